@@ -67,11 +67,12 @@ def groups(entries):
 
 def records(entries):
     """Name -> record, in the form that ``rushlight.ops.docstrings`` reads."""
-    return {name: record(rows) for name, rows in groups(entries).items()}
+    known = groups(entries)
+    return {name: record(rows, known) for name, rows in known.items()}
 
 
-def record(rows):
-    """The record of one name, from all its entries."""
+def record(rows, known):
+    """The record of one name, from all its entries; ``known`` are those of all names."""
     first = {
         key: next((value for row in rows if (value := getattr(row, key))), default)
         for key, default in (
@@ -83,7 +84,7 @@ def record(rows):
         first["doc"],
         first["formula"],
         first["details"],
-        tuple(phrases(rows).items()),
+        tuple(phrases(rows, known.get(first["like"], ())).items()),
         first["returns"] or ("" if first["like"] else _returns(rows)),
         _raises(rows),
         first["example"],
@@ -91,19 +92,19 @@ def record(rows):
     )
 
 
-def phrases(rows):
-    """Argument -> phrase of all entries of a name; "" where nobody has said one."""
+def phrases(rows, like=()):
+    """Argument -> phrase of all entries of a name; "" where nobody has said one.
+
+    What the entries of the name that they are ``like`` take is said there.
+    """
+    inherited = {arg.name for row in like for arg in row.schema.args}
     found = {}
     for row in rows:
         for arg in row.schema.args:
-            own = dict(row.args).get(arg.name)
-            inherited = row.like and not own
-            found[arg.name] = (
-                found.get(arg.name) or own or ("" if inherited else _phrase(row, arg))
-            )
-    for row in rows:
-        if row.like:  # what the other does not say either
-            found |= {a.name: found[a.name] for a in row.schema.args}
+            said = dict(row.args).get(arg.name)
+            if not said and arg.name not in inherited:
+                said = _phrase(row, arg)
+            found[arg.name] = found.get(arg.name) or said or ""
     return found
 
 
