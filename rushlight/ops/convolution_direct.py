@@ -18,6 +18,7 @@ from dataclasses import replace
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Call, Const, Select, i64, load
+from rushlight.codegen.target import current
 from rushlight.ops.contraction_loops import (
     blocks_of,
     lane_mask,
@@ -42,7 +43,7 @@ from rushlight.ops.convolution_kernels import (
 )
 
 WEIGHT_ROWS = 4  # patch rows and output channels of a tile of weights
-WEIGHT_COLUMNS = 6
+WEIGHT_COLUMNS = 6  # half as many where there are 16 registers, which hold no more sums
 WEIGHT_TILES = 128  # tiles of sums that stay in the second-level cache
 WEIGHT_POSITIONS = 1024  # that a tile's sums go over at a time
 LAST_ROWS = 4, 2, 1  # of the tiles after the last whole one
@@ -172,7 +173,7 @@ class Strip:
 def few_weights(name, type, tile) -> ir.Function:
     """The weight's gradient where it is small; data and integers as `weight_gradient`.
 
-    Vectors of sums run along the positions: six channels of the output's gradient by
+    Vectors of sums run along the positions: six or three channels of the output's gradient by
     four rows of the patch matrix, added up over a part's images and then over lanes.
     """
     b = Builder()
@@ -181,8 +182,9 @@ def few_weights(name, type, tile) -> ir.Function:
         b.let(key, ir.argument(i, type))
         for i, key in enumerate(("out", "grad", "input"))
     )
-    size = WEIGHT_ROWS * WEIGHT_COLUMNS * tile.lanes
-    sums = b.array("sums", type, WEIGHT_TILES * size)
+    across = weight_columns()
+    size = WEIGHT_ROWS * across * tile.lanes
+    sums = b.array("sums", type, WEIGHT_TILES * (WEIGHT_COLUMNS // across) * size)
     offsets = b.array("offsets", i64, WEIGHT_TILES * WEIGHT_ROWS)
     patches = Patches(b, n, replace(tile, columns=WEIGHT_POSITIONS), type)
     positions = b.let("positions", n["grid_z"] * n["grid_y"] * n["grid_x"])
@@ -192,7 +194,7 @@ def few_weights(name, type, tile) -> ir.Function:
         group = b.let("group", remainder(chunk, n["groups"]))
         part = b.let("part", quotient(chunk, n["groups"]))
         tiles = blocks_of(rows, Const(i64, WEIGHT_ROWS)) * blocks_of(
-            n["columns"], Const(i64, WEIGHT_COLUMNS)
+            n["columns"], Const(i64, across)
         )
         with b.loop("clear", 0, tiles * size, tile.lanes) as at:
             b.store(sums, at, Const(type.vector(tile.lanes), 0))
@@ -258,10 +260,15 @@ def few_weights(name, type, tile) -> ir.Function:
     return ir.kernel(name, rolled(b.statements))
 
 
+def weight_columns():
+    """Output channels of a tile of weights."""
+    return WEIGHT_COLUMNS if current().registers >= 32 else WEIGHT_COLUMNS // 2
+
+
 def each_weight_tile(b, n, tile, rows, body):
     """Calls ``body`` with first patch row, first channel and number of every tile."""
     number = b.declare("number", Const(i64, 0))
-    with b.loop("o", 0, n["columns"], WEIGHT_COLUMNS) as o:
+    with b.loop("o", 0, n["columns"], weight_columns()) as o:
         with b.loop("k", 0, rows, WEIGHT_ROWS) as k:
             body(k, o, number + 0)
             b.assign(number, number + 1)
@@ -273,12 +280,12 @@ def weight_tile(b, n, tile, type, patches, offsets, source, grad, k, o, kept):
     Rows and channels beyond the last repeat it; the row after the last patch row is a
     row of ones, whose sums are the bias's gradient.
     """
-    lanes = tile.lanes
+    lanes, across = tile.lanes, weight_columns()
     vector = type.vector(lanes)
     sums = [
         [
-            b.declare("sum", load(kept, (r * WEIGHT_COLUMNS + c) * lanes, lanes))
-            for c in range(WEIGHT_COLUMNS)
+            b.declare("sum", load(kept, (r * across + c) * lanes, lanes))
+            for c in range(across)
         ]
         for r in range(WEIGHT_ROWS)
     ]
@@ -293,40 +300,49 @@ def weight_tile(b, n, tile, type, patches, offsets, source, grad, k, o, kept):
     ]
     tops = [
         b.let("top", moved(grad, minimum(o + c, n["columns"] - 1) * n["grad_row"]))
-        for c in range(WEIGHT_COLUMNS)
+        for c in range(across)
     ]
-    with b.loop("piece", 0, patches.pieces + 0) as piece:
-        count, at, to = (
-            b.let(name, load(table, piece))
-            for name, table in (
-                ("count", patches.counts),
-                ("at", patches.sources),
-                ("to", patches.targets),
+
+    def add(at, to, mask, chosen):
+        grads = [b.let("grad", load(top, to, lanes, mask=mask)) for top in tops]
+        for line, is_ones, row in zip(lines, ones, sums, strict=True):
+            value = load(line, at, lanes, mask=mask)
+            if chosen:
+                value = Select(is_ones, Const(vector, 1), value)
+            value = b.let("value", value)
+            for total, other in zip(row, grads, strict=True):
+                b.assign(total, multiply_add(value, other, total))
+
+    def add_pieces(chosen):
+        with b.loop("piece", 0, patches.pieces + 0) as piece:
+            count, at, to = (
+                b.let(name, load(table, piece))
+                for name, table in (
+                    ("count", patches.counts),
+                    ("at", patches.sources),
+                    ("to", patches.targets),
+                )
             )
-        )
+            with b.when(count == lanes):
+                add(at, to, None, chosen)
+            with b.otherwise():
+                add(at, to, b.let("mask", lane_mask(lanes, count)), chosen)
 
-        def add(mask):
-            grads = [b.let("grad", load(top, to, lanes, mask=mask)) for top in tops]
-            for line, is_ones, row in zip(lines, ones, sums, strict=True):
-                read = load(line, at, lanes, mask=mask)
-                value = b.let("value", Select(is_ones, Const(vector, 1), read))
-                for total, other in zip(row, grads, strict=True):
-                    b.assign(total, multiply_add(value, other, total))
-
-        with b.when(count == lanes):
-            add(None)
-        with b.otherwise():
-            add(b.let("mask", lane_mask(lanes, count)))
+    with b.when(k + WEIGHT_ROWS <= n["rows"]):
+        add_pieces(chosen=False)
+    with b.otherwise():
+        add_pieces(chosen=True)
     for r, row in enumerate(sums):
         for c, total in enumerate(row):
-            b.store(kept, (r * WEIGHT_COLUMNS + c) * lanes, total)
+            b.store(kept, (r * across + c) * lanes, total)
 
 
 def store_weights(b, n, tile, type, kept, rows, k, o, out):
     """A tile's sums over their lanes, as ``out[k, o]``."""
+    across = weight_columns()
     for r in range(WEIGHT_ROWS):
-        for c in range(WEIGHT_COLUMNS):
+        for c in range(across):
             with b.when((k + r < rows) & (o + c < n["columns"])):
-                at = (r * WEIGHT_COLUMNS + c) * tile.lanes
+                at = (r * across + c) * tile.lanes
                 total = Call("reduce_add", type, load(kept, at, tile.lanes))
                 b.store(out, (k + r) * n["columns"] + o + c, total)
