@@ -59,9 +59,10 @@ Matrix = cython.struct(
 Blocks = cython.struct(rows=int64_t, columns=int64_t, chunks=int64_t)
 MOST_BESIDE = cython.declare(cython.int, 24)  # operands of what is behind a product
 
-# A right operand with at most this many columns is read in place, rows of a copy being
-# no better for the caches; so is one that few rows of the left one share.
+# Fewer columns than this are no work for a loop over rows that are added up.
 SHORT_ROW = cython.declare(int64_t, 512)
+# Rows of the left operand that do not pay for a copy of the right one; see also
+# `Tile.short`.
 FEW_ROWS = cython.declare(int64_t, 48)
 # Columns that one chunk reads in place: longer rows leave the prefetcher's reach.
 LONG_ROW = cython.declare(int64_t, 1024)
@@ -81,6 +82,7 @@ _combines = cython.declare(list, [None] * 64)
 _columns = cython.declare(list, [0] * 64)
 _widths = cython.declare(list, [0] * 64)
 _depths = cython.declare(list, [0] * 64)
+_short = cython.declare(list, [0] * 64)
 _scaled = cython.declare(object, None)
 
 
@@ -113,7 +115,7 @@ def is_plain(t: Tensor) -> cython.bint:
 def load_tile(code: cython.int):
     tile = _find("", code)[1]
     _columns[code], _widths[code] = tile.columns, tile.width
-    _depths[code] = tile.depth
+    _depths[code], _short[code] = tile.depth, tile.short
 
 
 @cython.cfunc
@@ -388,7 +390,7 @@ def run_product(
     if b.column == 1:
         right = (
             DIRECT
-            if same_type and (b.columns <= SHORT_ROW or a.rows < FEW_ROWS)
+            if same_type and (b.columns <= _short[code] or a.rows < FEW_ROWS)
             else COPIED
         )
     elif b.row == 1:

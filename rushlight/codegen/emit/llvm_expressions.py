@@ -283,9 +283,41 @@ class Expressions:
 
     def any_lane(self, e):
         (inner,) = e.args
-        lanes = f"i{inner.type.lanes}"
-        mask = self.fresh(f"bitcast {self.typed(inner)} to {lanes}")
-        return self.fresh(f"icmp ne {lanes} {mask}, 0")
+        return self.some_lane(self.value(inner), inner.type.lanes)
+
+    def some_lane(self, mask, lanes):
+        """Whether a lane of a mask is true.
+
+        Where masks are vectors as wide as what was compared, registers are joined as they
+        are before their signs are taken: narrowing them first is several instructions.
+        """
+        target = self.module.target
+        bits = 512 // lanes
+        if target.has_masks or target.is_gpu or bits not in (8, 16, 32, 64):
+            return self.some_bit(mask, lanes)
+        joined = self.fresh(f"sext <{lanes} x i1> {mask} to <{lanes} x i{bits}>")
+        while lanes * bits > 8 * target.vector_bytes:
+            kind, lanes = f"<{lanes} x i{bits}>", lanes // 2
+            low, high = (
+                self.fresh(
+                    f"shufflevector {kind} {joined}, {kind} poison, <{lanes} x i32> "
+                    f"<{', '.join(f'i32 {first + k}' for k in range(lanes))}>"
+                )
+                for first in (0, lanes)
+            )
+            joined = self.fresh(f"or <{lanes} x i{bits}> {low}, {high}")
+        if bits == 16:  # no instruction takes the signs of words
+            joined = self.fresh(
+                f"bitcast <{lanes} x i16> {joined} to <{2 * lanes} x i8>"
+            )
+            bits, lanes = 8, 2 * lanes
+        signs = self.fresh(f"icmp slt <{lanes} x i{bits}> {joined}, zeroinitializer")
+        return self.some_bit(signs, lanes)
+
+    def some_bit(self, mask, lanes):
+        """Whether a mask's bits, taken together, are more than zero."""
+        whole = self.fresh(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
+        return self.fresh(f"icmp ne i{lanes} {whole}, 0")
 
     def isnan(self, e):
         (inner,) = e.args
@@ -301,11 +333,7 @@ class Expressions:
         then, end, type = self.new_label("rare"), self.new_label("end"), e.type
         asked = wanted
         if not scalar:
-            lanes = f"i{type.lanes}"
-            mask = self.fresh(
-                f"bitcast {type_name(condition.type)} {wanted} to {lanes}"
-            )
-            asked = self.fresh(f"icmp ne {lanes} {mask}, 0")
+            asked = self.some_lane(wanted, type.lanes)
         self.lines.append(f"  br i1 {asked}, label %{then}, label %{end}")
         before, memo = self.label, self.memo
         self.start(then)

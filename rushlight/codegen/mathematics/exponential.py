@@ -388,8 +388,8 @@ def _normal_parts(x, least):
     form = format_of(x)
     bias = form.bias << form.mantissa
     pattern = bits(x) - (literal_bits(least, x) - bias)
-    exponents = (1 << form.bits - 1) - (1 << form.mantissa)
-    m = from_bits(bits(x) - (pattern & exponents) + bias, x)
+    fraction = pattern & ((1 << form.mantissa) - 1)
+    m = from_bits(fraction + literal_bits(least, x), x)
     # Shifts and casts of signed words of 64 bits are several instructions by AVX2.
     pattern = Reinterpret(Type(f"uint{form.bits}").like(x.type), pattern)
     whole = 2.0**form.mantissa
@@ -470,24 +470,40 @@ def far_log10(x):
     return _log_edges(x, 0.0, _log_in_base(x, scale, step))
 
 
-# Fractions are from here to twice that: for float32, and for float64.
-LEAST_FRACTIONS = (45 / 64, 11 / 16)
-LOG_OF_REST = (-0.5, 0.3333333333, -0.25, 0.2, -0.1666666667)
+# Fractions are from here to twice that, by how many stretches they are cut into.
+LEAST_FRACTIONS = {32: 45 / 64, 16: 11 / 16, 8: 11 / 16, 4: 3 / 4}
+# By stretches, how far a number may be from the middle of its, in parts of it, and how many
+# terms a series takes there: for the digits of float32, and of float64.
+REACHES = {32: "0.0313", 16: "0.0626", 8: "0.1251", 4: "0.2501"}
+TERMS_OF_LOG = {32: 5, 16: 12, 8: 6, 4: 18}
+FEW = 8, 4
+
+
+def _stretches(x):
+    """How many stretches a logarithm has: as many as one instruction picks from by AVX2.
+
+    Choosing between registers of a longer table takes longer than further terms.
+    """
+    short = x.type.name == "float32"
+    if permuted_floats() == 8:
+        return FEW[not short]
+    return 32 if short else 16
 
 
 @functools.cache
 def _middles(count):
     """Inverses of the middles of ``count`` stretches of the fraction, to ten bits.
 
-    The two beside one have one.
+    The two beside one have one. Of few stretches they are to four bits, which a number's
+    product with one hardly exceeds its format by.
     """
-    least = LEAST_FRACTIONS[count == 16] * 2 * count
+    least = LEAST_FRACTIONS[count] * 2 * count
     below = int(2 * count - least)  # so many are below one, and half as wide
-    inverses = []
+    inverses, whole = [], 2**4 if count in FEW else 2**10
     for k in range(count):
         first = least + k if k < below else count + k - below
         middle = (first + 0.5) / (2 * count if k < below else count)
-        inverses.append(round(2**10 / middle) / 2**10)
+        inverses.append(round(whole / middle) / whole)
     inverses[below - 1] = inverses[below] = 1.0
     return tuple(inverses)
 
@@ -495,7 +511,7 @@ def _middles(count):
 @functools.cache
 def _logs_of_inverses(base, count):
     """Of each stretch, in a base or e: to so few bits that sums are exact; the rest."""
-    bits_behind = 16 if count == 32 else 41
+    bits_behind = 16 if count in (8, 32) else 41
     with localcontext() as context:
         context.prec = 40
         scale = Decimal(base).ln() if base else 1
@@ -513,24 +529,26 @@ def _short_logs_of_inverses():
 
 
 @functools.cache
-def _log_of_rest(first, count):
-    """``log(1 + r)`` from its power ``first`` on, for a float64's stretches."""
+def _log_of_rest(first, terms, stretches):
+    """``log(1 + r)`` from its power ``first`` on, as far as stretches reach."""
     with localcontext() as context:
         context.prec = 40
-        terms = [(-1) ** (n + 1) / Decimal(n) for n in range(first, first + 40)]
-        return tuple(float(term) for term in shortened(terms, Decimal("0.0626"), count))
+        series = [(-1) ** (n + 1) / Decimal(n) for n in range(first, first + 60)]
+        reach = Decimal(REACHES[stretches])
+        return tuple(float(term) for term in shortened(series, reach, terms))
 
 
-def _in_stretches(x):
+def _in_stretches(x, count):
     """A normal number as ``2^e (1 + r + lost) / inverse``, by the table's inverse.
 
     Returns:
-        ``e, r, lost, index``: the last is the stretch's.
+        ``e, r, lost, index``: the last is the stretch's; nothing is lost of few.
     """
-    count = pick(x, 32, 16)
-    m, e, pattern = _normal_parts(x, pick(x, *LEAST_FRACTIONS))
+    m, e, pattern = _normal_parts(x, LEAST_FRACTIONS[count])
     index = pattern >> format_of(x).mantissa + 1 - count.bit_length()
     inverse = lookup(index, x, _middles(count))
+    if count in FEW:
+        return e, fma(m, inverse, -1.0), None, index
     product = m * inverse
     return e, product - 1.0, fma(m, inverse, -product), index
 
@@ -540,21 +558,38 @@ def _log_by_table(x, base, step, scale):
 
     ``step`` is the logarithm of two as a sum of two and ``scale`` that of e.
     """
-    e, r, lost, index = _in_stretches(x)
-    short = x.type.name == "float32"
-    high, low = _logs_of_inverses(base, 32 if short else 16)
+    count = _stretches(x)
+    e, r, lost, index = _in_stretches(x, count)
+    high, low = _logs_of_inverses(base, count)
     start, rest = fma(e, step[0], lookup(index, x, high)), lookup(index, x, low)
-    series = LOG_OF_REST if short else _log_of_rest(2, 12)
-    curve = fma(polynomial(r, series), r * r, fma(-r, lost, lost))
-    line, rest = r, fma(e, step[1], rest) if step[1] else rest
+    rest = fma(e, step[1], rest) if step[1] else rest
+    line, curve, square = _curve_of_log(r, lost, count)
     if scale:
-        line = r * scale[0]
-        more = fma(r, scale[1], fma(r, scale[0], -line))
-        rest = rest + fma(curve, scale[0], more)
+        high = line * scale[0]
+        more = fma(line, scale[1], fma(line, scale[0], -high))
+        curve = curve if square is None else curve * square
+        line, rest = high, rest + fma(curve, scale[0], more)
     else:
-        rest = rest + curve
+        rest = rest + curve if square is None else fma(curve, square, rest)
     total, lost = sum_of_sorted(start, line)
     return total + (lost + rest)
+
+
+def _curve_of_log(r, lost, count):
+    """``log(1 + r)`` as ``line + curve square``; a square of None stands for one.
+
+    The widest stretches have the square in the line, of which it takes an eighth.
+    """
+    terms = TERMS_OF_LOG[count]
+    if count == 4:
+        square, missed = product_of_two(r, r)
+        line, lost = sum_of_sorted(r, square * -0.5)
+        cubes = polynomial(r, _log_of_rest(3, terms - 1, count))
+        return line, fma(cubes, square * r, fma(missed, -0.5, lost)), None
+    curve, square = polynomial(r, _log_of_rest(2, terms, count)), r * r
+    if lost is None:
+        return r, curve, square
+    return r, fma(curve, square, fma(-r, lost, lost)), None
 
 
 def log_of_normal(x):
@@ -565,7 +600,7 @@ def log_of_normal(x):
 def fine_log_of_normal(pair):
     """The logarithm of a float64 and a small second part, to 64 bits: a sum of two."""
     x, second = pair
-    e, r, lost, index = _in_stretches(x)
+    e, r, lost, index = _in_stretches(x, 16)
     if second is not None:
         lost = fma(
             second * power_of_two(-ir.cast(ir.i64, e), x),
@@ -577,7 +612,7 @@ def fine_log_of_normal(pair):
     start = fma(e, LN2_DOUBLE[0], lookup(index, x, high))
     total, first = sum_of_sorted(start, r)
     total, more = sum_of_sorted(total, square * -0.5)
-    cubes = fma(polynomial(r, _log_of_rest(3, 11)), square * r, missed * -0.5)
+    cubes = fma(polynomial(r, _log_of_rest(3, 11, 16)), square * r, missed * -0.5)
     rest = fma(e, LN2_DOUBLE[1], lookup(index, x, low))
     rest = rest + fma(lost, fma(r, r - 1.0, 1.0), cubes)
     return sum_of_sorted(total, (first + more) + rest)
@@ -585,9 +620,16 @@ def fine_log_of_normal(pair):
 
 def _log(x, name, *how):
     """By the table where a number is normal and positive."""
-    usual = (x >= format_of(x).tiny) & (x < INF)
     far = ir.Call(f"far_{name}", x.type, x)
-    return ir.Rarely(~usual, far, _log_by_table(x, *how))
+    return ir.Rarely(~_is_normal(x), far, _log_by_table(x, *how))
+
+
+def _is_normal(x):
+    """Whether a number is positive, normal and finite, by one comparison of its bits."""
+    form = format_of(x)
+    least = literal_bits(form.tiny, x)
+    lowest = 1 << form.bits - 1  # what is below a normal number wraps to above it
+    return (bits(x) - (least - lowest)) < (literal_bits(INF, x) - least - lowest)
 
 
 def log(x):
@@ -824,11 +866,11 @@ def _short_power(x, y):
     The logarithm's last digits are no digits of the result.
     """
     wide, power = ir.cast(ir.f64, x), ir.cast(ir.f64, y)
-    m, e, pattern = _normal_parts(wide, LEAST_FRACTIONS[1])
+    m, e, pattern = _normal_parts(wide, LEAST_FRACTIONS[16])
     index = pattern >> format_of(wide).mantissa - 4
     r = fma(m, lookup(index, wide, _middles(16)), -1.0)  # exact
     start = fma(e, LOG_OF_TWO, lookup(index, wide, _short_logs_of_inverses()))
-    log = start + fma(polynomial(r, _log_of_rest(2, 6)), r * r, r)
+    log = start + fma(polynomial(r, _log_of_rest(2, 6, 16)), r * r, r)
     return ir.cast(x.type, short_exp(clamp(log * power, -200.0, 200.0)))
 
 
