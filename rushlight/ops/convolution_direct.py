@@ -281,7 +281,6 @@ def weight_tile(b, n, tile, type, patches, offsets, source, grad, k, o, kept):
     row of ones, whose sums are the bias's gradient.
     """
     lanes, across = tile.lanes, weight_columns()
-    vector = type.vector(lanes)
     sums = [
         [
             b.declare("sum", load(kept, (r * across + c) * lanes, lanes))
@@ -303,38 +302,47 @@ def weight_tile(b, n, tile, type, patches, offsets, source, grad, k, o, kept):
         for c in range(across)
     ]
 
-    def add(at, to, mask, chosen):
-        grads = [b.let("grad", load(top, to, lanes, mask=mask)) for top in tops]
-        for line, is_ones, row in zip(lines, ones, sums, strict=True):
-            value = load(line, at, lanes, mask=mask)
-            if chosen:
-                value = Select(is_ones, Const(vector, 1), value)
+    with b.when(k + WEIGHT_ROWS <= n["rows"]):
+        add_pieces(b, patches, lines, tops, sums)
+    with b.otherwise():
+        add_pieces(b, patches, lines, tops, sums, ones)
+    for r, row in enumerate(sums):
+        for c, total in enumerate(row):
+            b.store(kept, (r * across + c) * lanes, total)
+
+
+def add_pieces(b, patches, lines, tops, sums, ones=None):
+    """Adds products of pieces of the images and of the output's gradient to sums.
+
+    Args:
+        lines, tops: addresses of rows of patches and of channels of the gradient.
+        ones: for each row, whether it is that of ones; None where none is.
+    """
+    vector = sums[0][0].type
+
+    def add(at, to, mask):
+        grads = [b.let("grad", load(top, to, vector.lanes, mask=mask)) for top in tops]
+        for r, (line, row) in enumerate(zip(lines, sums, strict=True)):
+            value = load(line, at, vector.lanes, mask=mask)
+            if ones is not None:
+                value = Select(ones[r], Const(vector, 1), value)
             value = b.let("value", value)
             for total, other in zip(row, grads, strict=True):
                 b.assign(total, multiply_add(value, other, total))
 
-    def add_pieces(chosen):
-        with b.loop("piece", 0, patches.pieces + 0) as piece:
-            count, at, to = (
-                b.let(name, load(table, piece))
-                for name, table in (
-                    ("count", patches.counts),
-                    ("at", patches.sources),
-                    ("to", patches.targets),
-                )
+    with b.loop("piece", 0, patches.pieces + 0) as piece:
+        count, at, to = (
+            b.let(name, load(table, piece))
+            for name, table in (
+                ("count", patches.counts),
+                ("at", patches.sources),
+                ("to", patches.targets),
             )
-            with b.when(count == lanes):
-                add(at, to, None, chosen)
-            with b.otherwise():
-                add(at, to, b.let("mask", lane_mask(lanes, count)), chosen)
-
-    with b.when(k + WEIGHT_ROWS <= n["rows"]):
-        add_pieces(chosen=False)
-    with b.otherwise():
-        add_pieces(chosen=True)
-    for r, row in enumerate(sums):
-        for c, total in enumerate(row):
-            b.store(kept, (r * across + c) * lanes, total)
+        )
+        with b.when(count == vector.lanes):
+            add(at, to, None)
+        with b.otherwise():
+            add(at, to, b.let("mask", lane_mask(vector.lanes, count)))
 
 
 def store_weights(b, n, tile, type, kept, rows, k, o, out):

@@ -150,13 +150,15 @@ ERFINV_FAR = (
 ERF_PIECES = 32, 1 / 8, 5, 3.93
 FEW_ERF_PIECES = 8, 17 / 32, 9, 3.93
 ERF_PIECES_DOUBLE = 16, 25 / 64, 14, 5.95
+FEW_ERF_PIECES_DOUBLE = 8, 51 / 64, 18, 5.95
 
 
 def erf(x):
     """By pieces of equal width, up to where it rounds to one."""
     a = abs(x)
-    narrow = FEW_ERF_PIECES if permuted_floats() == 8 else ERF_PIECES
-    count, step, degree, end = pick(x, narrow, ERF_PIECES_DOUBLE)
+    few = FEW_ERF_PIECES, FEW_ERF_PIECES_DOUBLE
+    many = ERF_PIECES, ERF_PIECES_DOUBLE
+    count, step, degree, end = pick(x, *(few if permuted_floats() == 8 else many))
     near = select(a > end, end, a)
     whole, index = nearest(near * (1 / step))
     d = fma(whole, -step, near)

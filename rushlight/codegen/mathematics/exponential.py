@@ -479,7 +479,7 @@ TERMS_OF_LOG = {32: 5, 16: 12, 8: 6, 4: 18}
 FEW = 8, 4
 
 
-def _stretches(x):
+def _pieces_of_log(x):
     """How many stretches a logarithm has: as many as one instruction picks from by AVX2.
 
     Choosing between registers of a longer table takes longer than further terms.
@@ -529,12 +529,12 @@ def _short_logs_of_inverses():
 
 
 @functools.cache
-def _log_of_rest(first, terms, stretches):
+def _log_of_rest(first, terms, pieces):
     """``log(1 + r)`` from its power ``first`` on, as far as stretches reach."""
     with localcontext() as context:
         context.prec = 40
         series = [(-1) ** (n + 1) / Decimal(n) for n in range(first, first + 60)]
-        reach = Decimal(REACHES[stretches])
+        reach = Decimal(REACHES[pieces])
         return tuple(float(term) for term in shortened(series, reach, terms))
 
 
@@ -558,7 +558,7 @@ def _log_by_table(x, base, step, scale):
 
     ``step`` is the logarithm of two as a sum of two and ``scale`` that of e.
     """
-    count = _stretches(x)
+    count = _pieces_of_log(x)
     e, r, lost, index = _in_stretches(x, count)
     high, low = _logs_of_inverses(base, count)
     start, rest = fma(e, step[0], lookup(index, x, high)), lookup(index, x, low)
