@@ -13,6 +13,8 @@ from rushlight.nn.modules.dropout import Dropout
 from rushlight.nn.modules.linear import Linear
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.normalization import LayerNorm
+from rushlight.programs import capture
+from rushlight.programs.export_state import recording_export
 
 __all__ = [
     "Transformer",
@@ -33,6 +35,27 @@ def _get_activation_fn(activation):
 
 def _get_clones(module, count):
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
+
+
+def _is_causal(layer, mask, hint, rows):
+    """What layers are told of a mask: what the caller says, or else what it is.
+
+    Args:
+        layer: the first of them.
+        mask: the mask, or None.
+        hint: whether the mask is causal; None where the caller doesn't say.
+        rows: the tensor that is masked.
+    """
+    if hint is not None or mask is None:
+        return bool(hint)
+    if capture.is_following() or recording_export():  # elements would end the recording
+        return False
+    along = rows.dim() == 3 and layer.self_attn.batch_first
+    size = rows.size(int(along))
+    if mask.shape != (size, size):
+        return False
+    causal = Transformer.generate_square_subsequent_mask(size, mask.device, mask.dtype)
+    return bool((mask == causal).all())
 
 
 class _Layer(Module):
@@ -269,12 +292,13 @@ class TransformerEncoder(Module):
             src.dtype,
         )
         mask = F._canonical_mask(mask, "mask", None, "", src.dtype, check_other=False)
+        is_causal = _is_causal(self.layers[0], mask, is_causal, src)
         output = src
         for layer in self.layers:
             output = layer(
                 output,
                 src_mask=mask,
-                is_causal=bool(is_causal),
+                is_causal=is_causal,
                 src_key_padding_mask=src_key_padding_mask,
             )
         return output if self.norm is None else self.norm(output)
@@ -308,6 +332,7 @@ class TransformerDecoder(Module):
         tgt_is_causal=None,
         memory_is_causal=False,
     ):
+        tgt_is_causal = _is_causal(self.layers[0], tgt_mask, tgt_is_causal, tgt)
         output = tgt
         for layer in self.layers:
             output = layer(
@@ -317,7 +342,7 @@ class TransformerDecoder(Module):
                 memory_mask=memory_mask,
                 tgt_key_padding_mask=tgt_key_padding_mask,
                 memory_key_padding_mask=memory_key_padding_mask,
-                tgt_is_causal=bool(tgt_is_causal),
+                tgt_is_causal=tgt_is_causal,
                 memory_is_causal=memory_is_causal,
             )
         return output if self.norm is None else self.norm(output)
