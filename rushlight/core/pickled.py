@@ -28,7 +28,8 @@ class Reader:
         data: the pickled bytes.
         find_global: ``(module, name)`` to the object it stands for; raises if refused.
         may_call: whether a pickled program may call this object.
-        persistent: what a persistent id stands for.
+        persistent: what a persistent id stands for; its ``fault``, if it has one, is an
+            exception that says nothing of the data.
     """
 
     def __init__(self, data, find_global, may_call, persistent):
@@ -62,6 +63,8 @@ class Reader:
         except (UnpicklingError, RuntimeError, EOFError):
             raise
         except Exception as error:
+            if error is getattr(self.persistent, "fault", None):
+                raise
             raise UnpicklingError(
                 f"malformed pickle data at byte {self.at}: "
                 f"{type(error).__name__}: {error}"

@@ -16,6 +16,7 @@ from rushlight.core import interop, naming
 from rushlight.core.old_files import OldFile
 from rushlight.core.pickled import Reader
 from rushlight.core.serialization import Archive
+from rushlight.core.storage import Storage
 from rushlight.serialization._names import Globals, Placed, StorageName, plain
 from rushlight.serialization._places import restorer
 from rushlight.serialization._settings import LoadEndianness, choices
@@ -24,7 +25,13 @@ TRUE = ("1", "y", "yes", "true")
 
 
 class _Storages:
-    """The storages of one file, each read once and put where the caller wants it."""
+    """The storages of one file, each read once and put where the caller wants it.
+
+    Attributes:
+        fault: the exception of a caller's ``map_location``; None where there was none.
+    """
+
+    fault = None
 
     def __init__(self, archive, map_location):
         self.archive = archive
@@ -44,9 +51,18 @@ class _Storages:
 
     def put(self, storage, location):
         """The storage where the caller wants it."""
-        moved = self.restore(storage, location)
-        if isinstance(moved, TypedStorage):
-            return moved._untyped_storage
+        try:
+            moved = self.restore(storage, location)
+            if isinstance(moved, TypedStorage):
+                return moved._untyped_storage
+            if not isinstance(moved, Storage):
+                raise TypeError(
+                    "map_location must return a storage or None, not "
+                    f"{type(moved).__name__}"
+                )
+        except Exception as error:
+            self.fault = error
+            raise
         return moved
 
 
