@@ -14,6 +14,7 @@ from rushlight._subclasses.symbolic import (
 )
 from rushlight._subclasses.unbacked import Elements
 from rushlight.core.tensor import Tensor
+from rushlight.export._roots import roots_of
 from rushlight.export.dynamic_shapes import Dim
 from rushlight.export.exported_program import ValueRange
 from rushlight.ops import call
@@ -377,19 +378,17 @@ class OpenSizes:
 
 def guard_of(text, formula, outcome, program):
     """A condition on a program's arguments, as its text and a function of them."""
-    places = {}
     users = program.graph_signature.user_inputs
     nodes = [one for one in program.graph.nodes if one.op == "placeholder"]
     nodes = nodes[len(nodes) - len(users) :]
-    for at, node in enumerate(nodes):
-        value = node.meta.get("val")
-        if isinstance(value, Tensor):
-            for dim, size in enumerate(value.shape):
-                places.setdefault(str(size), (at, dim))
+    roots = roots_of([node.meta.get("val") for node in nodes])
 
     def holds(args):
-        sizes = {name: args[at].shape[dim] for name, (at, dim) in places.items()
-                 if isinstance(args[at], Tensor)}  # fmt: skip
+        sizes = {
+            name: root.solved(args)
+            for name, root in roots.items()
+            if isinstance(args[root.place.at], Tensor)
+        }
         found = evaluated(formula, sizes)
         return found is None or found == outcome
 

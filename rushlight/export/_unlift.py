@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rushlight.core.tensor import Tensor
+from rushlight.export._constraints import InputConstraints
+from rushlight.export._roots import Place, root_name, roots_of
 from rushlight.export.exported_program import own_module, writes
 from rushlight.export.graph_signature import InputKind, OutputKind
 from rushlight.fx.experimental.pre_dispatch import placeholder
@@ -93,7 +95,14 @@ def unlifted(program, check_guards=True):
         _PyTreeInfo(call_names, program.call_spec.in_spec, program.call_spec.out_spec)
     )
     made = GraphModule(root, graph, "GraphModule")
-    made.register_forward_pre_hook(_Checks(program.call_spec.in_spec), with_kwargs=True)
+    checks = _Checks(program.call_spec.in_spec)
+    if not check_guards:
+        checks.inputs = InputConstraints(
+            _paths(program),
+            [node.meta.get("val") for node, _ in users],
+            program.range_constraints,
+        )
+    made.register_forward_pre_hook(checks, with_kwargs=True)
     return made
 
 
@@ -167,35 +176,40 @@ class _Checks:
 
     def __init__(self, in_spec):
         self.in_spec = in_spec
+        self.inputs = None
 
     def __call__(self, module, args, kwargs):
-        checked_leaves(self.in_spec, args, kwargs)
+        leaves = checked_leaves(self.in_spec, args, kwargs)
+        if self.inputs is not None:
+            self.inputs(leaves)
         return args, in_order(self.in_spec, kwargs)
 
 
 def _input_checks(program, users):
     """What the recording's arguments were: sizes, types and numbers."""
-    spec = program.call_spec.in_spec
-    paths = [path for path, _ in tree_flatten_with_path(_holes(spec))[0]]
+    paths = _paths(program)
+    values = [node.meta.get("val") for node, _ in users]
+    names = [_place(path, program) for path in paths]
+    names += [node.name for node, _ in users[len(names) :]]
+    roots = roots_of(values, names)
     found = []
-    symbols: dict = {}
-    for at, (node, _) in enumerate(users):
-        value = node.meta.get("val")
-        name = _place(paths[at], program) if at < len(paths) else node.name
+    for at, (name, value) in enumerate(zip(names, values)):
         if not isinstance(value, Tensor):
             found.append(_same(at, name, value))
             continue
         found.append(_is_tensor(at, name, value.dim()))
         found.append(_of_type(at, name, value.dtype))
         for dim, size in enumerate(value.shape):
-            found.extend(
-                _sized(at, f"{name}.size()[{dim}]", dim, size, symbols, program)
-            )
+            place = Place(at, dim, name)
+            found.extend(_sized(place, size, roots, program))
     return found
 
 
-def _holes(spec):
-    return tree_unflatten(list(range(spec.num_leaves)), spec)
+def _paths(program):
+    """Where each leaf is among a program's arguments."""
+    spec = program.call_spec.in_spec
+    holes = tree_unflatten(list(range(spec.num_leaves)), spec)
+    return [path for path, _ in tree_flatten_with_path(holes)[0]]
 
 
 def _place(path, program):
@@ -229,26 +243,24 @@ def _of_type(at, name, dtype):
     return f"{name}.dtype == {dtype}", lambda args: args[at].dtype is dtype
 
 
-def _sized(at, text, dim, size, symbols, program):
-    """The conditions of one size: equal to a number, to another size, or in bounds."""
+def _sized(place, size, roots, program):
+    """The conditions of one size: equal to a number, to what follows from another size,
+    or between bounds."""
     if isinstance(size, int):
-        yield f"{text} == {size}", lambda args: args[at].shape[dim] == size
+        yield f"{place.text} == {size}", lambda args: place.of(args) == size
         return
-    key = str(size)
-    known = symbols.get(key)
-    if known is not None:
-        other, place, first = known
-        yield (
-            f"{text} == {first}",
-            lambda args: args[at].shape[dim] == args[other].shape[place],
-        )
+    root = roots.get(root_name(size))
+    if root is None:  # nothing is known of it but that the program computes it
         return
-    symbols[key] = at, dim, text
-    bounds = program.range_constraints.get(key)
-    if bounds is None:
+    if not root.place.same(place):
+        yield root.equal(place, size)
         return
-    low, high = bounds
-    if low > 0:
-        yield f"{text} >= {low}", lambda args: args[at].shape[dim] >= low
-    if high != float("inf"):
-        yield f"{text} <= {high}", lambda args: args[at].shape[dim] <= high
+    if root.factor != 1:
+        yield root.divides()
+    bounds = program.range_constraints.get(root_name(size))
+    if bounds is not None:
+        low, high = (root.size(bound) for bound in bounds)
+        if bounds[0] > 0:
+            yield f"{place.text} >= {low}", lambda args: place.of(args) >= low
+        if bounds[1] != float("inf"):
+            yield f"{place.text} <= {high}", lambda args: place.of(args) <= high

@@ -1,0 +1,138 @@
+"""Which argument a program's named size is read from, alone or in ``2*n + 1``."""
+
+from __future__ import annotations
+
+from rushlight._subclasses.symbolic import (
+    Formula,
+    Symbol,
+    SymInt,
+    evaluated,
+    symbols_of,
+)
+from rushlight.core.tensor import Tensor
+
+
+class Place:
+    """A size of an argument.
+
+    Args:
+        at: the argument's number, from 0.
+        dim: the dimension.
+        name: how the caller writes the argument.
+    """
+
+    def __init__(self, at, dim, name=""):
+        self.at, self.dim = at, dim
+        self.text = f"{name}.size()[{dim}]"
+
+    def of(self, args):
+        """What it is in a call."""
+        return args[self.at].shape[self.dim]
+
+    def same(self, other):
+        """Whether the other is this size of this argument."""
+        return (self.at, self.dim) == (other.at, other.dim)
+
+
+class Root:
+    """A named size ``n``, as the place whose size is ``factor * n + rest`` tells it.
+
+    Args:
+        place: that size.
+        factor: what ``n`` is multiplied by.
+        rest: what is added.
+    """
+
+    def __init__(self, place, factor, rest):
+        self.place, self.factor, self.rest = place, factor, rest
+
+    def size(self, number):
+        """The place's size where ``n`` is a number."""
+        return self.factor * number + self.rest
+
+    def solved(self, args):
+        """``n`` in a call."""
+        return (self.place.of(args) - self.rest) // self.factor
+
+    def divides(self):
+        """The condition that there is an ``n``: its text, and a function of the call."""
+        left = (
+            f"({self.place.text}{_signed(-self.rest)})"
+            if self.rest
+            else (self.place.text)
+        )
+
+        def holds(args):
+            return (self.place.of(args) - self.rest) % self.factor == 0
+
+        return f"{left} % {self.factor} == 0", holds
+
+    def equal(self, place, size):
+        """The condition that another place has the size that follows from ``n``."""
+        factor, rest = _line(size)
+
+        def holds(args):
+            return place.of(args) == factor * self.solved(args) + rest
+
+        return f"{place.text} == {self._in_terms_of_place(factor, rest)}", holds
+
+    def _in_terms_of_place(self, factor, rest):
+        """``factor * n + rest`` in terms of the place's size."""
+        if self.factor == 1:
+            rest -= factor * self.rest
+            known = self.place.text
+        else:
+            known = f"(({self.place.text}{_signed(-self.rest)}) // {self.factor})"
+        return (f"{factor} * {known}" if factor != 1 else known) + _signed(rest)
+
+
+def _signed(number):
+    return f" {'+' if number > 0 else '-'} {abs(number)}" if number else ""
+
+
+def _line(size):
+    """The factor and the rest of a size ``factor * n + rest``."""
+    (symbol,) = symbols_of(size.expr)
+    rest = evaluated(size.expr, {symbol.name: 0})
+    return evaluated(size.expr, {symbol.name: 1}) - rest, rest
+
+
+def root_name(size):
+    """The name that a size is on a line of; None where it is not one alone."""
+    if not isinstance(size, SymInt) or not _is_line(size.expr):
+        return None
+    names = symbols_of(size.expr)
+    return names[0].name if len(names) == 1 else None
+
+
+def _is_line(expr):
+    """Whether an expression of one name is a multiple of it, and an integer beside it."""
+    if not isinstance(expr, Formula):
+        return isinstance(expr, (int, Symbol))
+    sides = expr.left, expr.right
+    if expr.name == "mul" and not any(isinstance(side, int) for side in sides):
+        return False
+    return expr.name in ("add", "sub", "mul") and all(map(_is_line, sides))
+
+
+def roots_of(values, names=None):
+    """Where each named size is read: from a size that it is, or else one it is in.
+
+    Args:
+        values: what the recording knows of the arguments, in order.
+        names: how the caller writes them.
+    """
+    found: dict[str, Root] = {}
+    for at, value in enumerate(values):
+        sizes = value.shape if isinstance(value, Tensor) else ()
+        for dim, size in enumerate(sizes):
+            name = root_name(size)
+            if name is None:
+                continue
+            factor, rest = _line(size)
+            plain = factor == 1 and rest == 0
+            known = found.get(name)
+            if known is None or (plain and (known.factor, known.rest) != (1, 0)):
+                place = Place(at, dim, names[at] if names else "")
+                found[name] = Root(place, factor, rest)
+    return found
