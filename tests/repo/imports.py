@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.repo.trees import nodes, tree
 from tools.modules import module_name
 
 ROOT = Path(__file__).parents[2]
@@ -94,8 +95,8 @@ def _string(text):
     return PACKAGE if text.endswith(".") else None  # no module: the name of a type
 
 
-def _docstrings(tree):
-    for node in ast.walk(tree):
+def _docstrings(path):
+    for node in nodes(path):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             for statement in body:
@@ -103,36 +104,43 @@ def _docstrings(tree):
                     yield id(statement.value)
 
 
-def _homes(tree):
+def _homes(path):
     """Values that say where users find a class or a function: its ``__module__``."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and "__module__" in ast.unparse(
-            node.targets[0]
-        ):
+    for node in nodes(path):
+        if isinstance(node, ast.Assign) and _has(node.targets[0], "__module__"):
             yield id(node.value)
 
 
 def _is_type_checking(node):
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return isinstance(node, ast.If) and _has(node.test, "TYPE_CHECKING")
 
 
-def _walk(node, form):
+def _has(expression, name):
+    """Whether a name stands in an expression: alone, as an attribute or as a key."""
+    return any(
+        name in (getattr(part, key, None) for key in ("id", "attr", "value"))
+        for part in ast.walk(expression)
+    )
+
+
+def _walk(root):
     """Nodes of a tree, each with the form that an import there has."""
-    for child in ast.iter_child_nodes(node):
-        inner = form
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            inner = "function"
-        elif _is_type_checking(child):
-            inner = "type"
-        yield child, inner
-        yield from _walk(child, inner)
+    left = [(root, "top")]
+    while left:
+        node, form = left.pop()
+        yield node, form
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            form = "function"
+        elif _is_type_checking(node):
+            form = "type"
+        left += [(child, form) for child in ast.iter_child_nodes(node)]
 
 
 def _of_source(path, importer):
-    tree = ast.parse(path.read_text())
+    parsed = tree(path)
     is_package = path.name == "__init__.py"
-    documents = {*_docstrings(tree), *_homes(tree)}
-    for node, form in _walk(tree, "top"):
+    documents = {*_docstrings(path), *_homes(path)}
+    for node, form in _walk(parsed):
         if isinstance(node, ast.Import | ast.ImportFrom):
             compiled = (getattr(node, "module", None) or "").startswith(CYTHON)
             for imported, known in _statement(node, importer, is_package):

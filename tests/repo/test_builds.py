@@ -9,13 +9,15 @@ pytest.importorskip("Cython", reason="the build's tools are not installed")
 
 from Cython.Build.Dependencies import create_dependency_tree
 
+from tests.repo.trees import nodes
+
 ROOT = Path(__file__).parents[2]
 PREFIX = "cython.cimports."
 
 
 def cimported(path):
     """The declarations that a module takes in, whatever way it says so."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

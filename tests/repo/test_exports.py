@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repo.trees import nodes, tree
 from tools.modules import module_name
 
 ROOT = Path(__file__).parents[2]
@@ -16,7 +17,7 @@ def declares_exports(path):
     return any(
         isinstance(node, ast.Assign)
         and any(getattr(target, "id", None) == "__all__" for target in node.targets)
-        for node in ast.parse(path.read_text()).body
+        for node in tree(path).body
     )
 
 
@@ -30,7 +31,7 @@ PACKAGES = [path for path in DECLARING if path.name == "__init__.py"]
 
 def names_made(path):
     """Public names that a file defines, or imports from Rushlight, at its top."""
-    for node in ast.parse(path.read_text()).body:
+    for node in tree(path).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
@@ -83,7 +84,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_no_star_imports_but_of_generated_stubs():
     for path in sorted((ROOT / "rushlight").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             stars = isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
             stub = stars and ROOT.joinpath(*node.module.split(".")).with_suffix(".pyi")
             generated = stars and "_generated" in node.module and stub.exists()

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from tests.repo.ratchet import hold
+from tests.repo.trees import nodes
 
 ROOT = Path(__file__).parents[2]
 # Words of one meaning here and of none in the field, as parts of names.
@@ -21,7 +22,7 @@ WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 def names_of(path):
     """What a file defines: itself, its classes, functions, parameters and variables."""
     yield path.stem
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.arg):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.repo.floors import FLOORS, arrows, floor_of, upward
 from tests.repo.imports import PACKAGE, imports, resolve, sources
+from tests.repo.trees import nodes
 
 ROOT = Path(__file__).parents[2] / "rushlight"
 MODULES = sorted(path for path in ROOT.rglob("*.py") if "_generated" not in path.parts)
@@ -91,7 +92,7 @@ def test_imports_are_read_in_every_form(tmp_path):
 
 def test_nothing_imports_the_oracle_or_a_peer():
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.repo.trees import nodes
+
 ROOT = Path(__file__).parents[2] / "rushlight"
 ROOMS = (
     "dispatch",
@@ -32,7 +34,7 @@ KNOWN: dict = {}  # file -> how many such lines are left in it
 
 def lines_that_test_names(path):
     """The lines that look at part of an operator's name."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in TESTS and NAMED.search(ast.unparse(node.func.value)):
                 yield node.lineno

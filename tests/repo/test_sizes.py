@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.repo.ratchet import hold
+from tests.repo.trees import nodes
 from tools.rooms import lines_of, map_of, read
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ def functions():
     return [
         (str(path.relative_to(ROOT)), node)
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, FUNCTIONS)
     ]
 
