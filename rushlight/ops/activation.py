@@ -183,7 +183,7 @@ def hardswish(x):
 @pointwise
 def hardswish_backward(grad, x):
     """Zero, a line, one."""
-    return L.select(x <= -3, 0, L.select(x >= 3, grad, grad * (x / 3 + 0.5)))
+    return L.select(x <= -3, 0, L.select(x < 3, grad * (x / 3 + 0.5), grad))
 
 
 @pointwise
@@ -201,7 +201,7 @@ def hardshrink_backward(grad, x, lambd):
 @pointwise
 def softshrink_kernel(x, lambd):
     """Zero within the band, moved by its half width outside."""
-    low = L.select(x < -lambd, x + lambd, L.select(L.isnan(x), x, 0))
+    low = L.select(x < -lambd, x + lambd, x * 0)
     return L.select(x > lambd, x - lambd, low)
 
 

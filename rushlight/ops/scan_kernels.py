@@ -179,8 +179,8 @@ def logcumsumexp_kernel(
         for i in range(count):
             lane = first + i
             place[i] = lane // inner * size * inner + lane % inner
-            mass[i] = A(x[place[i]])
-            out[place[i]] = x[place[i]]
+            mass[i] = A(x[place[i]]) + A(0)  # the logarithm of one is no -0
+            out[place[i]] = T(mass[i])
         for k in range(1, size):
             for i in range(count):
                 value[i] = A(x[place[i] + k * inner])

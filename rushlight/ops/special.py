@@ -63,11 +63,6 @@ i0e = pointwise(L.scaled_i0)
 i1e = pointwise(L.scaled_i1)
 
 
-def signed(x, value):
-    """An odd function from its value at ``|x|``."""
-    return L.select(x < 0, -value, value)
-
-
 @without_halves
 @pointwise
 def modified_bessel_i0(x):
@@ -209,7 +204,7 @@ def bessel_j1(x):
     x = wide(x)
     a = abs(x)
     far = wave(a, tables.P1_FAR, tables.Q1_FAR, 1, False)
-    return signed(x, L.select(a <= 8.0, near_j1(a), far))
+    return L.select(a <= 8.0, near_j1(x), L.select(x < 0, -far, far))
 
 
 @without_halves

@@ -290,7 +290,7 @@ def is_large(a, x):
 def at_the_ends(a, x, low, high):
     """What an integral is where an argument is no positive number."""
     value = f64(NAN)
-    if a < 0.0 or x < 0.0 or a != a or x != x:
+    if a < 0.0 or x < 0.0:
         value = f64(NAN)
     elif a == 0.0:
         value = high if x > 0.0 else f64(NAN)
@@ -298,7 +298,7 @@ def at_the_ends(a, x, low, high):
         value = low
     elif a == INF:
         value = f64(NAN) if x == INF else low
-    else:
+    elif x == INF:
         value = high
     return value
 

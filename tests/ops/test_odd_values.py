@@ -147,3 +147,35 @@ def test_a_tensor_over_a_storage_is_its_memory_in_one_type(make):
                     assert over_memory(rl, *case) == over_memory(torch, *case), case
     empty = [getattr(module, make)(module.UntypedStorage(0)) for module in (rl, torch)]
     assert str(empty[0].dtype).split(".")[1] == str(empty[1].dtype).split(".")[1]
+
+
+AT_ZEROS_AND_NAN = {
+    "the Bessel function of order one": lambda t, f: t.special.bessel_j1(
+        t.tensor([-0.0, 0.0, -1.0, -8.0, -9.0, float("nan")])
+    ),
+    "softshrink": lambda t, f: f.softshrink(t.tensor([-0.2, 0.2, -0.0, float("nan")])),
+    "sums of exponentials so far": lambda t, f: t.logcumsumexp(
+        t.tensor([[-0.0, -1.0], [float("-inf"), -0.0]]), 1
+    ),
+    "incomplete gamma functions": lambda t, f: [
+        function(x.unsqueeze(1), x)
+        for x in [t.tensor([0.0, 1.0, -1.0, float("inf"), float("nan")])]
+        for function in (t.igamma, t.igammac)
+    ],
+    "the slope of hardswish": lambda t, f: t.ops.aten.hardswish_backward(
+        t.ones(3), t.tensor([float("nan"), 3.0, -3.0])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AT_ZEROS_AND_NAN)
+def test_zeros_have_the_oracles_signs_and_nan_its_places(name):
+    for mine, theirs in zip(*map(listed, both(AT_ZEROS_AND_NAN[name])), strict=True):
+        mine = torch.tensor(mine.tolist())
+        signs = torch.signbit(mine) == torch.signbit(theirs)
+        assert (signs | mine.isnan()).all()
+        torch.testing.assert_close(mine, theirs, equal_nan=True)
+
+
+def listed(result):
+    return result if isinstance(result, list) else [result]
