@@ -223,6 +223,7 @@ def bind_layouts(function):
 
 # What writes into new memory whose elements nobody chose; None where they stay undefined.
 _FILL = cython.declare(object, None)
+_OBSERVERS = cython.declare(list, [])
 
 
 def bind_fill(function):
@@ -230,6 +231,14 @@ def bind_fill(function):
     global _FILL
     _FILL = function
     bind_fill_of_tails(function)
+    for observer in _OBSERVERS:
+        observer(function is not None)
+
+
+def on_fill(observer):
+    """Have ``observer(filled)`` called when new memory begins to be written to, or no more."""
+    _OBSERVERS.append(observer)
+    observer(_FILL is not None)
 
 
 @cython.cfunc

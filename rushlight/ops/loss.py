@@ -400,9 +400,9 @@ def _with_probabilities(self, target, weight, reduction, smoothing, channels):
         )
     if smoothing > 0:
         target = target * (1 - smoothing) + smoothing / self.shape[channels]
-    costs = -ops._log_softmax(self, channels, False) * target
+    gains = ops._log_softmax(self, channels, False) * target
     if weight is not None:
-        costs = costs * _along_channels(weight, self.ndim, channels)
+        gains = gains * _along_channels(weight, self.ndim, channels)
     if reduction == MEAN:
-        return costs.sum() / (self.numel() // max(self.shape[channels], 1))
-    return costs.sum([channels]) if reduction == NONE else costs.sum()
+        return -gains.sum() / (self.numel() // max(self.shape[channels], 1))
+    return -gains.sum([channels]) if reduction == NONE else -gains.sum()

@@ -425,6 +425,8 @@ def rms_norm_rows(input, size, eps):
 
 def rms_norm_gradient(grad, input, size, eps):
     """The gradient less its share along the row."""
+    if not size:
+        return grad * input  # of no elements, and differentiated as often as asked
     rows = conjugated(input.reshape([-1, size]))
     grads = grad.reshape([-1, size])
     rrms = ops.rsqrt((rows * rows).mean([1], True) + eps)

@@ -39,6 +39,8 @@ from cython.cimports.rushlight.programs.noting import (
     any_wants,
     draws,
     drops,
+    filled,
+    fills,
     keep_roots,
     keeps_looks,
     loaded,
@@ -314,8 +316,8 @@ class RecordingKernel(Kernel):
         one: Call
         parent: Call
         result: object
-        if default_dtype() is not tape.default:
-            tape.flush("another default type")
+        if default_dtype() is not tape.default or filled() != tape.filled:
+            tape.flush("another default type, or deterministic mode")
             begin_path(tape)
         elif replacements() != tape.replaced:
             tape.flush("another kernel")
@@ -546,6 +548,7 @@ class RecordingKernel(Kernel):
         if (
             tape.read
             or sizes_hang_on_elements(op, slots)
+            or fills(op)
             or not keeps_looks(tape, call, slots)
             or not note_results(tape, call, op, slots, result)
         ):
@@ -652,6 +655,7 @@ class RecordingKernel(Kernel):
         if (
             (tape.heard and not says(op, "fixed_sizes"))
             or sizes_hang_on_elements(op, slots)
+            or fills(op)
             or not keeps_looks(tape, call, slots)
             or not note_results(tape, call, op, slots, result)
         ):
@@ -791,8 +795,9 @@ def begin_path(tape: Tape):
     """The root of the paths under the current default type."""
     tape.default = default_dtype()
     tape.replaced = replacements()
+    tape.filled = filled()
     roots: dict = tape.owner.roots
-    key = (tape.default, current_card(), tape.replaced)
+    key = (tape.default, current_card(), tape.replaced, tape.filled)
     root = roots.get(key)
     if root is None:
         for known in list(roots):

@@ -9,6 +9,7 @@ from rushlight.core.state import excluded_keys, set_keys
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
+from rushlight.fx.experimental.pre_dispatch import user_stack
 from rushlight.nn.modules.module import Module
 from rushlight.ops import call as ops
 from rushlight.programs import logs
@@ -91,7 +92,8 @@ class Exported:
             else:
                 args.append(made)
         node = self.graph.call_function(call.op, tuple(args), kwargs)
-        node.meta["stack_trace"] = call.notes
+        if call.notes is not None:
+            node.meta["stack_trace"] = user_stack([call.notes])
         for number, (kind, value) in enumerate(call.results):
             if kind != FRESH or value.slot in self.nodes:
                 continue

@@ -15,6 +15,10 @@ cdef bint drops(Operator op, PyObject** slots) except -1
 cdef bint any_wants(Operator op, PyObject** slots) except -1
 cdef bint sizes_hang_on_elements(Operator op, PyObject** slots) except -1
 
+# Whether new memory is written to, and whether this operator makes such memory then.
+cdef bint filled() noexcept
+cdef bint fills(Operator op) except -1
+
 # A call as it is before it runs, and what it gave.
 cdef Call noted(Tape tape, Operator op, PyObject** slots, uint64_t keys)
 cdef bint note_results(Tape tape, Call call, Operator op, PyObject** slots, object result) except -1

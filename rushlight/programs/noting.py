@@ -26,7 +26,8 @@ from cython.cimports.rushlight.programs.tape import (
     value_of,
 )
 
-from rushlight.dispatch.declared import TAGS
+from rushlight.core.factories import on_fill
+from rushlight.dispatch.declared import TAGS, says
 from rushlight.dispatch.python_kernels import LazyKernel
 from rushlight.programs.steps import step_of
 
@@ -36,6 +37,29 @@ _PARTED = cython.declare(tuple, ({}, {}))
 _WHOLE = cython.declare(dict, {})  # composition -> whether it may be one call
 _SHARES = cython.declare(dict, {})  # composition -> where shares of what to drop are
 _WAITS = cython.declare(dict, {})  # operator -> whether its floats may vary
+_FILLED = cython.declare(cython.bint, False)
+
+
+def _fill_new_memory(filled):
+    global _FILLED
+    _FILLED = filled
+
+
+on_fill(_fill_new_memory)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def filled() -> cython.bint:
+    """Whether new memory is written to, as deterministic runs ask for."""
+    return _FILLED
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fills(op: Operator) -> cython.bint:
+    """Whether an operator makes memory now that is written to, which no path has."""
+    return _FILLED and says(op, "unset")
 
 
 @cython.cfunc

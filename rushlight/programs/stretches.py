@@ -41,6 +41,7 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import registrations
 from cython.cimports.rushlight.nn.modules._calling import Follower, set_follower
 from cython.cimports.rushlight.programs.capture import current
+from cython.cimports.rushlight.programs.noting import filled
 from cython.cimports.rushlight.programs.tape import Call, Tape, Value, usable, value_of
 
 from rushlight._inductor import config
@@ -648,6 +649,7 @@ class Stretches(Follower):
             or PyThreadState_Get().c_profilefunc != cython.NULL
             or PyThreadState_Get().c_tracefunc != cython.NULL
             or default_dtype() is not tape.default
+            or filled() != tape.filled
         ):
             return module.forward(*args)
         at: Call = tape.at

@@ -1,5 +1,7 @@
 """What a program is told of being recorded, and the default type that it changes meanwhile."""
 
+import pytest
+
 import rushlight as rl
 
 
@@ -42,3 +44,40 @@ def test_the_default_type_may_change_in_a_compiled_function():
             assert got.dtype is wanted.dtype
             assert rl.equal(got, wanted)
         assert rl.get_default_dtype() is rl.float32
+
+
+@pytest.fixture
+def back_to_usual():
+    yield
+    rl.use_deterministic_algorithms(False)
+
+
+def filled_when_asked(x):
+    y = rl.empty_like(x * 2)
+    return bool(y.isnan().all()), rl.zeros_like(x) + x
+
+
+def test_new_memory_is_filled_in_deterministic_runs_of_a_recorded_function(
+    back_to_usual,
+):
+    recorded = rl.compile(filled_when_asked)
+    for number, asked in enumerate((False, False, True, True, True, False, True)):
+        rl.use_deterministic_algorithms(asked)
+        filled, result = recorded(rl.ones(64) * number)
+        assert filled or not asked
+        assert result.tolist() == [number] * 64
+
+
+def test_a_deterministic_run_may_begin_and_end_inside(back_to_usual):
+    def function(x):
+        before = rl.are_deterministic_algorithms_enabled()
+        rl.use_deterministic_algorithms(True)
+        new = x.new_empty(32)
+        rl.use_deterministic_algorithms(False)
+        return before, new + 1, x * 2
+
+    recorded = rl.compile(function)
+    for number in range(4):
+        before, new, doubled = recorded(rl.ones(3) * number)
+        assert not before and new.isnan().all()
+        assert doubled.tolist() == [2 * number] * 3

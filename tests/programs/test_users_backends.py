@@ -65,3 +65,16 @@ def test_a_users_backend_goes_on_after_a_break(backend):
     for value in (1.0, 1.0, -1.0, 1.0, -1.0):
         x = rl.full((3,), value)
         assert rl.equal(compiled(x), program(x))
+
+
+def test_a_backend_prints_its_graph_with_the_programs_lines():
+    shown = []
+
+    def backend(graph, inputs):
+        shown.append(graph.print_readable(print_output=False))
+        return graph.forward
+
+    recorded = rl.compile(lambda x: (x * 2).sin(), backend=backend)
+    for _ in range(3):
+        recorded(rl.ones(2))
+    assert shown and f"# File: {__file__}:" in shown[0]
