@@ -13,7 +13,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.cpython.ref import Py_REFCNT
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memset
 from cython.cimports.rushlight.autograd.node import (
@@ -26,6 +26,14 @@ from cython.cimports.rushlight.autograd.node import (
 )
 from cython.cimports.rushlight.core._python import Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.cimports.rushlight.core.keys import KEY_ABSENT
+from cython.cimports.rushlight.core.spans import (
+    SPAN_BACKWARD,
+    SPAN_NODE,
+    begin_span,
+    end_span,
+    is_profiled,
+    recording_spans,
+)
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, hooks_of
 
@@ -360,9 +368,26 @@ def accumulate(old: object, grad: object) -> object:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def sweep(task: GraphTask) -> cython.int:
+    slot: cython.int
     while task.heap_size > 0:
-        evaluate(task, pop(task))
+        slot = pop(task)
+        if recording_spans and is_profiled():
+            evaluate_profiled(task, slot)
+        else:
+            evaluate(task, slot)
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def evaluate_profiled(task: GraphTask, slot: cython.int) -> cython.int:
+    """The same as a span: what comes to a node, its formula, and what it sends on."""
+    node: Node = cython.cast(Node, cython.cast(object, task.frames[slot].node))
+    token: int64_t = begin_span(SPAN_BACKWARD, title_of(node), None, node.sequence)
+    try:
+        return evaluate(task, slot)
+    finally:
+        end_span(token)
 
 
 @cython.cfunc
@@ -392,7 +417,10 @@ def evaluate(task: GraphTask, slot: cython.int) -> cython.int:
     if task.pruned:
         needs &= wanted_edges(task, node)
     if node.hooks is None and not state().anomaly:
-        result = node.apply(grads, needs)
+        if recording_spans:
+            result = apply_profiled(node, grads, needs)
+        else:
+            result = node.apply(grads, needs)
     else:
         result = apply_watched(node, grads, needs)
     if not task.keep_graph:
@@ -457,6 +485,30 @@ def wanted_edges(task: GraphTask, node: Node) -> cython.ulonglong:
 
 
 @cython.cfunc
+def title_of(node: Node) -> str:
+    """What profilers call a node: those that no operator made have PyTorch's C++ name."""
+    if node.is_accumulator:
+        return "torch::autograd::AccumulateGrad"
+    return node.name()
+
+
+@cython.cfunc
+def apply_profiled(node: Node, grads: object, needs: cython.ulonglong) -> object:
+    """A node's formula, as a span where a profiler records the thread.
+
+    It holds the gradients no more often than its caller does: what nobody else holds is
+    written to in place.
+    """
+    if not recording_spans or not is_profiled():
+        return node.apply(grads, needs)
+    token: int64_t = begin_span(SPAN_NODE, title_of(node), None, node.sequence)
+    try:
+        return node.apply(grads, needs)
+    finally:
+        end_span(token)
+
+
+@cython.cfunc
 def apply_watched(node: Node, grads: object, needs: cython.ulonglong) -> object:
     """Run a node that has hooks, or any node in anomaly mode."""
     hooks: object = node.hooks
@@ -465,7 +517,7 @@ def apply_watched(node: Node, grads: object, needs: cython.ulonglong) -> object:
         grads = list(changed) if node.n_outputs > 1 else changed[0]
     watching: cython.bint = state().anomaly
     try:
-        result = node.apply(grads, needs)
+        result = apply_profiled(node, grads, needs)
     except Exception:
         if watching:
             anomaly.warn_about(node)

@@ -1,12 +1,32 @@
-"""Names for spans of a program."""
+"""What ran, and how long: spans of a program's operators and of blocks with names."""
 
 from __future__ import annotations
 
 import functools
+import time
+import uuid
+
+from rushlight._profiling.collect import MEMORY, Collector
+from rushlight.autograd.profiler_util import (
+    EventList,
+    FunctionEvent,
+    FunctionEventAvg,
+    Interval,
+    Kernel,
+    MemRecordsAcc,
+)
+from rushlight.core import spans
+from rushlight.dispatch import profiling
 
 __all__ = [
+    "EnforceUnique",
     "EventList",
     "FunctionEvent",
+    "FunctionEventAvg",
+    "Interval",
+    "Kernel",
+    "KinetoStepTracker",
+    "MemRecordsAcc",
     "emit_itt",
     "emit_nvtx",
     "profile",
@@ -14,10 +34,21 @@ __all__ = [
 ]
 
 
+def _is_profiler_enabled():
+    return spans.is_recording()
+
+
 class record_function:
-    """Names a span of the program, for a profiler that listens; none does.
+    """Names a span of the program, which profilers show.
 
     A context manager and a decorator.
+
+    Args:
+        name: what the span is called.
+        args: more about it, behind the name.
+
+    Raises:
+        TypeError: the name is no string.
 
     >>> with record_function("step"):
     ...     1 + 1
@@ -31,11 +62,14 @@ class record_function:
             )
         self.name = name
         self.args = args
+        self._tokens = []
 
     def __enter__(self):
+        self._tokens.append(spans.begin(self.name))
         return self
 
     def __exit__(self, *raised):
+        spans.end(self._tokens.pop())
         return False
 
     def __call__(self, function):
@@ -46,80 +80,329 @@ class record_function:
 
         return wrapped
 
+    def _call_end_callbacks_on_future(self, future):
+        """The future, which is done: nothing here ends later than its block."""
+        return future
 
-class FunctionEvent:
-    """A span of a program that was recorded: its name and when it began and ended.
+
+class EnforceUnique:
+    """Remembers pairs, and refuses one that comes again."""
+
+    def __init__(self):
+        self.seen = set()
+
+    def see(self, *key):
+        """Takes a key.
+
+        Raises:
+            RuntimeError: it was there before.
+        """
+        if key in self.seen:
+            raise RuntimeError("duplicate key: " + str(key))
+        self.seen.add(key)
+
+
+class KinetoStepTracker:
+    """The largest number of steps that any profiler has counted."""
+
+    _current_step = 0
+    _step_dict: dict = {}
+
+    @classmethod
+    def init_step_count(cls, requester):
+        """Starts counting for a profiler, from the number so far."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester):
+        """Forgets a profiler; returns whether it was known."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester):
+        """Counts a step for a profiler; returns the largest number."""
+        cls._step_dict.setdefault(requester, cls._current_step)
+        cls._step_dict[requester] += 1
+        cls._current_step = max(cls._step_dict.values())
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls):
+        """That number."""
+        return cls._current_step
+
+
+class profile:
+    """Records the operators that a block runs in this thread, and how long they take.
 
     Args:
-        id: its number.
-        name: what it was called.
-        thread: where it ran.
-        start_us: when it began, in microseconds.
-        end_us: when it ended.
-        options: whatever else is known of it.
+        enabled: False records nothing.
+        record_shapes: whether events know the sizes of their arguments.
+        with_flops: whether floating-point operations are counted.
+        profile_memory: whether memory that is taken and given back is counted.
+        with_stack: whether events know the lines of Python that led to them.
+        with_modules: kept for traces; `rushlight.profiler` makes events of modules.
+
+    The other arguments are PyTorch's, and choose nothing here.
+
+    Raises:
+        RuntimeError: a profiler is entered twice, or another one runs in this thread.
+
+    >>> import rushlight as rl
+    >>> with profile() as prof:
+    ...     _ = rl.ones(2) + 1
+    >>> [event.name for event in prof.function_events]
+    ['aten::ones', 'aten::add']
     """
 
-    def __init__(self, id, name, thread, start_us, end_us, **options):
-        self.id = id
-        self.name = name
-        self.thread = thread
-        self.start_us = start_us
-        self.end_us = end_us
-        self.count = 1
-        self.__dict__.update(options)
-
-    @property
-    def cpu_time_total(self):
-        """Its length in microseconds."""
-        return self.end_us - self.start_us
-
-    def __repr__(self):
-        return f"<FunctionEvent id={self.id} name={self.name} us={self.cpu_time_total}>"
-
-
-class EventList(list):
-    """Spans that were recorded.
-
-    Args:
-        events: the spans.
-        options: how they were recorded.
-    """
-
-    def __init__(self, *events, **options):
-        super().__init__(*events)
-        self._options = options
-
-    @property
-    def self_cpu_time_total(self):
-        """The length of all of them in microseconds."""
-        return sum(event.cpu_time_total for event in self)
-
-
-class _Recorder:
-    """Records a program's operators, if it is enabled: which is not possible yet."""
-
-    def __init__(self, enabled=True, record_shapes=False, **options):
+    def __init__(
+        self,
+        enabled=True,
+        *,
+        use_cuda=False,
+        use_device=None,
+        record_shapes=False,
+        with_flops=False,
+        profile_memory=False,
+        with_stack=False,
+        with_modules=False,
+        use_kineto=False,
+        use_cpu=True,
+        experimental_config=None,
+        acc_events=False,
+        custom_trace_id_callback=None,
+        post_processing_timeout_s=None,
+        activity_filters=None,
+    ):
         self.enabled = enabled
+        self.use_cuda, self.use_device = use_cuda, use_device
+        self.record_shapes = record_shapes or with_flops
+        self.with_flops = with_flops
+        self.profile_memory = profile_memory
+        self.with_stack = with_stack
+        self.with_modules = with_modules
+        self.use_cpu = use_cpu
+        self.acc_events = acc_events
+        self.custom_trace_id_callback = custom_trace_id_callback
+        self.trace_id = ""
+        self.entered = False
+        self.metadata: dict = {}
+        self._events = None
+        self._kept: list = []
+        self._observer = None
 
     def __enter__(self):
-        if self.enabled:
-            raise NotImplementedError(
-                f"torch.autograd.profiler.{type(self).__name__}: Rushlight does not "
-                "record programs yet\n  remedy: measure with Python's cProfile"
-            )
+        if not self.enabled:
+            return self
+        if self.entered:
+            raise RuntimeError("Profiler context manager is not reentrant")
+        self._prepare_trace()
+        self._start_trace()
         return self
 
     def __exit__(self, *raised):
+        if self.enabled:
+            self._stop_trace()
+        return False
+
+    def _prepare_trace(self):
+        self.entered = True
+        if spans.is_recording():
+            self.entered = False
+            raise RuntimeError(
+                "Can't disable Kineto profiler when it's not running: another profiler "
+                "records this thread\n  remedy: leave its block first"
+            )
+
+    def _start_trace(self):
+        self.entered = True
+        observed = self._observer is not None and self._observer.is_registered
+        shapes = self.record_shapes or observed
+        profiling.configure(shapes, self.with_stack, observed)
+        callback = self.custom_trace_id_callback
+        self.trace_id = callback() if callback else uuid.uuid4().hex.upper()
+        self._epoch = spans.epoch_offset()
+        if observed:
+            self._observer._begin()
+        spans.start(self.profile_memory)
+        self._began = time.monotonic_ns()
+
+    def _stop_trace(self):
+        rows = spans.stop()
+        self._threads = spans.native_threads()
+        self._memory_rows = [row for row in rows if row[0] == MEMORY]
+        self._rows = rows
+        if self._observer is not None and self._observer.is_running():
+            self._observer._take(rows)
+        if self._events is not None and self.acc_events:
+            self._kept += self._events
+        self._events = None
+        self.entered = False
+
+    def toggle_collection_dynamic(self, enabled, activities=None):
+        """Stops recording for a while, or goes on.
+
+        Args:
+            enabled: whether to record from now on.
+            activities: whose work; the host's is all that there is.
+        """
+        spans.resume() if enabled else spans.pause()
+
+    @property
+    def function_events(self):
+        """The events, once the block is over; None before, or where it is disabled."""
+        if not self.enabled or self.entered or not hasattr(self, "_rows"):
+            return None
+        if self._events is None:
+            collector = Collector(
+                self._began, self.record_shapes, self.with_flops, self.profile_memory
+            )
+            self._events = collector.events(self._rows)
+            self._events[:0] = self._kept
+            self._events._trace = self._settings()
+            self._rows = []
+        return self._events
+
+    def _settings(self):
+        flags = ("with_stack", "profile_memory", "record_shapes", "with_modules")
+        return {
+            "epoch": self._epoch,
+            "threads": self._threads,
+            "memory": self._memory_rows,
+            "metadata": self.metadata,
+            "flags": {
+                "trace_id": self.trace_id,
+                **{name: int(getattr(self, name)) for name in flags},
+                "with_flops": int(self.with_flops),
+            },
+        }
+
+    def _finished(self):
+        events = self.function_events
+        if events is None:
+            raise RuntimeError("Profiler didn't finish running")
+        return events
+
+    def __repr__(self):
+        events = self.function_events
+        return "<unfinished torch.autograd.profile>" if events is None else repr(events)
+
+    def __str__(self):
+        events = self.function_events
+        return "<unfinished torch.autograd.profile>" if events is None else str(events)
+
+    def table(
+        self,
+        sort_by=None,
+        row_limit=100,
+        max_src_column_width=75,
+        max_name_column_width=55,
+        max_shapes_column_width=80,
+        header=None,
+        top_level_events_only=False,
+    ):
+        """The events as a table: `EventList.table` has the arguments.
+
+        Args:
+            sort_by: the figure that rows are sorted by.
+            row_limit: rows at most.
+            max_src_column_width: characters of a source line at most;
+                ``max_name_column_width``: of a name; ``max_shapes_column_width``: of
+                shapes.
+            header: a line above.
+            top_level_events_only: leaves out spans inside of others.
+
+        Raises:
+            RuntimeError: the block is not over.
+        """
+        return self._finished().table(
+            sort_by=sort_by,
+            row_limit=row_limit,
+            max_src_column_width=max_src_column_width,
+            max_name_column_width=max_name_column_width,
+            max_shapes_column_width=max_shapes_column_width,
+            header=header,
+            top_level_events_only=top_level_events_only,
+        )
+
+    def export_chrome_trace(self, path, metadata=None, use_python_export=False):
+        """Writes the events as a trace that Perfetto and Chrome show.
+
+        Args:
+            path: the file; one that ends in ``.gz`` is compressed.
+            metadata: names and texts for the trace's head.
+            use_python_export: chooses nothing here.
+        """
+        events = self._finished()
+        self.metadata.update(metadata or {})
+        events.export_chrome_trace(path)
+
+    def export_stacks(self, path, metric="self_cpu_time_total"):
+        """Writes the lines of Python behind each event, for pictures of flames.
+
+        Raises:
+            AssertionError: lines were not recorded.
+        """
+        events = self._finished()
+        if not self.with_stack:
+            raise AssertionError("export_stacks() requires with_stack=True")
+        return events.export_stacks(path, metric)
+
+    def key_averages(
+        self,
+        group_by_input_shape=False,
+        group_by_stack_n=0,
+        group_by_overload_name=False,
+    ):
+        """The events summed by name: `EventList.key_averages` has the arguments.
+
+        Args:
+            group_by_input_shape: sums calls of the same shapes only.
+            group_by_stack_n: sums calls with the same innermost lines only.
+            group_by_overload_name: sums calls of the same overload only.
+        """
+        return self._finished().key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name
+        )
+
+    def total_average(self):
+        """One sum over all events."""
+        return self._finished().total_average()
+
+    @property
+    def self_cpu_time_total(self):
+        """Microseconds of all events, none counted twice."""
+        return self._finished().self_cpu_time_total
+
+
+class _Marks:
+    """Would mark operators for another profiler: nothing listens on this machine.
+
+    Args:
+        enabled: False marks nothing.
+        record_shapes: whether marks have the sizes of arguments.
+    """
+
+    def __init__(self, enabled=True, record_shapes=False):
+        self.enabled = enabled
+        self.entered = False
+        self.record_shapes = record_shapes
+
+    def __enter__(self):
+        if self.enabled and self.entered:
+            name = type(self).__name__.removeprefix("emit_").upper()
+            raise RuntimeError(f"{name} annotation context manager is not reentrant")
+        self.entered = self.enabled
+        return self
+
+    def __exit__(self, *raised):
+        self.entered = False
         return False
 
 
-class profile(_Recorder):
-    """Would record operators and their times; with ``enabled=False``, nothing."""
+class emit_nvtx(_Marks):
+    """Marks operators for NVIDIA's profiler, where one listens: none does here."""
 
 
-class emit_nvtx(_Recorder):
-    """Would mark operators for NVIDIA's profiler; with ``enabled=False``, nothing."""
-
-
-class emit_itt(_Recorder):
-    """Would mark operators for Intel's profiler; with ``enabled=False``, nothing."""
+class emit_itt(_Marks):
+    """Marks operators for Intel's profiler, where one listens: none does here."""

@@ -26,6 +26,7 @@ cdef enum:
     KEY_FORWARD_AD = 25
     KEY_PREDISPATCH = 29
     KEY_PYTHON_DISPATCHER = 30
+    KEY_PROFILING = 31              # a profiler records the thread: see core/spans
     # No operator answers to these.
     KEY_ABSENT = 40                 # of a tensor: it has sizes and strides, no memory
     KEY_LISTENING = 45              # of a thread: what a call runs is noted

@@ -60,3 +60,10 @@ cdef extern from * nogil:
 
 cdef extern from "dlfcn.h" nogil:
     void* dlsym(void*, const char*)     # the handle NULL means every loaded library
+
+cdef extern from "time.h" nogil:
+    cdef struct timespec:
+        long tv_sec
+        long tv_nsec
+    int CLOCK_MONOTONIC
+    int clock_gettime(int, timespec*)

@@ -49,6 +49,7 @@ from cython.cimports.rushlight.core.posix import (
     munmap,
     posix_memalign,
 )
+from cython.cimports.rushlight.core.spans import note_block, watching_memory
 from cython.cimports.rushlight.core.state import state, tell_readers
 
 from rushlight.core import naming
@@ -132,6 +133,8 @@ def take_block(
         counts.requested_peak = counts.requested
     if counts.live > counts.live_peak:
         counts.live_peak = counts.live
+    if watching_memory:
+        note_block(block, n_bytes)
     return block
 
 
@@ -142,6 +145,8 @@ def give_block(
 ) -> cython.void:
     """Returns a block to its list; ``n_bytes`` is what had been asked for."""
     index: cython.int = class_of(capacity)
+    if watching_memory:
+        note_block(data, -cython.cast(int64_t, n_bytes))
     if guarding:
         drop_guarded(data, n_bytes)
     else:

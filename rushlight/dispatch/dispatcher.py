@@ -34,6 +34,7 @@ _RECORDER = cython.declare(Recorder, None)
 # Compositions answer here, too: what records programs, or follows them, sees them whole.
 _PRE_DISPATCH = cython.declare(cython.int, int(DispatchKey.PreDispatch))
 _RECORDING = cython.declare(cython.int, int(DispatchKey.Recording))
+_PROFILING = cython.declare(cython.int, int(DispatchKey.Profiling))
 # backends whose memory the host does not read
 _AWAY = cython.declare(
     uint64_t,
@@ -251,7 +252,11 @@ class Operator:
         self.handled = 0
         for i in range(N_KEYS):
             self.table[i] = _SERVED[i]
-            if self.composite is not None and i not in (_PRE_DISPATCH, _RECORDING):
+            if self.composite is not None and i not in (
+                _PRE_DISPATCH,
+                _RECORDING,
+                _PROFILING,
+            ):
                 self.table[i] = cython.NULL
         for key, kernel in self.kernels.items():
             self.table[cython.cast(cython.int, key)] = cython.cast(

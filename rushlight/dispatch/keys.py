@@ -34,6 +34,7 @@ class DispatchKey(enum.IntEnum):
     ForwardAD = 25
     PreDispatch = 29
     PythonDispatcher = 30
+    Profiling = 31
 
 
 BACKENDS = (

@@ -150,7 +150,15 @@ def describe_derivative(op):
 
 # Keys of transformations, of autocast and of what records programs: registered for every
 # operator when one is first used, and met only inside of it.
-ON_DEMAND = ("Autocast", "Batched", "Below", "ForwardAD", "PreDispatch", "Recording")
+ON_DEMAND = (
+    "Autocast",
+    "Batched",
+    "Below",
+    "ForwardAD",
+    "PreDispatch",
+    "Profiling",
+    "Recording",
+)
 
 
 def dispatch_table(op):

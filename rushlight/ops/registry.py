@@ -9,6 +9,7 @@ import types
 
 from rushlight.core.tensor import SLOT_NAMES, Tensor, bind_slots, install
 from rushlight.dispatch import overload as _overload  # operators' further attributes
+from rushlight.dispatch import profiling as _profiling  # before there are operators
 from rushlight.dispatch.declared import (
     ARGUMENTS,
     CHECK,

@@ -11,6 +11,7 @@ from itertools import chain
 
 import rushlight as rl
 from rushlight.autograd.hooks import registered
+from rushlight.core import spans
 from rushlight.core.tensor import Tensor
 
 __all__ = [
@@ -145,6 +146,8 @@ class Optimizer:
         @functools.wraps(func)
         def step(*args, **kwargs):
             self = args[0]
+            if spans.is_recording():
+                return _step_as_span(func, self, args, kwargs)
             if not (
                 self._optimizer_step_pre_hooks
                 or self._optimizer_step_post_hooks
@@ -265,6 +268,10 @@ class Optimizer:
 
     def zero_grad(self, set_to_none=True):
         """Forget the gradients of all parameters, or fill them with zeros."""
+        token = -1
+        if spans.is_recording():
+            kind = type(self).__name__
+            token = spans.begin(f"Optimizer.zero_grad#{kind}.zero_grad")
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:
@@ -277,6 +284,7 @@ class Optimizer:
                     else:
                         grad.requires_grad_(False)
                     grad.zero_()
+        spans.end(token)
 
     def step(self, closure=None):
         """Change the parameters once; every subclass defines it.
@@ -337,6 +345,16 @@ class Optimizer:
                 raise ValueError(
                     "some parameters appear in more than one parameter group"
                 )
+
+
+def _step_as_span(func, optimizer, args, kwargs):
+    """A step under the name that profilers show, with its hooks."""
+    kind = type(optimizer).__name__
+    token = spans.begin(f"Optimizer.step#{kind}.step")
+    try:
+        return _step_with_hooks(func, optimizer, args, kwargs)
+    finally:
+        spans.end(token)
 
 
 def _step_with_hooks(func, optimizer, args, kwargs):

@@ -27,6 +27,7 @@ from cython.cimports.rushlight.core.keys import (
     BELOW_AUTOGRAD,
     KEY_ABSENT,
     KEY_LISTENING,
+    KEY_PROFILING,
     MEMORY_BITS,
     RECORDING,
 )
@@ -78,6 +79,7 @@ from rushlight.dispatch.keys import DispatchKey
 _ONE = cython.declare(uint64_t, 1)
 _LISTENING = cython.declare(uint64_t, _ONE << KEY_LISTENING)
 _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
+_PROFILING = cython.declare(uint64_t, _ONE << KEY_PROFILING)
 _CPU = cython.declare(uint64_t, 1)
 _CHILDREN = cython.declare(cython.Py_ssize_t, 32)  # branches of one call, at most
 _TRIES = cython.declare(cython.int, 3)  # of a composition at one place
@@ -383,7 +385,7 @@ class RecordingKernel(Kernel):
             or tape.parts is not None
             or st.modes
             or st.elsewhere
-            or st.included != RECORDING
+            or st.included & ~_PROFILING != RECORDING
             or st.excluded & ~BELOW_AUTOGRAD
             or not followed(keys)
             or keys & ~(BELOW_AUTOGRAD | MEMORY_BITS | RECORDING)
@@ -575,7 +577,7 @@ class RecordingKernel(Kernel):
         before: uint64_t = st.included
         excluded: uint64_t = st.excluded
         modes: cython.int = st.modes
-        st.included = 0
+        st.included = before & _PROFILING
         st.excluded = excluded | BELOW_AUTOGRAD
         st.modes = 0
         tape.runner = PyThread_get_thread_ident()

@@ -24,6 +24,13 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     run_here,
 )
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
+from cython.cimports.rushlight.core.spans import (
+    SPAN_PROGRAM,
+    begin_span,
+    end_span,
+    is_profiled,
+    recording_spans,
+)
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.notes import taken_down, the_flag
@@ -306,6 +313,20 @@ class Step:
                 if d >= self.outer:
                     break
         return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def launch(step: Step, tape: Tape, places: cython.pp_char) -> cython.int:
+    """A launch: as a span where a profiler records the thread."""
+    if not recording_spans or not is_profiled():
+        return step.launch(tape, places)
+    name = getattr(step.kernel, "name", None)
+    token: int64_t = begin_span(SPAN_PROGRAM, name or "kernel", None, -1)
+    try:
+        return step.launch(tape, places)
+    finally:
+        end_span(token)
 
 
 @cython.cfunc
@@ -644,7 +665,10 @@ class Program:
             if self.spots[i].kind != INNER:
                 data[i] = cython.cast(Storage, tape.slots[i]).data
         try:
-            self.take(tape, data, held)
+            if recording_spans:
+                self.take_profiled(tape, data, held)
+            else:
+                self.take(tape, data, held)
         finally:
             for i in range(n):
                 if held[i]:
@@ -654,6 +678,23 @@ class Program:
             from rushlight.programs.planning import replanned
 
             self.take_over(replanned(self, self.items))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take_profiled(
+        self,
+        tape: Tape,
+        data: cython.pp_char,
+        held: cython.pointer(cython.size_t),
+    ) -> cython.int:
+        """Takes the steps as one span, where a profiler records the thread."""
+        token: int64_t = -1
+        if is_profiled():
+            token = begin_span(SPAN_PROGRAM, "## Call CompiledFxGraph", None, -1)
+        try:
+            return self.take(tape, data, held)
+        finally:
+            end_span(token)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -684,7 +725,7 @@ class Program:
                 self.ask_for(tape, data, held, at[k])
             at += step.n_asked
             if step.kind == LAUNCH:
-                step.launch(tape, data)
+                launch(step, tape, data)
             elif step.kind == RUN:
                 if step.tried or not self.listens:
                     tape.execute(step.call)

@@ -34,7 +34,7 @@ from cython.cimports.cpython.object import PyObject, PyObject_GenericGetDict
 from cython.cimports.cpython.ref import Py_XDECREF, Py_XINCREF
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core.dtype import default_dtype
-from cython.cimports.rushlight.core.keys import RECORDING
+from cython.cimports.rushlight.core.keys import KEY_PROFILING, RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -53,6 +53,7 @@ from rushlight.programs.capture import OUTSIDE
 from rushlight.programs.steps import step_of
 from rushlight.programs.witnessing import Names, Unproven, Witness
 
+_PROFILING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PROFILING)
 _TRIES = cython.declare(cython.int, 15)  # to prove a module's course at one place
 _FAILED = cython.declare(cython.int, 5)  # as many as one counts that did not
 _KEPT = cython.declare(cython.Py_ssize_t, 8)  # stretches of one module at one place
@@ -645,7 +646,7 @@ class Stretches(Follower):
             or st.modes
             or st.elsewhere
             or st.forward_ad
-            or st.included != RECORDING
+            or st.included & ~_PROFILING != RECORDING
             or PyThreadState_Get().c_profilefunc != cython.NULL
             or PyThreadState_Get().c_tracefunc != cython.NULL
             or default_dtype() is not tape.default

@@ -27,6 +27,7 @@ from cython.cimports.rushlight.core.keys import (
     BELOW_AUTOGRAD,
     DEFERRED,
     KEY_ABSENT,
+    KEY_PROFILING,
     MEMORY_BITS,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
@@ -49,6 +50,7 @@ from rushlight.core.dtype import set_default_dtype
 from rushlight.nn.parameter import Parameter
 
 _ONE = cython.declare(uint64_t, 1)
+_PROFILING = cython.declare(uint64_t, _ONE << KEY_PROFILING)
 _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
 _CPU = cython.declare(uint64_t, 1)
 
@@ -578,7 +580,7 @@ class Tape:
             excluded = st.excluded
             modes = st.modes
             elsewhere = st.elsewhere
-            st.included = 0
+            st.included = before & _PROFILING
             st.excluded = excluded | BELOW_AUTOGRAD
             st.modes = 0
             st.elsewhere = False

@@ -20,6 +20,7 @@ OWN = (
     "__main__",
     "_tensor_methods",
     "_explain",
+    "_profiling",
     "_generated",
     "_functions",
     "_name_errors",

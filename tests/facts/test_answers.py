@@ -83,7 +83,6 @@ REFUSED = [
     "jit.load('f')",
     "jit.freeze(None)",
     "onnx.export(None)",
-    "profiler.profile()",
     "distributed.init_process_group('gloo')",
     "utils.cpp_extension.load('a', [])",
     "hub.load('somebody/something', 'model')",

@@ -28,13 +28,14 @@ FLOORS = {
     """,
     "graph": "programs fx export _subclasses _higher_order_ops _inductor _dynamo.exc",
     "front": """
-        __root__ __main__ _dynamo _explain _functions _lazy_exports _name_errors
+        __root__ __main__ _dynamo _explain _profiling _functions _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
         accelerator amp ao backends backends.cpu.warm compiler cpu cuda datasets
         distributed distributions fft front func functional futures hub jit library linalg
         lowrank masked monitor multiprocessing nn onnx optim overrides package profiler
         quasirandom run serialization signal sparse special te testing transforms utils
         torch_version version fx.experimental.merge_matmul fx.experimental.optimization
+        autograd.profiler autograd.profiler_util
     """,
     "torch_compat": """
         torch_compat _C __config__ _functorch _logging _ops _tensor_str _utils functorch

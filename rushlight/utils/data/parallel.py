@@ -84,6 +84,8 @@ class Crew:
 class ParallelIterator(PassIterator):
     """Batches from the workers, in the sampler's order unless told otherwise."""
 
+    shown_as = "_MultiProcessingDataLoaderIter"
+
     def __init__(self, loader, source, skip=0):
         super().__init__(loader)
         self.timeout = loader.timeout

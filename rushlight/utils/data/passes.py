@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import rushlight as rl
+from rushlight.core import spans
 from rushlight.utils.data._pipes import draw_shared
 from rushlight.utils.data._utils.pin_memory import pin_memory
 from rushlight.utils.data.sampler import draw_seed
@@ -15,6 +16,8 @@ class PassIterator:
     A kind of pass defines ``following``, which returns the next batch. ``begun`` is the
     state that the generator of the order had when the pass began.
     """
+
+    shown_as = "_SingleProcessDataLoaderIter"  # what profilers call the kind of pass
 
     def __init__(self, loader):
         self.loader_generator = loader.generator
@@ -54,6 +57,15 @@ class PassIterator:
         return len(self.sampler)
 
     def __next__(self):
+        if not spans.is_recording():
+            return self._next()
+        token = spans.begin(f"enumerate(DataLoader)#{self.shown_as}.__next__")
+        try:
+            return self._next()
+        finally:
+            spans.end(token)
+
+    def _next(self):
         try:
             batch = self.following()
         except StopIteration:

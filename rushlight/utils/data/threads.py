@@ -71,6 +71,8 @@ class ThreadIterator(PassIterator):
     they share the process's random generators.
     """
 
+    shown_as = "_MultiProcessingDataLoaderIter"
+
     def __init__(self, loader, source, skip=0):
         super().__init__(loader)
         self.timeout = loader.timeout or None

@@ -1,0 +1,236 @@
+"""Spans of time: which operator, node or named block ran from when to when.
+
+While a profiler records, each span is a row of one array, begun and ended where it runs.
+Nothing is looked up, named or sorted before the recording is over: a span costs two looks
+at the clock and a row. Where nothing is recorded, a thread has no key `Profiling` and its
+calls take no other way than without a profiler.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.pythread import PyThread_get_thread_ident
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.rushlight.core._python import Py_INCREF, Py_XDECREF
+from cython.cimports.rushlight.core.keys import KEY_PROFILING
+from cython.cimports.rushlight.core.posix import (
+    CLOCK_MONOTONIC,
+    clock_gettime,
+    timespec,
+)
+from cython.cimports.rushlight.core.state import state
+
+KINDS = ("operator", "backward", "node", "annotation", "program", "memory")
+
+Span = cython.struct(
+    start=int64_t,
+    end=int64_t,  # 0: not over yet
+    thread=int64_t,
+    sequence=int64_t,  # of autograd's nodes; of memory: the bytes that came or went
+    what=cython.pointer(PyObject),  # owned; of memory: NULL
+    info=cython.pointer(PyObject),  # owned, or NULL
+    address=cython.size_t,  # of memory
+    kind=cython.int,
+)
+
+watching_memory = cython.declare(cython.bint, False)
+recording_spans = cython.declare(cython.bint, False)
+_PROFILING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PROFILING)
+# A token is the row's number, and above it the recording's: one that is over ends no row.
+_ROW_BITS = cython.declare(cython.int, 40)
+_recording = cython.declare(int64_t, 0)
+_rows = cython.declare(cython.pointer(Span), cython.NULL)
+_count = cython.declare(int64_t, 0)
+_room = cython.declare(int64_t, 0)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def now() -> int64_t:
+    """Nanoseconds of the clock that never goes back."""
+    t: timespec
+    clock_gettime(CLOCK_MONOTONIC, cython.address(t))
+    return cython.cast(int64_t, t.tv_sec) * 1_000_000_000 + t.tv_nsec
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_profiled() -> cython.bint:
+    return recording_spans and (state().included & _PROFILING) != 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def new_row() -> cython.pointer(Span):
+    """Room for one more span; NULL where there is no memory: it is then left out."""
+    global _rows, _room, _count
+    more: cython.p_void
+    row: cython.pointer(Span)
+    if _count == _room:
+        more = realloc(_rows, (2 * _room + 1024) * cython.sizeof(Span))
+        if more == cython.NULL:
+            return cython.NULL
+        _rows = cython.cast(cython.pointer(Span), more)
+        _room = 2 * _room + 1024
+    row = cython.address(_rows[_count])
+    _count += 1
+    row.end = 0
+    row.thread = PyThread_get_thread_ident()
+    row.sequence = -1
+    row.what = row.info = cython.NULL
+    row.address = 0
+    return row
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def begin_span(
+    kind: cython.int, what: object, info: object, sequence: int64_t
+) -> int64_t:
+    row: cython.pointer(Span)
+    if not recording_spans:
+        return -1
+    row = new_row()
+    if row == cython.NULL:
+        return -1
+    row.kind = kind
+    row.sequence = sequence
+    row.what = cython.cast(cython.pointer(PyObject), what)
+    Py_INCREF(row.what)
+    if info is not None:
+        row.info = cython.cast(cython.pointer(PyObject), info)
+        Py_INCREF(row.info)
+    row.start = now()
+    return (_recording << _ROW_BITS) | (_count - 1)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def end_span(token: int64_t) -> cython.void:
+    if token >= 0 and token >> _ROW_BITS == _recording and recording_spans:
+        _rows[token & ((cython.cast(int64_t, 1) << _ROW_BITS) - 1)].end = now()
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def note_block(block: cython.p_void, change: int64_t) -> cython.void:
+    row: cython.pointer(Span)
+    if not is_profiled():
+        return
+    row = new_row()
+    if row != cython.NULL:
+        row.kind = SPAN_MEMORY
+        row.sequence = change
+        row.address = cython.cast(cython.size_t, block)
+        row.start = row.end = now()
+
+
+def begin(what, kind: cython.int = SPAN_ANNOTATION, info=None) -> int:
+    """Begins a named span of this thread, if it is recorded; `end` takes the token.
+
+    >>> begin("nobody records") == -1
+    True
+    """
+    if not is_profiled():
+        return -1
+    return begin_span(kind, what, info, -1)
+
+
+def end(token: int64_t) -> None:
+    """Ends a span."""
+    end_span(token)
+
+
+def is_recording() -> bool:
+    """Whether this thread is recorded."""
+    return is_profiled()
+
+
+def start(memory: cython.bint = False) -> None:
+    """Starts a recording of this thread; an earlier one is thrown away.
+
+    Args:
+        memory: whether blocks of memory are recorded, too.
+    """
+    global recording_spans, watching_memory, _recording
+    clear()
+    _recording += 1
+    recording_spans = True
+    watching_memory = memory
+    state().included |= _PROFILING
+
+
+def pause() -> None:
+    """Leaves out what this thread does, until `resume`."""
+    state().included &= ~_PROFILING
+
+
+def resume() -> None:
+    """Records what this thread does again."""
+    if recording_spans:
+        state().included |= _PROFILING
+
+
+def stop() -> list:
+    """Ends the recording of this thread.
+
+    Returns:
+        For each span in the order in which they began: its kind, what it is of, what is
+        known of it, its thread's number, when it began and ended in nanoseconds of
+        `time.monotonic_ns`, autograd's sequence number or the bytes of memory, and
+        memory's address. What has not ended ends now.
+    """
+    global recording_spans, watching_memory
+    i: int64_t
+    row: cython.pointer(Span)
+    moment: int64_t = now()
+    found: list = []
+    state().included &= ~_PROFILING
+    recording_spans = False
+    watching_memory = False
+    for i in range(_count):
+        row = cython.address(_rows[i])
+        found.append(
+            (
+                row.kind,
+                None if row.what == cython.NULL else cython.cast(object, row.what),
+                None if row.info == cython.NULL else cython.cast(object, row.info),
+                row.thread,
+                row.start,
+                row.end if row.end else moment,
+                row.sequence,
+                row.address,
+            )
+        )
+    clear()
+    return found
+
+
+def clear() -> None:
+    """Lets go of all spans."""
+    global _rows, _count, _room
+    i: int64_t
+    rows: cython.pointer(Span) = _rows
+    n: int64_t = _count
+    _rows = cython.NULL
+    _count = _room = 0
+    for i in range(n):
+        Py_XDECREF(rows[i].what)
+        Py_XDECREF(rows[i].info)
+    free(rows)
+
+
+def native_threads() -> dict:
+    """The system's number of each Python thread that is alive, by Python's number."""
+    return {t.ident: t.native_id for t in threading.enumerate()}
+
+
+def epoch_offset() -> int:
+    """What to add to a span's clock to have nanoseconds since 1970."""
+    return time.time_ns() - time.monotonic_ns()

@@ -1,0 +1,1 @@
+"""Recorded spans as events, tables and traces, below both of PyTorch's profilers."""

@@ -1,0 +1,213 @@
+"""Recorded spans as a file that Perfetto, Chrome and HolisticTraceAnalysis read.
+
+The format is Chrome's trace events, with the categories and arguments that PyTorch's
+profiler writes: ``cpu_op``, ``user_annotation``, ``fwdbwd``, ``cpu_instant_event``.
+
+Source: "Trace Event Format", Google, 2016.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import sys
+import tempfile
+
+from rushlight._profiling.arguments import TensorFacts
+from rushlight.core import spans
+
+_CATEGORIES = {
+    "operator": "cpu_op",
+    "backward": "cpu_op",
+    "node": "cpu_op",
+    "annotation": "user_annotation",
+    "program": "cpu_op",
+}
+_TYPES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+
+
+def _type_name(fact):
+    if type(fact) is TensorFacts:
+        return _TYPES.get(fact.dtype.name, fact.dtype.name)
+    if type(fact) is list and any(type(one) is TensorFacts for one in fact):
+        return "TensorList"
+    return "" if fact is None else "ScalarList" if type(fact) is list else "Scalar"
+
+
+def _strides(fact):
+    return list(fact.strides) if type(fact) is TensorFacts else []
+
+
+def _arguments(event, number):
+    """What a viewer shows of a span."""
+    found = {"External id": number, "Record function id": 0, "Ev Idx": number}
+    if event.sequence_nr >= 0:
+        found["Sequence number"] = event.sequence_nr
+        found["Fwd thread id"] = event.fwd_thread or 0
+    if event.input_shapes:
+        found["Input Dims"] = event.input_shapes
+        found["Input type"] = [_type_name(fact) for fact in event.facts]
+        found["Input Strides"] = [_strides(fact) for fact in event.facts]
+        found["Concrete Inputs"] = [str(value) for value in event.concrete_inputs]
+    if event.stack:
+        found["Call stack"] = ";".join(event.stack)
+    return found
+
+
+class _Trace:
+    """The rows of one file.
+
+    Args:
+        settings: of the recording: ``epoch`` (nanoseconds to add to a span's clock),
+            ``threads`` (the system's numbers by Python's), ``flags`` and ``metadata``.
+    """
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.process = os.getpid()
+        self.rows: list = []
+        self.flows = 0
+        self.last: dict = {}  # sequence number -> the forward call that made the node
+
+    def time(self, ns):
+        """Microseconds since 1970."""
+        return (ns + self.settings["epoch"]) / 1000
+
+    def thread(self, event):
+        """The system's number of the thread that an event ran on."""
+        return self.settings["threads"].get(event.os_thread, event.os_thread)
+
+    def add(self, **row):
+        self.rows.append({**row, "pid": self.process})
+
+    def name_rows(self, events):
+        """How viewers call the process and its threads."""
+        start = self.time(events[0].start_ns) if events else 0
+        name = os.path.basename(sys.argv[0]) or "python"
+        threads = sorted({self.thread(event) for event in events})
+        for title, tid, args in [
+            ("process_name", 0, {"name": name}),
+            ("process_labels", 0, {"labels": "CPU"}),
+            ("process_sort_index", 0, {"sort_index": self.process}),
+            *[("thread_name", t, {"name": f"thread {t} ({name})"}) for t in threads],
+            *[("thread_sort_index", t, {"sort_index": t}) for t in threads],
+        ]:
+            self.add(ph="M", name=title, ts=start, tid=tid, args=args)
+
+    def span(self, event, number):
+        kind = spans.KINDS[event.kind]
+        start, tid = self.time(event.start_ns), self.thread(event)
+        self.add(
+            ph="X",
+            cat=_CATEGORIES[kind],
+            name=event.name,
+            tid=tid,
+            ts=start,
+            dur=(event.end_ns - event.start_ns) / 1000,
+            args=_arguments(event, number),
+        )
+        if event.sequence_nr < 0:
+            return
+        if kind == "operator":
+            self.last[event.sequence_nr] = event
+        elif kind == "backward" and event.sequence_nr in self.last:
+            self.flow(self.last[event.sequence_nr], event)
+
+    def flow(self, call, node):
+        """An arrow from a forward call to the node that reverses it."""
+        self.flows += 1
+        for phase, event in (("s", call), ("f", node)):
+            row = {"ph": phase, "id": self.flows, "cat": "fwdbwd", "name": "fwdbwd"}
+            if phase == "f":
+                row["bp"] = "e"
+            self.add(tid=self.thread(event), ts=self.time(event.start_ns), **row)
+
+    def memory(self, row, total):
+        _, _, _, thread, start, _, change, address = row
+        self.add(
+            ph="i",
+            s="t",
+            cat="cpu_instant_event",
+            name="[memory]",
+            tid=self.settings["threads"].get(thread, thread),
+            ts=self.time(start),
+            args={
+                "Device Type": 0,
+                "Device Id": -1,
+                "Addr": address,
+                "Bytes": change,
+                "Total Allocated": total,
+                "Total Reserved": 0,
+            },
+        )
+
+
+def trace_of(events, settings):
+    """The whole trace as a dictionary."""
+    settings = settings or {"epoch": 0, "threads": {}, "flags": {}, "metadata": {}}
+    trace = _Trace(settings)
+    timed = [event for event in events if spans.KINDS[event.kind] != "memory"]
+    trace.name_rows(timed)
+    for number, event in enumerate(timed, 1):
+        trace.span(event, number)
+    total = 0
+    for row in settings.get("memory", ()):
+        total += row[6]
+        trace.memory(row, total)
+    if timed:
+        _add_ends(trace, timed)
+    return {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        **settings["flags"],
+        **settings["metadata"],
+        "host_name": socket.gethostname(),
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": 0,
+        "traceEvents": trace.rows,
+    }
+
+
+def _add_ends(trace, events):
+    """Where the recording began and ended."""
+    first = min(event.start_ns for event in events)
+    last = max(event.end_ns for event in events)
+    trace.add(
+        ph="X",
+        cat="Trace",
+        name="PyTorch Profiler (0)",
+        tid="PyTorch Profiler",
+        ts=trace.time(first),
+        dur=(last - first) / 1000,
+        args={"Op count": 0},
+    )
+    trace.add(
+        ph="i",
+        s="g",
+        name="Record Window End",
+        tid="",
+        ts=trace.time(last),
+    )
+
+
+def write_text(path, text):
+    """Writes a file whole or not at all; one that ends in ``.gz`` is compressed."""
+    data = text.encode()
+    if str(path).endswith(".gz"):
+        data = gzip.compress(data, mtime=0)
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, name = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def write_trace(path, events, settings):
+    """Writes the spans of a recording as a trace."""
+    write_text(path, json.dumps(trace_of(events, settings), default=str))
