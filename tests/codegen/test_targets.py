@@ -61,6 +61,36 @@ def test_elementwise_loops_are_vectors_that_branch_to_rare_values(name):
         assert all(block.startswith("rare.") for block in calls)
 
 
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3"])
+def test_lanes_of_a_branch_are_joined_in_registers_before_their_signs_are_taken(name):
+    with using(named(name)):
+        text = llvm.emit(unary.exp.lowered(("float32",), ("float32",), "float32"))
+    far = text[: text.index("rare.")]
+    asked = re.search(r"br i1 (%\S+), label %rare", text).group(1)
+    assert "sext <16 x i1>" in far
+    assert not re.search(rf"{asked} = icmp ne i16 ", text), "masks are narrowed first"
+
+
+def test_logarithms_by_avx2_pick_from_one_register():
+    for dtype in "float32", "float64":
+        for front in unary.log, unary.log2, unary.log10:
+            with using(named("x86-64-v3")):
+                text = llvm.emit(front.lowered((dtype,), (dtype,), dtype))
+            rows = re.findall(r"@llvm.x86.avx2.permps\((.*), <8 x i32> ", text)
+            assert len(set(rows)) == 3, "inverses, their logarithms, what these lose"
+            assert "masked.gather" not in text
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_half_whose_sign_alone_changes_is_not_rounded(name, dtype):
+    for front in unary.neg, unary.abs, binary.copysign:
+        with using(named(name)):
+            types = (dtype,) * front.arity, (dtype,), dtype
+            text = llvm.emit(front.lowered(*types))
+        assert f"@to_{dtype}" not in text and "fptrunc" not in text
+
+
 def run(program, target, cache, *arguments):
     environment = {**os.environ, "RUSHLIGHT_CACHE": str(cache)}
     environment.pop("RUSHLIGHT_TARGET", None)

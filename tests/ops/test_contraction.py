@@ -20,6 +20,7 @@ from rushlight.codegen.target import named, using
 from rushlight.codegen.turned_rows import transpose
 from rushlight.ops import contraction
 from rushlight.ops import contraction_vectors as vectors
+from rushlight.ops.convolution_direct import WEIGHT_ROWS, weight_columns
 
 SMALL = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=16)
 
@@ -232,3 +233,16 @@ def test_a_product_is_little_code():
         text = llvm.emit(function)
     assert text.startswith(llvm.AS_WRITTEN)
     assert len(text) < 125_000
+
+
+def test_register_tiles_of_gradients_of_weights_fit_the_registers():
+    for name in "x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-n1":
+        with using(named(name)) as target:
+            across = weight_columns()
+            assert (WEIGHT_ROWS + 1) * across < target.registers, name
+
+
+def test_right_operands_with_rows_of_more_than_2_kb_are_copied():
+    for name in "x86-64-v3", "x86-64-v4":
+        assert matrix_tile("float32", named(name)).short == 512
+        assert matrix_tile("float64", named(name)).short == 256

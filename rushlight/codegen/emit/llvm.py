@@ -257,7 +257,7 @@ class _Emitter(Expressions):
         self.lends, self.lent, self.lent_arrays = False, 0, []
         self.room = {}  # where a block's arrays lie in what a launch gives it, in bytes
         self.scope, self.mutable = {}, {}
-        self.loops, self.groups, self.memo = [], [], {}
+        self.loops, self.groups, self.memo, self.halves = [], [], {}, {}
         self.used, self.label, self.ended = set(), "entry", False
 
     def text(self, linkage, callee=None):
@@ -361,12 +361,13 @@ class _Emitter(Expressions):
     def let(self, s):
         self.scope[s.var.name] = self.value(s.value)
         self.mutable.pop(s.var.name, None)
+        self.halves[s.var.name] = self.half_of(s.value)
 
     def declare(self, s):
         value = self.value(s.value)
         address = self.bind(s.var)
         self.allocas.append(f"  {address} = alloca {type_name(s.var.type)}")
-        self.mutable[s.var.name] = address
+        self.mutable[s.var.name], self.halves[s.var.name] = address, None
         self.lines.append(f"  store {type_name(s.var.type)} {value}, ptr {address}")
 
     def assign(self, s):

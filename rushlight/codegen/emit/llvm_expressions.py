@@ -487,7 +487,39 @@ class Expressions:
 
     def cast(self, e):
         (inner,) = e.args
+        found = self.half_of(inner) if as_bits(e.type.name) else None
+        if found is not None and found[0] == e.type:
+            return found[1]
         return self.convert(self.value(inner), inner.type, e.type)
+
+    def half_of(self, e):
+        """The type and the value of the half float that a float32 is exactly, or None.
+
+        One that was widened, of which the sign alone may be changed since: its bits are at
+        hand, and need no rounding.
+        """
+        if isinstance(e, ir.Var):
+            return self.halves.get(e.name)
+        if isinstance(e, ir.Cast):
+            (inner,) = e.args
+            narrow = as_bits(inner.type.name) and e.type.name == "float32"
+            return (inner.type, self.value(inner)) if narrow else None
+        changes = isinstance(e, ir.Unary) and e.op in ("neg", "abs")
+        if not changes and not (isinstance(e, ir.Call) and e.name == "copysign"):
+            return None
+        found = list(map(self.half_of, e.args))
+        if None in found or len({half for half, _ in found}) > 1:
+            return None
+        (half, first), second = found[0], found[-1][1]
+        kind = type_name(half)
+        sign, rest = (literal(ir.u16.like(half), mask) for mask in (1 << 15, 0x7FFF))
+        if changes and e.op == "neg":
+            return half, self.fresh(f"xor {kind} {first}, {sign}")
+        size = self.fresh(f"and {kind} {first}, {rest}")
+        if changes:
+            return half, size
+        taken = self.fresh(f"and {kind} {second}, {sign}")
+        return half, self.fresh(f"or {kind} {size}, {taken}")
 
     def convert(self, value, source, target):
         """Converts in at most three machine steps, small floats through f32."""
