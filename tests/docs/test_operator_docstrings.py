@@ -1,6 +1,8 @@
 """``help`` of every operator teaches: a docstring, a signature, arguments, an example."""
 
+import doctest
 import inspect
+import re
 import subprocess
 import sys
 
@@ -8,11 +10,10 @@ import pytest
 
 import rushlight
 from opgen.__main__ import load
-from opgen.documents import unsaid, without_example
+from opgen.documents import groups, unsaid, without_example
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.ops import registry
-from tests.repo.ratchet import hold
-from tools.doctests import Declarations, declarations
+from tools.doctests import OPTIONS, Declarations, declarations, example_blocks
 
 
 def packets():
@@ -33,13 +34,6 @@ def entries():
     found, faults = load()
     assert not faults.messages
     return found
-
-
-def by_family(rows):
-    counts = {}
-    for row in rows:
-        counts[row.family] = counts.get(row.family, 0) + 1
-    return counts
 
 
 def test_every_operator_has_a_docstring_of_its_own():
@@ -129,17 +123,68 @@ def test_operators_from_outside_have_a_docstring_and_a_signature():
     assert packet.__doc__
 
 
-def test_no_more_arguments_are_without_a_phrase(entries):
-    found = by_family(entry for entry, _ in unsaid(entries))
-    hold("unsaid_arguments", found, "say it in the entry or in opgen/arguments.yaml")
+def test_every_argument_has_a_phrase(entries):
+    silent = [f"{entry.location}: {name}" for entry, name in unsaid(entries)]
+    assert silent == [], "say it in the entry's `args:` or in opgen/arguments.yaml"
 
 
-def test_no_more_operators_are_without_an_example(entries):
-    found = by_family(without_example(entries))
-    hold("operators_without_example", found, "give the entry an `example:`")
+def test_every_operator_has_an_example(entries):
+    silent = [f"{e.location}: {e.name}" for e in without_example(entries)]
+    assert silent == [], "give the entry an `example:`, or `like:` the one that has it"
+
+
+def test_what_an_entry_says_of_arguments_is_of_its_own(entries):
+    lost = []
+    for rows in groups(entries).values():
+        names = {arg.name for row in rows for arg in row.schema.args}
+        lost += [
+            f"{row.location}: {name}"
+            for row in rows
+            for name, _ in row.args
+            if name not in names
+        ]
+        lost += [str(row.location) for row in rows if row.like == row.name]
+    assert lost == []
 
 
 @pytest.mark.parametrize("path", declarations(), ids=lambda path: path.stem)
 def test_examples_of_the_declarations_run(path):
     page = Declarations(path).run()
     assert not page.faults, "\n".join(page.faults)
+
+
+# What PyTorch does not have, or not on the CPU.
+OURS_ALONE = re.compile(
+    r"native_norm|(max_pool1d_with_indices|avg_pool[12]d|avg_pool3d)_backward\("
+)
+
+
+class Beside(doctest.DocTestRunner):
+    """Keeps the examples of which PyTorch prints something else."""
+
+    def __init__(self):
+        super().__init__(verbose=False, optionflags=OPTIONS)
+        self.differing = []
+
+    def report_failure(self, out, test, example, got):
+        want = example.want.replace("rushlight", "torch")
+        if "".join(want.split()) != "".join(got.split()):
+            self.differing.append(f"{example.source}  {want}  PyTorch: {got}")
+
+    def report_unexpected_exception(self, out, test, example, raised):
+        self.differing.append(f"{example.source}  PyTorch raises {raised[1]!r}")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_examples_of_the_declarations_print_what_pytorch_prints():
+    torch = pytest.importorskip("torch")
+    runner = Beside()
+    for path in declarations():
+        for line, code in example_blocks(path.read_text()):
+            if not OURS_ALONE.search(code):
+                examples = doctest.DocTestParser().get_examples(code)
+                test = doctest.DocTest(
+                    examples, {"torch": torch}, path.stem, str(path), line, code
+                )
+                runner.run(test, out=lambda text: None)
+    assert runner.differing == []
