@@ -28,12 +28,38 @@ copysign = pointwise(L.copysign)
 pow = pointwise(L.pow)
 
 
+def scale(y, alpha):
+    """``alpha * y``, left out where alpha is one.
+
+    Not so of complex numbers: PyTorch multiplies them with ``1 + 0i``, and what stands
+    beside an infinity or NaN becomes NaN.
+    """
+    if not is_one(alpha):
+        return alpha * y
+    return y * whole(1, y) if L.is_complex(y) else y
+
+
+def whole(number, like):
+    """A whole number with the type of another value: beside no imaginary part is 0."""
+    if not L.is_complex(like):
+        return number
+    part = L.real(like)
+    return L.make_complex(L.constant(number, part), L.constant(0, part))
+
+
+def less(x, y, alpha):
+    """``x - alpha * y``: of complex numbers the sum with ``-1 + 0i`` times y."""
+    if is_one(alpha) and L.is_complex(y):
+        return x + y * whole(-1, y)
+    return x - scale(y, alpha)
+
+
 @pointwise
 def add(x, y, alpha=1):
     """``x + alpha * y``; for booleans, either of them."""
     if x.type.is_bool:
         return x | (y if is_one(alpha) else y & alpha)
-    return x + y if is_one(alpha) else x + alpha * y
+    return x + scale(y, alpha)
 
 
 def refuse_truth(x, name):
@@ -77,14 +103,14 @@ def refuse_booleans(x):
 def sub(x, y, alpha=1):
     """``x - alpha * y``."""
     refuse_booleans(x)
-    return x - y if is_one(alpha) else x - alpha * y
+    return less(x, y, alpha)
 
 
 @pointwise
 def rsub(x, y, alpha=1):
     """``y - alpha * x``."""
     refuse_booleans(x)
-    return y - x if is_one(alpha) else y - alpha * x
+    return less(y, x, alpha)
 
 
 @pointwise
@@ -262,19 +288,19 @@ def lerp(start, end, weight):
     """From the nearer end, so that both ends are met exactly."""
     gap = end - start
     near = start + weight * gap
-    return L.select(abs(weight) < 0.5, near, end - gap * (1 - weight))
+    return L.select(abs(weight) < 0.5, near, end - gap * (whole(1, weight) - weight))
 
 
 @pointwise
 def addcmul(x, y, z, value=1):
     """``x + value * y * z``."""
-    return x + y * z if is_one(value) else x + value * y * z
+    return x + scale(y, value) * z
 
 
 @pointwise
 def addcdiv(x, y, z, value=1):
     """``x + value * y / z``."""
-    return x + y / z if is_one(value) else x + value * y / z
+    return x + scale(y, value) / z
 
 
 @pointwise

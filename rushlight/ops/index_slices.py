@@ -113,11 +113,12 @@ def index_add(self, dim, index, source, alpha=1):
 def _index_add_complex(self, dim, index, source, alpha):
     """The same for pairs of real numbers."""
     out = copy_to_write(self, (index, source))
-    scaled = source if alpha == 1 else ops.mul(source, alpha)
+    wide = self.dim() > 1  # PyTorch multiplies single elements with 1 + 0i, too
+    scaled = source if wide and alpha == 1 else ops.mul(source, alpha)
     outer, size, inner = around(list(self.shape), dim)
     pairs, real = as_pairs(out), self.dtype.to_real()
     one = filled(self, (), 1, _accumulator(real))
-    kind = RuntimeError if self.dim() > 1 else IndexError
+    kind = RuntimeError if wide else IndexError
     _add_slices(
         pairs, as_pairs(scaled), index, one, (outer, size, 2 * inner), dim, kind
     )
