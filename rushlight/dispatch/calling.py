@@ -40,7 +40,8 @@ def operator_vectorcall(
             answer = intercept(op, args, n, kwnames)
             if answer is not PASS_BY:
                 return answer
-        return op.call(bound.slots)
+        result = op.call(bound.slots)
+        return result if op.returns else None  # compositions over lists give the list
     finally:
         release(cython.address(bound))
 

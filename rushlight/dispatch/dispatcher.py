@@ -371,8 +371,10 @@ class Operator:
         return self.handled
 
     def __getattr__(self, name):
-        if name in ("__name__", "__qualname__"):
+        if name == "__name__":
             return self.name
+        if name == "__qualname__":
+            return f"{self.namespace}::{self.name}"
         if name == "__module__":
             return f"{naming.package}._ops.{self.namespace}"
         raise AttributeError(f"operators have no attribute '{name}'")

@@ -121,6 +121,8 @@ class OperatorPacket:
         if name == "__objclass__" and self.method:
             return Tensor
         if name == "__module__":
+            if not (self.strict or self.method):  # ops.aten.add, not the function
+                return f"{naming.package}._ops.{self.first.namespace}"
             place = self.first.entry[NAMESPACE] if self.first.entry else None
             return f"{naming.package}.{place}" if place else naming.package
         if name.startswith("__"):
@@ -251,10 +253,25 @@ def packet_vectorcall(
     if op.return_type is not None and isinstance(result, tuple):
         # plain, or named after the operator that it was made with
         return result if type(result) is op.return_type else op.return_type(result)
-    if type(result) is not list:
-        return result
-    # what is written to is given back as it came; a list that was made becomes a tuple
-    return cython.cast(object, args[0]) if op.form == INPLACE and n else tuple(result)
+    if not op.returns and result is not None:
+        return written_list(packet, args, n, kwnames)
+    return tuple(result) if type(result) is list else result
+
+
+@cython.cfunc
+def written_list(
+    packet: OperatorPacket,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+) -> object:
+    """The list that a call has written to, as the caller gave it; operators give none."""
+    i: cython.Py_ssize_t = 0
+    if not packet.strict:
+        return None
+    if n == 0:
+        i = cython.cast(tuple, cython.cast(object, kwnames)).index("self")
+    return cython.cast(object, args[i])
 
 
 # Sums of a tensor and a product, whose sizes are told of before what they are made of.
@@ -574,9 +591,8 @@ def call_with_out(
                     take_options(op, cython.address(bound), out)
                 bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), out)
                 result = op.out.call(bound.slots)
-                if op.return_type is not None and isinstance(result, tuple):
-                    kind = op.return_type
-                    return result if type(result) is kind else kind(result)
+                if op.out.return_type is not None and isinstance(result, tuple):
+                    return op.out.return_type(result)
                 return result
             except (NotImplementedError, IndexError):
                 refuse_first(op.out, bound.slots)

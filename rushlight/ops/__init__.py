@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
+from rushlight.core import naming
 from rushlight.ops.extensions import load_library, loaded_libraries
 from rushlight.ops.registry import call
 
@@ -20,6 +21,7 @@ class _Namespace:
 
     def __init__(self, name):
         self._name = name
+        self.__name__ = f"{naming.package}.ops.{name}"
 
     def __getattr__(self, name):
         from rushlight.dispatch.dispatcher import packets

@@ -232,6 +232,8 @@ def make_operator(entry, namespace="aten"):
         inplace.set_overlap(entry[TAGS])
     if inplace is not None and "steps" in entry[TAGS]:
         inplace.set_derivative(_FLAT)
+    if out is not None and op.return_type is not None:
+        out.set_return_type(return_type(f"{name}_out", op.return_type._fields))
     op.set_forms(inplace, out)
     attach_kernels(op, inplace, out, entry)
     return op

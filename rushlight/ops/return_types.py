@@ -30,7 +30,9 @@ def return_type(name, fields):
     kind = _known.get((name, fields))
     if kind is None:
         body = {field: property(itemgetter(i)) for i, field in enumerate(fields)}
-        kind = type(name, (ReturnType,), {**body, "__slots__": (), "_fields": fields})
+        body.update(__slots__=(), _fields=fields, n_unnamed_fields=0)
+        body.update(n_fields=len(fields), n_sequence_fields=len(fields))
+        kind = type(name, (ReturnType,), body)
         _known[(name, fields)] = kind
     return kind
 
@@ -44,3 +46,7 @@ def __getattr__(name):
         if operator == name:
             return kind
     raise AttributeError(f"no operator '{name}' returns a named tuple")
+
+
+def __dir__():
+    return sorted({*globals(), *(operator for operator, _ in _known)})
