@@ -217,3 +217,36 @@ def test_pinning_without_a_device_is_warned_of_as_pytorch_does():
     for library in data, torch.utils.data:
         with pytest.warns(UserWarning, match="pinned memory won't be used"):
             next(iter(library.DataLoader(Numbers(), pin_memory=True)))
+
+
+class Stream(data.IterableDataset):
+    def __iter__(self):
+        yield from (1, 2, 3)
+
+
+class OwnLoader:
+    """A loader of a program's own, with what a pass reads of PyTorch's."""
+
+    _auto_collation, _IterableDataset_len_called, drop_last = False, None, False
+    _dataset_kind = data._DatasetKind.Iterable
+    _index_sampler, generator, prefetch_factor = range(10**6), None, 2
+    pin_memory, pin_memory_device, timeout, persistent_workers = False, "", 0, False
+    worker_init_fn, multiprocessing_context, in_order = None, None, True
+    dataset = Stream()
+
+    def __init__(self, num_workers):
+        self.num_workers = num_workers
+
+    def collate_fn(self, sample):
+        return sample * 10
+
+
+def test_passes_are_made_of_any_loader():
+    from rushlight.utils.data import dataloader
+
+    loader = data.DataLoader(data.TensorDataset(rl.arange(6)), batch_size=4)
+    kind = dataloader._SingleProcessDataLoaderIter
+    assert [batch[0].tolist() for batch in kind(loader)] == [[0, 1, 2, 3], [4, 5]]
+    assert list(kind(OwnLoader(0))) == [10, 20, 30]
+    kind = dataloader._MultiProcessingDataLoaderIter
+    assert list(kind(OwnLoader(1))) == [10, 20, 30]

@@ -9,6 +9,7 @@ from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import Dataset as Dataset
 from rushlight.utils.data.dataset import IterableDataset
 from rushlight.utils.data.fetch import Source
+from rushlight.utils.data.fetch import _DatasetKind as _DatasetKind
 from rushlight.utils.data.info import get_worker_info as get_worker_info
 from rushlight.utils.data.passes import PassIterator, resume
 from rushlight.utils.data.sampler import (
@@ -28,13 +29,6 @@ _FIXED = frozenset(
     ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset")
     + ("persistent_workers",)
 )  # what the order of the batches was made of
-
-
-class _DatasetKind:
-    """What a loader reads from: samples by index, or one after the other."""
-
-    Map = 0
-    Iterable = 1
 
 
 class DataLoader(Generic[T_co]):
@@ -137,13 +131,7 @@ class DataLoader(Generic[T_co]):
         super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator:
-        source = Source(
-            self.dataset,
-            batched=self.batch_sampler is not None,
-            iterable=isinstance(self.dataset, IterableDataset),
-            collate=self.collate_fn,
-            drop_last=self.drop_last,
-        )
+        source = Source.of(self)
         state, self._resume = self._resume, None
         iterator = resume(self, state, lambda skip: self._begin(source, skip))
         self._current = weakref.ref(iterator)
@@ -205,13 +193,26 @@ class DataLoader(Generic[T_co]):
             raise ValueError("load_state_dict: not a state of a DataLoader")
         self._resume = dict(state_dict)
 
-    def index_sampler(self):
+    @property
+    def _auto_collation(self) -> bool:
+        """Whether indices come in lists, and samples are collated."""
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self):
         """What yields one batch's indices at a time, or one index where not batched."""
-        return self.sampler if self.batch_sampler is None else self.batch_sampler
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    @property
+    def _dataset_kind(self) -> int:
+        """Whether samples are read by index or one after the other."""
+        if isinstance(self.dataset, IterableDataset):
+            return _DatasetKind.Iterable
+        return _DatasetKind.Map
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
-            return len(self.index_sampler())
+            return len(self._index_sampler)
         length = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return length
@@ -220,10 +221,17 @@ class DataLoader(Generic[T_co]):
 
 
 class SerialIterator(PassIterator):
-    """One pass over the batches, fetched in this process as they are asked for."""
+    """One pass over the batches, fetched in this process as they are asked for.
 
-    def __init__(self, loader: DataLoader, source: Source, skip: int = 0):
+    Args:
+        loader: a `DataLoader`, or anything with the attributes of one that a pass reads.
+        source: where samples are read; the loader's by default.
+        skip: batches that another pass has given.
+    """
+
+    def __init__(self, loader, source: Source | None = None, skip: int = 0):
         super().__init__(loader)
+        source = Source.of(loader) if source is None else source
         seeded(source.dataset, self.shared_seed)
         shared_out(source.dataset)
         self.indices = self.start(source, skip)

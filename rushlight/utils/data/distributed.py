@@ -3,10 +3,10 @@
 import math
 
 import rushlight as rl
-from rushlight.utils.data.sampler import Sampler
+from rushlight.utils.data.sampler import Sampler, T_co
 
 
-class DistributedSampler(Sampler[int]):
+class DistributedSampler(Sampler[T_co]):
     """Every ``num_replicas``-th index from ``rank`` on, shuffled alike everywhere.
 
     The shares have one size: missing indices are repeated from the start, or with

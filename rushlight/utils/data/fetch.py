@@ -6,6 +6,13 @@ from rushlight.utils.data.collate import default_collate
 from rushlight.utils.data.dataset import Dataset
 
 
+class _DatasetKind:
+    """What a loader reads from: samples by index, or one after the other."""
+
+    Map = 0
+    Iterable = 1
+
+
 class Source(NamedTuple):
     """A data set and how its samples become batches."""
 
@@ -14,6 +21,17 @@ class Source(NamedTuple):
     iterable: bool
     collate: Any
     drop_last: bool
+
+    @classmethod
+    def of(cls, loader):
+        """What a loader reads, by the names that programs give loaders of their own."""
+        return cls(
+            loader.dataset,
+            batched=loader._auto_collation,
+            iterable=loader._dataset_kind == _DatasetKind.Iterable,
+            collate=loader.collate_fn,
+            drop_last=loader.drop_last,
+        )
 
     def open(self):
         """A function from what the sampler yields to a batch.

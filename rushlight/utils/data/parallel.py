@@ -10,6 +10,7 @@ from typing import Any
 
 from rushlight.utils.data import transport, worker
 from rushlight.utils.data._pipes import draw_shared
+from rushlight.utils.data.fetch import Source
 from rushlight.utils.data.passes import PassIterator
 from rushlight.utils.data.sampler import draw_seed
 
@@ -82,12 +83,18 @@ class Crew:
 
 
 class ParallelIterator(PassIterator):
-    """Batches from the workers, in the sampler's order unless told otherwise."""
+    """Batches from the workers, in the sampler's order unless told otherwise.
 
+    Args:
+        loader: a `DataLoader`, or anything with the attributes of one that a pass reads.
+        source: where samples are read; the loader's by default.
+        skip: batches that another pass has given.
+    """
     shown_as = "_MultiProcessingDataLoaderIter"
 
-    def __init__(self, loader, source, skip=0):
+    def __init__(self, loader, source=None, skip=0):
         super().__init__(loader)
+        source = Source.of(loader) if source is None else source
         self.timeout = loader.timeout
         self.in_order = loader.in_order
         self.persistent = loader.persistent_workers

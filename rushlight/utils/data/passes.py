@@ -21,7 +21,7 @@ class PassIterator:
 
     def __init__(self, loader):
         self.loader_generator = loader.generator
-        self.sampler = loader.index_sampler()
+        self.sampler = loader._index_sampler
         self.begun: Any = None
         self.taken = 0
         self.ended = False
