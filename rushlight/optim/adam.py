@@ -84,7 +84,8 @@ class Adam(rules.Elementwise):
         chosen["betas"] = tuple(map(rules.number, betas))
         super().__init__(params, chosen)
         rules.check_modes(fused, foreach, differentiable)
-        self._step_supports_amp_scaling = bool(fused)
+        if fused:
+            self._step_supports_amp_scaling = True
 
     def _check_param(self, parameter):
         if parameter.grad.is_sparse:

@@ -63,7 +63,8 @@ class SGD(rules.Elementwise):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, chosen)
         rules.check_modes(fused, foreach, differentiable)
-        self._step_supports_amp_scaling = bool(fused)
+        if fused:
+            self._step_supports_amp_scaling = True
 
     def _step_group(self, group):
         from rushlight.ops import foreach

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import warnings
 
 import rushlight as rl
@@ -198,11 +199,26 @@ class GradScaler:
         return result
 
     def _step_there(self, optimizer, state, args, kwargs):
-        """The step of an optimizer that unscales, and leaves out, by itself."""
+        """The step of an optimizer that unscales, and leaves out, by itself.
+
+        One whose ``step`` takes ``grad_scaler`` is handed this scaler and does all; any
+        other finds the factor and whether a gradient has overflowed as its attributes.
+        """
+        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+            warnings.warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the "
+                "passed optimizer. In the near future GradScaler registers `grad_scale: "
+                "Tensor` and `found_inf: Tensor` to the passed optimizer and let the "
+                "optimizer use them directly.",
+                FutureWarning,
+                stacklevel=3,
+            )
+            result = optimizer.step(*args, **{**kwargs, "grad_scaler": self})
+            state["stage"] = OptState.STEPPED
+            return result
         scale = getattr(optimizer, "grad_scale", None)
         if state["stage"] is OptState.READY:
-            one = rl.ones((), device=self._scale.device)
-            state["found"] = self._unscale(optimizer, one, True)
+            self._check_inf_per_device(optimizer)
             scale = self._scale * (1 if scale is None else scale)
         if not state["found"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
@@ -212,6 +228,22 @@ class GradScaler:
         finally:
             state["stage"] = OptState.STEPPED
             del optimizer.grad_scale, optimizer.found_inf
+
+    def _check_inf_per_device(self, optimizer):
+        """For each device, whether a gradient has overflowed; gradients stay scaled."""
+        self._ready("_check_inf_per_device")
+        state = self._state(optimizer)
+        one = rl.ones((), device=self._scale.device)
+        state["found"] = self._unscale(optimizer, one, True)
+        return state["found"]
+
+    def _found_inf_per_device(self, optimizer):
+        """What the last look at an optimizer's gradients has found on each device."""
+        return self._state(optimizer)["found"]
+
+    def _get_scale_async(self):
+        """The factor as a tensor that nothing waits for; None before the first loss."""
+        return self._scale
 
     def _all_found(self, states):
         """Whether any gradient has overflowed, as a number beside the factor."""
