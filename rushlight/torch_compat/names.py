@@ -108,6 +108,7 @@ OWN = (
     "sparse.",
     "te",
     "testing._opcheck",
+    "testing.file_check",
     "transforms",
     "utils._swap",
     "utils._selective",

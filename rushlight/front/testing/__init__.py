@@ -6,8 +6,9 @@ import warnings
 
 from rushlight.testing.comparison import assert_close
 from rushlight.testing.creation import make_tensor
+from rushlight.testing.file_check import FileCheck
 
-__all__ = ["assert_allclose", "assert_close", "make_tensor"]
+__all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
