@@ -9,6 +9,7 @@ from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
 from rushlight.core.dtypes import complex128, float64
+from rushlight.core.layout import strided
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call
 from rushlight.ops.functions import tensor as make_tensor
@@ -59,11 +60,22 @@ def gradcheck(
         fast_mode: compare one random projection of the Jacobian, not all of it.
         masked: accepted for old programs; tensors are always dense.
 
+    Raises:
+        AssertionError: the shape or type of the output changes, or options contradict.
+        AttributeError: an output is no tensor.
+        GradcheckError: the gradients are wrong.
+        RuntimeError: an input's elements share memory.
+        ValueError: nothing requires a gradient, or an output is sparse.
+
     >>> import rushlight as rl
     >>> x = rl.tensor([0.5, 2.0], dtype=rl.float64, requires_grad=True)
     >>> rl.autograd.gradcheck(lambda x: x.exp(), (x,))
     True
     """
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError(
+            "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
+        )
     check = _Check(
         func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes
     )
@@ -288,6 +300,7 @@ class _Check:
 
     def run(self, fast):
         outputs = _as_tuple(self.func(*self.inputs))
+        self.inspect_outputs(outputs)
         if not _differentiable(outputs):
             self.expect_zero()
             return
@@ -300,6 +313,19 @@ class _Check:
                 self.compare_projections(output, place)
             else:
                 self.compare_jacobians(output, place)
+
+    def inspect_outputs(self, outputs):
+        for output in outputs:
+            if not isinstance(output, Tensor):
+                raise AttributeError(
+                    f"{type(output).__name__!r} object has no attribute 'requires_grad': "
+                    "gradcheck compares gradients of tensors only"
+                )
+            if output.layout is not strided:
+                raise ValueError(
+                    "Sparse output is not supported at gradcheck yet. Please call "
+                    "to_dense(masked_grad=...) on the output of fn for gradcheck."
+                )
 
     def expect_zero(self):
         """Where nothing requires a gradient, nothing may depend on the inputs."""
@@ -384,20 +410,34 @@ class _Check:
         for index in itertools.product(*[range(size) for size in one.shape]):
             element = one.detach()[index]
             for step in (1, 1j) if one.is_complex() else (1,):
-                rows.append(_parts(self.difference(element, place, step)))
+                rows.append(_parts(self.difference(element, place, step, index)))
         if not rows:
             width = _parts(self.values()[place]).numel()
             return call.zeros(0, width, dtype=one.dtype.to_real())
         return call.stack(rows, 0)
 
-    def difference(self, element, place, step):
-        """The change of an output per change of one element, which is put back."""
+    def difference(self, element, place, step, index):
+        """The change of an output per change of one element, which is put back.
+
+        Raises:
+            AssertionError: the function changes the shape or type of its output.
+        """
         middle = element.item()
         ends = []
         for end in (middle - self.eps * step, middle + self.eps * step):
             element.fill_(end)
             ends.append(self.values()[place])
         element.fill_(middle)
+        for what, kinds in (
+            ("shape", [end.shape for end in ends]),
+            ("dtype", [end.dtype for end in ends]),
+        ):
+            if kinds[0] != kinds[1]:
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {what} when inputs "
+                    f"are perturbed on index {index} by {self.eps}, but got: {what}s "
+                    f"{kinds[0]} and {kinds[1]}."
+                )
         return (ends[1] - ends[0]) / (2 * self.eps)
 
     def close(self, found, expected):

@@ -218,6 +218,31 @@ def transpose_in_place(inner, op, args, level, carried):
     return inner.unwrap(result), tangents_of(inner, op, result, leaves, moved)
 
 
+def pushed_along(inner, linear, vectors, along):
+    """The tangents of results, which are linear in those of what they are made of.
+
+    Tangents may be complex where their tensors are real: real and imaginary parts are
+    pushed one after the other. Real ones of complex tensors are complex without these.
+    """
+    pairs = list(zip(linear, along))
+    if all(t.is_complex() is g.is_complex() for g, t in pairs):
+        return inner.gradients(linear, vectors, along, keep_graph=True)
+    if not any(t.is_complex() and not g.is_complex() for g, t in pairs):
+        along = [t.to(g.dtype) if g.is_complex() else t for g, t in pairs]
+        return inner.gradients(linear, vectors, along, keep_graph=True)
+    parts = []
+    for part in (call.real, call.imag):
+        chosen = [
+            part(t) if t.is_complex() else t if part is call.real else t * 0
+            for t in along
+        ]
+        parts.append(pushed_along(inner, linear, vectors, chosen))
+    return [
+        None if one is None else call.add(one, call.mul(other, 1j))
+        for one, other in zip(*parts)
+    ]
+
+
 def tangents_of(inner, op, result, leaves, moved):
     """The tangents of a result's tensors; None for zero."""
     outputs = list(tensors([result]))
@@ -241,7 +266,7 @@ def tangents_of(inner, op, result, leaves, moved):
                     f"Trying to use forward AD with {op.name} that does not support it "
                     "because it has not been implemented yet."
                 )
-        pushed = inner.gradients(linear, vectors, along) if linear else []
+        pushed = pushed_along(inner, linear, vectors, along) if linear else []
         for output, tangent in zip(tracked, pushed):
             found[id(output)] = None if tangent is None else inner.unwrap(tangent)
     return [found[id(t)] for t in outputs]
