@@ -102,6 +102,7 @@ from rushlight.functional import (
     nonzero,
     norm,
     split,
+    stft,
     tensordot,
     unique,
     unique_consecutive,

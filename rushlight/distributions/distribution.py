@@ -12,6 +12,11 @@ from rushlight.ops import call as ops
 __all__ = ["Distribution"]
 
 
+def _as_size(shape):
+    """A sequence of sizes as one; what laws from outside keep in its place is theirs."""
+    return rl.Size(shape) if isinstance(shape, (tuple, list)) else shape
+
+
 class Distribution:
     """The base of all distributions: a batch of laws, each over events of one shape.
 
@@ -52,8 +57,8 @@ class Distribution:
         Distribution._validate_args = value
 
     def __init__(self, batch_shape=(), event_shape=(), validate_args=None):
-        self._batch_shape = rl.Size(batch_shape)
-        self._event_shape = rl.Size(event_shape)
+        self._batch_shape = _as_size(batch_shape)
+        self._event_shape = _as_size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:

@@ -16,6 +16,7 @@ from rushlight.core.device import Device, get_default_device
 from rushlight.core.dtypes import int64
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch import plans
 from rushlight.ops.functions import tensor as make_tensor
 from rushlight.utils import deterministic
 
@@ -54,17 +55,25 @@ def set_float32_matmul_precision(precision):
     _state["matmul"] = precision
 
 
+def _ask_for(mode):
+    """Sets what is asked of kernels; plans that were made without may not say it."""
+    deterministic.ask_for(mode)
+    plans.forget()
+
+
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Asks for the same bits from every run, which all kernels give.
 
-    New memory that nobody has written is filled meanwhile; see `utils.deterministic`.
+    Operators of which PyTorch says that they do not are refused, as there:
+    ``max_unpool1d`` to ``3d``, and ``put_`` without ``accumulate``. New memory that nobody
+    has written is filled meanwhile; see `utils.deterministic`.
 
     >>> use_deterministic_algorithms(True)
     >>> are_deterministic_algorithms_enabled()
     True
     >>> use_deterministic_algorithms(False)
     """
-    deterministic.ask_for((1 if warn_only else 2) if mode else 0)
+    _ask_for((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled():
@@ -102,7 +111,7 @@ def set_deterministic_debug_mode(debug_mode):
         raise RuntimeError(
             f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
         )
-    deterministic.ask_for(debug_mode)
+    _ask_for(debug_mode)
 
 
 def set_flush_denormal(mode):

@@ -34,3 +34,11 @@ __all__ = [
 CodeGen = graph.CodeGen
 PH = _tracing.PH
 ProxyableClassMeta = _tracing.ProxyableClassMeta
+
+
+def __getattr__(name):
+    if name in ("operator_schemas", "tensor_type"):  # no import of every program's
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -198,6 +198,6 @@ def __getattr__(name):
         from rushlight.nn.modules import linear_cross_entropy_options
 
         return linear_cross_entropy_options.LinearCrossEntropyOptions
-    if name == "attention":  # no import of every program's
-        return importlib.import_module(f"{__name__}.attention")
+    if name in ("attention", "common_types"):  # no import of every program's
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,6 +30,7 @@ from rushlight.ops.native import (
 )
 from rushlight.ops.picking import beside, coordinates, has_plain_steps, shares_storage
 from rushlight.ops.places import Places, broadcast, check_values_type, order_of_result
+from rushlight.ops.shared import alert_not_deterministic
 from rushlight.ops.type_groups import USUAL
 
 COUNTED = USUAL | {8}  # types whose elements are zero or not
@@ -548,6 +549,8 @@ def put(self, index, source, accumulate=False):
             f" {scalar_name(source.dtype)}\n"
             f"  self: {brief(self)}\n  source: {brief(source)}"
         )
+    if not accumulate:
+        alert_not_deterministic("put_")
     _check_flat("put_", self, index, "Tried to put elements into an empty tensor")
     require("take_put_cpu", self.dtype, USUAL, self)
     out, flag = copy_to_write(self, (index, source)), fault_flag(self)

@@ -10,6 +10,7 @@ from rushlight.core.subclass import dispatched
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import deferred, python_key
 from rushlight.dispatch.keys import DispatchKey
+from rushlight.dispatch.notes import unplanned
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 
@@ -225,6 +226,40 @@ def convolution_second_gradients(
 
 _warned = set()
 _repeat = False
+
+
+def alert_not_deterministic(name):
+    """Says that a kernel is not deterministic, to programs that ask for such.
+
+    Args:
+        name: what PyTorch calls the kernel.
+
+    Raises:
+        RuntimeError: ``use_deterministic_algorithms(True)`` holds, and not for warnings.
+    """
+    from rushlight.utils import deterministic  # no import of every program's
+
+    asked = deterministic.asked()
+    if not asked:
+        return
+    unplanned()  # it is said of each call
+    mode = "True, warn_only=True" if asked == 1 else "True"
+    start = (
+        f"{name} does not have a deterministic implementation, but you set "
+        f"'torch.use_deterministic_algorithms({mode})'. "
+    )
+    issue = (
+        "file an issue at https://github.com/pytorch/pytorch/issues to help us "
+        "prioritize adding deterministic support for this operation."
+    )
+    if asked == 1:
+        warnings.warn(f"{start}You can {issue}", UserWarning, stacklevel=2)
+        return
+    raise RuntimeError(
+        f"{start}You can turn off determinism just for this operation, or you can use "
+        "the 'warn_only=True' option, if that's acceptable for your application. You can "
+        f"also {issue}"
+    )
 
 
 def set_warn_always(b, /):

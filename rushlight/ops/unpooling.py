@@ -8,6 +8,7 @@ from rushlight.core.dtypes import int64
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fault_flag, fault_in, fresh, name_of, run
 from rushlight.ops.pooling_kernels import max_unpool_place
+from rushlight.ops.shared import alert_not_deterministic
 
 _NAMES = {"int32": "Int", "float32": "Float", "float64": "Double", "bool": "Bool"}
 
@@ -48,6 +49,7 @@ def _check(self, indices, axes, output_size):
 
 
 def _max_unpool(self, indices, output_size, axes):
+    alert_not_deterministic(f"max_unpooling{axes}d_forward_out")
     _check(self, indices, axes, output_size)
     planes, size = prod(self.shape[:-axes]), prod(output_size)
     osize = prod(self.shape[-axes:])

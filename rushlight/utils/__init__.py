@@ -15,6 +15,7 @@ _MODULES = (
     "hooks",
     "model_zoo",
     "pictures",
+    "weak",
 )
 __all__ = ["data", "get_cpp_backtrace", "set_module"]
 

@@ -71,3 +71,35 @@ def test_own_modules_are_not_found_under_pytorch_s_name():
     assert names.theirs("rushlight.core.tensor") is None
     assert names.ours("torch.datasets") is None
     assert importlib.util.find_spec("rushlight.core.tensor") is not None
+
+
+def test_import_torch_alone_brings_what_it_brings_with_pytorch(printed):
+    pytest.importorskip("torch")
+    walk = (
+        "import sys, torch\n"
+        "def reached(name):\n"
+        "    held = torch\n"
+        "    for part in name.split('.')[1:]:\n"
+        "        held = getattr(held, part, None)\n"
+        "    return held\n"
+    )
+    loaded = (
+        "for name in sorted(sys.modules):\n"
+        "    if name.startswith('torch.') and '._' not in name:\n"
+        "        if reached(name) is sys.modules[name]: print(name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", walk + loaded],
+        capture_output=True,
+        text=True,
+    )
+    wanted = done.stdout.split()
+    assert len(wanted) > 400 and "torch.cpu.amp" in wanted
+    missing = printed(
+        f"{walk}from importlib import import_module\n"
+        f"away = [name for name in {wanted!r} if reached(name) is None]\n"
+        "for name in away:\n"
+        "    try: print(import_module(name).__name__)\n"
+        "    except ModuleNotFoundError: pass\n"
+    )
+    assert missing == [], "reached only by importing them"

@@ -7,6 +7,7 @@ from rushlight.nn.modules import (
     adaptive,
     attention,
     batchnorm,
+    channelshuffle as channelshuffle,
     container,
     conv,
     distance,
@@ -244,8 +245,10 @@ __all__ += upsampling.__all__
 
 
 def __getattr__(name):
-    if name == "LinearCrossEntropyOptions":  # dataclasses are much to import
-        from rushlight.nn.modules import linear_cross_entropy_options
+    if name in ("LinearCrossEntropyOptions", "linear_cross_entropy_options"):
+        # dataclasses are much to import
+        from importlib import import_module
 
-        return linear_cross_entropy_options.LinearCrossEntropyOptions
+        module = import_module(f"{__name__}.linear_cross_entropy_options")
+        return getattr(module, name, module)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

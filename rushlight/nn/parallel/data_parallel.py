@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
+from rushlight import cuda
 from rushlight.nn.modules.module import Module
 
 __all__ = ["DataParallel", "data_parallel"]
-
-
-def _no_devices(device_ids):
-    if device_ids:
-        raise AssertionError(
-            f"device_ids {list(device_ids)}: Torch not compiled with CUDA enabled\n"
-            "  remedy: leave device_ids out; the module then runs on the CPU"
-        )
 
 
 class DataParallel(Module):
@@ -20,7 +13,7 @@ class DataParallel(Module):
 
     Args:
         module: a module; it is this one's attribute ``module``, and so in its state.
-        device_ids: GPUs, of which there are none.
+        device_ids: GPUs; without any they are as good as not given, as in PyTorch.
         output_device: where results are put together.
         dim: the dimension of the batch.
 
@@ -32,10 +25,8 @@ class DataParallel(Module):
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
         super().__init__()
-        _no_devices(device_ids)
         self.module = module
         self.device_ids: list = []
-        self.dim = dim
 
     def forward(self, *inputs, **kwargs):
         """The module's result."""
@@ -45,7 +36,12 @@ class DataParallel(Module):
 def data_parallel(
     module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None
 ):
-    """One call of ``DataParallel``: without GPUs, the module's."""
-    _no_devices(device_ids)
+    """One call of ``DataParallel``, over the GPUs that are there.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if not cuda.is_available():
+        raise RuntimeError("device type could not be determined: there is no GPU")
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*inputs, **(module_kwargs or {}))

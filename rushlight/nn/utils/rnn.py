@@ -106,6 +106,23 @@ class PackedSequence(_Fields):
         """The same sequences on the CPU."""
         return self.to("cpu", *args, **kwargs)
 
+    def cuda(self, *args, **kwargs):
+        """The same sequences on a GPU."""
+        return self.to(*args, **{"device": "cuda", **kwargs})
+
+    def pin_memory(self):
+        """The same sequences with their data in pinned memory."""
+        return type(self)(
+            self.data.pin_memory(),
+            self.batch_sizes,
+            self.sorted_indices,
+            self.unsorted_indices,
+        )
+
+    def is_pinned(self):
+        """Whether the data is in pinned memory."""
+        return self.data.is_pinned()
+
     @property
     def is_cuda(self):
         """Whether the data is on a GPU."""

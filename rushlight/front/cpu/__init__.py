@@ -209,3 +209,11 @@ class StreamContext:
 def stream(stream):
     """A block whose calls go to a queue of the host's."""
     return StreamContext(stream)
+
+
+def __getattr__(name):
+    if name == "amp":  # no import of every program's
+        from importlib import import_module
+
+        return import_module(f"{__name__}.amp")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
