@@ -36,6 +36,7 @@ from rushlight.nn._functions.activation import (
     tanhshrink,
     threshold,
 )
+from rushlight.nn._functions.annotations import annotate
 from rushlight.nn._functions.attention import (
     _canonical_mask,
     _none_or_dtype,
@@ -203,6 +204,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -213,6 +215,10 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -300,8 +306,18 @@ __all__ = [
     "upsample_nearest",
 ]
 
-open_functions(
-    globals(),
-    [name for name in __all__ if isinstance(globals()[name], FunctionType)],
-    f"{naming.package}.nn.functional",
-)
+_written = {
+    name: globals()[name]
+    for name in __all__
+    if isinstance(globals()[name], FunctionType)
+}
+annotate(_written)
+open_functions(globals(), _written, f"{naming.package}.nn.functional")
+
+
+def __getattr__(name):
+    if name == "grad":  # which needs the modules, that need this one
+        from rushlight.nn import grad
+
+        return grad
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

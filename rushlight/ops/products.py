@@ -135,9 +135,12 @@ def linalg_cross(self, other, dim):
         )
     # rounded or wrapped twice, or infinite in one part, which meets the other's zero
     if self.dtype.itemsize < 4 or not self.dtype.is_floating_point:
-        return self.roll([-1], [dim]) * other.roll([-2], [dim]) - (
-            self.roll([-2], [dim]) * other.roll([-1], [dim])
-        )
+        first = self.roll([-1], [dim]) * other.roll([-2], [dim])
+        second = self.roll([-2], [dim]) * other.roll([-1], [dim])
+        if not self.dtype.is_complex:
+            return first - second
+        # part by part: the difference of complex numbers multiplies with one
+        return ops.view_as_complex(ops.view_as_real(first) - ops.view_as_real(second))
     x, y = self.unbind(dim), other.unbind(dim)
     parts = [
         ops.addcmul(x[k - 2] * y[k - 1], x[k - 1], y[k - 2], value=-1) for k in range(3)
