@@ -22,6 +22,7 @@ TAGS = {
     "unset",  # the elements of its result are whatever was there
     "anywhere",  # its function asks the backend for all that it does with memory
     "planned",  # its function looks at no element: see `dispatch.plans`
+    "scales_second",  # the number after "*" multiplies the second operand
     "twin",  # in place, a function of its own runs, whose name ends in "_"
     "drawn",  # with `out=`, a function of its own runs, whose name ends in "_into"
     "uncounted",  # in place, nothing was written where its sizes stay what they were

@@ -102,7 +102,6 @@ from rushlight.functional import (
     nonzero,
     norm,
     split,
-    stft,
     tensordot,
     unique,
     unique_consecutive,

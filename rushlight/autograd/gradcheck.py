@@ -62,10 +62,8 @@ def gradcheck(
 
     Raises:
         AssertionError: the shape or type of the output changes, or options contradict.
-        AttributeError: an output is no tensor.
+        AttributeError, RuntimeError, ValueError: inputs or outputs are not comparable.
         GradcheckError: the gradients are wrong.
-        RuntimeError: an input's elements share memory.
-        ValueError: nothing requires a gradient, or an output is sparse.
 
     >>> import rushlight as rl
     >>> x = rl.tensor([0.5, 2.0], dtype=rl.float64, requires_grad=True)
@@ -417,26 +415,20 @@ class _Check:
         return call.stack(rows, 0)
 
     def difference(self, element, place, step, index):
-        """The change of an output per change of one element, which is put back.
-
-        Raises:
-            AssertionError: the function changes the shape or type of its output.
-        """
+        """The change of an output per change of one element, which is put back."""
         middle = element.item()
         ends = []
         for end in (middle - self.eps * step, middle + self.eps * step):
             element.fill_(end)
             ends.append(self.values()[place])
         element.fill_(middle)
-        for what, kinds in (
-            ("shape", [end.shape for end in ends]),
-            ("dtype", [end.dtype for end in ends]),
-        ):
-            if kinds[0] != kinds[1]:
+        for what in ("shape", "dtype"):
+            before, after = (getattr(end, what) for end in ends)
+            if before != after:
                 raise AssertionError(
                     f"Expected `func` to return outputs with the same {what} when inputs "
                     f"are perturbed on index {index} by {self.eps}, but got: {what}s "
-                    f"{kinds[0]} and {kinds[1]}."
+                    f"{before} and {after}."
                 )
         return (ends[1] - ends[0]) / (2 * self.eps)
 

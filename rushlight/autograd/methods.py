@@ -26,7 +26,7 @@ from cython.cimports.rushlight.autograd.saved import (
 )
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.elements import write_element
-from cython.cimports.rushlight.core.keys import KEY_PYTHON
+from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_PYTHON
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
@@ -357,17 +357,27 @@ def set_grad(t: Tensor, value: object):
     t.own_extra().grad = g
 
 
-def set_data(t: Tensor, value: Tensor):
+def set_data(t: Tensor, other):
     """Have a tensor show what another one shows; history and count stay."""
+    if not isinstance(other, Tensor):
+        raise TypeError(
+            f"Variable data has to be a tensor, but got {type(other).__name__}"
+        )
+    value: Tensor = other
     if value.dtype_.category < FLOATING and t.wants_grad:
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
         )
-    if value.layout is not t.layout:
+    if (
+        value.layout is not t.layout
+        or value.storage.device.has_memory != t.storage.device.has_memory
+        or (value.keys ^ t.keys) >> KEY_ABSENT & 1
+    ):
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "
-            f"have incompatible tensor type.\n  variable: {t.layout}\n"
-            f"  tensor: {value.layout}"
+            f"have incompatible tensor type.\n  variable: {t.dtype_}, {t.layout}, on "
+            f"{t.storage.device}\n  tensor: {value.dtype_}, {value.layout}, on "
+            f"{value.storage.device}"
         )
     t.own_counter()
     t.storage = value.storage

@@ -73,6 +73,8 @@ class Device:
         self._parse(device, index)
 
     def _parse(self, text, index):
+        if not text:
+            raise RuntimeError("Device string must not be empty")
         name, colon, number = text.partition(":")
         if colon:
             if index is not None:
@@ -523,6 +525,11 @@ _LATE = cython.declare(dict, {KIND_CUDA: "rushlight.backends.nvidia.backend"})
 @cython.cfunc
 def refuse_unserved(device: Device):
     """Refuse tensors on devices of a type that is a name here and no more."""
+    if device.type == "xpu":
+        raise AssertionError(
+            "Torch not compiled with XPU enabled\n"
+            "  remedy: device='cpu', 'cuda' or 'meta'"
+        )
     raise NotImplementedError(
         f"Could not run an operator with arguments from the '{device.type.upper()}' "
         f"backend: no backend serves devices of type '{device.type}'.\n"

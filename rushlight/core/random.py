@@ -12,7 +12,7 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
-from cython.cimports.rushlight.core.device import CPU_DEVICE, as_device
+from cython.cimports.rushlight.core.device import CPU_DEVICE, N_KINDS, as_device
 from cython.cimports.rushlight.core.dtype import CODE_UINT8, DType, dtype_of
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state as thread_state
@@ -82,6 +82,11 @@ class Generator:
 
     def __init__(self, device=None):
         self.device = CPU_DEVICE if device is None else as_device(device)
+        if self.device.kind >= N_KINDS:
+            raise RuntimeError(
+                f"Cannot execute getNewGenerator() without {self.device.type.upper()} "
+                "backend."
+            )
         self.seed_with(DEFAULT_SEED)
 
     @cython.cfunc

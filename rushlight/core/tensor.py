@@ -699,7 +699,7 @@ class Tensor:
         return t
 
     @data.setter
-    def data(self, value: Tensor):
+    def data(self, value):
         binary_slot(slots.SLOT_SET_DATA, self, value)
 
     # -- values ----------------------------------------------------------------

@@ -77,6 +77,7 @@ cdef class Operator:
     cdef bint out_counted           # it keeps its sizes where their product is right
     cdef bint out_once              # that it shows each element once is looked at before
     cdef bint out_late              # its memory is looked at once it has the result's sizes
+    cdef readonly bint scales_second    # its number after "*" multiplies the second operand
     cdef int out_overlap            # 1: it may not share part of an input, 2: nor all of it
     cdef str base_name(self)
     cdef readonly tuple entry       # the generated row; () for operators from outside

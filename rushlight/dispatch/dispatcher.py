@@ -227,6 +227,7 @@ class Operator:
         self.by_backend = {}
         self.is_view = is_view
         self.view_or_copy = "view_or_copy" in tags
+        self.scales_second = "scales_second" in tags
         self.multi_view = is_view and bool(returns) and returns[0][0] == 2
         self.node_name = node_name or name_of_node(name)
         self.device_arg = -1
@@ -338,6 +339,7 @@ class Operator:
         self.out_overlap += 4 * ("alone" in tags) + 8 * ("folded" in tags)
         self.out_overlap += 16 * ("uncounted" in tags)
         self.out_overlap += 32 * ("placed" in tags)
+        self.scales_second = "scales_second" in tags
 
     @cython.cfunc
     def base_name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.calling import enable_vectorcall, raise_mismatch
@@ -229,6 +230,14 @@ def packet_vectorcall(
         if packet.method or not has_out(packet):
             raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
         kwnames = cython.NULL
+    if (
+        kwnames != cython.NULL
+        and packet.first.scales_second
+        and state().included & RECORDING
+    ):
+        scaled = scaled_second(packet, args, n, kwnames)
+        if scaled is not None:
+            return cython.cast(object, self)(*scaled[0], **scaled[1])
     started: cython.bint = False  # all slots are filled, and nobody else has the call
     bound.n_made = 0
     bound.strict = packet.strict
@@ -256,6 +265,31 @@ def packet_vectorcall(
     if not op.returns and result is not None:
         return written_list(packet, args, n, kwnames)
     return tuple(result) if type(result) is list else result
+
+
+@cython.cfunc
+def scaled_second(
+    packet: OperatorPacket,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+) -> object:
+    """The arguments where a tensor is the factor: the second operand times it.
+
+    A program that is recorded would have to read the number, and keep it.
+    """
+    rows = packet.first.signature.rows
+    values: list = [cython.cast(object, args[i]) for i in range(n)]
+    keywords: dict = keyword_dict(args, n, kwnames)
+    factor = keywords.get(rows[len(rows) - 1][0])
+    if not isinstance(factor, Tensor) or factor.ndim or factor.requires_grad:
+        return None
+    del keywords[rows[len(rows) - 1][0]]
+    if n > 1:
+        values[1] = values[1] * factor
+    elif rows[1][0] in keywords:
+        keywords[rows[1][0]] = keywords[rows[1][0]] * factor
+    return values, keywords
 
 
 @cython.cfunc

@@ -11,7 +11,7 @@ from rushlight.ops.functions import broadcast_shapes as broadcast_shapes
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors",
     "cartesian_prod", "cdist", "chain_matmul", "einsum", "lu", "meshgrid", "nonzero", "norm",
-    "split", "stft", "tensordot", "unique", "unique_consecutive",
+    "split", "tensordot", "unique", "unique_consecutive",
 ]  # fmt: skip
 
 
@@ -345,48 +345,10 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
-def stft(
-    input, n_fft, hop_length=None, win_length=None, window=None, center=True,
-    pad_mode="reflect", normalized=False, onesided=None, return_complex=None,
-    align_to_window=None,
-):  # fmt: skip
-    """Fourier transforms of windows that slide along a signal.
-
-    ``result[..., f, t] = sum_k window[k] input[..., t hop_length + k] exp(-2 pi i f k / n_fft)``
-
-    Args:
-        input: real or complex signals, ``(L,)`` or ``(B, L)``.
-        n_fft: elements that are transformed together.
-        hop_length: elements between two windows, ``n_fft // 4`` by default.
-        win_length: elements of a window, ``n_fft`` by default.
-        window: the factors of a window's elements; ones by default, with a warning.
-        center: whether windows lie around their elements, and the signal is padded.
-        pad_mode: how it is padded; not looked at where it is not.
-        normalized: whether transforms are divided by the root of ``n_fft``.
-        onesided: whether the half that the other one follows from is all that is given.
-        return_complex: whether results are complex, or pairs of real numbers.
-        align_to_window: whether windows count from their own start.
-
-    Raises:
-        RuntimeError: the sizes do not fit, or the type is not one that is transformed.
-        TypeError: an argument is of another type.
-
-    >>> import rushlight as rl
-    >>> stft(rl.ones(8), 4, window=rl.ones(4), return_complex=True).shape
-    rushlight.Size([3, 9])
-    """
-    center = bool(center)
-    return call.stft(
-        input, n_fft, hop_length, win_length, window, center,
-        pad_mode if center else "reflect", normalized, onesided, return_complex,
-        align_to_window,
-    )  # fmt: skip
-
-
-for _method in (nonzero, stft, unique, unique_consecutive):
+for _method in (nonzero, unique, unique_consecutive):
     install(_method.__name__, method(_method.__name__, _method))
 install("split", method("split", _split_method))
 install("norm", method("norm", _norm_method))
 install("lu", method("lu", _lu_method))
 open_functions(globals(), __all__, naming.package, flat=("einsum",))
-istft = call.istft
+istft, stft = call.istft, call.stft

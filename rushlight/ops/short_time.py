@@ -83,6 +83,8 @@ def stft(
         warnings.warn(_NOT_COMPLEX, UserWarning, stacklevel=2)
     signal = self
     if center:
+        if pad_mode is None:
+            raise TypeError("pad(): argument 'mode' must be str, not NoneType")
         signal = padded(self, n_fft // 2, pad_mode)
     call = described(
         "stft", signal, n_fft, hop_length, win_length, window, normalized=normalized,

@@ -84,7 +84,7 @@ PROGRAMS = {
     "short-time transforms": """
         x, w = rl.arange(32.0).sin(), rl.hann_window(8)
         rl.stft(x, 8, window=w, pad_mode=None, center=False, return_complex=True).shape
-        x.stft(8, window=w, pad_mode=3, center=0, return_complex=True).shape
+        x.stft(8, window=w, pad_mode=None, center=False, return_complex=True).shape
         rl.stft(x, 8, window=w, pad_mode=None, return_complex=True)
         rl.stft(x, 8, window=w, pad_mode="foo", return_complex=True)
         rl.functional.stft is rl.stft, rl.functional.istft is rl.istft
@@ -112,6 +112,25 @@ PROGRAMS = {
         rl.ones(2).put_(rl.tensor([0]), rl.ones(1), accumulate=True)
         rl.use_deterministic_algorithms(False)
         rl.ones(2).put_(rl.tensor([0]), rl.ones(1))
+    """,
+    "what may be another tensor's data": """
+        x, y = rl.ones(2), rl.ones(2, requires_grad=True)
+        setattr(x, "data", rl.ones(3, device="meta"))
+        setattr(x, "data", rl.quantize_per_tensor(rl.ones(2), 0.1, 0, rl.quint8))
+        setattr(x, "data", rl.ones(2, 2).to_sparse())
+        setattr(x, "data", 3)
+        setattr(x, "data", None)
+        setattr(y, "data", rl.ones(2, dtype=rl.int32))
+        setattr(x, "data", rl.ones(3, dtype=rl.float64))
+        x.dtype == rl.float64, x.shape
+    """,
+    "devices": """
+        rl.device("")
+        rl.device("mps"), rl.device("xla:1"), rl.device("hpu"), rl.device("npu")
+        rl.Generator("mps")
+        rl.Generator("xpu")
+        rl.zeros(2, device="xpu")
+        rl.zeros(2, device="vulkan")
     """,
     "what packed sequences can do": """
         p = rl.nn.utils.rnn.pack_sequence([rl.ones(2), rl.ones(1)])

@@ -1,7 +1,6 @@
 """`FileCheck` finds, and misses, what PyTorch's does."""
 
 import pytest
-
 from rushlight.testing import FileCheck
 
 torch = pytest.importorskip("torch")

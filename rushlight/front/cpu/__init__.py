@@ -3,6 +3,8 @@
 from rushlight.core import storage
 
 __all__ = [
+    "Event",
+    "Stream",
     "StreamContext",
     "current_device",
     "current_stream",
