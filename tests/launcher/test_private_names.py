@@ -229,3 +229,51 @@ def test_programs_that_may_spread_parameters_run_where_nothing_is_spread():
     for refused in (fsdp.fully_shard, fsdp.FullyShardedDataParallel):
         with pytest.raises(NotImplementedError, match="several processes"):
             refused(module)
+
+
+def test_modules_of_spread_training_can_be_imported():
+    from rushlight.distributed import fsdp
+    from rushlight.distributed.fsdp import api, sharded_grad_scaler, wrap
+    from rushlight.distributed.fsdp._common_utils import clean_tensor_name
+    from rushlight.distributed.fsdp._fully_shard import _fsdp_api, _fully_shard
+    from rushlight.distributed.fsdp.fully_sharded_data_parallel import (
+        FullyShardedDataParallel,
+    )
+
+    from rushlight import nn
+
+    assert FullyShardedDataParallel is fsdp.FullyShardedDataParallel
+    assert FullyShardedDataParallel.fsdp_modules(nn.Linear(1, 1)) == []
+    assert _fsdp_api.MixedPrecisionPolicy is fsdp.MixedPrecisionPolicy
+    assert _fully_shard.fully_shard is fsdp.fully_shard
+    assert api.FullStateDictConfig() == fsdp.FullStateDictConfig(False, False)
+    assert clean_tensor_name("_fsdp_wrapped_module.0.weight") == "0.weight"
+    scaler = sharded_grad_scaler.ShardedGradScaler("cpu", 4.0)
+    assert scaler.scale(rl.ones(())).item() == 4.0
+    module = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    chosen = wrap.CustomPolicy(lambda m: {"a": 1} if isinstance(m, nn.ReLU) else False)
+    assert chosen._run_policy(module, set(), {"b": 2}) == {module[1]: {"a": 1, "b": 2}}
+    with pytest.raises(ValueError, match="kwarg dict"):
+        wrap.CustomPolicy(lambda m: 3)._run_policy(module, set(), {})
+    policy = wrap.ModuleWrapPolicy([nn.Linear])
+    assert policy._run_policy(module, set(), {}) == {module[0]: {}}
+    assert not wrap.size_based_auto_wrap_policy(nn.ModuleList(), False, 10**9)
+    with pytest.raises(ValueError, match="FSDPModules"):
+        fsdp.share_comm_ctx([module])
+
+
+def test_fsdp_has_pytorch_s_names_and_values():
+    torch_fsdp = pytest.importorskip("torch.distributed.fsdp")
+    import dataclasses
+
+    from rushlight.distributed import fsdp
+
+    assert set(fsdp.__all__) == set(torch_fsdp.__all__)
+    for name in torch_fsdp.__all__:
+        ours, theirs = getattr(fsdp, name), getattr(torch_fsdp, name)
+        if dataclasses.is_dataclass(theirs):
+            names = [field.name for field in dataclasses.fields(theirs)]
+            assert [field.name for field in dataclasses.fields(ours)] == names, name
+        elif hasattr(theirs, "__members__"):
+            values = {key: one.value for key, one in theirs.__members__.items()}
+            assert {k: v.value for k, v in ours.__members__.items()} == values, name
