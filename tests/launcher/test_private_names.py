@@ -1,5 +1,7 @@
 """Names below PyTorch's public ones that well-known packages import."""
 
+import os
+
 import pytest
 
 import rushlight as rl
@@ -268,7 +270,7 @@ def test_fsdp_has_pytorch_s_names_and_values():
 
     from rushlight.distributed import fsdp
 
-    assert set(fsdp.__all__) == set(torch_fsdp.__all__)
+    assert set(fsdp.__all__) == {*torch_fsdp.__all__, "FlatParameter"}
     for name in torch_fsdp.__all__:
         ours, theirs = getattr(fsdp, name), getattr(torch_fsdp, name)
         if dataclasses.is_dataclass(theirs):
@@ -277,3 +279,37 @@ def test_fsdp_has_pytorch_s_names_and_values():
         elif hasattr(theirs, "__members__"):
             values = {key: one.value for key, one in theirs.__members__.items()}
             assert {k: v.value for k, v in ours.__members__.items()} == values, name
+
+
+def test_parts_of_translated_programs_can_be_imported_and_not_made():
+    from rushlight.jit import _script, _trace
+
+    from rushlight import _C, jit
+
+    for name in ("Value", "Node", "Graph", "Block", "ClassType", "ErrorReport"):
+        with pytest.raises(TypeError, match="No constructor defined"):
+            getattr(_C, name)()
+    assert not isinstance(3, _C.Value) and _C.Value is _C.Value
+    assert _C.ScriptModule is _script.ScriptModule is jit.ScriptModule
+    assert _trace.TopLevelTracedModule is jit.TracedModule
+    with pytest.raises(NotImplementedError):
+        jit.TracedModule()
+
+
+def test_a_truth_value_chooses_one_function_of_two():
+    from rushlight._jit_internal import boolean_dispatch
+
+    choose = boolean_dispatch("up", 1, False, sorted, list, "place", "choose")
+    plain = boolean_dispatch("up", 1, True, lambda x, up=1: up, list, None, None)
+    assert choose([2, 1]) == [2, 1] and plain(3, up=4) == 4 and plain(3) == 1
+    assert (choose.__name__, choose.__module__) == ("choose", "place")
+
+
+def test_programs_are_not_compiled_where_the_environment_says_so(printed):
+    text = (
+        "import torch\n"
+        "f = lambda x: x.item()\n"
+        "print(torch.compile(f, fullgraph=True)(torch.ones(())))\n"
+    )
+    for name in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE"):
+        assert printed(text, env={**os.environ, name: "1"}) == ["1.0"]

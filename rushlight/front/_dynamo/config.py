@@ -1,12 +1,14 @@
 """Settings of the capture of programs: ``disable`` counts, the others are PyTorch's."""
 
+import os as _os
+
 from rushlight.utils._settings import patcher
 
 accumulated_cache_size_limit = 256
 accumulated_recompile_limit = 256
 allow_unspec_int_on_nn_module = False
 assume_static_by_default = True
-automatic_disable = False
+automatic_disable = _os.environ.get("TORCH_COMPILE_DISABLE") == "1"
 cache_size_limit = 8
 capture_dynamic_output_shape_ops = False
 capture_scalar_outputs = False

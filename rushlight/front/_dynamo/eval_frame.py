@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 
 from rushlight._dynamo import config
 from rushlight._dynamo.backends import find_backend
@@ -96,6 +97,7 @@ def _compiled(model, backend, disable=False, fullgraph=False, mode=None, built=N
     if not callable(model):
         raise RuntimeError("A callable function is expected, got None.")
     backend = find_backend("inductor" if backend is None else backend)
+    disable = disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1"
     if disable or is_disabled(model) or backend == "eager" and not fullgraph:
         follow = None
     else:

@@ -27,6 +27,8 @@ __all__ = [
     "ScriptFunction",
     "RecursiveScriptModule",
     "ScriptModule",
+    "TopLevelTracedModule",
+    "TracedModule",
     "TracerWarning",
     "annotate",
     "enable_onednn_fusion",
@@ -271,6 +273,16 @@ class RecursiveScriptModule(ScriptModule):
 
     def __init__(self, *args, **kwargs):
         raise _untranslated("RecursiveScriptModule", "use the module itself")
+
+
+class TopLevelTracedModule(ScriptModule):
+    """A module made of a trace: there is none, so that nothing is one."""
+
+    def __init__(self, *args, **kwargs):
+        raise _untranslated("TopLevelTracedModule", "use the module itself")
+
+
+TracedModule = TopLevelTracedModule
 
 
 class strict_fusion:

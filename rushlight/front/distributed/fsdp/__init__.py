@@ -43,6 +43,7 @@ __all__ = [
     "CPUOffloadPolicy",
     "DataParallelMeshDims",
     "FSDPModule",
+    "FlatParameter",
     "MixedPrecisionPolicy",
     "OffloadPolicy",
     "UnshardHandle",

@@ -198,13 +198,45 @@ _linalg = _Operators("_linalg", "linalg")
 _special = _Operators("_special", "special")
 
 
+# Where the package has what PyTorch's core is asked for by its own name.
+_ELSEWHERE = {
+    "Tag": "dispatch.tags",
+    "default_generator": "core.random",
+    "FileCheck": "testing",
+    "Future": "futures",
+    **dict.fromkeys(("Event", "Stream"), "_runtime_flags"),
+    **dict.fromkeys(
+        ("PyTorchFileReader", "PyTorchFileWriter"), "serialization._records"
+    ),
+    **dict.fromkeys(("CompilationUnit", "ScriptFunction", "ScriptModule"), "jit"),
+}
+# Parts of translated programs, of which there are none: nothing is an instance of them.
+_TRANSLATED = frozenset(
+    """
+    Block ClassType Code EnumType ErrorReport Graph GraphExecutorState IODescriptor
+    InterfaceType LiteScriptModule Node ThroughputBenchmark Use Value
+    """.split()
+)
+
+
+def _translated(name):
+    """A class for annotations and ``isinstance``, that cannot be called."""
+
+    def refuse(cls, *args, **kwargs):
+        raise TypeError(f"{naming.package}._C.{name}: No constructor defined!")
+
+    text = f"{name}: a part of translated programs, of which there are none."
+    return type(name, (), {"__doc__": text, "__new__": refuse, "__module__": __name__})
+
+
 def __getattr__(name):
     from rushlight.jit import _types
 
     if isinstance(getattr(_types, name, None), type):
         return getattr(_types, name)
-    if name == "default_generator":
-        from rushlight.core.random import default_generator
-
-        return default_generator
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(f"rushlight.{_ELSEWHERE[name]}"), name)
+    if name in _TRANSLATED:
+        globals()[name] = _translated(name)
+        return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
