@@ -90,6 +90,7 @@ class ParallelIterator(PassIterator):
         source: where samples are read; the loader's by default.
         skip: batches that another pass has given.
     """
+
     shown_as = "_MultiProcessingDataLoaderIter"
 
     def __init__(self, loader, source=None, skip=0):
