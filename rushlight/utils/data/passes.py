@@ -58,14 +58,14 @@ class PassIterator:
 
     def __next__(self):
         if not spans.is_recording():
-            return self._next()
+            return self._take()
         token = spans.begin(f"enumerate(DataLoader)#{self.shown_as}.__next__")
         try:
-            return self._next()
+            return self._take()
         finally:
             spans.end(token)
 
-    def _next(self):
+    def _take(self):
         try:
             batch = self.following()
         except StopIteration:
