@@ -442,6 +442,12 @@ def remainder_of_scalar(self, other):
     return ops._rremainder(other, self)
 
 
+@pointwise
+def cube(x):
+    """The third power, as products from the left."""
+    return x * x * x
+
+
 def pow_scalar(self, exponent):
     """Small whole powers by multiplication, roots by ``sqrt``, the rest by ``pow``.
 
@@ -464,7 +470,9 @@ def pow_scalar(self, exponent):
         if exponent == -0.5:
             return ops.rsqrt(self)
         if exponent == 3:
-            return ops.mul(ops.mul(self, self), self)
+            if self.dtype.name in ("float32", "float64"):
+                return ops._cube(self)
+            return ops.mul(ops.mul(self, self), self)  # halves are rounded in between
         if self.is_complex():
             return complex_power(self, exponent)
     elif isinstance(exponent, int):
