@@ -13,6 +13,8 @@ PARALLEL_WORK = 1 << 19  # multiplications worth a second thread
 PACKING = 7  # multiplications that writing a patch element costs
 LANES = 16  # of a vector; fewer on other machines waste fewer lanes
 WEIGHT_TILES, WEIGHT_POSITIONS = 128, 1024  # see `convolution_direct`
+PAGE = 1024  # positions of a plane that lie in one page of memory
+MANY_CHANNELS = 128  # planes in more pages than a processor has at hand
 NEAR_TILES = 24  # tiles of sums that stay in the first-level cache
 FEW_ROWS = 32  # that patches are not worth being written for, if tiles are further away
 MOST_TAPS = 49  # see `convolution_depthwise`
@@ -64,6 +66,14 @@ class Geometry:
         )
         if self.simple:
             self.input = self.output = (1, 1, math.prod(self.output))
+
+    def in_place(self, channels):
+        """Whether patches are the input itself, and read where it lies.
+
+        Many large planes are copied: of each a page has to be found for every tile.
+        """
+        far = math.prod(self.output) > PAGE and channels >= MANY_CHANNELS
+        return self.simple and not far
 
     @property
     def depth(self):
@@ -165,12 +175,12 @@ def reach(size, grid, step, first, tap, taps):
     return max(0, -min(ends)), max(0, last - size + 1)
 
 
-def blocks(images, positions, rows, groups, work, buffered, simple):
+def blocks(images, positions, rows, groups, work, buffered, in_place):
     """How images, positions and rows are cut, and the number of chunks.
 
     Args:
         buffered: whether results are spread over the output.
-        simple: whether patches are the input itself: one tap, no step.
+        in_place: whether patches are the input itself, and read there.
     """
     held = together(images, positions) if positions < SMALL_PLANE else 1
     across = -(-held * positions // COLUMNS)
@@ -184,7 +194,7 @@ def blocks(images, positions, rows, groups, work, buffered, simple):
         bands = max(bands, min(-(-8 // chunks), -(-rows // 24)))
     band = -(-rows // (bands * 6)) * 6
     chunks *= -(-rows // band)
-    packed = int(held > 1 or not simple)
+    packed = int(held > 1 or not in_place)
     return (packed, images, held, width, rows, band, groups), int(buffered), chunks
 
 
@@ -220,7 +230,13 @@ def forward_plan(
         chunks = g.images * g.rows
         return kind, g.input, NOTHING, ints, chunks, grain_of(g.work, chunks)
     cut, buffered, chunks = blocks(
-        g.images, positions, g.group_rows, groups, g.work, behind, g.simple
+        g.images,
+        positions,
+        g.group_rows,
+        groups,
+        g.work,
+        behind,
+        g.in_place(g.group_channels),
     )
     margins, walk = g.patches()
     ints = (
@@ -294,7 +310,13 @@ def phase_run(g, phase, axes, margins):
     strided = set(g.stride) != {1}
     volume = math.prod(g.input)
     cut, buffered, chunks = blocks(
-        g.images, math.prod(grid), g.group_channels, g.groups, g.work, strided, g.simple
+        g.images,
+        math.prod(grid),
+        g.group_channels,
+        g.groups,
+        g.work,
+        strided,
+        g.in_place(g.group_rows),
     )
     runs = (
         (

@@ -7,7 +7,7 @@ from rushlight.codegen import expr as ir
 from rushlight.codegen.schedules.contraction import Tile
 from rushlight.ops import convolution_direct as direct
 from rushlight.ops import convolution_kernels as kernels
-from rushlight.ops.convolution_plans import forward_plan, weight_plan
+from rushlight.ops.convolution_plans import Geometry, forward_plan, weight_plan
 from tests.ops.test_contraction import run_native, run_reference
 
 TILE = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=320)
@@ -96,3 +96,10 @@ def test_padding_puts_zeros_around_planes(run):
     run(function, (out, x), (1, 3, 5, 2, 6, 9, 1, 2, 3), 2)
     expected = np.pad(x, ((0, 0), (1, 0), (2, 1), (3, 1)))
     assert (out == expected).all()
+
+
+def test_one_tap_reads_the_input_itself_but_for_many_planes_of_more_than_a_page():
+    for channels, side, there in (256, 28, True), (64, 56, True), (256, 56, False):
+        sizes = (2, channels, side, side), (64, channels, 1, 1), (side, side)
+        geometry = Geometry(*sizes, (1, 1), (0, 0), (1, 1), 1)
+        assert geometry.in_place(channels) is there, (channels, side)

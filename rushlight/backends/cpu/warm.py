@@ -23,8 +23,8 @@ def pointwise():
     x = rl.rand(8, 16, requires_grad=True)
     y = rl.rand(8, 16, requires_grad=True)
     terms = [
-        x + y, x - y, x * y, x / y, x * 2, x + 1, 1 - x, 1 / x, x**2, -x, x.exp(),
-        x.log(), x.sqrt(), x.rsqrt(), x.abs(), x.clamp(0.1, 0.9), x.tanh(), x.sigmoid(),
+        x + y, x - y, x * y, x / y, x * 2, x + 1, 1 - x, 1 / x, x**2, x**3, -x,
+        x.exp(), x.log(), x.sqrt(), x.rsqrt(), x.abs(), x.clamp(0.1, 0.9), x.tanh(), x.sigmoid(),
         F.relu(x), F.gelu(x), F.silu(x), rl.where(x > y, x, y), rl.maximum(x, y),
         x.to(rl.float64).float(),
     ]  # fmt: skip
