@@ -10,7 +10,7 @@ TEST_SETUP := $(STAMPS)/test
 .PHONY: demo test build lint docs bench fuzz mutants sanitize wild suites suites-quick clean
 
 demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
-	$(RUN) -m rushlight.backends.cpu.warm
+	$(RUN) -m rushlight.runtime.cpu.warm
 	$(RUN) examples/mnist.py
 
 test: build $(TEST_SETUP)           ## all the tests

@@ -35,7 +35,7 @@ def main(argv=None):
     return 0
 
 
-def load(folder=ROOT / "rushlight" / "ops"):
+def load(folder=ROOT / "rushlight" / "operators"):
     """The checked entries of the declaration files, and the faults in them."""
     faults = Faults()
     entries = parse_folder(folder, faults, ROOT)

@@ -4,9 +4,9 @@ from opgen.emit.tests import sampled
 from opgen.formulas import NOT_IMPLEMENTED, FormulaError, translate
 from opgen.model import AUTOCAST, BATCHING, FORWARD, NAMESPACES, RULES, TAGS, VARIANTS
 from opgen.schema import TENSOR_KINDS
-from opgen.sources import defined_names, locate, locate_batching
+from opgen.sources import defined_names, locate, locate_batching, module_of
 
-CALL = "rushlight.ops.call"  # the namespace of all operators
+CALL = "rushlight.operators.call"  # the namespace of all operators
 
 _BINARY = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or",
@@ -96,7 +96,7 @@ def _check_rule(entry, faults):
                 entry.location, f"{entry.kind} '{entry.name}' needs a 'dtype:' rule"
             )
         return
-    module = f"rushlight.ops.{entry.family}"
+    module = module_of(entry.family)
     if rule.name not in RULES and rule.name not in (defined_names(module) or {}):
         faults.add(entry.location, f"'{rule.name}' is no dtype rule")
     known = {arg.name for arg in entry.schema.args}
@@ -145,7 +145,7 @@ def _check_derivative(entry, operators, faults):
             seen.add(name)
         if NOT_IMPLEMENTED.fullmatch(formula.text):
             continue
-        family = defined_names(f"rushlight.ops.{entry.family}") or {}
+        family = defined_names(module_of(entry.family)) or {}
         try:
             translate(formula.text, entry, operators, family)
         except FormulaError as error:

@@ -15,7 +15,7 @@ import yaml
 from opgen.schema import argument_rows
 from opgen.sources import ROOT
 
-_PATH = ROOT / "rushlight" / "ops" / "docstrings.py"
+_PATH = ROOT / "rushlight" / "operators" / "docstrings.py"
 _SPEC = importlib.util.spec_from_file_location("opgen._docstrings", _PATH)
 docstrings = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(docstrings)
@@ -66,7 +66,7 @@ def groups(entries):
 
 
 def records(entries):
-    """Name -> record, in the form that ``rushlight.ops.docstrings`` reads."""
+    """Name -> record, in the form that ``rushlight.operators.docstrings`` reads."""
     known = groups(entries)
     return {name: record(rows, known) for name, rows in known.items()}
 

@@ -41,7 +41,7 @@ class Translation:
 def translate(formula, entry, operators, family_names):
     """``formula`` in terms of saved values, operators and Python functions.
 
-    A function may be the family's own or one of ``rushlight.ops.shared``.
+    A function may be the family's own or one of ``rushlight.operators.shared``.
 
     Args:
         formula: the text of one formula.
@@ -71,7 +71,7 @@ class _Names(ast.NodeTransformer):
         self.translation = Translation("")
         self.operators = operators
         self.family_names = family_names
-        self.shared_names = defined_names("rushlight.ops.shared") or {}
+        self.shared_names = defined_names("rushlight.operators.shared") or {}
         self.args = {arg.name: (i, arg) for i, arg in enumerate(entry.schema.args)}
         self.results = {"result": 0} | {
             f"result{i}": i for i in range(len(entry.schema.returns))

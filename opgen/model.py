@@ -21,7 +21,7 @@ TAGS = {
     "checks_elements",  # refuses some: bad indices, singular matrices, whole zeros below
     "unset",  # the elements of its result are whatever was there
     "anywhere",  # its function asks the backend for all that it does with memory
-    "planned",  # its function looks at no element: see `dispatch.plans`
+    "planned",  # its function looks at no element: see `dispatch.launch_cache`
     "scales_second",  # the number after "*" multiplies the second operand
     "twin",  # in place, a function of its own runs, whose name ends in "_"
     "drawn",  # with `out=`, a function of its own runs, whose name ends in "_into"

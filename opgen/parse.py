@@ -45,9 +45,9 @@ class Faults:
 
 
 def parse_folder(folder, faults, root=None):
-    """The entries of every ``*.yaml`` in ``folder``, in file and line order."""
+    """The entries of every ``*.yaml`` below ``folder``, by the files' names and lines."""
     entries = []
-    for path in sorted(Path(folder).glob("*.yaml")):
+    for path in sorted(Path(folder).rglob("*.yaml"), key=lambda path: path.stem):
         shown = path.relative_to(root) if root else path
         entries += parse_text(path.read_text(), str(shown), faults)
     return entries

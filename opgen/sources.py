@@ -11,12 +11,25 @@ def locate(reference, family):
     """The module and attribute of an implementation written in a declaration.
 
     ``mul`` is in the family's own file, ``pooling.max_pool2d`` in another of
-    ``rushlight/ops``, ``core.views.select`` anywhere below ``rushlight``.
+    ``rushlight/operators``, ``core.views.select`` anywhere below ``rushlight``.
     """
     path, _, attribute = reference.rpartition(".")
-    if not path:
-        return f"rushlight.ops.{family}", attribute
-    return f"rushlight.{path}" if "." in path else f"rushlight.ops.{path}", attribute
+    if "." in path:
+        return f"rushlight.{path}", attribute
+    return module_of(path or family), attribute
+
+
+@cache
+def module_of(family):
+    """The module of that name, whichever group of operators it is in.
+
+    >>> module_of("softmax")
+    'rushlight.operators.normalization.softmax'
+    """
+    for home in ("operators", "kernels"):
+        for path in sorted((ROOT / "rushlight" / home).rglob(f"{family}.py")):
+            return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return f"rushlight.operators.{family}"
 
 
 def locate_batching(reference):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc as _gc
 from math import e, inf, nan, pi
+from sys import modules as _modules
 
 # Modules of these folders are the package's own: front/linalg.py is rushlight.linalg.
 __path__ += [__path__[0] + "/front", __path__[0] + "/torch_compat/mirrors"]
@@ -45,15 +46,15 @@ from rushlight.core.layout import (
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.device import get_default_device, set_default_device
-from rushlight.core.interop import frombuffer, from_dlpack, from_numpy
-from rushlight.core.printing import set_printoptions
-from rushlight.core.random import Generator, default_generator
-from rushlight.backends.cpu.pool import get_num_threads, set_num_threads
+from rushlight.io.interop import frombuffer, from_dlpack, from_numpy
+from rushlight.io.printing import set_printoptions
+from rushlight.random.generator import Generator, default_generator
+from rushlight.runtime.cpu.pool import get_num_threads, set_num_threads
 
 globals().update(_all_dtypes())
 
 from rushlight import cpu, ops, random
-from rushlight.ops import registry as _registry
+from rushlight.operators import registry as _registry
 
 _registry.load_generated()
 globals().update(_registry.namespaces[None])
@@ -71,7 +72,7 @@ from rushlight.autograd.grad_mode import (
 from rushlight import _storage_methods, _tensor_methods, _typed_storage
 from rushlight._storage_methods import tensor_from_file as from_file
 from rushlight._typed_storage import TypedStorage, set_default_tensor_type, tensortype
-from rushlight.ops.functions import (
+from rushlight.operators.functions import (
     as_tensor,
     asarray,
     broadcast_shapes,
@@ -117,6 +118,16 @@ from rushlight.random import (
 )
 
 globals().update(_typed_storage.names())
+
+# Pickles from before modules moved name these.
+_MOVED = {
+    "core.pickling": "io.pickling",
+    "core.random": "random.generator",
+    "legacy": "_typed_storage",
+    "ops.return_types": "operators.return_types",
+}
+for _old, _new in _MOVED.items():
+    _modules[f"rushlight.{_old}"] = _modules[f"rushlight.{_new}"]
 
 __version__ = "0.1.0"
 newaxis = None

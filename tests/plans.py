@@ -27,7 +27,7 @@ import numpy as np
 import rushlight as rl
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.dispatcher import packets
-from rushlight.dispatch.plans import forget, outcomes
+from rushlight.dispatch.launch_cache import forget, outcomes
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from tests.fuzz import draw
 from tests.fuzz.specs import BITS, INEXACT, Buffer, Named, Side, TensorSpec

@@ -13,7 +13,7 @@ from rushlight._explain import describe
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight.__main__ import main
-from rushlight.ops import registry
+from rushlight.operators import registry
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,8 +33,8 @@ def test_every_stage_of_an_elementwise_operator_is_shown():
     text = explained(F.gelu)
     shown = "\n".join(titles(text))
     for part in (
-        "declaration: rushlight/ops/activation.yaml:",
-        "kernel: rushlight/ops/activation.py:",
+        "declaration: rushlight/operators/elementwise/activation.yaml:",
+        "kernel: rushlight/operators/elementwise/activation.py:",
         "derivative: ",
         "dispatch table: aten::gelu",
         "gelu: tensor expression",

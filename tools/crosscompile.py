@@ -1,6 +1,6 @@
 """Compiles the kernels of the pack for other processors, and runs what runs here.
 
-``python -m tools.crosscompile`` runs the exercises of `rushlight.backends.cpu.warm`,
+``python -m tools.crosscompile`` runs the exercises of `rushlight.runtime.cpu.warm`,
 notes every kernel that they ask for, and compiles each for every target: x86-64 from its
 second to its fourth level, and a Neoverse. Machine code may ask the process for nothing
 but the few functions of `ALLOWED`. Then the compiler's tests, which hold native kernels
@@ -20,11 +20,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from rushlight.backends.cpu import warm
-from rushlight.backends.cpu.link import link
 from rushlight.codegen import toolchain
 from rushlight.codegen.emit.llvm import emit
 from rushlight.codegen.target import TARGETS, named, using
+from rushlight.runtime.cpu import warm
+from rushlight.runtime.cpu.link import link
 
 ROOT = Path(__file__).parent.parent
 # What machine code may ask the process for: memory, and scratch that comes with the

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-TARGET = Path(__file__).parent.parent / "rushlight" / "ops" / "direction_numbers.bin"
+TARGET = Path(__file__).parents[1] / "rushlight/operators/random/direction_numbers.bin"
 
 
 def published(path):

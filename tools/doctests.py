@@ -160,8 +160,8 @@ def opened(path):
 def steady(text):
     """Output without the lines and addresses that change from day to day.
 
-    >>> steady("<Node at 0x7f2a> rushlight/ops/unary.py:12")
-    '<Node at 0x...> rushlight/ops/unary.py:...'
+    >>> steady("<Node at 0x7f2a> rushlight/operators/elementwise/unary.py:12")
+    '<Node at 0x...> rushlight/operators/elementwise/unary.py:...'
     """
     text = re.sub(r"\b0x[0-9a-f]{4,}", "0x...", text)
     return re.sub(r"(\.(?:py|yaml)):\d+", r"\1:...", text)

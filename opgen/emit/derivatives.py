@@ -7,11 +7,11 @@ A function is called with the mask of wanted gradients, the gradient that arrive
 from dataclasses import dataclass
 
 from opgen.formulas import ARGUMENT, NOT_IMPLEMENTED, RESULT, translate
-from opgen.sources import defined_names
+from opgen.sources import defined_names, module_of
 
 MULTI, SAVES_SELF, SAVES_RESULT = 1, 2, 4
 
-_HEAD = '"""Derivatives of the operators in rushlight/ops/{family}.yaml."""\n'
+_HEAD = '"""Derivatives of the operators in {home}.yaml."""\n'
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def derivative_of(entry, operators):
         args[name][0] for formula in entry.derivative for name in formula.arguments
     )
     bits = {entry.schema.args[index].name: 1 << n for n, index in enumerate(wanted)}
-    family = defined_names(f"rushlight.ops.{entry.family}") or {}
+    family = defined_names(module_of(entry.family)) or {}
     formulas = [
         (formula, _translate(formula, entry, operators, family))
         for formula in entry.derivative
@@ -70,15 +70,15 @@ def write_family(family, derivatives):
     """The text of one family's module."""
     text = "\n\n".join(derivative.text for derivative in derivatives)
     imports = ""
+    home, _, name = module_of(family).rpartition(".")
     if "family." in text:
-        imports += f"from rushlight.ops import {family} as family\n"
+        imports += f"from {home} import {name} as family\n"
     if "ops." in text:
-        imports += "from rushlight.ops import call as ops\n"
+        imports += "from rushlight.operators import call as ops\n"
     if "shared." in text:
-        imports += "from rushlight.ops import shared\n"
-    return _HEAD.format(family=family) + ("\n" + imports if imports else "") + (
-        "\n\n" + text
-    )  # fmt: skip
+        imports += "from rushlight.operators import shared\n"
+    head = _HEAD.format(home=f"{home}.{name}".replace(".", "/"))
+    return head + ("\n" + imports if imports else "") + "\n\n" + text
 
 
 def _translate(formula, entry, operators, family):

@@ -32,7 +32,7 @@ from rushlight.core.device import Device as device
 from rushlight.core.dtype import DType as dtype
 from rushlight.core.layout import Layout as layout
 from rushlight.core.layout import MemoryFormat as memory_format
-from rushlight.core.random import Generator
+from rushlight.random.generator import Generator
 '''
 _TENSOR = "from rushlight._generated.methods import Tensor\n"
 # The methods `int`, `float` and `bool` hide the types within the class.

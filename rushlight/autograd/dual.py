@@ -24,7 +24,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import INPLACE, OUT
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_kernels import set_fallback
-from rushlight.ops import call
+from rushlight.operators import call
 
 FORWARD_AD = 1 << DispatchKey.ForwardAD
 

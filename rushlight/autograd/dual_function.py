@@ -6,7 +6,7 @@ from rushlight.autograd.dual import DUAL, Beneath, record_of
 from rushlight.autograd.levels.pushforward import differentiable
 from rushlight.autograd.levels.stack import THREAD
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
+from rushlight.operators import call
 
 NO_VIEW = (
     "A custom Function's forward is returning a view (or an input as-is) but the jvp is "

@@ -6,7 +6,7 @@ from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
 from rushlight.core.state import is_transforming
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

@@ -11,8 +11,8 @@ from rushlight.autograd.methods import grad
 from rushlight.core.dtypes import complex128, float64
 from rushlight.core.layout import strided
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
-from rushlight.ops.functions import tensor as make_tensor
+from rushlight.operators import call
+from rushlight.operators.functions import tensor as make_tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

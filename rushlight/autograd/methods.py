@@ -41,7 +41,7 @@ from cython.cimports.rushlight.core.tensor import (
 
 from rushlight.autograd import errors
 from rushlight.autograd.hooks import NodeHooks, TensorHooks, registered
-from rushlight.ops import call
+from rushlight.operators import call
 
 # --- what users call ------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ cdef bint owns_memory(Tensor tensor) noexcept
 cdef int edge_number(Node node, int index) noexcept
 # Raises RuntimeError naming both shapes where `grad` cannot be the gradient of that output.
 cdef object fit_gradient(Node target, int number, object grad, Node source, int index)
-# Who runs formulas while a thread's operators are followed; see programs/capture.py.
+# Who runs formulas while a thread's operators are followed; see graph/capture.py.
 cdef class Formulas:
     cdef object run(self, object formula, PyObject** args, int n)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from rushlight.core import state
 from rushlight.core.dtype import all_dtypes
 from rushlight.dispatch.keys import DispatchKey
-from rushlight.ops import call as ops
+from rushlight.operators import call as ops
 
 _EXACT = 1 << 24  # single precision counts no further
 _DTYPES = all_dtypes()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.lower_schedule import lower
+from rushlight.codegen.schedule.lower_schedule import lower
+from rushlight.core.roles import host
 
 
 class Built:
@@ -47,14 +48,12 @@ class Built:
             for function, turns, _ in self.program.functions:
                 run(function, addresses, [], 0, turns)
             return
-        from rushlight.backends.cpu.launch import launch
-
         if self.kernels is None:
             self.kernels = [
                 native(function) for function, _, _ in self.program.functions
             ]
         for kernel, (_, turns, _) in zip(self.kernels, self.program.functions):
-            launch(kernel, addresses, (), turns, 1)
+            host.launch.launch(kernel, addresses, (), turns, 1)
 
 
 class BuiltText:
@@ -78,10 +77,9 @@ class BuiltText:
 
 def native(function):
     """The native kernel of a function, from the cache where it is there."""
-    from rushlight.backends.cpu import cache
     from rushlight.codegen.emit.llvm import emit
 
-    return cache.native_text(function.name, emit(function))
+    return host.code_cache.native_text(function.name, emit(function))
 
 
 def check(array, tensor):

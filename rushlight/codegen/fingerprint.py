@@ -12,7 +12,9 @@ import os
 import sys
 import types
 
-COMPILER = "rushlight.codegen"
+from rushlight.core.roles import host
+
+COMPILER = ("rushlight.codegen", "rushlight.ir")
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 LIMIT = 20000  # values that one walk looks at
 
@@ -28,12 +30,10 @@ def fingerprint(function, *more) -> str:
     >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
     False
     """
-    from rushlight.backends.cpu.image import checksum
-
     walk = _Walk()
     for value in (function, *more):
         walk.look(value)
-    return checksum("\0".join(walk.parts).encode()).hex()
+    return host.image.checksum("\0".join(walk.parts).encode()).hex()
 
 
 class _Walk:
@@ -196,11 +196,9 @@ def _used(module, names):
 
 def _file_digest(module):
     """The digest of a module's file; empty where it has none."""
-    from rushlight.backends.cpu.cache import source_digest
-
     path = getattr(module, "__file__", None)
     try:
-        return source_digest(path) if path else ""
+        return host.code_cache.source_digest(path) if path else ""
     except OSError:
         return ""
 

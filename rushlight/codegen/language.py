@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 
-from rushlight.codegen import complex_functions, expr
-from rushlight.codegen.complexes import Complex, complex_function
-from rushlight.codegen.expr import Call, Expr, Reinterpret, Type, boolean, unify
-from rushlight.codegen.faults import refuse_zero
-from rushlight.codegen.nest import fold
-from rushlight.codegen.pointwise import computing, pointwise, rounded
-from rushlight.codegen.reduction import reduction
-from rushlight.codegen.rowwise import (
+from rushlight.codegen.frontend.complexes import Complex, complex_function
+from rushlight.codegen.frontend.faults import refuse_zero
+from rushlight.codegen.frontend.nest import fold
+from rushlight.codegen.frontend.pointwise import computing, pointwise, rounded
+from rushlight.codegen.frontend.reduction import reduction
+from rushlight.codegen.frontend.rowwise import (
     element,
     largest,
     length,
@@ -26,6 +24,9 @@ from rushlight.codegen.rowwise import (
     smallest,
     total,
 )
+from rushlight.codegen.math import complex_functions
+from rushlight.ir import expr
+from rushlight.ir.expr import Call, Expr, Reinterpret, Type, boolean, unify
 
 FRONT = (
     pointwise,

@@ -32,10 +32,10 @@ import textwrap
 from functools import cached_property
 
 from rushlight.codegen import target
-from rushlight.codegen.expr import FLOATS, SHORT_NAMES
 from rushlight.codegen.fingerprint import fingerprint
-from rushlight.codegen.storage import accumulated
-from rushlight.codegen.stored_only import refuse_stored_only
+from rushlight.codegen.frontend.storage import accumulated
+from rushlight.codegen.frontend.storage_only import refuse_stored_only
+from rushlight.ir.expr import FLOATS, SHORT_NAMES
 
 LONG_NAMES = {short: name for name, short in SHORT_NAMES.items()}
 
@@ -187,7 +187,7 @@ class Loops(Source):
 
     def trace(self, **choices):
         """The source text, and the loop IR read from it for the chosen dtypes."""
-        from rushlight.codegen.loops_reader import read_kernel
+        from rushlight.codegen.frontend.loops_reader import read_kernel
 
         function = read_kernel(self, type_table(choices), choices)
         return inspect.getsource(self.function), function
@@ -198,7 +198,7 @@ class Loops(Source):
         Raises:
             NotImplementedError: the kernel is not one of complex values.
         """
-        from rushlight.codegen.front import refuse_complex
+        from rushlight.codegen.frontend.front import refuse_complex
         from rushlight.codegen.lower import lower
 
         try:
@@ -209,7 +209,7 @@ class Loops(Source):
 
     def stages(self, **choices):
         """Every stage on the way to machine code, for `rushlight.explain`."""
-        from rushlight.codegen.front import stages_of
+        from rushlight.codegen.frontend.front import stages_of
 
         return stages_of(*self.trace(**choices))
 
@@ -220,7 +220,7 @@ class Loops(Source):
             arrays: one array for each array parameter (None where absent).
             ints: one number for each ``int`` parameter.
         """
-        from rushlight.codegen.loops_reference import run_reference
+        from rushlight.codegen.frontend.loops_reference import run_reference
 
         run_reference(self, type_table(choices), arrays, ints, begin, end)
 
@@ -264,7 +264,7 @@ def type_table(choices):
 def bounds(type):
     """The lowest and highest value of a type; infinities for floats.
 
-    >>> from rushlight.codegen.expr import Type
+    >>> from rushlight.ir.expr import Type
     >>> bounds(Type("int8"))
     (-128, 127)
     """

@@ -6,12 +6,12 @@ name; the program is verified against `spec` after each.
 
 from __future__ import annotations
 
-from rushlight.codegen import spec
 from rushlight.codegen.passes.fold_indices import fold_indices
 from rushlight.codegen.passes.mask_branches import mask_branches
 from rushlight.codegen.passes.prune_branches import prune_branches
 from rushlight.codegen.passes.remove_unused import remove_unused
 from rushlight.codegen.passes.vectorize_loops import vectorize_loops
+from rushlight.ir import spec
 
 PASSES = (
     vectorize_loops,  # loops over elements become loops over vectors

@@ -20,6 +20,9 @@ import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from rushlight.core import roles
+from rushlight.core.device import backend_for
+
 ELEMENTS = (1, 2, 4, 8)
 
 
@@ -257,12 +260,8 @@ def maker():
     gives the loops.
     """
     if current() is NVIDIA:
-        from rushlight.backends.nvidia import kernels
-
-        return kernels.native
-    from rushlight.backends.cpu import cache
-
-    return cache.native
+        return backend_for("cuda").roles().device_kernel.native
+    return roles.host.code_cache.native
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rushlight.codegen.emit.llvm import AS_WRITTEN, REPEATS
 from rushlight.codegen.target import NVIDIA, Target, current
+from rushlight.core.roles import host
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,8 @@ _engines: list = []
 
 def load_in_process(binary: bytes, name: str) -> int:
     """The address of a function of an object file, loaded by LLVM's own loader."""
-    from rushlight.backends.cpu.scratch import scratch_address
-
     llvm = _llvm()
-    llvm.add_symbol("rushlight_scratch", scratch_address())
+    llvm.add_symbol("rushlight_scratch", host.scratch.scratch_address())
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine_for_loading())
     engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(binary))
     engine.finalize_object()

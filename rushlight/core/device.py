@@ -56,8 +56,8 @@ class Device:
         if isinstance(device, int) and not isinstance(device, bool):
             if device < 0:
                 raise RuntimeError(f"Device index must not be negative, got {device}")
-            door = importlib.import_module("rushlight.backends.nvidia.driver")
-            if not door.present():
+            driver = importlib.import_module(_LATE[KIND_CUDA] + ".driver")
+            if not driver.present():
                 raise RuntimeError(
                     "Cannot access accelerator device when none is available.\n"
                     f"  device {device} was asked for\n"
@@ -154,7 +154,7 @@ class Backend:
         self.name = name
 
     def roles(self):
-        """Its modules by role, where it has some; see `backends.roles`."""
+        """Its modules by role, where it has some; see `core.roles`."""
         return None
 
     # -- memory ------------------------------------------------------------------
@@ -331,7 +331,7 @@ class Backend:
         """Selects from rows by a layout of its own; whether there is one for these sizes.
 
         Args:
-            way: which elements; see `rushlight.codegen.selections`.
+            way: which elements; see `rushlight.kernels.select.device_select`.
             operands: the values, their places, and the rows, all of them dense.
             extents: how many rows there are, their size, and the parts of each.
             rank: from zero, of the last element that is wanted.
@@ -515,11 +515,21 @@ class Unclaimed(Backend):
         )
 
 
-# None: its module registers it when the first of its devices is used.
+# None: its package registers it when the first of its devices is used.
 _BACKENDS = cython.declare(
     list, [Backend("cpu"), None, Backend("meta"), Unclaimed("privateuseone")]
 )
-_LATE = cython.declare(dict, {KIND_CUDA: "rushlight.backends.nvidia.backend"})
+_LATE = cython.declare(dict, {})  # kind -> package
+
+
+def register_late(kind, package):
+    """Has the module ``backend`` of a package serve a kind when it is first used.
+
+    Args:
+        kind: ``"cuda"``.
+        package: its name; its module ``driver`` says whether there are such devices.
+    """
+    _LATE[_KINDS[kind]] = package
 
 
 @cython.cfunc
@@ -542,7 +552,7 @@ def backend_of(device: Device) -> Backend:
     if device.kind >= N_KINDS:
         refuse_unserved(device)
     if _BACKENDS[device.kind] is None:
-        importlib.import_module(_LATE[device.kind])
+        importlib.import_module(_LATE[device.kind] + ".backend")
     return cython.cast(Backend, _BACKENDS[device.kind])
 
 

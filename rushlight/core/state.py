@@ -191,7 +191,7 @@ def function_modes():
 
 
 # A thread with one of these keys wants to know when an element is read: while a plan is
-# written (`dispatch.notes`), and while operators wait (`programs.capture`).
+# written (`dispatch.trace`), and while operators wait (`graph.capture`).
 _READ = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_PLANNING)

@@ -36,7 +36,7 @@ cdef Storage wrap(char* data, size_t n_bytes, object owner, Device device)
 # More or fewer bytes in the same storage; contents are kept up to the smaller size.
 cdef int resize_storage(Storage storage, size_t n_bytes) except -1
 
-# How many threads have operators that wait (`programs.capture`): storages that these fill
+# How many threads have operators that wait (`graph.capture`): storages that these fill
 # have no memory yet, which threads that meet one ask for.
 cdef int following
 cdef int fetch(Storage storage) except -1

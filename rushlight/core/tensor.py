@@ -194,7 +194,7 @@ def new_empty(
     return t
 
 
-# A thread with this bit writes down what a function does; see `dispatch.notes`.
+# A thread with this bit writes down what a function does; see `dispatch.trace`.
 PLANNED = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
 # A tensor with this bit has sizes and strides, but no memory of its own.
 STANDS_APART = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_ABSENT)

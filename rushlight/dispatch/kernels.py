@@ -8,14 +8,6 @@ import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.rushlight.backends.cpu.grain import GRAIN
-from cython.cimports.rushlight.backends.cpu.launch import (
-    NativeKernel,
-    kernel_t,
-    raise_fault,
-    tell_own,
-    watched,
-)
 from cython.cimports.rushlight.core.device import (
     CPU_DEVICE,
     KIND_CPU,
@@ -79,12 +71,20 @@ from cython.cimports.rushlight.dispatch.outputs import (
     fit_output,
     write_folded,
 )
+from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
+from cython.cimports.rushlight.runtime.cpu.launch import (
+    NativeKernel,
+    kernel_t,
+    raise_fault,
+    tell_own,
+    watched,
+)
 
 from rushlight.core.dtype import TYPE_NAMES
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.outputs import refuse_mask
 
-# Operators of a thread with this key may wait; see `programs.capture`.
+# Operators of a thread with this key may wait; see `graph.capture`.
 WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 UNLOCKED = cython.declare(int64_t, 65536)  # from here the interpreter lock is released
 

@@ -203,7 +203,7 @@ class Library:
             dtype: how the result's type follows from the operands': ``"promote"``,
                 ``"promote_float"``, ``"bool"`` or ``"same"``.
         """
-        from rushlight.codegen.pointwise import Pointwise, pointwise
+        from rushlight.codegen.frontend.pointwise import Pointwise, pointwise
         from rushlight.dispatch.kernels import PointwiseKernel
 
         count_replacement()

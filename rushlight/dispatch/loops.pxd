@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 from cpython.object cimport PyObject
-from rushlight.backends.cpu.launch cimport kernel_t
+from rushlight.runtime.cpu.launch cimport kernel_t
 from rushlight.core.device cimport Device
 from rushlight.core.iteration cimport Operand
 

@@ -6,8 +6,11 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcpy, memset
-from cython.cimports.rushlight.backends.cpu.grain import GRAIN
-from cython.cimports.rushlight.backends.cpu.launch import (
+from cython.cimports.rushlight.core.device import Device, backend_of
+from cython.cimports.rushlight.core.iteration import LoopPlan, make_plan
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
+from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
     kernel_t,
     parallel_for,
@@ -15,9 +18,6 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell,
     watched,
 )
-from cython.cimports.rushlight.core.device import Device, backend_of
-from cython.cimports.rushlight.core.iteration import LoopPlan, make_plan
-from cython.cimports.rushlight.core.tensor import Tensor
 
 NUMBERS = cython.declare(cython.int, 192)  # bytes of a call's numbers
 CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop

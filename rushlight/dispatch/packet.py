@@ -31,7 +31,6 @@ from cython.cimports.rushlight.dispatch.signature import (
 from rushlight.core import naming
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.tensor import install
-from rushlight.dispatch.covered import covering
 from rushlight.dispatch.declared import (
     BATCHING,
     IMPLEMENTATION,
@@ -40,9 +39,10 @@ from rushlight.dispatch.declared import (
     RULE,
     VARIANTS,
 )
+from rushlight.dispatch.deprecated_signatures import reordered
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
-from rushlight.dispatch.older_forms import reordered
+from rushlight.dispatch.overload_aliases import covering
 
 METHODS = cython.declare(cython.int, 6)  # among an entry's variants, in place or not
 PASS_BY = cython.declare(object, _PASS_BY)

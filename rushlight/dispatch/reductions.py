@@ -8,15 +8,6 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.string import memcpy
-from cython.cimports.rushlight.backends.cpu.grain import GRAIN
-from cython.cimports.rushlight.backends.cpu.launch import (
-    NativeKernel,
-    kernel_t,
-    parallel_for,
-    run_here,
-    tell,
-    watched,
-)
 from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import (
     CODE_BOOL,
@@ -28,15 +19,24 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
 )
 from cython.cimports.rushlight.core.geometry import wrap_dim
-from cython.cimports.rushlight.core.plans import ReductionPlan
+from cython.cimports.rushlight.core.launch_args import ReductionPlan
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
-from cython.cimports.rushlight.dispatch.ways import (
+from cython.cimports.rushlight.dispatch.row_variants import (
     ALONG,
     ANY_WAY,
     BESIDE,
     TURNED,
     Ways,
+)
+from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
+from cython.cimports.rushlight.runtime.cpu.launch import (
+    NativeKernel,
+    kernel_t,
+    parallel_for,
+    run_here,
+    tell,
+    watched,
 )
 
 from rushlight.dispatch.declared import TAGS
@@ -126,7 +126,9 @@ def put_loops(
 
 def spread_of_complex(*args):
     """The variance of complex numbers: of their parts, added."""
-    return importlib.import_module("rushlight.ops.reduction").spread_of_complex(*args)
+    return importlib.import_module(
+        "rushlight.operators.reduction.reduction"
+    ).spread_of_complex(*args)
 
 
 @cython.cfunc

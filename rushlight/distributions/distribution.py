@@ -7,7 +7,7 @@ import warnings
 import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.utils import lazy_property
-from rushlight.ops import call as ops
+from rushlight.operators import call as ops
 
 __all__ = ["Distribution"]
 

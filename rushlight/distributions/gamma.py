@@ -6,7 +6,7 @@ import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all
-from rushlight.ops import call as ops
+from rushlight.operators import call as ops
 
 __all__ = ["Gamma"]
 

@@ -7,7 +7,7 @@ from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import BinaryParameter, broadcast_all, same_options
 from rushlight.nn import functional as F
-from rushlight.ops import call as ops
+from rushlight.operators import call as ops
 
 __all__ = ["Geometric"]
 

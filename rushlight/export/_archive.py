@@ -8,8 +8,6 @@ import os
 import warnings
 
 import rushlight as rl
-from rushlight.core import interop
-from rushlight.core.interop import frombuffer
 from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.export._deserialize import (
@@ -21,8 +19,10 @@ from rushlight.export._deserialize import (
 )
 from rushlight.export._serialize import program_as_json, tensor_meta
 from rushlight.export.exported_program import ExportedProgram
+from rushlight.io import interop
+from rushlight.io.interop import frombuffer
 from rushlight.nn.parameter import Parameter
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.serialization._records import PyTorchFileReader, PyTorchFileWriter
 
 _MODEL = "models/model.json"

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from rushlight.autograd.grad_mode import no_grad, set_grad_enabled
 from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.notes import NO_FAULT
+from rushlight.dispatch.trace import NO_FAULT
 from rushlight.export import _library, _planning, _steps
 from rushlight.export.exported_program import ExportedProgram
-from rushlight.export.listening import place_of
+from rushlight.export.launch_recorder import place_of
 from rushlight.fx.interpreter import Interpreter
 from rushlight.nn.modules.module import Module
-from rushlight.ops import call as ops
+from rushlight.operators import call as ops
 from rushlight.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 OUTPUT = 7  # a place in the caller's memory; the others are `_steps`'
@@ -338,7 +338,7 @@ def _type(tensor):
 
 
 # What kernels of contractions need besides, by how their names begin; see
-# `ops.contraction.kernel_after`.
+# `kernels.matmul.contraction.kernel_after`.
 _STEPS = {
     "pairs_": ["avx512bf16"],
     "fours_": ["avx512vnni"],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rushlight._subclasses.symbolic import SymInt, evaluated, symbols_of
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor
 from rushlight.export._roots import roots_of
+from rushlight.ir.symbolic import SymInt, evaluated, symbols_of
 from rushlight.utils._pytree import keystr
 
 

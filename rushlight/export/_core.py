@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.core.dtypes import complex64, complex128, float32, float64
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = ["core"]
 

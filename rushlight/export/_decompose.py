@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rushlight._runtime_flags import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensor
-from rushlight._subclasses.symbolic import SymInt, Unbacked
-from rushlight._subclasses.unbacked import MustBeEqual, SymBool, SymFloat
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.autograd.levels.functional import FunctionalLevel
 from rushlight.core.tensor import Tensor
@@ -27,8 +25,10 @@ from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.interpreter import Interpreter
 from rushlight.fx.node import Node
+from rushlight.ir.symbolic import SymInt, Unbacked
+from rushlight.ir.unbacked import MustBeEqual, SymBool, SymFloat
 from rushlight.nn.modules.module import Module
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def decomposed(program, table):

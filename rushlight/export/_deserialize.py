@@ -12,8 +12,6 @@ import sys
 
 from rushlight._runtime_flags import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensorMode
-from rushlight._subclasses.symbolic import Formula, ShapeEnv, SymInt
-from rushlight._subclasses.unbacked import Elements, SymBool
 from rushlight.core import layout
 from rushlight.core.device import Device
 from rushlight.core.dtype import all_dtypes
@@ -43,8 +41,10 @@ from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node
+from rushlight.ir.symbolic import Formula, ShapeEnv, SymInt
+from rushlight.ir.unbacked import Elements, SymBool
 from rushlight.nn.modules.module import Module
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.utils._pytree import is_namedtuple_class, treespec_loads
 
 _TYPES = {number: all_dtypes()[name] for name, number in TYPES.items()}

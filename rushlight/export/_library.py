@@ -402,7 +402,7 @@ __asm__(".section .rodata\\n.balign 64\\nrl_code:\\n.incbin \\"{name}.kernels\\"
 extern const char rl_code[] __attribute__((visibility("hidden")));
 """
 
-# Linux gives a process room for a processor's tiles if it asks; see `ops.tiled_products`.
+# Linux gives a process room for a processor's tiles if it asks; see `operators.matmul.matmul_amx`.
 _ASK_FOR_TILES = """
   if (syscall(SYS_arch_prctl, 0x1023, 18))
     return fail(NULL, "NAME: the system gives no room for tiles"), NULL;"""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight._subclasses.symbolic import SymInt
-from rushlight._subclasses.unbacked import SymBool, SymFloat
 from rushlight.export.graph_signature import (
     ConstantArgument,
     SymBoolArgument,
@@ -12,6 +10,8 @@ from rushlight.export.graph_signature import (
     TensorArgument,
 )
 from rushlight.fx.node import Node
+from rushlight.ir.symbolic import SymInt
+from rushlight.ir.unbacked import SymBool, SymFloat
 
 __all__ = ["argument_of"]
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight._subclasses.symbolic import (
-    Formula,
-    Symbol,
-    SymInt,
-    evaluated,
-    symbols_of,
-)
 from rushlight.core.tensor import Tensor
+from rushlight.ir.symbolic import Formula, Symbol, SymInt, evaluated, symbols_of
 
 
 class Place:

@@ -7,8 +7,6 @@ from typing import Any
 
 import rushlight as rl
 from rushlight._runtime_flags import sym_ite
-from rushlight._subclasses.symbolic import Formula, SymInt, Unbacked, number_in
-from rushlight._subclasses.unbacked import SymBool, SymFloat, has_floats
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.layout import strided
@@ -24,7 +22,9 @@ from rushlight.export.graph_signature import (
     SymIntArgument,
 )
 from rushlight.fx.node import Node
-from rushlight.ops import call
+from rushlight.ir.symbolic import Formula, SymInt, Unbacked, number_in
+from rushlight.ir.unbacked import SymBool, SymFloat, has_floats
+from rushlight.operators import call
 from rushlight.utils._pytree import treespec_dumps
 
 SCHEMA = {"major": 8, "minor": 20}

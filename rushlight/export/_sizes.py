@@ -5,19 +5,13 @@ from __future__ import annotations
 import itertools
 
 from rushlight._dynamo.exc import UserError, UserErrorType
-from rushlight._subclasses.symbolic import (
-    Formula,
-    ShapeEnv,
-    SymInt,
-    evaluated,
-    symbols_of,
-)
-from rushlight._subclasses.unbacked import Elements
 from rushlight.core.tensor import Tensor
 from rushlight.export._roots import roots_of
 from rushlight.export.dynamic_shapes import Dim
 from rushlight.export.exported_program import ValueRange
-from rushlight.ops import call
+from rushlight.ir.symbolic import Formula, ShapeEnv, SymInt, evaluated, symbols_of
+from rushlight.ir.unbacked import Elements
+from rushlight.operators import call
 
 _ENDLESS = float("inf")
 _LOOKED = 300  # sizes up to here are tried in what a program has asked

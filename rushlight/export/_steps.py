@@ -6,13 +6,13 @@ import bisect
 import dataclasses
 import sys
 
-from rushlight.backends.cpu import cache
-from rushlight.backends.cpu.launch import NativeKernel
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch import notes
+from rushlight.dispatch import trace
 from rushlight.dispatch.declared import TAGS
-from rushlight.export.listening import count_launches, listening, place_of
+from rushlight.export.launch_recorder import count_launches, listening, place_of
 from rushlight.fx.experimental.pre_dispatch import user_frames, user_stack
+from rushlight.runtime.cpu import code_cache
+from rushlight.runtime.cpu.launch import NativeKernel
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils._pytree import tree_leaves
 
@@ -87,8 +87,8 @@ class Run:
         for tensor in state:
             if self.at(place_of(tensor)[0]) is None:
                 self.add(STATE, tensor)
-        self.functions = cache.by_address
-        flag = getattr(notes._held, "flag", None)
+        self.functions = code_cache.by_address
+        flag = getattr(trace._held, "flag", None)
         self.flag = place_of(flag)[2] if flag is not None else None
 
     def add(self, kind, tensor):
@@ -161,7 +161,7 @@ class Run:
         if found is not None:
             return found.kind, found.number, address - found.start
         if self.flag is None:
-            flag = getattr(notes._held, "flag", None)
+            flag = getattr(trace._held, "flag", None)
             self.flag = place_of(flag)[2] if flag is not None else None
         if address == self.flag:
             return FLAG, 0, 0
@@ -292,4 +292,4 @@ def checked_alike(first, second):
 
 def kernel_of(address) -> NativeKernel:
     """The kernel that starts at an address."""
-    return cache.by_address[address]
+    return code_cache.by_address[address]

@@ -12,13 +12,6 @@ from rushlight._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
-from rushlight._subclasses.symbolic import GuardError, SymInt
-from rushlight._subclasses.unbacked import (
-    GuardOnDataDependentSymNode,
-    MustBeEqual,
-    SymBool,
-    SymFloat,
-)
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.export._grad_mode import wrap_grad_mode
@@ -52,13 +45,20 @@ from rushlight.fx.experimental.pre_dispatch import (
 )
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
+from rushlight.graph.export_state import exporting
+from rushlight.ir.symbolic import GuardError, SymInt
+from rushlight.ir.unbacked import (
+    GuardOnDataDependentSymNode,
+    MustBeEqual,
+    SymBool,
+    SymFloat,
+)
 from rushlight.nn.modules.module import (
     Module,
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from rushlight.ops import call
-from rushlight.programs.export_state import exporting
+from rushlight.operators import call
 from rushlight.utils._pytree import (
     tree_flatten,
     tree_flatten_with_path,

@@ -11,7 +11,7 @@ from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
 from rushlight.nn.modules.module import Module
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 

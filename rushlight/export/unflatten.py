@@ -12,7 +12,7 @@ from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import map_arg
 from rushlight.nn.modules.module import Module
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["FlatArgsAdapter", "UnflattenedModule", "unflatten"]

@@ -68,7 +68,7 @@ def describe(operator, wanted=frozenset(SECTIONS)):
 def resolve(operator):
     """The operator packet or plain function meant, and the overload's name or ''."""
     from rushlight.dispatch.overridable import Overridable
-    from rushlight.ops import registry
+    from rushlight.operators import registry
 
     if isinstance(operator, Overridable):
         operator = operator.__wrapped__
@@ -102,7 +102,7 @@ def describe_function(function):
 
 def is_operator(name):
     """Whether formulas can call an operator of this name."""
-    from rushlight.ops import registry
+    from rushlight.operators import registry
 
     return hasattr(getattr(registry.call, name, None), "overloads")
 
@@ -217,7 +217,7 @@ def kernel_object(op):
 
 def compiled_stages(op, kernel):
     """Pairs of name and `Stages` of the kernels behind an operator, for float32."""
-    from rushlight.codegen.front import Front
+    from rushlight.codegen.frontend.front import Front
 
     if isinstance(kernel, Front):
         yield kernel.name, kernel.stages(*specialization(op, kernel))
@@ -232,7 +232,7 @@ def specialization(op, kernel):
     if kind == "reduction":
         outputs = tuple("float32" for _ in op.returns)
         return "float32", outputs, "float32"
-    from rushlight.ops import registry
+    from rushlight.operators import registry
 
     rows = op.signature.rows
     fixed = registry.static_arguments(rows)
@@ -263,7 +263,8 @@ def loop_kernels(function):
             continue
         for name in item.__code__.co_names:
             value = item.__globals__.get(name)
-            near = str(getattr(value, "__module__", "")).startswith("rushlight.ops")
+            home = str(getattr(value, "__module__", ""))
+            near = home.startswith(("rushlight.operators", "rushlight.kernels"))
             if near and id(value) not in seen:
                 seen.add(id(value))
                 todo.append(value)

@@ -10,13 +10,13 @@ from rushlight.autograd.node import expect_other_types
 from rushlight.core import state
 from rushlight.core.dtype import INTEGER, DType, promote_types
 from rushlight.core.dtypes import int64
-from rushlight.core.interop import from_numpy
-from rushlight.core.interop import to_dlpack as _to_dlpack
 from rushlight.core.layout import MemoryFormat, contiguous_format
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
-from rushlight.ops.functions import as_tensor
-from rushlight.ops.functions import tensor as make_tensor
+from rushlight.io.interop import from_numpy
+from rushlight.io.interop import to_dlpack as _to_dlpack
+from rushlight.operators import call
+from rushlight.operators.functions import as_tensor
+from rushlight.operators.functions import tensor as make_tensor
 
 legacy_contiguous_format = contiguous_format
 
@@ -134,7 +134,7 @@ def sym_constrain_range(size, *, min=None, max=None):
         raise RuntimeError(
             f"Max must be greater than or equal to min, got min={low} and max={high}"
         )
-    from rushlight._subclasses.symbolic import SymInt
+    from rushlight.ir.symbolic import SymInt
 
     if isinstance(size, SymInt) and size.follows:
         size.env.elements.within(size, low, high)

@@ -75,11 +75,11 @@ NAMES = {
         """.split()
     ),
     "_higher_order_ops": ("cond", "while_loop"),
-    "_subclasses.symbolic": ("SymInt",),
-    "_subclasses.unbacked": ("SymBool", "SymFloat"),
+    "ir.symbolic": ("SymInt",),
+    "ir.unbacked": ("SymBool", "SymFloat"),
     "amp.grad_scaler": ("GradScaler",),
-    "ops.extensions": ("classes",),
-    "ops.shared": ("is_warn_always_enabled", "set_warn_always"),
+    "operators.extensions": ("classes",),
+    "operators.shared": ("is_warn_always_enabled", "set_warn_always"),
     "core.qscheme": (
         "per_channel_affine",
         "per_channel_affine_float_qparams",
@@ -130,7 +130,7 @@ def exported(present):
 def find(name):
     """The module, class or function of that name; None where there is none."""
     if name == "return_types":
-        return import_module("rushlight.ops.return_types")
+        return import_module("rushlight.operators.return_types")
     if name in MODULES:
         return import_module(f"rushlight.{name}")
     home = _HOMES.get(name)
@@ -141,5 +141,5 @@ def find(name):
 
 def _private_operator(name):
     """An operator that no namespace shows, such as ``_chunk_cat``; else None."""
-    packet = vars(import_module("rushlight.ops.registry").call).get(name)
+    packet = vars(import_module("rushlight.operators.registry").call).get(name)
     return None if packet is None else packet.as_function()

@@ -10,14 +10,14 @@ from __future__ import annotations
 import warnings
 
 import rushlight as rl
-from rushlight._subclasses.unbacked import SymBool
 from rushlight._typed_storage import TypedStorage
 from rushlight.core.device import Device, get_default_device
 from rushlight.core.dtypes import int64
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch import plans
-from rushlight.ops.functions import tensor as make_tensor
+from rushlight.dispatch import launch_cache
+from rushlight.ir.unbacked import SymBool
+from rushlight.operators.functions import tensor as make_tensor
 from rushlight.utils import deterministic
 
 has_lapack = True
@@ -58,7 +58,7 @@ def set_float32_matmul_precision(precision):
 def _ask_for(mode):
     """Sets what is asked of kernels; plans that were made without may not say it."""
     deterministic.ask_for(mode)
-    plans.forget()
+    launch_cache.forget()
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):

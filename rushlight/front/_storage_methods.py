@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from rushlight._typed_storage import WORDS, TypedStorage
-from rushlight.core import interop, naming
+from rushlight.core import naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import all_dtypes, get_default_dtype
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor, install
 from rushlight.core.window import make_tensor
+from rushlight.io import interop
 
 # The method of a storage -> the dtype that its bytes become elements of.
 CONVERSIONS = {
@@ -369,7 +370,7 @@ def reduce_tensor(tensor):
     Raises:
         RuntimeError: it was computed, and its graph cannot go along.
     """
-    from rushlight.core import pickling
+    from rushlight.io import pickling
 
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(

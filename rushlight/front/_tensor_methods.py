@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rushlight import _functions, _typed_storage
 from rushlight.autograd import methods as _autograd
-from rushlight.backends.roles import has_cuda
-from rushlight.core import facts, indexing, interop, pickling, printing, views
+from rushlight.core import facts, indexing, views
 from rushlight.core.device import Device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.layout import contiguous_format, strided
@@ -24,8 +23,11 @@ from rushlight.dispatch.overridable import (
     method,
     watch_attributes,
 )
-from rushlight.ops import call, view
-from rushlight.ops.functions import plain_tensor, tensor
+from rushlight.io import interop, pickling, printing
+from rushlight.operators import call
+from rushlight.operators.functions import plain_tensor, tensor
+from rushlight.operators.shape import view
+from rushlight.runtime import has_cuda
 
 
 def _legacy_init(self, *args, dtype=None, device=None):
@@ -151,14 +153,16 @@ def _set_attributes(self, attributes):
 
 def _is_pinned(self, device=None):
     """Whether a tensor lies in page-locked memory."""
-    from rushlight.ops import conversion  # which brings the kernels' compiler
+    from rushlight.operators.shape import (
+        conversion,  # which brings the kernels' compiler
+    )
 
     return conversion.is_pinned(self)
 
 
 def _pinned(self, device=None):
     """A copy in page-locked memory; the tensor itself where there is no GPU."""
-    from rushlight.ops import conversion
+    from rushlight.operators.shape import conversion
 
     return conversion.pin_memory(self) if has_cuda() else self
 

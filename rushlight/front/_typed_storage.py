@@ -11,8 +11,8 @@ from rushlight.core.state import is_grad_enabled
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
-from rushlight.ops import call
-from rushlight.ops.functions import tensor
+from rushlight.operators import call
+from rushlight.operators.functions import tensor
 
 # The part of the old names that stands for a dtype.
 WORDS = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor, install
 from rushlight.dispatch.overridable import method, open_functions
-from rushlight.ops import call
-from rushlight.ops.functions import broadcast_shapes as broadcast_shapes
+from rushlight.operators import call
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors",

@@ -1,6 +1,6 @@
 """Linear algebra: ``rushlight.linalg``."""
 
-from rushlight.ops import registry
+from rushlight.operators import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for readers of types, who see no names that are put in at run time
@@ -12,7 +12,7 @@ __all__ = sorted([*registry.namespaces["linalg"], "LinAlgError"])
 
 def __getattr__(name):
     if name == "LinAlgError":
-        from rushlight.ops.linalg_checks import LinAlgError
+        from rushlight.operators.linalg.linalg_checks import LinAlgError
 
         return LinAlgError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.core.dtype import FLOATING
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
 

@@ -15,7 +15,7 @@ import math
 
 import rushlight
 from rushlight.core.dtype import FLOATING
-from rushlight.ops import call as _call
+from rushlight.operators import call as _call
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp",

@@ -10,7 +10,7 @@ tensor([[0.0000, 0.0000],
 from __future__ import annotations
 
 import rushlight
-from rushlight.ops import call as _call
+from rushlight.operators import call as _call
 
 __all__ = ["SobolEngine"]
 

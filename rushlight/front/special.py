@@ -1,6 +1,6 @@
 """Special functions: ``rushlight.special``."""
 
-from rushlight.ops import registry
+from rushlight.operators import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for readers of types, who see no names that are put in at run time

@@ -18,9 +18,7 @@ Element functions (``exp``, ``tanh``, ``select``, ...) are those of
 """
 
 from rushlight.codegen.build import build
-from rushlight.codegen.lower_schedule import lower
-from rushlight.codegen.schedule import Schedule, Stage, create_schedule
-from rushlight.codegen.te import (
+from rushlight.codegen.frontend.te import (
     compute,
     intrinsic,
     max,
@@ -29,6 +27,12 @@ from rushlight.codegen.te import (
     prod,
     reduce_axis,
     sum,
+)
+from rushlight.codegen.schedule.lower_schedule import lower
+from rushlight.codegen.schedule.te_schedule import (
+    Schedule,
+    Stage,
+    create_schedule,
 )
 
 __all__ = [

@@ -393,7 +393,7 @@ _OPERATORS["torch.nn.functional.logsigmoid"] = "log_sigmoid"
 
 def _operator_behind(path):
     """The operator that a layer's function calls with what it got."""
-    from rushlight.ops import call
+    from rushlight.operators import call
 
     return getattr(rushlight, _OPERATORS[path], None) or getattr(call, _OPERATORS[path])
 

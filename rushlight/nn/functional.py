@@ -135,7 +135,7 @@ from rushlight.nn._functions.resampling import (
     upsample_nearest,
 )
 from rushlight.nn._functions.sparse import embedding, embedding_bag
-from rushlight.ops import call
+from rushlight.operators import call
 
 # Operators that need no more than their name.
 celu_ = call.celu_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.nn.modules.utils import _pair, _single, _triple
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = [
     "conv1d_input",

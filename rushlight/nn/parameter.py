@@ -10,7 +10,7 @@ from rushlight.dispatch.disabled import (
     DisableTorchFunctionSubclass,
     _disabled_torch_function_impl,
 )
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = [
     "Buffer",

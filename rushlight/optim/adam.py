@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.backends.roles import host
+from rushlight.core.roles import host
 from rushlight.optim import _rules as rules
 from rushlight.optim._functional import rule
 
@@ -100,7 +100,7 @@ class Adam(rules.Elementwise):
             state["max_exp_avg_sq"] = rl.zeros_like(parameter)
 
     def _step_group(self, group):
-        from rushlight.ops import foreach
+        from rushlight.operators.foreach import optimizer_updates as foreach
 
         for params, fits in rules.alike(group["params"], foreach.can_fuse):
             if not fits or group["differentiable"]:

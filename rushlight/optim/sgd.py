@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.backends.roles import host
+from rushlight.core.roles import host
 from rushlight.optim import _rules as rules
 from rushlight.optim._functional import rule
 
@@ -67,7 +67,7 @@ class SGD(rules.Elementwise):
             self._step_supports_amp_scaling = True
 
     def _step_group(self, group):
-        from rushlight.ops import foreach
+        from rushlight.operators.foreach import optimizer_updates as foreach
 
         for params, fits in rules.alike(group["params"], foreach.can_fuse):
             self._step_alike(

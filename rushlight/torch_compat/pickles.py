@@ -36,7 +36,7 @@ _wrappers: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 def _tensor(tensor):
     from rushlight import _utils
     from rushlight._typed_storage import TypedStorage
-    from rushlight.core import pickling
+    from rushlight.io import pickling
     from rushlight.serialization._names import TYPED_STORAGES
 
     known = tensor.dtype.name in TYPED_STORAGES and tensor.device.type == "cpu"

@@ -11,7 +11,7 @@ from rushlight.core import naming
 from rushlight.core.type_names import rename_type
 from rushlight.dispatch import signature
 from rushlight.dispatch.overridable import Overridable
-from rushlight.ops import return_types
+from rushlight.operators import return_types
 from rushlight.torch_compat import names
 
 _COMPILED_FUNCTION = type(rename_type)

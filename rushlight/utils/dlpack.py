@@ -2,7 +2,7 @@
 
 import enum
 
-from rushlight.core.interop import from_dlpack
+from rushlight.io.interop import from_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.autograd.hooks import RemovableHandle
-from rushlight.core.pickling import warn_of_hooks as warn_if_has_hooks
+from rushlight.io.pickling import warn_of_hooks as warn_if_has_hooks
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 

@@ -12,7 +12,7 @@ import torch
 import rushlight as rl
 from tests.fuzz import judge
 from tests.fuzz.specs import Side
-from tests.programs import sweep
+from tests.graph import sweep
 
 # What these give is of the type that they are told, or in memory.
 LEFT_OUT = {

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rushlight.backends.cpu.launch import launch
 from rushlight.codegen.emit import python
+from rushlight.runtime.cpu.launch import launch
 
 
 def names_of(arrays):

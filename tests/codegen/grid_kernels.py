@@ -5,20 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rushlight import te
-from rushlight.codegen import (
-    attention,
-    attention_gradients,
-    attention_groups,
-    grids,
-    group_units,
-    scans,
-    selections,
-    tiles,
-    units,
-)
-from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
 from rushlight.codegen.emit import ptx
+from rushlight.codegen.frontend.nest import Nest, arrange
 from rushlight.codegen.language import (
     cos,
     element,
@@ -44,14 +33,23 @@ from rushlight.codegen.language import (
     total,
 )
 from rushlight.codegen.lower import lower
-from rushlight.codegen.lower_schedule import lower as lower_schedule
-from rushlight.codegen.nest import Nest, arrange
-from rushlight.codegen.rewrite import map_statement
-from rushlight.codegen.schedules import cuda
+from rushlight.codegen.schedule import cuda, gpu_lowering
+from rushlight.codegen.schedule.lower_schedule import (
+    lower as lower_schedule,
+)
 from rushlight.codegen.target import NVIDIA, using
-from rushlight.ops import reduction as reductions
-from rushlight.ops import scan_kernels
-from rushlight.ops.reduction import argmax, var_mean
+from rushlight.ir import expr as ir
+from rushlight.ir.rewrite import map_statement
+from rushlight.kernels.attention import (
+    device_attention,
+    device_attention_gradients,
+    wgmma_attention,
+)
+from rushlight.kernels.matmul import device_tiles, mma, wgmma
+from rushlight.kernels.scan import device_scan, scan_kernels
+from rushlight.kernels.select import device_select
+from rushlight.operators.reduction import reduction as reductions
+from rushlight.operators.reduction.reduction import argmax, var_mean
 
 HALVES = ("float16", "bfloat16")
 # Attention by its halves, sizes of heads and mask
@@ -69,7 +67,7 @@ ATTENTION = (
 )
 GRADIENTS = tuple(
     (of, *rest)
-    for of in attention_gradients.KINDS
+    for of in device_attention_gradients.KINDS
     for rest in (
         ("f16", 32, 32, None),
         ("bf16", 64, 64, "bool"),
@@ -138,10 +136,10 @@ PARTS = (
     ),
 )
 SELECTIONS = (
-    ("float32", selections.FIRST, True),
-    ("bfloat16", selections.FIRST, False),
-    ("int64", selections.RANKED, False),
-    ("float64", selections.MIDDLE, False),
+    ("float32", device_select.FIRST, True),
+    ("bfloat16", device_select.FIRST, False),
+    ("int64", device_select.RANKED, False),
+    ("float64", device_select.MIDDLE, False),
 )
 
 ELEMENTWISE = {
@@ -307,28 +305,28 @@ def named():
         found[f"{function.__name__}_beside"] = over_rows(function, beside=True)[0]
     found["matmul"] = matrix_product()
     for kind, sums in (("f32", "f32"), ("bf16", "f32"), ("f64", "f64")):
-        for tile in (tiles.SMALL, tiles.LARGE):
+        for tile in (device_tiles.SMALL, device_tiles.LARGE):
             name = f"product_{kind}_{tile.rows}"
             types = getattr(ir, kind), getattr(ir, sums)
-            found[name] = lower(tiles.product(name, *types, tile))
+            found[name] = lower(device_tiles.product(name, *types, tile))
     for kind in ("f16", "bf16", "f32"):
-        for tile in (units.TILE, units.SMALL, units.LARGE):
-            name = f"units_{kind}" + ("" if tile is units.TILE else f"_{tile.rows}")
-            found[name] = lower(units.product(name, getattr(ir, kind), tile))
+        for tile in (mma.TILE, mma.SMALL, mma.LARGE):
+            name = f"units_{kind}" + ("" if tile is mma.TILE else f"_{tile.rows}")
+            found[name] = lower(mma.product(name, getattr(ir, kind), tile))
     for name, source, kinds in SCANS:
-        for way in (scans.ALONE, scans.TOTALS, scans.JOINED):
+        for way in (device_scan.ALONE, device_scan.TOTALS, device_scan.JOINED):
             key = f"scan_{name}_{way}"
-            made = scans.function(key, source, *kinds, scans.THREADS, way)
+            made = device_scan.function(key, source, *kinds, device_scan.THREADS, way)
             found[key] = lower(made)
     for name, source, kinds in PARTS:
-        for way in (grids.FINDS, grids.JOINS):
+        for way in (gpu_lowering.FINDS, gpu_lowering.JOINS):
             key = f"parts_{name}_{way}"
             with using(NVIDIA):
                 made = source.parts(*kinds, way=way, cut=2)
             found[key] = lower(replace(made, name=key))
     for kind, way, descending in SELECTIONS:
         key = f"select_{way}_{kind}"
-        found[key] = lower(selections.function(key, kind, way, descending, 512))
+        found[key] = lower(device_select.function(key, kind, way, descending, 512))
     for kind, depth, width, mask in ATTENTION:
         name = f"attention_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
         found[name] = attending("forward", name, kind, depth, width, mask)
@@ -346,31 +344,31 @@ def attending(of, name, kind, depth, width, mask, dropout=False):
     """Results of attention, or one of its gradients."""
     element, known = getattr(ir, kind), mask and ir.Type(mask)
     if of == "forward":
-        tile = attention.tile_for(depth, width, dropout, element.itemsize)
-        return lower(attention.forward(name, element, tile, known, dropout))
+        tile = device_attention.tile_for(depth, width, dropout, element.itemsize)
+        return lower(device_attention.forward(name, element, tile, known, dropout))
     sizes = of, depth, width, mask is not None
-    tile = attention_gradients.tile_for(*sizes, dropout, element.itemsize)
+    tile = device_attention_gradients.tile_for(*sizes, dropout, element.itemsize)
     types = name, element, tile, known
-    return lower(attention_gradients.gradient(of, *types, dropout))
+    return lower(device_attention_gradients.gradient(of, *types, dropout))
 
 
 def by_groups():
     """Products by warpgroups' units, by names of their own: one generation has them."""
     found = {}
     for kind, sides in (("f16", (False, False)), ("bf16", (True, True))):
-        for tile in group_units.TILES:
+        for tile in wgmma.TILES:
             name = f"groups_{kind}_{tile.rows}_{tile.columns}"
             types = getattr(ir, kind), tile, sides, getattr(ir, kind)
-            found[name] = lower(group_units.product(name, *types))
+            found[name] = lower(wgmma.product(name, *types))
     for sides in ((False, True), (True, False)):
         name = f"groups_f16_{'_'.join('turned' if s else 'plain' for s in sides)}"
-        types = ir.f16, group_units.TILES[0], sides, ir.f32
-        found[name] = lower(group_units.product(name, *types))
+        types = ir.f16, wgmma.TILES[0], sides, ir.f32
+        found[name] = lower(wgmma.product(name, *types))
     for kind, depth, width, mask, dropout in ATTENTION_BY_GROUPS:
         name = f"attention_groups_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
-        tile = attention_groups.tile_for(depth, width)
+        tile = wgmma_attention.tile_for(depth, width)
         types = getattr(ir, kind), tile, mask and ir.Type(mask), dropout
-        found[name] = lower(attention_groups.forward(name, *types))
+        found[name] = lower(wgmma_attention.forward(name, *types))
     return found
 
 

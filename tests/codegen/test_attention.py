@@ -7,17 +7,22 @@ import struct
 import numpy as np
 import pytest
 
-from rushlight.codegen import attention, attention_gradients, attention_groups, spec
-from rushlight.codegen import expr as ir
-from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import RaceError
-from rushlight.codegen.expr import AwaitCopies, Barrier, Place, ShowUnits, Var
 from rushlight.codegen.lower import lower
-from rushlight.codegen.unit_dropout import least_word
+from rushlight.ir import expr as ir
+from rushlight.ir import spec
+from rushlight.ir.builder import Builder
+from rushlight.ir.expr import AwaitCopies, Barrier, Place, ShowUnits, Var
+from rushlight.kernels.attention import (
+    device_attention,
+    device_attention_gradients,
+    wgmma_attention,
+)
+from rushlight.kernels.attention.dropout_mask import least_word
 from tests.codegen.grid_kernels import without
 
-TILE = attention.Tile(16, 16, 16, warps=2)
+TILE = device_attention.Tile(16, 16, 16, warps=2)
 
 
 def drawn(*sizes, seed=0):
@@ -74,7 +79,7 @@ def drawn_of(dropout):
 
 def words_of(dropout, factor, integers):
     """What kernels read words from: factors, and with dropout seed and offset."""
-    at = attention.stream_at()
+    at = device_attention.stream_at()
     return (factor,) if dropout is None else (factor, integers[at : at + 2])
 
 
@@ -106,7 +111,7 @@ def run_forward(
     steps = [steps_of(array) for array in (out, *half, spread)]
     rows = tile.rows, queries
     places, factors = drawn_of(dropout)
-    ints, blocks = attention.integers(sizes, rows, 1, steps, scale, places)
+    ints, blocks = device_attention.integers(sizes, rows, 1, steps, scale, places)
     integers, factor = np.array(ints, np.int64), np.array(factors, np.float32)
     words = words_of(dropout, factor, integers)
     operands = [a.ctypes.data for a in (out, *half, mask, log_mass, *words, integers)]
@@ -127,7 +132,7 @@ def run_forward(
 
 @pytest.fixture(scope="module")
 def plain():
-    return lower(attention.forward("attend", ir.f16, TILE))
+    return lower(device_attention.forward("attend", ir.f16, TILE))
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (16, 17), (33, 40)])
@@ -137,17 +142,17 @@ def test_blocks_of_queries_attend_to_slices_of_keys(plain, sizes):
 
 def test_later_keys_are_hidden_and_masks_added(plain):
     run_forward(plain, 40, 33, causal=True)
-    added = lower(attention.forward("attend", ir.f16, TILE, ir.f32))
+    added = lower(device_attention.forward("attend", ir.f16, TILE, ir.f32))
     run_forward(added, 17, 20, mask=drawn(1, 2, 17, 20).astype(np.float32))
 
 
 SEED = (1 << 63) - 12345
-GROUPS = attention_groups.tile_for(16, 16)
+GROUPS = wgmma_attention.tile_for(16, 16)
 
 
 @pytest.fixture(scope="module")
 def by_groups():
-    made = attention_groups.forward("attend", ir.f16, GROUPS, ir.f32, True)
+    made = wgmma_attention.forward("attend", ir.f16, GROUPS, ir.f32, True)
     return lower(made)
 
 
@@ -175,7 +180,7 @@ DROPOUTS = [(33, 40, 0), (40, 33, 8), (20, 36, (1 << 33) + 4), (20, 36, 6)]
 
 @pytest.fixture(scope="module")
 def dropping():
-    return lower(attention.forward("attend", ir.f16, TILE, dropout=True))
+    return lower(device_attention.forward("attend", ir.f16, TILE, dropout=True))
 
 
 @pytest.mark.parametrize("queries, keys, offset", DROPOUTS)
@@ -190,7 +195,7 @@ def test_without_chance_nothing_is_left_out(dropping):
 
 
 @pytest.mark.parametrize("queries, keys, offset", DROPOUTS)
-@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+@pytest.mark.parametrize("kind", device_attention_gradients.KINDS)
 def test_gradients_leave_out_the_same_weights(kind, queries, keys, offset):
     run_gradient(kind, queries, keys, dropout=(0.3, SEED, offset))
 
@@ -217,7 +222,7 @@ def run_gradient(
     """A gradient of attention with two heads for each of keys, and what it should be."""
     batch, heads, groups = 1, 2, 1
     dtype = np.dtype(element.name)
-    tile = attention_gradients.Tile(16, 16, 16, 16, warps=2)
+    tile = device_attention_gradients.Tile(16, 16, 16, 16, warps=2)
     counts = {"query": queries, "key": keys, "value": keys, "grad": queries}
     own = {name: groups if name in ("key", "value") else heads for name in counts}
     half = {
@@ -247,16 +252,21 @@ def run_gradient(
     deltas = np.full_like(log_mass, np.nan) if kind == "query" else delta.astype("f")
     types = element, tile, ir.f32
     drops = dropout is not None
-    function = lower(attention_gradients.gradient(kind, "gradient", *types, drops))
+    function = lower(
+        device_attention_gradients.gradient(kind, "gradient", *types, drops)
+    )
     function = change(function) if change else function
     result = np.full(half[kind].shape, np.nan, dtype)
-    operands = [result, *(half[name] for name in attention_gradients.OPERANDS[1:-1])]
+    operands = [
+        result,
+        *(half[name] for name in device_attention_gradients.OPERANDS[1:-1]),
+    ]
     sizes = heads, heads // groups, queries, keys, 16, 16, causal
     scale = int.from_bytes(struct.pack("f", 0.25).ljust(8, b"\0"), "little")
     steps = [steps_of(array) for array in (*operands, spread)]
     rows = tile.rows, counts[kind]
     places, factors = drawn_of(dropout)
-    ints, blocks = attention.integers(sizes, rows, 1, steps, scale, places)
+    ints, blocks = device_attention.integers(sizes, rows, 1, steps, scale, places)
     integers, factor = np.array(ints, np.int64), np.array(factors, np.float32)
     words = words_of(dropout, factor, integers)
     arrays = *operands, mask, log_mass, deltas, *words, integers
@@ -268,28 +278,28 @@ def run_gradient(
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (17, 40), (40, 17)])
-@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+@pytest.mark.parametrize("kind", device_attention_gradients.KINDS)
 def test_blocks_of_rows_have_the_gradients_of_whole_matrices(kind, sizes):
     run_gradient(kind, *sizes)
 
 
 @pytest.mark.parametrize("sizes", [(33, 40), (17, 3)])
 def test_floats_are_rounded_to_products_of_tf32(sizes):
-    function = lower(attention.forward("attend", ir.f32, TILE))
+    function = lower(device_attention.forward("attend", ir.f32, TILE))
     run_forward(function, *sizes, causal=True, kind=np.float32)
-    dropping = lower(attention.forward("attend", ir.f32, TILE, ir.f32, True))
+    dropping = lower(device_attention.forward("attend", ir.f32, TILE, ir.f32, True))
     mask = drawn(1, 2, *sizes).astype(np.float32)
     dropout = 0.4, SEED, 4
     run_forward(dropping, *sizes, mask=mask, dropout=dropout, kind=np.float32)
 
 
-@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+@pytest.mark.parametrize("kind", device_attention_gradients.KINDS)
 def test_gradients_of_floats_are_those_of_whole_matrices(kind):
     run_gradient(kind, 17, 40, element=ir.f32)
     run_gradient(kind, 36, 20, causal=True, dropout=(0.3, 5, 0), element=ir.f32)
 
 
-@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+@pytest.mark.parametrize("kind", device_attention_gradients.KINDS)
 def test_gradients_do_not_flow_to_hidden_keys(kind):
     mask = drawn(1, 2, 20, 35).astype(np.float32)
     mask[..., 1] = -np.inf
@@ -297,7 +307,7 @@ def test_gradients_do_not_flow_to_hidden_keys(kind):
 
 
 @pytest.mark.parametrize("number", range(2))
-@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+@pytest.mark.parametrize("kind", device_attention_gradients.KINDS)
 def test_every_barrier_of_a_gradient_is_needed(kind, number):
     with pytest.raises(RaceError, match="no barrier between"):
         run_gradient(kind, 40, 40, change=lambda f: without(f, Barrier, number))

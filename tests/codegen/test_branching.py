@@ -5,7 +5,7 @@ import math
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.branching import branching
+from rushlight.codegen.frontend.branching import branching
 from rushlight.codegen.loops import T, f64, formula, loops_inline
 from rushlight.dispatch.kernels import run_pointwise
 
@@ -130,11 +130,11 @@ def test_stages_can_be_looked_at():
 
 
 def test_what_stands_behind_a_rare_branch_is_called_and_not_repeated():
-    from rushlight.codegen import mathematics
+    from rushlight.codegen import math as mathematics
     from rushlight.codegen.emit.llvm import emit
+    from rushlight.codegen.frontend.pointwise import pointwise
     from rushlight.codegen.language import exp
     from rushlight.codegen.passes.vectorize_loops import vectorize_loops
-    from rushlight.codegen.pointwise import pointwise
 
     def exponential(x):
         return exp(x)

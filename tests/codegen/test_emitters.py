@@ -5,23 +5,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rushlight.backends.cpu.launch import NativeKernel, launch
-from rushlight.codegen import expr as ir
 from rushlight.codegen import toolchain
-from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import llvm, llvm_text, python
-from rushlight.codegen.expr import (
-    Call,
-    Const,
-    Var,
-    boolean,
-    cast,
-    f32,
-    i64,
-    load,
-    select,
-)
 from rushlight.codegen.lower import lower
+from rushlight.ir import expr as ir
+from rushlight.ir.builder import Builder
+from rushlight.ir.expr import Call, Const, Var, boolean, cast, f32, i64, load, select
+from rushlight.runtime.cpu.launch import NativeKernel, launch
 
 names = iter(range(10**9))
 

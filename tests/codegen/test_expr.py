@@ -2,8 +2,8 @@
 
 import pytest
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import Const, Var, cast, f32, i64, load, select
+from rushlight.ir import expr as ir
+from rushlight.ir.expr import Const, Var, cast, f32, i64, load, select
 
 x, y = Var("x", f32), Var("y", f32)
 i = Var("i", i64)

@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen import grids, spec, tiles, units
-from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import DivergenceError, RaceError
-from rushlight.codegen.expr import Barrier, Exchange, Place, Var
 from rushlight.codegen.lower import lower
+from rushlight.codegen.schedule import gpu_lowering
+from rushlight.ir import expr as ir
+from rushlight.ir import spec
+from rushlight.ir.builder import Builder
+from rushlight.ir.expr import Barrier, Exchange, Place, Var
+from rushlight.kernels.matmul import device_tiles, mma
 from tests.codegen import grid_kernels
 from tests.codegen.grid_kernels import ROWS, without
 
@@ -95,7 +97,7 @@ def test_any_number_of_warps_joins_their_states(threads):
 
 @pytest.mark.parametrize("blocks, threads", [(1, 1), (2, 7), (3, 32)])
 def test_elements_are_divided_among_all_threads(blocks, threads):
-    function = grids.spread(grid_kernels.elementwise("addcmul"))
+    function = gpu_lowering.spread(grid_kernels.elementwise("addcmul"))
     x, y, z = (np.arange(50, dtype="f") + k for k in range(3))
     out, strides = np.zeros(50, "f"), np.ones(4, np.int64)
     operands = [a.ctypes.data for a in (out, x, y, z, strides)]
@@ -119,24 +121,24 @@ def run_product(function, rows, columns, depth, tile):
     a, b = rng.standard_normal((rows, depth)), rng.standard_normal((columns, depth))
     c, out = rng.standard_normal((rows, columns)), np.zeros((rows, columns))
     steps = [(columns, 1, 0), (depth, 1, 0), (1, depth, 0), (columns, 1, 0)]
-    ints, count = tiles.integers(rows, columns, depth, True, steps, tile)
+    ints, count = device_tiles.integers(rows, columns, depth, True, steps, tile)
     integers, scales = np.array(ints, np.int64), np.array([0.5, 2.0])
     operands = [t.ctypes.data for t in (out, a, b, c, scales, scales[1:], integers)]
     reference_grid.run(function, [*operands, count], 2, tile.threads)
     np.testing.assert_allclose(out, 0.5 * a @ b.T + 2 * c, rtol=1e-10)
 
 
-TILE = tiles.Tile(16, 16, 8, 2)
+TILE = device_tiles.Tile(16, 16, 8, 2)
 
 
 @pytest.mark.parametrize("sizes", [(16, 16, 8), (5, 19, 11), (33, 3, 1)])
 def test_tiles_of_products_are_computed_by_blocks(sizes):
-    run_product(lower(tiles.product("p", ir.f64, ir.f64, TILE)), *sizes, TILE)
+    run_product(lower(device_tiles.product("p", ir.f64, ir.f64, TILE)), *sizes, TILE)
 
 
 @pytest.mark.parametrize("number", range(2))
 def test_every_barrier_of_a_product_is_needed(number):
-    function = lower(tiles.product("p", ir.f64, ir.f64, TILE))
+    function = lower(device_tiles.product("p", ir.f64, ir.f64, TILE))
     with pytest.raises(RaceError, match="no barrier between"):
         run_product(without(function, Barrier, number), 16, 16, 24, TILE)
 
@@ -229,26 +231,26 @@ def test_only_functions_of_a_grid_have_threads():
 @pytest.mark.parametrize("sizes", [(64, 64, 16), (5, 19, 11), (70, 33, 40)])
 def test_matrix_units_multiply_tiles(sizes, kind):
     rows, columns, depth = sizes
-    tile = units.TILE
-    function = lower(units.product("p", ir.Type(kind), tile))
+    tile = mma.TILE
+    function = lower(mma.product("p", ir.Type(kind), tile))
     rng = np.random.default_rng(0)
     a = rng.integers(-8, 8, (rows, depth)).astype(kind)
     b = rng.integers(-8, 8, (columns, depth)).astype(kind)
     c, out = np.ones((rows, columns), "f"), np.zeros((rows, columns), "f")
     steps = [(columns, 1, 0), (depth, 1, 0), (1, depth, 0), (columns, 1, 0)]
-    ints, count = tiles.integers(rows, columns, depth, True, steps, tile)
+    ints, count = device_tiles.integers(rows, columns, depth, True, steps, tile)
     integers, scales = np.array(ints, np.int64), np.array([0.5, 2.0], "f")
     operands = [t.ctypes.data for t in (out, a, b, c, scales, scales[1:], integers)]
-    reference_grid.run(function, [*operands, count], 1, units.threads_of(tile))
+    reference_grid.run(function, [*operands, count], 1, mma.threads_of(tile))
     np.testing.assert_array_equal(out, 0.5 * (a.astype("f") @ b.astype("f").T) + 2 * c)
 
 
 @pytest.mark.parametrize("number", range(2))
 def test_every_barrier_of_a_product_by_units_is_needed(number):
-    function = without(lower(units.product("p", ir.f16)), Barrier, number)
+    function = without(lower(mma.product("p", ir.f16)), Barrier, number)
     a, out = np.ones((64, 32), "e"), np.zeros((64, 64), "f")
     steps = [(64, 1, 0), (32, 1, 0), (1, 32, 0), (64, 1, 0)]
-    ints, count = tiles.integers(64, 64, 32, False, steps, units.TILE)
+    ints, count = device_tiles.integers(64, 64, 32, False, steps, mma.TILE)
     integers, scales = np.array(ints, np.int64), np.ones(2, "f")
     operands = [t.ctypes.data for t in (out, a, a, out, scales, scales, integers)]
     with pytest.raises(RaceError, match="no barrier between"):

@@ -7,16 +7,18 @@ import itertools
 import numpy as np
 import pytest
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen import grids, group_units, spec, tiles
-from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import ptx, reference_grid
 from rushlight.codegen.emit.reference_grid import DivergenceError, RaceError
 from rushlight.codegen.emit.reference_groups import UnitsError
-from rushlight.codegen.expr import Barrier, Var
-from rushlight.codegen.group_units import Tile
 from rushlight.codegen.lower import lower
-from rushlight.codegen.rewrite import map_statement
+from rushlight.codegen.schedule import gpu_lowering
+from rushlight.ir import expr as ir
+from rushlight.ir import spec
+from rushlight.ir.builder import Builder
+from rushlight.ir.expr import Barrier, Var
+from rushlight.ir.rewrite import map_statement
+from rushlight.kernels.matmul import device_tiles, wgmma
+from rushlight.kernels.matmul.wgmma import Tile
 
 TILE = Tile(64, 64)
 PLAIN = False, False
@@ -24,7 +26,7 @@ PLAIN = False, False
 
 @pytest.fixture(scope="module")
 def plain():
-    return lower(group_units.product("p", ir.f16, TILE, PLAIN, ir.f32))
+    return lower(wgmma.product("p", ir.f16, TILE, PLAIN, ir.f32))
 
 
 def lying(values, turned):
@@ -47,7 +49,7 @@ def multiply(function, sides, rows, columns, depth, tile=TILE):
     c, out = np.ones((rows, columns), "f"), np.zeros((rows, columns), "f")
     left, right = ([step // 2 for step in x.strides] for x in (a, b))
     steps = (columns, 1, 0), (*left, 0), (*right[::-1], 0), (columns, 1, 0)
-    ints, count = tiles.integers(rows, columns, depth, True, steps, tile)
+    ints, count = device_tiles.integers(rows, columns, depth, True, steps, tile)
     integers, scales = np.array(ints, np.int64), np.array([0.5, 2.0], "f")
     operands = [t.ctypes.data for t in (out, a, b, c, scales, scales[1:], integers)]
     reference_grid.run(function, [*operands, count], 1, tile.threads)
@@ -58,13 +60,13 @@ def multiply(function, sides, rows, columns, depth, tile=TILE):
     "sides", [*itertools.product((False, True), repeat=2)], ids=str
 )
 def test_groups_multiply_slices_of_factors_that_lie_either_way(sides):
-    function = lower(group_units.product("p", ir.f16, TILE, sides, ir.f32))
+    function = lower(wgmma.product("p", ir.f16, TILE, sides, ir.f32))
     assert multiply(function, sides, 70, 33, 330)
 
 
 def test_two_groups_share_the_columns_of_a_tile():
     tile = Tile(128, 64, 3)
-    function = lower(group_units.product("p", ir.f16, tile, PLAIN, ir.f32))
+    function = lower(wgmma.product("p", ir.f16, tile, PLAIN, ir.f32))
     assert multiply(function, PLAIN, 130, 64, 200, tile)
 
 
@@ -182,11 +184,11 @@ def test_groups_multiply_halves_of_one_type_with_sums_by_fours():
     spec.verify(broken(16))
 
 
-@pytest.mark.parametrize("tile", group_units.TILES, ids=str)
+@pytest.mark.parametrize("tile", wgmma.TILES, ids=str)
 def test_shared_memory_beyond_what_any_card_gives_is_the_launch_s(tile):
-    function = lower(group_units.product("p", ir.f16, tile, PLAIN))
-    places, bytes = grids.places_of(function.body)
-    assert bytes == tile.shared > grids.SHARED_BYTES
+    function = lower(wgmma.product("p", ir.f16, tile, PLAIN))
+    places, bytes = gpu_lowering.places_of(function.body)
+    assert bytes == tile.shared > gpu_lowering.SHARED_BYTES
     assert bytes <= 227 << 10, "what a block of this generation may have"
     assert all(place % 1024 == 0 for place in places.values())
     text = ptx.emit(function, target=ptx.device("sm_90a"))
@@ -198,4 +200,4 @@ def test_shared_memory_beyond_what_any_card_gives_is_the_launch_s(tile):
 
 def test_tiles_that_copies_do_not_fill_evenly_are_refused():
     with pytest.raises(ValueError, match="lines"):
-        group_units.product("p", ir.f16, Tile(128, 16), PLAIN)
+        wgmma.product("p", ir.f16, Tile(128, 16), PLAIN)

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.backends.cpu import cache
-from rushlight.backends.cpu.launch import launch
+from rushlight import kernels, operators
 from rushlight.codegen import fingerprint as prints
-from rushlight.codegen.front import Front
+from rushlight.codegen.frontend.front import Front
 from rushlight.codegen.language import pointwise, reduction, select
 from rushlight.codegen.loops import Source, loops
+from rushlight.runtime.cpu import code_cache
+from rushlight.runtime.cpu.launch import launch
 
 
 def run(kernel, x):
@@ -90,7 +91,7 @@ def test_a_helper_edited_elsewhere_is_compiled_anew(tmp_path, monkeypatch):
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
         module = importlib.import_module("identity_kernels")
-        cache.forget()
+        code_cache.forget()
         x = np.ones(2, np.float32)
         assert run(module.direct, x) == [scale, scale]
         assert run(module.through_module, x) == [scale, scale]
@@ -151,7 +152,11 @@ def test_a_loop_kernel_without_a_text_says_so():
 
 def package_kernels():
     """Every kernel that a module of the package names."""
-    for info in pkgutil.iter_modules(rushlight.ops.__path__, "rushlight.ops."):
+    rooms = (
+        *pkgutil.walk_packages(operators.__path__, "rushlight.operators."),
+        *pkgutil.walk_packages(kernels.__path__, "rushlight.kernels."),
+    )
+    for info in rooms:
         for value in vars(importlib.import_module(info.name)).values():
             if isinstance(value, (Front, Source)):
                 yield value
@@ -162,9 +167,9 @@ def test_every_kernel_of_the_package_has_one_digest(monkeypatch):
         raise AssertionError(f"nothing tells apart what follows {walk.parts[-3:]}")
 
     monkeypatch.setattr(prints._Walk, "unknown", unknown)
-    kernels = list(package_kernels())
-    assert len(kernels) > 200
-    for kernel in kernels:
+    found = list(package_kernels())
+    assert len(found) > 200
+    for kernel in found:
         first = prints.fingerprint(kernel.function)
         assert first == prints.fingerprint(kernel.function), kernel.name
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rushlight.backends.cpu.launch import launch
 from rushlight.codegen.language import exp, log1p, maximum
 from rushlight.codegen.loops import (
     A,
@@ -21,6 +20,7 @@ from rushlight.codegen.loops import (
     stored,
     vectorized,
 )
+from rushlight.runtime.cpu.launch import launch
 
 SCALE = 3
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rushlight.codegen import language as L
+from rushlight.codegen.frontend.nest import Nest, arrange
 from rushlight.codegen.language import (
     exp,
     fold,
@@ -16,9 +17,8 @@ from rushlight.codegen.language import (
     rsqrt,
     total,
 )
-from rushlight.codegen.nest import Nest, arrange
-from rushlight.ops.reduction import argmax, var_mean
-from rushlight.ops.reduction import sum as plain_sum
+from rushlight.operators.reduction.reduction import argmax, var_mean
+from rushlight.operators.reduction.reduction import sum as plain_sum
 from tests.codegen.grid_kernels import log_mass
 
 

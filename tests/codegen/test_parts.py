@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rushlight.codegen import grids
 from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import RaceError
-from rushlight.codegen.front import Front
+from rushlight.codegen.frontend.front import Front
+from rushlight.codegen.frontend.nest import Nest, arrange
 from rushlight.codegen.lower import lower
-from rushlight.codegen.nest import Nest, arrange
+from rushlight.codegen.schedule import gpu_lowering
 from rushlight.codegen.target import NVIDIA, using
-from rushlight.ops import reduction
+from rushlight.operators.reduction import reduction
 from tests.codegen import grid_kernels
 from tests.codegen.test_scans import without_barrier
 
@@ -40,12 +40,14 @@ def reduced(source, kinds, x, parts, change=lambda function: function):
         parted = source.parted(*kinds)
     # three loops along a row, their steps, three of rows, the steps of all
     ints = [1, 1, size, 0, 0, 8, 1, 1, rows, 0, 0, 8 * size, *[0, 0, 8] * 2]
-    ints = np.array([*ints, *[0] * (grids.PARTS - len(ints)), parts, span], np.int64)
+    ints = np.array(
+        [*ints, *[0] * (gpu_lowering.PARTS - len(ints)), parts, span], np.int64
+    )
     number = np.array([size - 1.0])
     states = [np.zeros(rows * parts) for _ in range(parted.leaves)]
     operands = [a.ctypes.data for a in (*outs, x, number)][: parted.operands]
     operands += [a.ctypes.data for a in (*states, ints)]
-    for way, total in ((grids.FINDS, rows * parts), (grids.JOINS, rows)):
+    for way, total in ((gpu_lowering.FINDS, rows * parts), (gpu_lowering.JOINS, rows)):
         with using(NVIDIA):
             made = lower(source.parts(*kinds, way=way, cut=2))
         reference_grid.run(change(made), [*operands, total], 2, THREADS)

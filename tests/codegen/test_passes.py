@@ -1,8 +1,6 @@
 """Before and after of each pass."""
 
-from rushlight.codegen import expr as ir
 from rushlight.codegen.emit.python import render_statements
-from rushlight.codegen.expr import Const, Var, boolean, f32, i64, load
 from rushlight.codegen.lower import lower, lower_in_steps
 from rushlight.codegen.passes.fold_indices import fold_indices
 from rushlight.codegen.passes.mask_branches import mask_branches
@@ -10,6 +8,8 @@ from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.passes.prune_branches import prune_branches
 from rushlight.codegen.passes.remove_unused import remove_unused
 from rushlight.codegen.passes.vectorize_loops import vectorize_loops
+from rushlight.ir import expr as ir
+from rushlight.ir.expr import Const, Var, boolean, f32, i64, load
 
 p = Var("p", ir.Pointer(f32))
 i, n, t = Var("i", i64), Var("n", i64), Var("t", i64)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
 from rushlight.codegen.emit import llvm
 from rushlight.codegen.language import pointwise
-from rushlight.codegen.mathematics import pieces, series
-from rushlight.codegen.spec import SpecError, verify
+from rushlight.codegen.math import pieces, series
 from rushlight.codegen.target import named, using
+from rushlight.ir import expr as ir
+from rushlight.ir.spec import SpecError, verify
 
 mpmath = pytest.importorskip("mpmath", reason="the exact values come from it")
 special = pytest.importorskip("scipy.special", reason="exact to float32 and beyond")

@@ -14,9 +14,13 @@ import pytest
 from rushlight import te
 from rushlight.codegen.emit import device, ptx
 from rushlight.codegen.lower import lower
-from rushlight.codegen.schedules import cuda
+from rushlight.codegen.schedule import cuda
 from rushlight.codegen.target import NVIDIA, using
-from rushlight.ops import binary, foreach, philox, reduction, softmax, unary
+from rushlight.operators.elementwise import binary, unary
+from rushlight.operators.foreach import optimizer_updates
+from rushlight.operators.normalization import softmax
+from rushlight.operators.random import philox
+from rushlight.operators.reduction import reduction
 from tests.codegen import grid_kernels
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
@@ -147,19 +151,19 @@ def test_neighbours_are_one_load_an_operand_and_stay_in_registers(
 
 def over_lists():
     """Entries of the optimizers' kernels over lists of tensors."""
-    rows = foreach.adam_amsgrad_guarded, 5, 5, (True, False)
-    counter = foreach.adam_counted, 4, 1, (True,)
+    rows = optimizer_updates.adam_amsgrad_guarded, 5, 5, (True, False)
+    counter = optimizer_updates.adam_counted, 4, 1, (True,)
     for dtype in ("float32", "bfloat16"):
         for rule, outputs, inputs, static in (rows, counter):
             numbers = rule.arity - inputs - len(static)
-            kind = "float64" if rule is foreach.adam_counted else "float32"
+            kind = "float64" if rule is optimizer_updates.adam_counted else "float32"
             types = (dtype,) * inputs + (kind,) * numbers
             with using(NVIDIA):
                 loops = rule.lowered(types, (dtype,) * outputs, kind, static)
             places = [(k, 4) for k in range(outputs)] + [(k, 4) for k in range(inputs)]
             operands = (*places, *[None] * numbers)
             yield device.emit_lists(loops, operands)
-            if rule is foreach.adam_amsgrad_guarded:
+            if rule is optimizer_updates.adam_amsgrad_guarded:
                 width = 2 if dtype == "bfloat16" else 4
                 shape = (width,) * (outputs + inputs) + (0,) * numbers
                 wide = device.Wide(device.LOAD // width, outputs, shape)

@@ -217,7 +217,7 @@ def test_long_sums_stay_accurate(native):
 
 
 def test_parts_of_the_outputs_are_the_same_bits_as_the_whole(native):
-    from rushlight.backends.cpu.launch import launch
+    from rushlight.runtime.cpu.launch import launch
 
     x = numbers((40, 999))
     whole = native.reduction(total, x, (1,))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
+from rushlight.codegen.frontend.rowwise import ROW
 from rushlight.codegen.language import (
     cast,
     element,
@@ -19,8 +19,8 @@ from rushlight.codegen.language import (
     select,
     total,
 )
-from rushlight.codegen.rowwise import ROW
 from rushlight.codegen.target import current
+from rushlight.ir import expr as ir
 
 SIZES = [1, 7, 16, 33, 64, 100, 1000]
 
@@ -230,7 +230,7 @@ def sums_of_fourteen(a, b, c, d, e, f, g, h, i, j, k, m, n, o, dim):
 @pytest.mark.parametrize("shape", [(3, 5), (200, 400)])
 def test_a_kernel_over_rows_takes_any_number_of_operands(shape):
     import rushlight as rl
-    from rushlight.ops.rows import EACH, run_rows
+    from rushlight.operators.normalization.rows import EACH, run_rows
 
     parts = [rl.tensor(numbers(shape, seed)).double() for seed in range(14)]
     found = rl.empty(shape, dtype=rl.float64)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rushlight.codegen import scans
 from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import RaceError
-from rushlight.codegen.expr import Barrier
 from rushlight.codegen.lower import lower
-from rushlight.codegen.rewrite import map_statement
-from rushlight.ops import scan_kernels
-from rushlight.ops.scan_kernels import largest_so_far, products, sums
-from rushlight.ops.scan_kernels import log_sums_of_complex as log
+from rushlight.ir.expr import Barrier
+from rushlight.ir.rewrite import map_statement
+from rushlight.kernels.scan import device_scan, scan_kernels
+from rushlight.kernels.scan.scan_kernels import largest_so_far, products, sums
+from rushlight.kernels.scan.scan_kernels import log_sums_of_complex as log
 
 PLAIN = "float32", ("float32",), "float64"
 PAIRS = "complex128", ("complex128",), "complex128"
 PLACED = "float64", ("float64", "int64"), "float64"
-THREADS, TILE = 64, 64 * scans.EACH
+THREADS, TILE = 64, 64 * device_scan.EACH
 
 
 def scanned(source, kinds, x, parts, change=lambda function: function):
@@ -28,12 +27,14 @@ def scanned(source, kinds, x, parts, change=lambda function: function):
     span = -(-tiles // parts) * TILE
     parts = -(-size // span)
     outs = [np.zeros(x.shape, dtype) for dtype in kinds[1]]
-    leaves = len(scans.monoid_of(source, kinds[2]).types)
+    leaves = len(device_scan.monoid_of(source, kinds[2]).types)
     states = [np.zeros(rows * parts) for _ in range(leaves)]
     ints = np.array([size, inner, parts, span], np.int64)
     operands = [a.ctypes.data for a in (*outs, x, *states, ints)]
-    for way in (scans.TOTALS, scans.JOINED) if parts > 1 else (scans.ALONE,):
-        function = lower(scans.function("scan", source, *kinds, THREADS, way))
+    for way in (
+        (device_scan.TOTALS, device_scan.JOINED) if parts > 1 else (device_scan.ALONE,)
+    ):
+        function = lower(device_scan.function("scan", source, *kinds, THREADS, way))
         reference_grid.run(change(function), [*operands, rows * parts], 2, THREADS)
     return outs
 
@@ -106,5 +107,5 @@ def test_every_barrier_of_a_scan_is_needed(source, kinds, barriers):
 def test_every_kernel_that_joins_has_its_states():
     for name, flag in (("cumsum_kernel", 0), ("cumulative_extreme", 1)):
         source, kinds = scan_kernels.states_of(name, "bfloat16", flag)
-        assert kinds[0] == "bfloat16" and scans.monoid_of(source, kinds[2]).types
+        assert kinds[0] == "bfloat16" and device_scan.monoid_of(source, kinds[2]).types
     assert scan_kernels.states_of("cumsum_kernel", "complex32", 0) is None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rushlight.codegen import selections
 from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import RaceError
 from rushlight.codegen.lower import lower
+from rushlight.kernels.select import device_select
 from tests.codegen.test_scans import without_barrier
 
 THREADS = 64
@@ -28,12 +28,12 @@ TYPES = (
 def selected(way, x, rank, parts=1, descending=False, skip=0, change=lambda f: f):
     """Values and places that are selected from each part of the rows of an array."""
     rows, size = x.shape
-    count = rank + 1 if way == selections.FIRST else 1
+    count = rank + 1 if way == device_select.FIRST else 1
     out = np.zeros((rows, parts, count), x.dtype)
     place = np.full(out.shape, -1)
     ints = np.array([size, parts, rank, skip], np.int64)
     kinds = x.dtype.name, way, descending, THREADS
-    made = lower(selections.function("chosen", *kinds))
+    made = lower(device_select.function("chosen", *kinds))
     operands = [a.ctypes.data for a in (out, place, x, ints)]
     reference_grid.run(change(made), [*operands, rows * parts], 2, THREADS)
     return out, place
@@ -67,7 +67,7 @@ def rows_of(kind, size):
 def test_the_first_of_rows_are_selected_and_of_equals_the_first(kind, descending):
     x = rows_of(kind, 75)
     for rank in (0, 4, 74):
-        out, place = selected(selections.FIRST, x, rank, descending=descending)
+        out, place = selected(device_select.FIRST, x, rank, descending=descending)
         for row, (values, places) in enumerate(
             zip(out[:, 0], place[:, 0], strict=True)
         ):
@@ -88,7 +88,7 @@ def test_the_first_of_rows_are_selected_and_of_equals_the_first(kind, descending
 def test_the_element_of_a_rank_is_found_where_a_stable_order_has_it(size, descending):
     x = rows_of("float32", max(size, 4))[:, :size].copy()
     for rank in {0, size // 2, size - 1}:
-        out, place = selected(selections.RANKED, x, rank, descending=descending)
+        out, place = selected(device_select.RANKED, x, rank, descending=descending)
         for row in range(3):
             wanted = in_order(x[row], descending)[rank]
             assert place[row, 0, 0] == wanted
@@ -99,7 +99,7 @@ def test_the_element_of_a_rank_is_found_where_a_stable_order_has_it(size, descen
 def test_the_lower_middle_is_that_of_numbers_or_the_first_nan(skip):
     x = rows_of("float64", 80)
     x[2] = np.nan
-    out, place = selected(selections.MIDDLE, x, 0, skip=skip)
+    out, place = selected(device_select.MIDDLE, x, 0, skip=skip)
     for row in range(3):
         good = int((x[row] == x[row]).sum())
         rank = good if good < 80 and (not skip or not good) else (good - 1) // 2
@@ -108,7 +108,7 @@ def test_the_lower_middle_is_that_of_numbers_or_the_first_nan(skip):
 
 def test_parts_of_a_row_are_selected_from_apart():
     x = rows_of("int32", 101)
-    out, place = selected(selections.FIRST, x, 2, parts=3, descending=True)
+    out, place = selected(device_select.FIRST, x, 2, parts=3, descending=True)
     for row in range(3):
         for part in range(3):
             start, stop = part * 101 // 3, (part + 1) * 101 // 3

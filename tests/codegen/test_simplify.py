@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from rushlight.codegen.expr import Const, Var, binary, i64, select, u8
-from rushlight.codegen.rewrite import LITERALS, evaluate
-from rushlight.codegen.simplify import INDEX_RULES, simplify
+from rushlight.ir.expr import Const, Var, binary, i64, select, u8
+from rushlight.ir.rewrite import LITERALS, evaluate
+from rushlight.ir.simplify import INDEX_RULES, simplify
 
 i, j = Var("i", i64), Var("j", i64)
 SMALL = range(-6, 7)

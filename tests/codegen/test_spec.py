@@ -2,9 +2,9 @@
 
 import pytest
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import Const, Var, f32, i64, load
-from rushlight.codegen.spec import SpecError, verify
+from rushlight.ir import expr as ir
+from rushlight.ir.expr import Const, Var, f32, i64, load
+from rushlight.ir.spec import SpecError, verify
 
 data = Var("p", ir.Pointer(f32))
 x = Var("x", f32)

@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
-from rushlight.codegen.complexes import Complex
-from rushlight.codegen.expr import Type, Var, f32
+from rushlight.codegen.frontend.complexes import Complex
+from rushlight.codegen.frontend.nest import Nest, arrange
+from rushlight.codegen.frontend.storage import (
+    Storage,
+    accumulated,
+    computed,
+    rounded_to,
+)
 from rushlight.codegen.language import exp, largest, total
-from rushlight.codegen.nest import Nest, arrange
-from rushlight.codegen.storage import Storage, accumulated, computed, rounded_to
+from rushlight.ir.expr import Type, Var, f32
 
 
 @Nest

@@ -10,22 +10,23 @@ import sys
 import numpy as np
 import pytest
 
-from rushlight.backends.cpu.launch import NativeKernel, launch
-from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
 from rushlight.codegen import toolchain
-from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import llvm, ptx
+from rushlight.codegen.frontend.pointwise import Pointwise
 from rushlight.codegen.language import reduction, rowwise
 from rushlight.codegen.lower import lower
-from rushlight.codegen.pointwise import Pointwise
-from rushlight.codegen.schedules import cuda
-from rushlight.codegen.schedules.contraction import matrix_tile
+from rushlight.codegen.schedule import cuda
+from rushlight.codegen.schedule.contraction import matrix_tile
 from rushlight.codegen.target import TARGETS, current, described, named, using
-from rushlight.ops import binary, contraction, unary
-from rushlight.ops.conversion import copy
-from rushlight.ops.convolution_direct import few_channels
-from rushlight.ops.convolution_kernels import convolution_tile
+from rushlight.ir import expr as ir
+from rushlight.ir.builder import Builder
+from rushlight.kernels.conv.direct import few_channels
+from rushlight.kernels.conv.implicit_gemm import convolution_tile
+from rushlight.kernels.matmul import contraction
+from rushlight.operators.elementwise import binary, unary
+from rushlight.operators.shape.conversion import copy
+from rushlight.runtime.cpu.launch import NativeKernel, launch
 from tools import crosscompile
 
 pytestmark = pytest.mark.skipif(

@@ -7,9 +7,9 @@ import pytest
 
 import rushlight as rl
 from rushlight import te
-from rushlight.codegen import expr as ir
 from rushlight.codegen.language import exp, maximum
-from rushlight.codegen.schedules import cpu, cuda
+from rushlight.codegen.schedule import cpu, cuda
+from rushlight.ir import expr as ir
 
 N, M, K = 33, 40, 24
 

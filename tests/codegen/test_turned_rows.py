@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.backends.cpu.launch import launch
-from rushlight.codegen import expr as ir
 from rushlight.codegen.build import native
-from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit.python import run
+from rushlight.codegen.schedule.register_transpose import PIECE, transpose
 from rushlight.codegen.target import current
-from rushlight.codegen.turned_rows import PIECE, transpose
+from rushlight.ir import expr as ir
+from rushlight.ir.builder import Builder
 from rushlight.nn import functional as F
+from rushlight.runtime.cpu.launch import launch
 from tests.codegen.test_rowwise import softmax, softmax_backward
 
 FLOATS = ["float32", "float64", "float16", "bfloat16"]
@@ -119,7 +119,7 @@ def test_rows_may_be_their_own_result(native):
 @pytest.mark.parametrize("mode", ["along", "turned", "beside"])
 def test_every_way_is_there_on_every_processor(target, mode):
     from rushlight.codegen.target import named, using
-    from rushlight.ops import softmax
+    from rushlight.operators.normalization import softmax
 
     half = ("float32", "float32"), ("float32",), "float32"
     whole = ("float32",), ("float32",), "float32"

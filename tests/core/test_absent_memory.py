@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.interop import storage_buffer
+from rushlight.io.interop import storage_buffer
 
 
 def exports():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core import interop
+from rushlight.io import interop
 
 
 def test_numpy_array_and_tensor_are_one_memory_both_ways():

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.backends.cpu import cache
-from rushlight.core.plans import ARRAYS, BEHIND, PLACES
+from rushlight.core.launch_args import ARRAYS, BEHIND, PLACES
+from rushlight.runtime.cpu import code_cache
 
-PACKAGE = Path(cache.__file__).parents[2]
+PACKAGE = Path(code_cache.__file__).parents[2]
 
 
 @pytest.mark.parametrize("record", PLACES)
@@ -25,21 +25,21 @@ def test_arrays_behind_a_product_follow_its_own():
 
 
 def test_kernels_of_another_record_are_not_taken_for_these(monkeypatch):
-    before = cache.compiler_digest()
-    cache.compiler_digest.cache_clear()
+    before = code_cache.compiler_digest()
+    code_cache.compiler_digest.cache_clear()
     try:
-        monkeypatch.setattr(cache, "PLACES", {**PLACES, "dots": {"depth": 0}})
-        assert cache.compiler_digest() != before
+        monkeypatch.setattr(code_cache, "PLACES", {**PLACES, "dots": {"depth": 0}})
+        assert code_cache.compiler_digest() != before
     finally:
-        cache.compiler_digest.cache_clear()
+        code_cache.compiler_digest.cache_clear()
 
 
 @pytest.mark.parametrize(
     "path",
     [
         "dispatch/reductions.py",
-        "backends/cpu/contraction.py",
-        "backends/cpu/foreach.py",
+        "runtime/cpu/matmul.py",
+        "runtime/cpu/foreach.py",
     ],
 )
 def test_launches_name_the_integers_that_they_hand_over(path):

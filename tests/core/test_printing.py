@@ -94,7 +94,7 @@ def test_meta_tensors_show_sizes_in_place_of_numbers():
 
 
 def test_options_are_put_back_after_the_block():
-    from rushlight.core.printing import get_printoptions, printoptions
+    from rushlight.io.printing import get_printoptions, printoptions
 
     before = get_printoptions()
     with printoptions(precision=1):

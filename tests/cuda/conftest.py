@@ -8,16 +8,16 @@ import gc
 import pytest
 
 import rushlight as rl
-from rushlight.backends.nvidia import (
-    allocator,
-    contexts,
-    driver,
-    kernels,
-    libraries,
-    modules,
-    pinned,
-)
 from rushlight.codegen.emit import device
+from rushlight.runtime.cuda import (
+    allocator,
+    code_cache,
+    contexts,
+    device_kernel,
+    driver,
+    libraries,
+    pinned_memory,
+)
 from tests.cuda.blas import CublasLt
 from tests.cuda.dnn import Cudnn
 from tests.cuda.driver import CUfunction, FakeDriver
@@ -32,7 +32,7 @@ def leave():
     for card in contexts.opened():
         ORPHANS.update(card.allocator.blocks)
     contexts.forget()
-    pinned.forget()
+    pinned_memory.forget()
 
 
 class Guarded(allocator.Allocator):
@@ -94,7 +94,11 @@ def imagined(made, folder=None):
         made: the `Machine`.
         folder: where machine code is kept; nowhere by default.
     """
-    assemble, path_of, known = device.assemble, modules.path_of, kernels._kernels
+    assemble, path_of, known = (
+        device.assemble,
+        code_cache.path_of,
+        device_kernel._kernels,
+    )
     before, plain = driver.replace(None), contexts.Allocator
     contexts.Allocator = Guarded
 
@@ -102,8 +106,8 @@ def imagined(made, folder=None):
         made.executor.remember(module.text())
         return assemble(module)
 
-    device.assemble, kernels._kernels = remember, {}
-    modules.path_of = lambda d: folder and str(folder / d.hex())
+    device.assemble, device_kernel._kernels = remember, {}
+    code_cache.path_of = lambda d: folder and str(folder / d.hex())
     try:
         made.start(cards=2)
         yield made
@@ -116,8 +120,8 @@ def imagined(made, folder=None):
         leave()
         contexts.Allocator = plain
         driver.replace(before)
-        device.assemble, modules.path_of = assemble, path_of
-        kernels._kernels = known
+        device.assemble, code_cache.path_of = assemble, path_of
+        device_kernel._kernels = known
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import struct
 
 import numpy as np
 
-from rushlight.backends.cpu import cache
+from rushlight.runtime.cpu import code_cache
 from tests.cuda import groups
 from tests.cuda.driver import POISON
 
@@ -163,7 +163,7 @@ class Executor:
         if name not in self.functions:
             text, room = host_text(self.texts[name])
             symbol = f"{name}_{'all' if room is None else 'thread'}"
-            kernel = cache.native_text(symbol, text)
+            kernel = code_cache.native_text(symbol, text)
             call = THREADS(kernel.address) if room is None else kernel
             self.functions[name] = call, room
         return self.functions[name]

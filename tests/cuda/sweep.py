@@ -13,8 +13,8 @@ import re
 from itertools import islice
 
 import rushlight as rl
-from rushlight.programs import running
-from tests.programs.sweep import copies
+from rushlight.graph import compiled_function
+from tests.graph.sweep import copies
 
 # What has no determined values: memory as it is, and numbers drawn by each run.
 RANDOM = re.compile(
@@ -70,14 +70,14 @@ def called(function, sample, device, wide=False, runner=None):
     def program(args, kwargs):
         return function(*copies(args), **copies(kwargs))
 
-    return tensors_of(running.run(runner, program, (args, kwargs), {}))
+    return tensors_of(compiled_function.run(runner, program, (args, kwargs), {}))
 
 
 def calls_of(function, sample, compiled):
     """What a sample's call gives on a card, each time that it is made."""
     if not compiled:
         return [called(function, sample, "cuda")]
-    runner = running.make_runner("sample")
+    runner = compiled_function.make_runner("sample")
     return [called(function, sample, "cuda", runner=runner) for _ in range(3)]
 
 

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from rushlight.backends.nvidia import contexts
-from rushlight.backends.nvidia.allocator import MIDDLE_SEGMENT, Settings
-from rushlight.backends.nvidia.statistics import BYTES, COUNTS, flat
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
+from rushlight.runtime.cuda import contexts
+from rushlight.runtime.cuda.allocator import MIDDLE_SEGMENT, Settings
+from rushlight.runtime.cuda.memory_stats import BYTES, COUNTS, flat
 
 MIB = 1 << 20
 

@@ -11,9 +11,9 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
-from rushlight.backends.nvidia import modules
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
-from rushlight.ops import attention as family
+from rushlight.operators.attention import attention as family
+from rushlight.runtime.cuda import code_cache
 from tests.codegen.test_attention import philox_words
 from tests.cuda import driver, executor
 
@@ -32,7 +32,7 @@ def kept(tmp_path_factory):
 def _machine(machine, monkeypatch, request, kept):
     if "changed" not in request.fixturenames:
         folder, machine.texts = kept
-        monkeypatch.setattr(modules, "path_of", lambda d: str(folder / d.hex()))
+        monkeypatch.setattr(code_cache, "path_of", lambda d: str(folder / d.hex()))
     machine.start(cards=1, memory=1 << 27)
     monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
 
@@ -198,7 +198,7 @@ def test_logarithms_of_masses_are_those_of_scores(machine):
 )
 def test_what_has_no_kernel_goes_by_whole_matrices(machine, change, monkeypatch):
     if change.pop("older", False):
-        monkeypatch.setattr("rushlight.backends.nvidia.attention.UNITS_SINCE", 10)
+        monkeypatch.setattr("rushlight.runtime.cuda.attention.UNITS_SINCE", 10)
     depth, keys = change.pop("depth", 16), change.pop("keys", 20)
     dtype = change.pop("dtype", rl.float16)
     backend = change.pop("backend", None)
@@ -631,7 +631,7 @@ def test_every_wait_is_needed(machine, name, number, monkeypatch, changed):
     there = [t.cuda() for t in operands]
     worst = 0.0
     # one block does the work of several
-    monkeypatch.setattr("rushlight.backends.nvidia.kernels.MOST_BLOCKS", 2)
+    monkeypatch.setattr("rushlight.runtime.cuda.device_kernel.MOST_BLOCKS", 2)
     for _ in range(12):
         found = F.scaled_dot_product_attention(*there).cpu().double()
         gap = (found - wanted).abs().max().item()

@@ -3,12 +3,12 @@
 import gc
 
 import pytest
+from rushlight.backends import register_backend
 
 import rushlight as rl
-from rushlight.backends import register_backend
-from rushlight.backends.nvidia import contexts, pinned
-from rushlight.backends.nvidia.backend import serve
 from rushlight.core.storage import wrap_address
+from rushlight.runtime.cuda import contexts, pinned_memory
+from rushlight.runtime.cuda.backend import serve
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_locked_memory_is_copied_while_the_host_goes_on(cards):
     there = rl.empty(1000, device="cuda")
     there.copy_(here, non_blocking=True)
     backend.unpin(address, 4000)  # it waits for the queue by itself
-    assert pinned.block_of(address) is None
+    assert pinned_memory.block_of(address) is None
     assert there.cpu().tolist() == list(range(1000))
 
 

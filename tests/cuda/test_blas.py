@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rushlight as rl
-from rushlight.backends.nvidia import blas, libraries
+from rushlight.runtime.cuda import cublas, libraries
 from tests.cuda import blas as imagined
 
 KINDS = (rl.float32, rl.float64, rl.float16, rl.bfloat16)
@@ -82,7 +82,7 @@ def test_a_vector_is_an_epilogue_and_not_a_matrix(machine):
         for name, args in machine.cublas_lt.calls
         if name.startswith("matmul_desc_set")
     ]
-    assert {args[1] for args in attributes} >= {blas.EPILOGUE, blas.BIAS_POINTER}
+    assert {args[1] for args in attributes} >= {cublas.EPILOGUE, cublas.BIAS_POINTER}
 
 
 def test_products_are_described_once_for_a_layout(machine):
@@ -183,7 +183,7 @@ def test_activations_are_epilogues(machine, kind, gelu, why):
         assert not launches or why == "ours"
 
 
-EIGHTS = {number: name for name, number in blas.EIGHT.items()}
+EIGHTS = {number: name for name, number in cublas.EIGHT.items()}
 EIGHT = {
     "one": lambda m, a, b, r, c, v: m._scaled_mm(
         a, b, r[:1], c[0, 0], out_dtype=m.bfloat16
@@ -316,7 +316,7 @@ def test_scales_that_do_not_go_with_their_matrices_are_refused(machine):
 
 
 def test_the_eight_bits_of_the_imagined_library_are_those_numbers():
-    for name, number in blas.EIGHT.items():
+    for name, number in cublas.EIGHT.items():
         bits = rl.arange(256, dtype=rl.int32).to(rl.uint8)
         wanted = bits.view(getattr(rl, name)).float()
         found = rl.tensor(imagined.EIGHT[number])

@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from rushlight.backends import cudnn as switches
 
 import rushlight as rl
-from rushlight.backends import cudnn as switches
-from rushlight.backends.nvidia import contexts, libraries
 from rushlight.nn import functional as F
+from rushlight.runtime.cuda import contexts, libraries
 from tests.cuda import dnn
 from tests.cuda.dnn import HALVED, LOOSE, PLAIN, UNITS
 
@@ -281,9 +281,9 @@ def test_a_graph_is_recorded_without_timing_and_replays(machine):
 
 
 def test_old_plans_are_let_go(machine, monkeypatch):
-    from rushlight.backends.nvidia import convolution
+    from rushlight.runtime.cuda import cudnn
 
-    monkeypatch.setattr(convolution, "KEPT", 2)
+    monkeypatch.setattr(cudnn, "KEPT", 2)
     for width in range(3, 8):
         F.conv2d(rl.ones(1, 1, 3, width).cuda(), rl.ones(1, 1, 1, 1).cuda())
     assert len(contexts.card(0).convolutions) == 2

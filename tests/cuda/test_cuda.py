@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import rushlight as rl
-from rushlight.backends.nvidia import contexts
+from rushlight.runtime.cuda import contexts
 
 MIB = 1 << 20
 

@@ -8,9 +8,9 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.graph import logs
+from rushlight.graph.compiled_function import counters
 from rushlight.nn import functional as F
-from rushlight.programs import logs
-from rushlight.programs.running import counters
 from tests.cuda.test_programs import MODELS, losses_of
 from tests.cuda.test_training import LeNet
 

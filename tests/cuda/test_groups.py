@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 import rushlight as rl
-from rushlight.backends.nvidia import libraries, modules, products
-from rushlight.codegen import group_units
+from rushlight.kernels.matmul import wgmma
+from rushlight.runtime.cuda import code_cache, libraries, matmul
 from tests.cuda.test_units import whole
 
 SIZES = [(64, 64, 64), (130, 72, 90), (70, 200, 321)]
@@ -67,13 +67,13 @@ def test_groups_scale_add_and_take_batches(machine):
         assert names and rl.equal(found, wanted.half())
 
 
-@pytest.mark.parametrize("tile", group_units.TILES, ids=str)
+@pytest.mark.parametrize("tile", wgmma.TILES, ids=str)
 def test_bits_do_not_depend_on_the_tile(machine, tile, monkeypatch):
     rl.manual_seed(0)
     a, b = rl.randn(192, 136, dtype=rl.bfloat16), rl.randn(136, 328, dtype=rl.bfloat16)
     there = a.cuda(), b.cuda()
     first, _ = by_groups(machine, rl.matmul, *there)
-    monkeypatch.setattr(group_units, "tile_for", lambda *facts: tile)
+    monkeypatch.setattr(wgmma, "tile_for", lambda *facts: tile)
     found, names = by_groups(machine, rl.matmul, *there)
     assert f"_{tile.rows}_{tile.columns}_" in names[0]
     assert rl.equal(found, first)
@@ -112,7 +112,7 @@ def test_other_generations_have_no_such_units(machine, major, minor, monkeypatch
 
 def test_a_launch_asks_for_the_memory_that_its_kernel_was_allowed(machine, monkeypatch):
     a = whole(64, 64, kind=rl.float16).cuda()
-    monkeypatch.setattr(modules, "allow_shared", lambda *facts: None)
+    monkeypatch.setattr(code_cache, "allow_shared", lambda *facts: None)
     with pytest.raises(RuntimeError, match="cuLaunchKernel.*groups_float16"):
         a @ a
 
@@ -123,14 +123,14 @@ def test_machine_code_from_disk_is_allowed_its_memory_too(machine):
     for turn in range(2):
         machine.start(cards=1, memory=1 << 27)
         libraries.CUBLAS_LT.found, libraries.CUBLAS_LT.missing = None, "not installed"
-        before = dict(modules.counts)
+        before = dict(code_cache.counts)
         found, names = by_groups(machine, lambda a: a @ a, a.cuda())
         assert len(names) == 1 and rl.equal(found, wanted)
-        assert (modules.counts["loaded"] > before["loaded"]) == bool(turn)
+        assert (code_cache.counts["loaded"] > before["loaded"]) == bool(turn)
 
 
 @pytest.mark.parametrize("kind", HALVES, ids=lambda k: k.name)
 def test_kernels_are_for_one_generation_alone(machine, kind):
-    way = products.Way("groups", group_units.TILES[2], 128, (False, False))
-    made = products.kernel(kind.name, "float32", kind.name, way)
+    way = matmul.Way("groups", wgmma.TILES[2], 128, (False, False))
+    made = matmul.kernel(kind.name, "float32", kind.name, way)
     assert made.target.name == "sm_90a"

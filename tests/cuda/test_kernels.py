@@ -10,10 +10,10 @@ import re
 import numpy as np
 import pytest
 
-from rushlight.backends.nvidia import kernels, launch
 from rushlight.codegen.language import exp, maximum, pointwise, select
 from rushlight.codegen.loops import T, loops
 from rushlight.codegen.target import NVIDIA, using
+from rushlight.runtime.cuda import device_kernel, launch
 
 
 @pointwise
@@ -130,7 +130,7 @@ def wide_entries(machine):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
 def test_neighbours_are_read_at_once_and_none_is_left(machine, monkeypatch, dtype):
-    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    monkeypatch.setattr(device_kernel, "WIDE_FROM", 1)
     card = machine.card()
     with using(NVIDIA):
         made = flagged.specialize((dtype,) * 2, ("bool", dtype), dtype)
@@ -155,7 +155,7 @@ def test_neighbours_are_read_at_once_and_none_is_left(machine, monkeypatch, dtyp
 def test_rows_of_neighbours_are_read_at_once_where_loads_are_aligned(
     machine, monkeypatch, inner, moved
 ):
-    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    monkeypatch.setattr(device_kernel, "WIDE_FROM", 1)
     card = machine.card()
     x = np.arange(40 * 24 + 8, dtype="float32")
     seen = x[moved : moved + 40 * 24].reshape(40, 24)[:, :inner]
@@ -175,7 +175,7 @@ def test_rows_of_neighbours_are_read_at_once_where_loads_are_aligned(
 
 
 def test_what_is_read_at_once_may_be_written_where_it_was(machine, monkeypatch):
-    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    monkeypatch.setattr(device_kernel, "WIDE_FROM", 1)
     card = machine.card()
     x = np.linspace(-3, 3, 1001, dtype="float32")
     place = put(card, x)
@@ -188,7 +188,7 @@ def test_what_is_read_at_once_may_be_written_where_it_was(machine, monkeypatch):
 
 @pytest.mark.parametrize("moved", [0, 1])
 def test_lists_of_tensors_are_read_neighbours_at_once(machine, monkeypatch, moved):
-    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    monkeypatch.setattr(device_kernel, "WIDE_FROM", 1)
     card = machine.card()
     counts = (5, 4096, 0, 4099, 1, 9000)
     xs = [np.arange(count, dtype="float32") for count in counts]
@@ -211,7 +211,7 @@ def test_lists_of_tensors_are_read_neighbours_at_once(machine, monkeypatch, move
 
 
 def test_elements_that_are_no_neighbours_are_read_one_by_one(machine, monkeypatch):
-    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    monkeypatch.setattr(device_kernel, "WIDE_FROM", 1)
     card = machine.card()
     x = np.arange(2048, dtype="float32")
     target = put(card, np.zeros(1024, "float32"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rushlight as rl
-from rushlight.backends.nvidia import fourier, libraries
+from rushlight.runtime.cuda import fft, libraries
 from tests.cuda import libraries as imagined
 from tests.cuda.driver import Misuse
 
@@ -365,10 +365,10 @@ def test_plans_are_kept_some_and_hold_no_memory(machine):
         rl.fft.fft(x)
     assert machine.cufft.names("create") == ["create"]
     assert rl.cuda.memory_allocated() == before
-    for size in range(2, 2 + fourier.KEPT + 5):
+    for size in range(2, 2 + fft.KEPT + 5):
         rl.fft.fft(x[0], n=size)
-    assert len(machine.card().plans) == fourier.KEPT
-    assert len(machine.cufft.handles) == fourier.KEPT
+    assert len(machine.card().plans) == fft.KEPT
+    assert len(machine.cufft.handles) == fft.KEPT
 
 
 def test_spectrograms_go_there_and_back(machine):

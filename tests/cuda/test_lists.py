@@ -10,7 +10,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.codegen.emit import device
 from rushlight.core.device import backend_for
-from rushlight.ops import together
+from rushlight.operators import batched_launch
 from tests.cuda.test_kernels import swish
 
 torch = pytest.importorskip("torch")
@@ -36,7 +36,7 @@ def test_every_element_of_every_tensor_is_computed_once(machine, count):
     there = [x.to("cuda") for x in here]
     out = [rl.full_like(x, 7.0) for x in there]
     before = launches(machine)
-    together.run(swish, [out], [there])
+    batched_launch.run(swish, [out], [there])
     full = sum(x.numel() > 0 for x in here)
     assert launches(machine) - before == -(-full // device.most_tensors(2))
     for x, y in zip(here, out, strict=True):
@@ -53,7 +53,7 @@ def test_what_does_not_fit_the_list_it_goes_with_is_refused(machine):
         [x[0].double(), x[1].double()][::-1],
     ):
         with pytest.raises(RuntimeError, match="must match those"):
-            together.run(swish, [x], [wrong])
+            batched_launch.run(swish, [x], [wrong])
 
 
 RULES = {
@@ -340,9 +340,9 @@ def test_a_launch_joins_a_group_only_where_order_allows_it(machine):
 
 
 def test_memory_that_waits_to_be_given_back_is_bounded(machine, monkeypatch):
-    from rushlight.backends.nvidia import gathering
+    from rushlight.runtime.cuda import batched_launch
 
-    monkeypatch.setattr(gathering, "MOST_BYTES", 1 << 12)
+    monkeypatch.setattr(batched_launch, "MOST_BYTES", 1 << 12)
     x = rl.ones(512).cuda()
     before = rl.cuda.memory_allocated()
     with backend_for(x.device).together():
@@ -353,9 +353,9 @@ def test_memory_that_waits_to_be_given_back_is_bounded(machine, monkeypatch):
 
 
 def test_no_more_groups_wait_than_are_looked_through(machine, monkeypatch):
-    from rushlight.backends.nvidia import gathering
+    from rushlight.runtime.cuda import batched_launch
 
-    monkeypatch.setattr(gathering, "MOST_GROUPS", 3)
+    monkeypatch.setattr(batched_launch, "MOST_GROUPS", 3)
     tensors = [rl.full((4,), float(n)).cuda() for n in range(10)]
     with backend_for(tensors[0].device).together():
         for n, x in enumerate(tensors):

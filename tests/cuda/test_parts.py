@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.backends.nvidia.kernels import LONG, MOST_PARTS, plan_parts
+from rushlight.runtime.cuda.device_kernel import LONG, MOST_PARTS, plan_parts
 
 SIZE = 3 * LONG + 5
 PLACED = {

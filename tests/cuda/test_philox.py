@@ -7,7 +7,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.nn import functional as F
-from rushlight.ops import philox
+from rushlight.operators.random import philox
 
 MASK = (1 << 32) - 1
 

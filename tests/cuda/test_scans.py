@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.scans import EACH, THREADS
+from rushlight.kernels.scan.device_scan import EACH, THREADS
 
 TILE = EACH * THREADS
 SCANS = "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.ops.selecting_elsewhere import LONG
+from rushlight.operators.sorting.device_select_rows import LONG
 from tests.cuda.test_sorting import TYPES, same
 
 NUMBERS = [kind for kind in TYPES if kind not in ("uint16", "uint32", "uint64", "bool")]

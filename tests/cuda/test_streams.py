@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from rushlight.backends.nvidia import contexts, graphs, modules, pinned
-from rushlight.backends.nvidia.streams import KEPT, Event
 from rushlight.core.errors import AcceleratorError
+from rushlight.runtime.cuda import code_cache, contexts, graphs, pinned_memory
+from rushlight.runtime.cuda.streams import KEPT, Event
 from tests.cuda.driver import near
 
 TEXT = """
@@ -129,16 +129,16 @@ def test_an_error_of_a_kernel_is_told_with_what_to_do(machine):
 def test_locked_memory_waits_for_the_queues_that_copy_from_it(machine):
     card = machine.card()
     queue = card.streams.give()
-    address, target = pinned.allocate(1000), card.allocator.allocate(1000)
+    address, target = pinned_memory.allocate(1000), card.allocator.allocate(1000)
     card.call("cuMemcpyAsync", target, address, 1000, queue.handle)
-    pinned.used_by(address, queue)
-    pinned.free(address)
-    assert pinned.allocate(1000) != address or not machine.fake.pending()
+    pinned_memory.used_by(address, queue)
+    pinned_memory.free(address)
+    assert pinned_memory.allocate(1000) != address or not machine.fake.pending()
     queue.synchronize()
-    pinned.look_at_events()
-    assert pinned.allocate(600) == address
-    assert pinned.figures()["active_bytes"]["current"] >= 1024
-    pinned.release_idle()
+    pinned_memory.look_at_events()
+    assert pinned_memory.allocate(600) == address
+    assert pinned_memory.figures()["active_bytes"]["current"] >= 1024
+    pinned_memory.release_idle()
 
 
 def test_a_graph_does_its_work_when_it_is_launched_and_each_time(machine):
@@ -191,11 +191,11 @@ def test_the_first_queue_cannot_be_written_down(machine):
 def test_kernels_are_assembled_once_and_found_on_disk(machine, tmp_path, monkeypatch):
     tmp_path = tmp_path / "own"
     tmp_path.mkdir()
-    monkeypatch.setattr(modules, "path_of", lambda d: str(tmp_path / d.hex()))
-    before = dict(modules.counts)
+    monkeypatch.setattr(code_cache, "path_of", lambda d: str(tmp_path / d.hex()))
+    before = dict(code_cache.counts)
 
     def change(name):
-        return modules.counts[name] - before[name]
+        return code_cache.counts[name] - before[name]
 
     def ask(build=lambda: TEXT):
         return machine.card().modules.function(b"key", "double_it", build)
@@ -220,7 +220,7 @@ def test_kernels_are_assembled_once_and_found_on_disk(machine, tmp_path, monkeyp
 def test_text_that_is_no_kernel_is_refused(machine, tmp_path, monkeypatch):
     tmp_path = tmp_path / "own"
     tmp_path.mkdir()
-    monkeypatch.setattr(modules, "path_of", lambda d: str(tmp_path / d.hex()))
+    monkeypatch.setattr(code_cache, "path_of", lambda d: str(tmp_path / d.hex()))
     with pytest.raises(AcceleratorError):
         machine.card().modules.function(b"1", "double_it", lambda: "nothing")
     with pytest.raises(AcceleratorError):

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 import rushlight as rl
-from rushlight.backends.nvidia import libraries
+from rushlight.runtime.cuda import libraries
 from tests.cuda.driver import Misuse
 
 

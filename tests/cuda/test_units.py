@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.backends.nvidia import libraries
+from rushlight.runtime.cuda import libraries
 from tests.cuda import driver, executor
 
 SIZES = [(64, 64, 32), (16, 16, 8), (70, 33, 40), (17, 130, 9), (65, 65, 100)]
@@ -83,9 +83,9 @@ def test_what_does_not_fill_a_unit_s_product_is_multiplied_by_lanes(machine, siz
 
 
 def test_older_cards_have_no_such_units(machine, monkeypatch):
-    from rushlight.backends.nvidia import products
+    from rushlight.runtime.cuda import matmul
 
-    monkeypatch.setattr(products, "UNITS_SINCE", 10)
+    monkeypatch.setattr(matmul, "UNITS_SINCE", 10)
     a = whole(64, 64, kind=rl.float16)
     assert rl.equal((a.cuda() @ a.cuda()).cpu(), (a.float() @ a.float()).half())
     assert not any(name.startswith("units_") for name in machine.launched())

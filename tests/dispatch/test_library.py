@@ -7,10 +7,10 @@ from rushlight.library import Library, custom_op, fallthrough_kernel, register_a
 
 import rushlight as rl
 from rushlight.codegen.language import select
-from rushlight.core.interop import storage_buffer
 from rushlight.dispatch.dispatcher import FOREIGN_KERNELS
 from rushlight.dispatch.keys import DispatchKey, KeySet
 from rushlight.dispatch.library import _excluded, _scoped_library
+from rushlight.io.interop import storage_buffer
 
 
 @pytest.fixture

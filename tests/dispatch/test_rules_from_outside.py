@@ -8,7 +8,7 @@ from rushlight.autograd.levels import rules
 from rushlight.dispatch import declared
 from rushlight.dispatch.library import _scoped_library, register_jvp, register_vmap
 from rushlight.func import jacfwd, jvp, vmap
-from rushlight.ops.registry import every_operator
+from rushlight.operators.registry import every_operator
 
 
 @pytest.fixture

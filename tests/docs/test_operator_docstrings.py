@@ -12,7 +12,7 @@ import rushlight
 from opgen.__main__ import load
 from opgen.documents import groups, unsaid, without_example
 from rushlight.dispatch.packet import OperatorPacket
-from rushlight.ops import registry
+from rushlight.operators import registry
 from tools.doctests import OPTIONS, Declarations, declarations, example_blocks
 
 
@@ -109,7 +109,7 @@ def test_docstrings_are_not_loaded_before_somebody_asks():
     program = (
         "import sys, rushlight\n"
         "assert 'rushlight._generated.docs' not in sys.modules\n"
-        "assert 'rushlight.ops.introspection' not in sys.modules\n"
+        "assert 'rushlight.operators.introspection' not in sys.modules\n"
         "assert 'Args:' in rushlight.linalg.svd.__doc__\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -22,7 +22,7 @@ def pages(entries):
 
 def test_every_operator_that_users_call_has_a_heading(pages):
     import rushlight
-    from rushlight.ops import registry
+    from rushlight.operators import registry
 
     headings = {
         heading

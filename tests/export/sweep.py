@@ -19,7 +19,7 @@ import rushlight as rl
 from tests.export.steps import our_steps, their_steps
 from tests.fuzz import draw, judge
 from tests.fuzz.specs import Buffer, Side, TensorSpec
-from tests.programs.sweep import near
+from tests.graph.sweep import near
 
 # What these give is whatever was in memory, or hangs on an address.
 SKIPPED = ("data_ptr", "numpy", "tolist", "pin_memory")

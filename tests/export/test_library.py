@@ -15,7 +15,7 @@ from rushlight.codegen.target import current
 from rushlight.export import Dim, aot_compile, export
 from rushlight.export._compile import Loaded
 from rushlight.export._steps import NotExportable
-from rushlight.ops import tiled_products
+from rushlight.operators.matmul import matmul_amx
 from tests.export.programs import programs
 
 ROOT = Path(__file__).parents[2]
@@ -321,8 +321,8 @@ def test_a_library_asks_for_what_its_kernels_need(tmp_path):
     done = subprocess.run(["./run"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     text = (tmp_path / "squared.c").read_text()
-    assert ("SYS_arch_prctl" in text) == tiled_products.has("bf16")
+    assert ("SYS_arch_prctl" in text) == matmul_amx.has("bf16")
     for name, needed in (("amx-bf16", "bf16"), ("amx-tile", "bf16")):
-        assert (f"lacks {name}" in text) == tiled_products.has(needed)
-    asked = current().has("dot_bf16") and not tiled_products.has("bf16")
+        assert (f"lacks {name}" in text) == matmul_amx.has(needed)
+    asked = current().has("dot_bf16") and not matmul_amx.has("bf16")
     assert ("lacks avx512bf16" in text) == asked

@@ -7,8 +7,8 @@ import re
 import pytest
 
 import rushlight as rl
-from rushlight._subclasses.symbolic import SymInt
 from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from rushlight.ir.symbolic import SymInt
 from tests.export.numbers import PROGRAMS, REFUSED, arguments, exported
 from tests.export.steps import our_steps, their_steps
 

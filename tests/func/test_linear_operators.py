@@ -6,7 +6,7 @@ import rushlight as rl
 from rushlight.dispatch.declared import FORWARD
 from rushlight.dispatch.library import find_operator
 from rushlight.func import jvp
-from rushlight.ops.registry import every_operator
+from rushlight.operators.registry import every_operator
 
 I = rl.tensor([2, 0, 1])
 

@@ -2,12 +2,14 @@
 
 import importlib
 import importlib.util
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import rushlight
 from rushlight.torch_compat import names
 from tools.modules import module_name, source_of
 
@@ -65,6 +67,15 @@ def test_a_module_is_there_under_its_public_name_alone():
     for name in ("front.linalg", "front.cuda", "torch_compat.mirrors.types"):
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module(f"rushlight.{name}")
+
+
+def test_pickles_from_before_modules_moved_are_read():
+    text = b"crushlight.core.random\nrestore\n."
+    assert pickle.loads(text) is rushlight.random.generator.restore
+    text = b"crushlight.core.pickling\nrebuild\n."
+    assert pickle.loads(text) is rushlight.io.pickling.rebuild
+    text = b"crushlight.ops.return_types\n_rebuild\n."
+    assert pickle.loads(text) is rushlight.operators.return_types._rebuild
 
 
 def test_own_modules_are_not_found_under_pytorch_s_name():

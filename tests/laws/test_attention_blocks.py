@@ -7,8 +7,8 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
-from rushlight.ops import attention as family
-from rushlight.ops import call as ops
+from rushlight.operators import call as ops
+from rushlight.operators.attention import attention as family
 
 SIZES = [1, 15, 16, 17, 63, 64, 65, 128, 130]  # around vectors and blocks
 ROUNDING = {"float32": 2e-6, "float64": 1e-14, "bfloat16": 2e-2, "float16": 2e-3}

@@ -8,7 +8,7 @@ import pytest
 
 import rushlight
 from rushlight.codegen.language import erf, maximum
-from rushlight.ops.contraction_after import (
+from rushlight.operators.matmul.matmul_epilogue import (
     Behind,
     convolution_behind,
     linear_behind,

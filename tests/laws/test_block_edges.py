@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.codegen.schedules.contraction import matrix_tile, unit_tile
+from rushlight.codegen.schedule.contraction import matrix_tile, unit_tile
 from rushlight.codegen.target import current
-from rushlight.ops.contraction_vectors import COMBINED_ROWS, DOT_ROWS, DOT_VECTORS
-from rushlight.ops.convolution_kernels import convolution_tile, weight_block
-from rushlight.ops.convolution_plans import BAND, COLUMNS, SMALL_PLANE
+from rushlight.kernels.conv.conv_geometry import BAND, COLUMNS, SMALL_PLANE
+from rushlight.kernels.conv.implicit_gemm import convolution_tile, weight_block
+from rushlight.kernels.matmul.gemv import COMBINED_ROWS, DOT_ROWS, DOT_VECTORS
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 

@@ -11,7 +11,7 @@ import yaml
 
 import rushlight as rl
 
-DECLARATIONS = pathlib.Path(rl.__file__).parent / "ops"
+DECLARATIONS = pathlib.Path(rl.__file__).parent / "operators"
 MORE = r"(?:, (?:\*, )?\w+\?? \w+=[^,)]*)*"
 PAIR = re.compile(rf"(\w+(?:\.\w+)?)\(Tensor \w+, Tensor(?:\|Scalar)? \w+{MORE}\)")
 DTYPES = (

@@ -47,16 +47,16 @@ def test_results_of_eight_bits_wrap(sizes):
 
 
 def test_where_the_processor_sums_fours_it_does(monkeypatch):
-    from rushlight.ops import byte_products
+    from rushlight.operators.matmul import matmul_int8
 
     asked = []
-    usual = byte_products.product
+    usual = matmul_int8.product
 
     def product(a, b, dtype):
         asked.append(dtype)
         return usual(a, b, dtype)
 
-    monkeypatch.setattr(byte_products, "product", product)
+    monkeypatch.setattr(matmul_int8, "product", product)
     a = rushlight.ones(4, 4, dtype=rushlight.int8)
     rushlight._int_mm(a, a), rushlight.mm(a, a)
     wanted = [rushlight.int32, rushlight.int8] if current().has("dot_int8") else []

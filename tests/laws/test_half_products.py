@@ -3,7 +3,7 @@
 import pytest
 
 import rushlight
-from rushlight.ops import half_products, linalg
+from rushlight.operators.matmul import linalg, matmul_bf16
 
 F = rushlight.nn.functional
 SIZES = [(2, 3, 2), (7, 40, 33), (5, 385, 64), (16, 1000, 30), (64, 64, 64), (1, 9, 9)]
@@ -39,7 +39,7 @@ def test_a_product_is_the_rounded_sum_in_every_layout(sizes, dtype, monkeypatch)
             for b in layouts(y):
                 got = number(a @ b)
                 with monkeypatch.context() as m:
-                    m.setattr(half_products, "serves", lambda *_: False)
+                    m.setattr(matmul_bf16, "serves", lambda *_: False)
                     sums = linalg.product(a, b, rushlight.float32)
                 assert got == number(sums.to(dtype))
 

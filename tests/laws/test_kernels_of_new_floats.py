@@ -4,7 +4,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
-from rushlight.backends.cpu import cache
+from rushlight.runtime.cpu import code_cache
 
 CALLS = {
     "batch_norm": lambda x, e: F.batch_norm(x, None, None, training=True, eps=e),
@@ -34,7 +34,7 @@ COMPILED_IN = {"logit"}
 
 
 def kernels():
-    return cache.counts["built"] + cache.counts["loaded"]
+    return code_cache.counts["built"] + code_cache.counts["loaded"]
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("torch")
 
 import rushlight as rl
-from rushlight.programs import running
+from rushlight.graph import compiled_function
 from tests.fuzz import draw
-from tests.programs import sweep
+from tests.graph import sweep
 
 DRAWS = ("dropout", "rand", "bernoulli", "multinomial", "normal", "exponential")
 CHUNKS = 24
@@ -54,7 +54,7 @@ def difference(case):
     found = [(one, expected) for one, expected in found if expected.error is None]
     if len(found) < 2:
         return None
-    runner = running.make_runner(case.path[1])
+    runner = compiled_function.make_runner(case.path[1])
     slopes = [sweep.gradients(expected) for _, expected in found]
     order = [0, 0, *range(1, len(found)), 0]
     for turn in order:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.ops.index_slices import along
+from rushlight.operators.indexing.index_slices import along
 
 torch = pytest.importorskip("torch")
 

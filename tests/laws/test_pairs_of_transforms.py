@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
-from tests.ops.oracle import to_rushlight  # noqa: E402
+from tests.operators.oracle import to_rushlight  # noqa: E402
 
 EVERY = 3  # of so many operators, one is looked at
 # These always: what they save for their gradients has been taken for constant once.

@@ -3,7 +3,7 @@
 import pytest
 
 import rushlight as rl
-from rushlight.dispatch.plans import outcomes
+from rushlight.dispatch.launch_cache import outcomes
 from rushlight.nn import functional as F
 
 

@@ -5,7 +5,7 @@ from rushlight.overrides import TorchFunctionMode
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.ops import recurrent
+from rushlight.operators.recurrent import recurrent
 
 KINDS = {
     "lstm": nn.LSTM,

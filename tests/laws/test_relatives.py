@@ -10,8 +10,8 @@ import rushlight as rl
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 pytest.importorskip("expecttest", reason="the oracle's samples need it")
 
-from tests.ops import test_oracle_samples as samples  # noqa: E402
-from tests.ops.oracle import tensors_in, to_rushlight  # noqa: E402
+from tests.operators import test_oracle_samples as samples  # noqa: E402
+from tests.operators.oracle import tensors_in, to_rushlight  # noqa: E402
 
 EACH = 3  # samples of an operator, the first that the oracle has
 

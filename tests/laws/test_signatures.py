@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.dispatch import older_forms
-from rushlight.dispatch.older_forms import forms
+from rushlight.dispatch import deprecated_signatures
+from rushlight.dispatch.deprecated_signatures import forms
 from rushlight.dispatch.packet import OperatorPacket
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
@@ -363,7 +363,7 @@ def test_a_call_of_another_order_goes_as_in_pytorch(text):
 
 
 def test_older_orders_are_warned_of_once(monkeypatch):
-    monkeypatch.setattr(older_forms, "_warned", False)
+    monkeypatch.setattr(deprecated_signatures, "_warned", False)
     x = rl.ones(2)
     with pytest.warns(UserWarning, match=r"add_\(Number alpha, Tensor other\)"):
         x.add_(2, x)

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 import rushlight
-from rushlight.backends.cpu import cache, warm
-from rushlight.backends.cpu.image import body_of
+from rushlight.runtime.cpu import code_cache, warm
+from rushlight.runtime.cpu.image import body_of
 
 FRAME = 16 * 1024
 FUNCTIONS = rushlight.nn.functional
@@ -69,7 +69,7 @@ def frames(code):
 def watch_kernels():
     """Runs every exercise; returns the number of kernels found, and large frames."""
     found, large = 0, []
-    make = cache.Image
+    make = code_cache.Image
 
     def watched(packed, key):
         nonlocal found
@@ -79,7 +79,7 @@ def watch_kernels():
         )
         return make(packed, key)
 
-    cache.Image = watched
+    code_cache.Image = watched
     for exercise in (*warm.EXERCISES, products, others):
         exercise()
     return found, large

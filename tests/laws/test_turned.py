@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 import rushlight
-from rushlight.ops import shared
+from rushlight.operators import shared
 
 torch = pytest.importorskip("torch")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.dispatch.plans import forget
-from rushlight.ops import normalization
+from rushlight.dispatch.launch_cache import forget
+from rushlight.operators.normalization import normalization
 
 pytest.importorskip("torch")
 

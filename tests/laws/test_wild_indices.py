@@ -4,7 +4,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
-from rushlight.ops import call
+from rushlight.operators import call
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 

@@ -18,7 +18,9 @@ GOOD = """\
 
 def faults_of(text):
     faults = Faults()
-    check(parse_text(text, "rushlight/ops/unary.yaml", faults), faults)
+    check(
+        parse_text(text, "rushlight/operators/elementwise/unary.yaml", faults), faults
+    )
     return faults.messages
 
 
@@ -52,7 +54,8 @@ def test_a_good_declaration_has_no_fault():
 def test_a_fault_is_reported_with_its_line(before, after, line, words):
     messages = faults_of(GOOD.replace(before, after, 1))
     assert any(
-        message.startswith(f"rushlight/ops/unary.yaml:{line}: ") and words in message
+        message.startswith(f"rushlight/operators/elementwise/unary.yaml:{line}: ")
+        and words in message
         for message in messages
     ), messages
 
@@ -60,8 +63,8 @@ def test_a_fault_is_reported_with_its_line(before, after, line, words):
 def test_a_name_declared_twice_points_at_the_first_place():
     (message,) = faults_of(GOOD + "\n" + GOOD)
     assert message == (
-        "rushlight/ops/unary.yaml:9: 'neg' is already declared at "
-        "rushlight/ops/unary.yaml:1"
+        "rushlight/operators/elementwise/unary.yaml:9: 'neg' is already declared at "
+        "rushlight/operators/elementwise/unary.yaml:1"
     )
 
 
@@ -72,4 +75,4 @@ def test_all_faults_are_reported_at_once():
 
 def test_text_that_is_no_yaml_is_reported_with_its_line():
     (message,) = faults_of("- op: neg(Tensor self) -> Tensor\n  doc: a: b\n")
-    assert message.startswith("rushlight/ops/unary.yaml:2: not YAML")
+    assert message.startswith("rushlight/operators/elementwise/unary.yaml:2: not YAML")

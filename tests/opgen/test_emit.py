@@ -29,13 +29,13 @@ SPECIMEN = """\
 """
 
 GOLDEN_DERIVATIVES = '''\
-"""Derivatives of the operators in rushlight/ops/binary.yaml."""
+"""Derivatives of the operators in rushlight/operators/elementwise/binary.yaml."""
 
-from rushlight.ops import binary as family
+from rushlight.operators.elementwise import binary as family
 
 
 def mul_Tensor(needs, grad, other, self):
-    """rushlight/ops/binary.yaml:1"""
+    """rushlight/operators/elementwise/binary.yaml:1"""
     return (
         grad * other if needs & 1 else None,
         grad * self if needs & 2 else None,
@@ -43,7 +43,7 @@ def mul_Tensor(needs, grad, other, self):
 
 
 def cat(needs, grad, tensors_shapes, dim):
-    """rushlight/ops/binary.yaml:10"""
+    """rushlight/operators/elementwise/binary.yaml:10"""
     return family.cat_gradient(grad, tensors_shapes, dim)
 '''
 
@@ -51,7 +51,9 @@ def cat(needs, grad, tensors_shapes, dim):
 @pytest.fixture
 def entries():
     faults = Faults()
-    entries = parse_text(SPECIMEN, "rushlight/ops/binary.yaml", faults)
+    entries = parse_text(
+        SPECIMEN, "rushlight/operators/elementwise/binary.yaml", faults
+    )
     assert faults.messages == []
     return entries
 
@@ -84,7 +86,11 @@ def test_tables_are_literals(entries, derivatives):
         "other", 4, ..., False, 0, 0,
     )  # fmt: skip
     assert rows[0][4] == 15
-    assert rows[0][7][:3] == ("pointwise", "rushlight.ops.binary", "mul")
+    assert rows[0][7][:3] == (
+        "pointwise",
+        "rushlight.operators.elementwise.binary",
+        "mul",
+    )
     assert rows[0][8] == ("promote", (0, 1))
 
 
@@ -104,7 +110,7 @@ def test_stubs_are_python(entries):
 def test_pages_name_gradients_and_places(entries):
     page = write_pages(entries)["binary.md"]
     assert "- Gradient of self: `grad * other`." in page
-    assert "- Declared at `rushlight/ops/binary.yaml:1`." in page
+    assert "- Declared at `rushlight/operators/elementwise/binary.yaml:1`." in page
 
 
 def test_elementwise_operators_get_samples(entries):

@@ -119,7 +119,7 @@ def test_gradients_that_put_off_their_sign_are_followed(name, options):
 
 
 def test_kernels_over_lists_refuse_memory_of_other_sizes():
-    from rushlight.ops import foreach
+    from rushlight.operators.foreach import optimizer_updates
 
     with pytest.raises(RuntimeError, match="must match"):
-        foreach.fused_sgd_([rl.ones(300)], [rl.ones(1)], None, lr=0.1)
+        optimizer_updates.fused_sgd_([rl.ones(300)], [rl.ones(1)], None, lr=0.1)

@@ -8,37 +8,34 @@ FLOORS = {
     "core": """
         core utils._pytree utils._settings utils._swap utils.deterministic __future__
     """,
-    "random": """
-        random core.random core.distributions core.normal core.multinomial core.variates
-        core.implicit
-    """,
-    "io": """
-        core.interop core.old_files core.pickled core.pickling core.printing
-        core.serialization core.sparse_printing
-    """,
-    "ir": "codegen.expr codegen.spec codegen.rewrite codegen.simplify",
+    "random": "random",
+    "io": "io",
+    "ir": "ir",
     "compiler": "codegen",
-    "runtime": "backends.cpu backends.nvidia backends.roles",
+    "kernels": "kernels",
+    "runtime": "runtime",
     "dispatch": "dispatch utils._python_dispatch",
-    "operators": "ops _generated _typed_storage",
+    "operators": "operators _generated _typed_storage kernels.fft",
     "autograd": "autograd utils.hooks",
     "modules": """
         nn.parameter nn.modules.module nn.modules._calling nn.modules._state
         nn.modules._hooks nn.modules._backward_hook nn.modules.container
     """,
-    "graph": "programs fx export _subclasses _higher_order_ops _inductor _dynamo.exc",
+    "graph": "graph fx export _subclasses _higher_order_ops _inductor _dynamo.exc",
     "front": """
-        __root__ __main__ _dynamo _explain _profiling _functions _lazy_exports _name_errors
+        runtime.cpu.warm __root__ __main__ _dynamo _explain _profiling _functions
+        _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
-        accelerator amp ao backends backends.cpu.warm compiler cpu cuda datasets
+        accelerator amp ao backends compiler cpu cuda datasets
         distributed distributions fft front func functional futures hub jit library linalg
-        lowrank masked monitor multiprocessing nn onnx optim overrides package profiler
+        lowrank masked monitor multiprocessing nn onnx ops optim overrides package profiler
         quasirandom run serialization signal sparse special te testing transforms utils
         torch_version version fx.experimental.merge_matmul fx.experimental.optimization
         autograd.profiler autograd.profiler_util
     """,
     "torch_compat": """
-        torch_compat _C __config__ _functorch _logging _ops _tensor_str _utils functorch
+        torch_compat _C __config__ _functorch _jit_internal _logging _ops _tensor_str
+        _utils functorch
         mps mtia storage types xpu
     """,
 }

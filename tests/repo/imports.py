@@ -18,7 +18,7 @@ class Import(NamedTuple):
     """One module's use of another.
 
     Args:
-        importer: the module that imports, as ``rushlight.ops.unary``.
+        importer: the module that imports, as ``rushlight.operators.elementwise.unary``.
         imported: the module that is imported; ``rushlight`` is the package's root.
         line: where, in the importer's file.
         form: ``top``, ``function``, ``string``, ``type`` or ``cimport``.

@@ -12,12 +12,12 @@ SOURCES = [p for p in sorted(PACKAGE.rglob("*.py")) if "_generated" not in p.par
 ASKING = [
     path
     for path in SOURCES
-    if path.relative_to(PACKAGE).parts[0] in ("ops", "dispatch", "autograd", "nn")
+    if path.relative_to(PACKAGE).parts[0] in ("operators", "dispatch", "autograd", "nn")
     and path.name
     not in ("rnn.py", "graph.py", "container.py")  # PyTorch asks for the CPU
 ]
 # Rooms whose bits of keys and of observers come from `core/keys.pxd`.
-NAMING_ROOMS = ("autograd", "core", "export", "nn", "ops", "programs")
+NAMING_ROOMS = ("autograd", "core", "export", "graph", "nn", "operators")
 NAMED_BITS = [
     path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in NAMING_ROOMS
 ]

@@ -15,13 +15,13 @@ from tests.repo.trees import nodes
 ROOT = Path(__file__).parents[2] / "rushlight"
 ROOMS = (
     "dispatch",
-    "ops",
+    "operators",
     "autograd",
-    "programs",
+    "graph",
     "export",
     "fx",
     "func",
-    "_subclasses",
+    "front/_subclasses",
 )
 TESTS = ("startswith", "endswith")
 # What names an operator: an attribute of one, or what was made of it.

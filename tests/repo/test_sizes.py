@@ -110,6 +110,18 @@ def test_every_room_has_a_sign():
             assert part in text, f"{sign}: no {part}"
 
 
+def test_the_root_has_few_entries():
+    found = [
+        path.name
+        for path in (ROOT / "rushlight").iterdir()
+        if path.suffix == ".py" or any(path.rglob("*.py"))
+    ]
+    assert len(found) <= 24, (
+        f"entries of the package's root: {sorted(found)}\n"
+        "  remedy: a public module goes to front/, a mirror to torch_compat/mirrors/"
+    )
+
+
 def test_the_map_is_what_the_budgets_say():
     assert map_of(read()) in (ROOT / "README.md").read_text(), (
         "the README's map is old\n  remedy: python -m tools.rooms"

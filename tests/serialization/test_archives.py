@@ -15,7 +15,7 @@ import zipfile
 import pytest
 
 import rushlight as rl
-from rushlight.core import serialization
+from rushlight.io import serialization
 
 ALLOWED = (RuntimeError, EOFError, pickle.UnpicklingError)
 

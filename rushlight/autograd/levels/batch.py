@@ -25,7 +25,7 @@ from rushlight.autograd.levels.stack import (
 from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import BATCHING, INPLACE, TAGS
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.random import get_rng_state, set_rng_state
 
 RANDOM_REFUSED = (

@@ -24,7 +24,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.core.views import take_window
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.declared import INPLACE, OUT
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 class Memory:

@@ -29,7 +29,7 @@ from rushlight.dispatch.declared import (
     OUT,
 )
 from rushlight.dispatch.library import vmap_rules
-from rushlight.ops import call
+from rushlight.operators import call
 
 _found = {}
 CHANNELS_LAST = (channels_last, channels_last_3d)

@@ -23,7 +23,7 @@ from rushlight.autograd.levels.stack import (
 from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import INPLACE, OUT
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 class Dual(Stand):

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rushlight.codegen import expr as ir
 from rushlight.codegen.emit import llvm, llvm_groups
-from rushlight.codegen.grids import MOST_DATA, MOST_INTS
+from rushlight.codegen.schedule.gpu_lowering import MOST_DATA, MOST_INTS
 from rushlight.codegen.target import NVIDIA
+from rushlight.ir import expr as ir
 
 # Where a thread is, and how many there are.
 PLACES = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")

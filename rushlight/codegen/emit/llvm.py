@@ -11,12 +11,12 @@ import hashlib
 import re
 from dataclasses import replace
 
-from rushlight.codegen import expr as ir
 from rushlight.codegen.emit import llvm_groups, llvm_tiles
 from rushlight.codegen.emit.llvm_expressions import Expressions
 from rushlight.codegen.emit.llvm_text import memory_name, type_name
-from rushlight.codegen.rewrite import bodies_of
 from rushlight.codegen.target import current
+from rushlight.ir import expr as ir
+from rushlight.ir.rewrite import bodies_of
 
 # Arrays of a kernel that take more than this are not on the stack: threads may have
 # little of it.
@@ -163,11 +163,11 @@ class _Module:
 
     def helper(self, name, types):
         """The module's own copy of a mathematical function for these types."""
-        from rushlight.codegen import mathematics
+        from rushlight.codegen import math
 
         mangled = "_".join([name, *map(str, types)])
         if mangled not in self.helpers:
-            function = mathematics.definition(name, types, self.target)
+            function = math.definition(name, types, self.target)
             self.helpers[mangled] = function
             self.bodies.append(_helper_text(self, mangled, function))
         return mangled, self.helpers[mangled].result
@@ -220,7 +220,7 @@ def _widened(lanes):
 
 def _is_rare(function):
     """Whether a function stands behind a branch, and not in a loop yet to be widened."""
-    from rushlight.codegen.mathematics import RARE
+    from rushlight.codegen.math import RARE
 
     return function.name in RARE and function.result.lanes > 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight.codegen import expr as ir
 from rushlight.codegen.emit import llvm_groups
 from rushlight.codegen.emit.llvm_text import (
     EXTREMES,
@@ -20,7 +19,8 @@ from rushlight.codegen.emit.llvm_text import (
     suffix,
     type_name,
 )
-from rushlight.codegen.expr import Type, boolean
+from rushlight.ir import expr as ir
+from rushlight.ir.expr import Type, boolean
 
 # Products of matrix units, by the type of the factors: the intrinsic, and its words.
 UNITS = {

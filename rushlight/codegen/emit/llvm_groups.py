@@ -107,7 +107,7 @@ def show_units(emitter, s):
 
 def name_room(emitter):
     """Names the room of a launch, where a block's arrays take more than any card gives."""
-    from rushlight.codegen.grids import places_of
+    from rushlight.codegen.schedule.gpu_lowering import places_of
 
     emitter.room, _ = places_of(emitter.function.body)
     if emitter.room:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import i64
+from rushlight.ir import expr as ir
+from rushlight.ir.expr import i64
 
 # Operation -> LLVM instruction, for (float, signed, unsigned, bool) operands.
 INSTRUCTIONS = {

@@ -1,16 +1,16 @@
 """Renders kernels as PTX for NVIDIA devices, through LLVM's NVPTX back end.
 
-A function of a grid (see `rushlight.codegen.grids`) is an entry as it is. A kernel of the
-host becomes one whose parallel axis is divided among all threads. The mathematics is the
-host's, in plain arithmetic: no device library is linked.
+A function of a grid (see `rushlight.codegen.schedule.gpu_lowering`) is an entry as it is.
+A kernel of the host becomes one whose parallel axis is divided among all threads. The
+mathematics is the host's, in plain arithmetic: no device library is linked.
 """
 
 from __future__ import annotations
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen import grids
 from rushlight.codegen.emit import llvm
+from rushlight.codegen.schedule import gpu_lowering
 from rushlight.codegen.target import NVIDIA, Target
+from rushlight.ir import expr as ir
 
 
 def device(architecture: str) -> Target:
@@ -35,5 +35,5 @@ def emit(*functions: ir.Function, target: Target = NVIDIA) -> str:
 
     module = llvm._Module(target, scratch=False)
     for function in functions:
-        module.add(function if function.grid else grids.spread(function), "")
+        module.add(function if function.grid else gpu_lowering.spread(function), "")
     return compile_ptx(module.text(), target)

@@ -6,7 +6,7 @@ over the namespace of `reference`, what tests hold the other emitters to.
 
 from __future__ import annotations
 
-from rushlight.codegen import expr as ir
+from rushlight.ir import expr as ir
 
 INFIX = {  # operation -> (Python operator, precedence)
     "or": ("|", 3),

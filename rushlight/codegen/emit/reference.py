@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from rushlight.codegen.emit import reference_tiles
-from rushlight.codegen.expr import FAULTS, FLOAT8, SHORT_NAMES
+from rushlight.ir.expr import FAULTS, FLOAT8, SHORT_NAMES
 
 EXTRA = ("bfloat16", *FLOAT8)  # NumPy itself does not have them
 

@@ -12,11 +12,11 @@ import inspect
 
 import numpy as np
 
-from rushlight.codegen import expr as ir
 from rushlight.codegen.emit import python, reference_groups
 from rushlight.codegen.emit.reference import EXTRA, NAMESPACE, Element, Memory
 from rushlight.codegen.emit.reference_groups import GROUP, Units
-from rushlight.codegen.expr import SHORT_NAMES
+from rushlight.ir import expr as ir
+from rushlight.ir.expr import SHORT_NAMES
 
 WARP = 32
 COPIED = 16  # bytes of one copy beside what threads do

@@ -10,9 +10,9 @@ made of loop variables, the kernel's integers and literals alone. Every other in
 
 from __future__ import annotations
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen.rewrite import map_expr, map_statement
-from rushlight.codegen.simplify import DATA_RULES, INDEX_RULES, simplify_node
+from rushlight.ir import expr as ir
+from rushlight.ir.rewrite import map_expr, map_statement
+from rushlight.ir.simplify import DATA_RULES, INDEX_RULES, simplify_node
 
 FOLDED = (ir.Binary, ir.Select, ir.Unary)
 MADE = (ir.Binary, ir.Unary, ir.Ramp, ir.Broadcast)

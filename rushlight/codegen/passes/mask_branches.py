@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import Const, Var, i64
 from rushlight.codegen.passes.vectorize_loops import Names, goes_along, varies
-from rushlight.codegen.rewrite import bodies_of, expressions_of, map_statement, widen
 from rushlight.codegen.target import current
+from rushlight.ir import expr as ir
+from rushlight.ir.expr import Const, Var, i64
+from rushlight.ir.rewrite import bodies_of, expressions_of, map_statement, widen
 
 LANES = 16  # two vectors of float64: one is waited for while the other is worked on
 TRAPS = {"floordiv", "mod", "div", "rem"}

@@ -9,7 +9,7 @@ once, before its first use.
 
 from __future__ import annotations
 
-from rushlight.codegen.expr import Const, Let, Load, Pointer, Var
+from rushlight.ir.expr import Const, Let, Load, Pointer, Var
 
 TRIVIAL = (Const, Var)
 DEEP = 60  # levels from which a value gets a name: later passes recurse

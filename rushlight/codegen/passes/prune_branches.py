@@ -10,8 +10,8 @@ Law: the statements that run, and their order, stay the same.
 
 from __future__ import annotations
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen.rewrite import map_statement
+from rushlight.ir import expr as ir
+from rushlight.ir.rewrite import map_statement
 
 
 def prune_branches(function):

@@ -9,8 +9,8 @@ Law: every store stays, and writes what it wrote.
 
 from __future__ import annotations
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen.rewrite import bodies_of, expressions_of, map_statement
+from rushlight.ir import expr as ir
+from rushlight.ir.rewrite import bodies_of, expressions_of, map_statement
 
 DEFINITIONS = (ir.Let, ir.Declare, ir.Assign, ir.Array)
 

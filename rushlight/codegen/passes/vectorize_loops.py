@@ -23,10 +23,10 @@ ahead of it: of where to load from, and of whether the index goes along.
 
 from __future__ import annotations
 
-from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import Const, Var, i64
-from rushlight.codegen.rewrite import map_statement, widen
 from rushlight.codegen.target import current
+from rushlight.ir import expr as ir
+from rushlight.ir.expr import Const, Var, i64
+from rushlight.ir.rewrite import map_statement, widen
 
 VECTOR_BYTES = 64  # of AVX-512 one register; of others several, which hide latency
 

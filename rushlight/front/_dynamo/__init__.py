@@ -1,7 +1,7 @@
 """PyTorch's capture of programs, by the names that programs have for it.
 
 Functions run as they are, and the operators that they call become programs
-(`rushlight.programs`).
+(`rushlight.graph`).
 """
 
 from rushlight._dynamo import config

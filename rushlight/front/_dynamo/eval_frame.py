@@ -9,10 +9,10 @@ from rushlight._dynamo import config
 from rushlight._dynamo.backends import find_backend
 from rushlight._dynamo.stance import _ever_set, current_stance, is_disabled
 from rushlight._inductor.options import MODES, checked, settings
+from rushlight.graph import compiled_function
+from rushlight.graph.capture import run as run_followed
+from rushlight.graph.compiled_function import watch_back
 from rushlight.nn import Module
-from rushlight.programs import running
-from rushlight.programs.capture import run as run_followed
-from rushlight.programs.running import watch_back
 
 __all__ = ["OptimizedModule", "compile", "optimize"]
 
@@ -103,7 +103,7 @@ def _compiled(model, backend, disable=False, fullgraph=False, mode=None, built=N
     else:
         name = getattr(model, "__qualname__", type(model).__qualname__)
         chosen = None if isinstance(backend, str) else backend
-        follow = running.make_runner(name, fullgraph, chosen, mode, built)
+        follow = compiled_function.make_runner(name, fullgraph, chosen, mode, built)
     if disable:
         return model
     if isinstance(model, Module):

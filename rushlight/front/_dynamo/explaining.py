@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rushlight.programs import running
+from rushlight.graph import compiled_function
 
 
 @dataclass
@@ -52,7 +52,7 @@ class ExplainOutput:
             lines.append(f"  Break Reason {number}:")
             lines.append(f"    Reason: {found.reason}")
             lines.append("    User Stack:")
-            lines.append(f"      {running.shown_line(found.user_stack)}")
+            lines.append(f"      {compiled_function.shown_line(found.user_stack)}")
         lines.append("Ops per Graph:")
         for number, ops in enumerate(self.ops_per_graph, 1):
             lines.append(f"  Ops {number}:")
@@ -76,8 +76,10 @@ def explain(f, *extra_args, **extra_kwargs):
     """
 
     def run(*args, **kwargs):
-        runner = running.make_runner(getattr(f, "__qualname__", type(f).__qualname__))
-        running.run(runner, f, args, kwargs)
+        runner = compiled_function.make_runner(
+            getattr(f, "__qualname__", type(f).__qualname__)
+        )
+        compiled_function.run(runner, f, args, kwargs)
         graphs = [path for root in runner.roots.values() for path in _paths(root)]
         ops = [[call.op for call in path] for path in graphs]
         breaks = [GraphCompileReason(why, line) for why, line in runner.breaks]

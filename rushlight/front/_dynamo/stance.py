@@ -6,8 +6,8 @@ import functools
 import threading
 from typing import NamedTuple
 
-from rushlight.programs import capture, running
-from rushlight.programs.export_state import recording_export
+from rushlight.graph import capture, compiled_function
+from rushlight.graph.export_state import recording_export
 
 _STANCES = (
     "default",
@@ -160,7 +160,7 @@ def mark_static_address(t, guard=True):
 
 def reset():
     """Forgets all that was captured of all compiled functions."""
-    running.reset()
+    compiled_function.reset()
 
 
 def cudagraph_mark_step_begin():

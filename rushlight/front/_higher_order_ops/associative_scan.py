@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = ["associative_scan"]
 

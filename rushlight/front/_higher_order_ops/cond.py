@@ -15,10 +15,10 @@ from rushlight._higher_order_ops.base import (
     unrecorded,
     written,
 )
-from rushlight._subclasses.symbolic import SymInt
 from rushlight.autograd.levels.batch import Batched
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
+from rushlight.ir.symbolic import SymInt
+from rushlight.operators import call
 from rushlight.utils import _pytree
 
 __all__ = ["cond"]

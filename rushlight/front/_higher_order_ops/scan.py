@@ -13,7 +13,7 @@ from rushlight._higher_order_ops.base import (
     written,
 )
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.utils import _pytree
 
 __all__ = ["scan"]

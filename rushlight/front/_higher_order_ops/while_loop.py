@@ -12,8 +12,8 @@ from rushlight._higher_order_ops.base import (
     unrecorded,
     written,
 )
-from rushlight._subclasses.symbolic import SymInt
 from rushlight.core.tensor import Tensor
+from rushlight.ir.symbolic import SymInt
 from rushlight.utils import _pytree
 
 __all__ = ["while_loop"]

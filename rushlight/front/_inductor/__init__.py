@@ -1,4 +1,4 @@
-"""PyTorch's names for the compiler of captured programs: here `rushlight.programs`."""
+"""PyTorch's names for the compiler of captured programs: here `rushlight.graph`."""
 
 from rushlight._inductor import config, options
 

@@ -1,7 +1,7 @@
 """NVIDIA GPUs: which there are, and what a thread uses of them.
 
 `streams`, `memory` and `graphs` hold the rest; their names are found here too.
-Everything stands on `rushlight.backends.nvidia`, which loads NVIDIA's driver when the
+Everything stands on `rushlight.runtime.cuda`, which loads NVIDIA's driver when the
 first question needs it. Where there is no driver, questions get the answers of a PyTorch
 that was built without CUDA, and what needs a device raises.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from rushlight.backends.nvidia import contexts, driver
+from rushlight.runtime.cuda import contexts, driver
 from rushlight.core import naming
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
 from rushlight.core.state import tell_of_reading

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.backends.nvidia import backend, contexts, driver
 from rushlight.core.device import Device
+from rushlight.runtime.cuda import backend, contexts, driver
 
 _tried: list = []
 

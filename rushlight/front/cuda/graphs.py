@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 
-from rushlight.backends.nvidia import contexts
-from rushlight.backends.nvidia import graphs as written
 from rushlight.cuda import _where
 from rushlight.cuda.streams import Stream, StreamContext, _refuse, current_stream
+from rushlight.runtime.cuda import contexts
+from rushlight.runtime.cuda import graphs as written
 
 
 def is_current_stream_capturing():

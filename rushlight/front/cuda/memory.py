@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-from rushlight.backends.nvidia import contexts, graphs, pinned
-from rushlight.backends.nvidia.statistics import FIGURES, flat
 from rushlight.cuda import _where
 from rushlight.cuda.streams import _refuse
+from rushlight.runtime.cuda import contexts, graphs, pinned_memory
+from rushlight.runtime.cuda.memory_stats import FIGURES, flat
 
 RULE = "=" * 75
 THIN = "-" * 75
@@ -234,7 +234,7 @@ def host_memory_stats():
 
 def host_memory_stats_as_nested_dict():
     """Figures of locked host memory, as dictionaries in dictionaries."""
-    return pinned.figures()
+    return pinned_memory.figures()
 
 
 class MemPool:

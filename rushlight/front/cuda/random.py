@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.backends.nvidia import contexts
 from rushlight.cuda import _where
+from rushlight.runtime.cuda import contexts
 
 
 def _every():

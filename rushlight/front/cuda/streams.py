@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 
-from rushlight.backends.nvidia import contexts
-from rushlight.backends.nvidia import streams as queues
 from rushlight.core.device import Device
 from rushlight.core.state import tell_of_reading
 from rushlight.cuda import _where
+from rushlight.runtime.cuda import contexts
+from rushlight.runtime.cuda import streams as queues
 
 
 class Stream:

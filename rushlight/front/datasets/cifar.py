@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as rl
-from rushlight.core import interop
-from rushlight.core.pickled import Reader, UnpicklingError
 from rushlight.datasets.pictures import Pictures
 from rushlight.datasets.resource import digest
+from rushlight.io import interop
+from rushlight.io.unpickler import Reader, UnpicklingError
 from rushlight.transforms import ToPILImage
 
 SIDE = 32

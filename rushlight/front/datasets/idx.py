@@ -5,7 +5,7 @@ import os
 import struct
 
 import rushlight as rl
-from rushlight.core import interop
+from rushlight.io import interop
 
 UNSIGNED_BYTE = 8
 

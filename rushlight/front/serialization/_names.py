@@ -10,8 +10,8 @@ import threading
 import rushlight as rl
 from rushlight._typed_storage import TypedStorage
 from rushlight.core import naming
-from rushlight.core.serialization import DTYPES, window
-from rushlight.ops import call as ops
+from rushlight.io.serialization import DTYPES, window
+from rushlight.operators import call as ops
 
 # rushlight's dtype -> the class that names it in a persistent id.
 TYPED_STORAGES = {

@@ -12,11 +12,12 @@ import sys
 import warnings
 
 from rushlight._typed_storage import TypedStorage
-from rushlight.core import interop, naming
-from rushlight.core.old_files import OldFile
-from rushlight.core.pickled import Reader
-from rushlight.core.serialization import Archive
+from rushlight.core import naming
 from rushlight.core.storage import Storage
+from rushlight.io import interop
+from rushlight.io.old_files import OldFile
+from rushlight.io.serialization import Archive
+from rushlight.io.unpickler import Reader
 from rushlight.serialization._names import Globals, Placed, StorageName, plain
 from rushlight.serialization._places import restorer
 from rushlight.serialization._settings import LoadEndianness, choices

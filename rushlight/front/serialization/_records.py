@@ -6,10 +6,10 @@ import builtins
 import io
 import os
 
-from rushlight.core import interop
-from rushlight.core.serialization import Archive, Writer, fold
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.window import make_tensor
+from rushlight.io import interop
+from rushlight.io.serialization import Archive, Writer, fold
 
 
 class PyTorchFileReader:
@@ -116,7 +116,7 @@ class PyTorchFileWriter:
 
     def write_end_of_file(self) -> None:
         """Completes the file: a path is replaced only now."""
-        from rushlight.core.serialization import replacing
+        from rushlight.io.serialization import replacing
 
         if "version" not in self._written:
             self._writer.record("version", b"3\n")

@@ -11,12 +11,12 @@ import sys
 
 import rushlight as rl
 from rushlight._typed_storage import TypedStorage
-from rushlight.core import interop
 from rushlight.core.dtype import DType
-from rushlight.core.old_files import MAGIC, VERSION
-from rushlight.core.serialization import DTYPES, Writer, replacing
 from rushlight.core.sparse import parts_of
 from rushlight.core.storage import UntypedStorage
+from rushlight.io import interop
+from rushlight.io.old_files import MAGIC, VERSION
+from rushlight.io.serialization import DTYPES, Writer, replacing
 from rushlight.serialization._names import QUANTIZED_STORAGES, TYPED_STORAGES
 from rushlight.serialization._places import location_tag, on_host
 from rushlight.serialization._settings import choices
@@ -280,7 +280,7 @@ def _contents(storage):
 
 
 def _write_old(obj, file, protocol):
-    """Pickled values one after another, then the storages: ``core.old_files`` reads it."""
+    """Pickled values one after another, then the storages: ``io.old_files`` reads it."""
     if choices.skips:
         raise RuntimeError(
             "Cannot use skip_data=True with _use_new_zipfile_serialization=False"

@@ -13,10 +13,10 @@ import os
 import struct
 
 import rushlight as rl
-from rushlight.core import interop
-from rushlight.core.serialization import replacing
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.window import make_tensor
+from rushlight.io import interop
+from rushlight.io.serialization import replacing
 
 __all__ = ["load", "load_file", "read_metadata", "save", "save_file"]
 

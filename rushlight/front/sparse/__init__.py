@@ -12,7 +12,7 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight.core import layout as layouts
 from rushlight import _typed_storage
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.sparse.gradcheck import as_sparse_gradcheck
 from rushlight.sparse.invariants import check_sparse_tensor_invariants
 

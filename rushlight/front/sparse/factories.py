@@ -6,7 +6,7 @@ import rushlight as rl
 from rushlight.core import layout as layouts
 from rushlight.core.dtype import by_python_type
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.sparse.invariants import (
     check_compressed,
     check_coo,

@@ -6,7 +6,7 @@ import functools
 
 import rushlight as rl
 from rushlight.core import layout as layouts
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def as_sparse_gradcheck(gradcheck):

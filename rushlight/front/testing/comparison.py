@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rushlight.core.dtype import COMPLEX
 from rushlight.dispatch.kernels import promoted_type
-from rushlight.ops import call as ops
-from rushlight.ops.functions import as_tensor, is_tensor
+from rushlight.operators import call as ops
+from rushlight.operators.functions import as_tensor, is_tensor
 
 # (relative, absolute) by data type; other types must be equal.
 TOLERANCES = {

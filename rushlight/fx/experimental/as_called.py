@@ -26,8 +26,8 @@ from rushlight.core.dtypes import (
 )
 from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
-from rushlight.ops.functions import tensor
+from rushlight.operators import call
+from rushlight.operators.functions import tensor
 
 __all__ = ["TAKEN_APART", "WITHOUT_ELEMENTS"]
 

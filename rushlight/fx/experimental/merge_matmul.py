@@ -10,7 +10,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.fx._symbolic_trace import symbolic_trace
 from rushlight.fx.node import Node
 from rushlight.fx.passes.tools_common import legalize_graph
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = [
     "are_nodes_independent",

@@ -13,7 +13,7 @@ from rushlight.fx.operator_schemas import (
     normalize_module,
 )
 from rushlight.fx.proxy import Proxy
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 class NormalizeArgs(Transformer):

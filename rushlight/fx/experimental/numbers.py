@@ -10,17 +10,10 @@ from __future__ import annotations
 import operator
 
 from rushlight._runtime_flags import sym_ite, sym_not
-from rushlight._subclasses.symbolic import (
-    Formula,
-    Size,
-    Symbol,
-    SymInt,
-    Unbacked,
-    symbols_of,
-)
-from rushlight._subclasses.unbacked import SymBool, SymFloat, shown
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
+from rushlight.ir.symbolic import Formula, Size, Symbol, SymInt, Unbacked, symbols_of
+from rushlight.ir.unbacked import SymBool, SymFloat, shown
+from rushlight.operators import call
 
 __all__ = ["NumberSteps"]
 

@@ -20,7 +20,7 @@ from rushlight.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from rushlight.fx.graph import Graph
 from rushlight.fx.passes.shape_prop import _extract_tensor_metadata
 from rushlight.nn.modules.module import Module
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.utils._pytree import tree_map
 
 __all__ = ["PreDispatchTracer", "placeholder", "user_frames", "user_stack"]

@@ -10,18 +10,18 @@ import contextlib
 import inspect
 import operator
 
-from rushlight._subclasses.converting import sizes_of
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from rushlight._subclasses.symbolic import GuardError, ShapeEnv, SymInt
-from rushlight._subclasses.unbacked import SymBool, SymFloat
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.fx.experimental.numbers import NumberSteps
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
+from rushlight.graph.fake_conversion import sizes_of
+from rushlight.ir.symbolic import GuardError, ShapeEnv, SymInt
+from rushlight.ir.unbacked import SymBool, SymFloat
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.ops import call
+from rushlight.operators import call
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
 

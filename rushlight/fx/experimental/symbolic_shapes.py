@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight._subclasses.symbolic import GuardError, ShapeEnv, SymInt
-from rushlight._subclasses.unbacked import GuardOnDataDependentSymNode
+from rushlight.ir.symbolic import GuardError, ShapeEnv, SymInt
+from rushlight.ir.unbacked import GuardOnDataDependentSymNode
 
 __all__ = [
     "ConstraintViolationError",

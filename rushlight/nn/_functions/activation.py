@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import rushlight as rl
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def relu(input, inplace=False):

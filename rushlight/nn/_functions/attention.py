@@ -9,7 +9,7 @@ import rushlight as rl
 from rushlight.dispatch.python_key import recording
 from rushlight.nn._functions.dropout import dropout
 from rushlight.nn._functions.padding import pad
-from rushlight.ops import call
+from rushlight.operators import call
 
 _MANY_SCORES = 64 * 64  # of a head, from which gradients take less time by tiles
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.nn._functions.sparse import embedding_bag as _bagged
-from rushlight.ops import call
+from rushlight.operators import call
 
 _MODES = ("sum", "mean", "max")
 

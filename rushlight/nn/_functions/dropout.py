@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def _check_probability(p):

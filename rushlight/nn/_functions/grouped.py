@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 import rushlight as rl
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 class ScalingType(enum.IntEnum):

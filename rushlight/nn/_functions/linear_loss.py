@@ -8,7 +8,7 @@ import warnings
 import rushlight as rl
 from rushlight.autograd.function import Function
 from rushlight.nn._functions.loss import cross_entropy
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def linear_cross_entropy(

@@ -12,7 +12,7 @@ from rushlight.nn._functions.reduction import (
     reduce_loss,
     reduction_number,
 )
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def cross_entropy(

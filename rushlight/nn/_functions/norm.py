@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def _require_many_values(size):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def pad(input, pad, mode="constant", value=None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import rushlight
-from rushlight.ops import call
+from rushlight.operators import call
 
 
 def _named(function, name, text):

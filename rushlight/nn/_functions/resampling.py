@@ -6,7 +6,7 @@ import warnings
 
 import rushlight as rl
 from rushlight.nn._functions import pooling
-from rushlight.ops import call
+from rushlight.operators import call
 
 # Dimensions of the inputs that a mode is for, samples and channels included.
 _NEEDS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}

@@ -8,7 +8,7 @@ import rushlight as rl
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = [
     "CELU",

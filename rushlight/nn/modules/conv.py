@@ -16,7 +16,7 @@ from rushlight.nn.modules.utils import (
     _triple,
 )
 from rushlight.nn.parameter import Parameter, UninitializedParameter
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = [
     "Conv1d",

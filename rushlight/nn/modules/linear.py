@@ -10,7 +10,7 @@ from rushlight.nn import init
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter, UninitializedParameter
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 

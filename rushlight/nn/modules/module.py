@@ -26,7 +26,7 @@ from rushlight.nn.modules._hooks import (
     register_module_parameter_registration_hook,
 )
 from rushlight.nn.parameter import Buffer, Parameter
-from rushlight.ops import call as ops
+from rushlight.operators import call as ops
 from rushlight.utils.hooks import RemovableHandle
 
 # PyTorch's names, which other programs import from here.

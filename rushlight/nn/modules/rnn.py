@@ -11,7 +11,7 @@ from rushlight.nn import init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.nn.utils.rnn import PackedSequence
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = [
     "GRU",

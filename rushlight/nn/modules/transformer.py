@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 
 import rushlight as rl
+from rushlight.graph import capture
+from rushlight.graph.export_state import recording_export
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.attention import MultiheadAttention
@@ -13,8 +15,6 @@ from rushlight.nn.modules.dropout import Dropout
 from rushlight.nn.modules.linear import Linear
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.normalization import LayerNorm
-from rushlight.programs import capture
-from rushlight.programs.export_state import recording_export
 
 __all__ = [
     "Transformer",

@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Iterable
 
 import rushlight as rl
-from rushlight.ops import call
+from rushlight.operators import call
 
 __all__ = [
     "PackedSequence",

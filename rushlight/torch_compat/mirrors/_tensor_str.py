@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.core import printing
-from rushlight.core.printing import (
+from rushlight.io import printing
+from rushlight.io.printing import (
     get_printoptions,
     printoptions,
     set_printoptions,

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import rushlight as rl
-from rushlight.core import interop
+from rushlight.io import interop
 
 ALIGNMENT = 64
 

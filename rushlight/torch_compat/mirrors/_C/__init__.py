@@ -15,7 +15,7 @@ from rushlight.core.dtype import DType as dtype
 from rushlight.core.layout import Layout as layout
 from rushlight.core.layout import MemoryFormat as memory_format
 from rushlight.core.layout import Size
-from rushlight.core.random import Generator
+from rushlight.random.generator import Generator
 from rushlight.core.state import function_modes, silenced_overrides
 from rushlight.core.tensor import Tensor as TensorBase
 from rushlight.dispatch.disabled import (
@@ -179,7 +179,7 @@ class _Operators(types.ModuleType):
         self.__dict__["_home"] = home
 
     def __getattr__(self, name):
-        from rushlight.ops import call
+        from rushlight.operators import call
 
         found = getattr(call, name, None)
         if found is None:
@@ -201,7 +201,7 @@ _special = _Operators("_special", "special")
 # Where the package has what PyTorch's core is asked for by its own name.
 _ELSEWHERE = {
     "Tag": "dispatch.tags",
-    "default_generator": "core.random",
+    "default_generator": "random.generator",
     "FileCheck": "testing",
     "Future": "futures",
     **dict.fromkeys(("Event", "Stream"), "_runtime_flags"),

@@ -1,6 +1,6 @@
-"""Which messages about compiled programs are written; see `rushlight.programs.logs`."""
+"""Which messages about compiled programs are written; see `rushlight.graph.logs`."""
 
-from rushlight.programs import logs
+from rushlight.graph import logs
 
 __all__ = ["set_logs"]
 

@@ -1,0 +1,1 @@
+"""From Python functions to loops: elementwise kernels, reductions, rows, loop kernels."""

@@ -1,0 +1,226 @@
+"""What every kernel front object shares: identity, specialisation, inspection."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rushlight.codegen import target
+from rushlight.codegen.fingerprint import fingerprint
+
+SYMBOLS = str.maketrans(
+    {"-": "m", ".": "p", "+": "", "(": "", ")": "", ",": "_", " ": "", "'": ""}
+)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A kernel at each step on its way to machine code.
+
+    Attributes:
+        expression: what was traced, as text.
+        loops: pairs of pass name and the loops after it.
+        llvm: the LLVM IR handed over.
+        optimized: what LLVM's pipeline made of it.
+        assembly: the machine code as text.
+    """
+
+    expression: str
+    loops: tuple
+    llvm: str
+    optimized: str
+    assembly: str
+
+
+def stages_of(expression, function) -> Stages:
+    """Every stage of a traced kernel: the loops after each pass, LLVM IR, assembly."""
+    from rushlight.codegen import toolchain
+    from rushlight.codegen.emit import llvm
+    from rushlight.codegen.lower import lower_in_steps
+
+    steps = tuple(lower_in_steps(function))
+    text = llvm.emit(steps[-1][1])
+    compiled = toolchain.compile_ir(text, inspect=True)
+    loops = tuple((name, str(program)) for name, program in steps)
+    return Stages(expression, loops, text, compiled.optimized, compiled.assembly)
+
+
+class Front:
+    """A kernel described in Python, made native for given dtypes on first use.
+
+    Subclasses define ``trace(*specialization)``, which returns the traced expression
+    and the loops built from it, and ``kernel_name(*specialization)``. Those that go over
+    rows define ``program(*specialization)``: the results and the layout.
+
+    Attributes:
+        has_rows: whether it does.
+    """
+
+    has_rows = False
+
+    def __init__(self, function):
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.specialized = {}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A digest of all that describes this kernel; see `fingerprint`."""
+        return fingerprint(self.function)
+
+    def native(self, *specialization):
+        """The native kernel of a specialisation, built at most once a process."""
+        key = specialization if target.running() else (target.current(), specialization)
+        kernel = self.specialized.get(key)
+        if kernel is None:
+            name = self.kernel_name(*specialization)
+            kernel = target.maker()(
+                name, self.digest, lambda: self.lowered(*specialization)
+            )
+            if not target.running():
+                self.equip(kernel, *specialization)
+            # several threads may get here at once: all must keep the same machine code
+            kernel = self.specialized.setdefault(key, kernel)
+        return kernel
+
+    def equip(self, kernel, *specialization):
+        """Tells a device's kernel what its launches ask beside the loops."""
+        if self.has_rows:
+            kernel.grid = functools.partial(self.grid, *specialization)
+            kernel.parts = functools.partial(self.parts, *specialization)
+            kernel.find_parted = functools.partial(self.parted, *specialization)
+
+    def lowered(self, *specialization):
+        """The loops of a specialisation after every pass.
+
+        Raises:
+            NotImplementedError: the function is not one of these types' values.
+        """
+        from rushlight.codegen.lower import lower
+
+        with self.refusals(*specialization):
+            return lower(self.trace(*specialization)[1])
+
+    @contextmanager
+    def refusals(self, *specialization):
+        """Says of what could not be traced that the function is not one of such values."""
+        from rushlight.ir.spec import SpecError
+
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError) as error:
+            refuse_complex(self.name, repr(specialization), error)
+            if isinstance(error, SpecError):
+                types = specialization[0]
+                types = types if isinstance(types, str) else " and ".join(types)
+                raise NotImplementedError(
+                    f'"{self.name}" is not implemented for {types}'
+                ) from error
+            raise
+
+    def ways(self, *specialization):
+        """What decides how a kernel's rows are worked on; see `nest_loops.ways`."""
+        from rushlight.codegen.frontend.nest_loops import ways
+
+        with self.refusals(*specialization):
+            return ways(self.program(*specialization)[0])
+
+    def grid(self, *specialization, together=None):
+        """The kernel over rows as a function of a device's grid; see `grids.rows`.
+
+        Args:
+            together: whether a row is a block's; otherwise each thread has one.
+        """
+        from rushlight.codegen.schedule import gpu_lowering
+
+        name = self.kernel_name(*specialization)
+        return gpu_lowering.rows(name, *self.program(*specialization), together)
+
+    def parted(self, *specialization):
+        """How the kernel's rows become parts; see `grids.parted`."""
+        from rushlight.codegen.schedule import gpu_lowering
+
+        return gpu_lowering.parted(*self.program(*specialization))
+
+    def parts(self, *specialization, way, cut):
+        """The kernel where rows are many blocks'; see `grids.parts`."""
+        from rushlight.codegen.schedule import gpu_lowering
+
+        name = self.kernel_name(*specialization)
+        return gpu_lowering.parts(name, *self.program(*specialization), way, cut)
+
+    def stages(self, *specialization) -> Stages:
+        """Every stage of a specialisation, for `rushlight.explain`."""
+        return stages_of(*self.trace(*specialization))
+
+    def __repr__(self):
+        return f"<{type(self).__name__.lower()} kernel {self.name}>"
+
+
+COMPLEX_NAMES = {
+    "complex32": "ComplexHalf", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}  # fmt: skip
+# Kernels whose refusal of complex numbers has words, and a type, of its own.
+_ORDER = "{} not implemented for complex tensors."
+REFUSALS = {
+    "max": _ORDER.format("maximum"), "min": _ORDER.format("minimum"),
+    "fmax": _ORDER.format("fmax"), "fmin": _ORDER.format("fmin"),
+    "heaviside": "heaviside is not yet implemented for complex tensors.",
+    "argmax": "argmax(): does not support complex input",
+    "argmin": "argmin(): does not support complex input",
+    "nansum": "nansum on CPU does not support complex inputs",
+    "isposinf": "isposinf does not support complex inputs.",
+    "isneginf": "isneginf does not support complex inputs.",
+}  # fmt: skip
+UNSUPPORTED = {
+    "floor": "floor is not supported for complex inputs",
+    "ceil": "ceil is not supported for complex inputs",
+    "trunc": "trunc is not supported for complex inputs",
+    "signbit": "signbit is not implemented for complex tensors.",
+    "sign": "Unlike NumPy, torch.sign is not intended to support complex numbers. "
+    "Please use torch.sgn instead.",
+    "clamp_both": "clamp is not supported for complex types",
+    "clamp_min": "clamp is not supported for complex types",
+    "clamp_max": "clamp is not supported for complex types",
+    "relu": "clamp is not supported for complex types",
+}  # fmt: skip
+
+
+def refuse_complex(name, dtypes, error):
+    """Says that a kernel is not for complex values, where tracing failed over one.
+
+    Raises:
+        NotImplementedError: the dtypes, as text, hold a complex one.
+        RuntimeError: the same, for kernels whose callers expect that type.
+    """
+    for dtype, old in COMPLEX_NAMES.items():
+        if dtype in dtypes:
+            if name in REFUSALS:
+                raise RuntimeError(REFUSALS[name]) from error
+            plain = f"\"{name}_cpu\" not implemented for '{old}'"
+            raise NotImplementedError(UNSUPPORTED.get(name, plain)) from error
+
+
+def symbol(*parts) -> str:
+    """A linker symbol from a kernel's name and what it is specialised for.
+
+    >>> symbol("add", ("float32", "float32"), ("float32",), "float32", ())
+    'add__f32_f32__f32__f32'
+    """
+    words = [
+        "_".join(map(_word, part)) if isinstance(part, tuple) else _word(part)
+        for part in parts
+    ]
+    return "__".join(word for word in words if word)
+
+
+def _word(value):
+    from rushlight.ir.expr import SHORT_NAMES
+
+    text = SHORT_NAMES.get(value, str(value)) if isinstance(value, str) else repr(value)
+    clean = text.translate(SYMBOLS)
+    return "".join(c if c.isalnum() or c == "_" else f"x{ord(c):x}" for c in clean)

@@ -1,4 +1,0 @@
-from rushlight.core.random cimport Generator
-
-# One standard normal number; the second of each pair is kept for the next call.
-cdef double next_normal(Generator source) noexcept

@@ -1,0 +1,563 @@
+"""Plans: what a Python function did for operands of some layout, to be done again.
+
+Functions that run kernels spend far more time than the kernels do on small tensors: they
+check, they count sizes, they choose. All of that follows from the operands' types, sizes
+and strides and from the numbers of the call, not from the elements. So the second call
+with the same of these is written down (which memory was asked for, which kernels ran over
+which places with which integers, which operators were called on the way), and later ones
+do just that. An operator takes part by the tag ``planned``, which says that its function
+never looks at elements; what a plan cannot express is refused while it is written, and
+the function runs every time.
+"""
+
+from __future__ import annotations
+
+import os
+
+import cython
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.string import memcmp, memcpy, memset
+from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CPU, Device
+from cython.cimports.rushlight.core.dtype import FLOATING, DType, default_dtype
+from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
+    KEY_ADINPLACEORVIEW,
+    KEY_AUTOGRAD,
+    KEY_PLANNING,
+)
+from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.storage import following
+from cython.cimports.rushlight.core.tensor import (
+    VIEW_DEFAULT,
+    VIEW_INFERENCE,
+    VIEW_NO_GRAD,
+    Tensor,
+    alias,
+    new_empty,
+)
+from cython.cimports.rushlight.dispatch.dispatcher import Operator, fetch_arguments
+from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
+from cython.cimports.rushlight.dispatch.signature import asks
+from cython.cimports.rushlight.dispatch.trace import (
+    ASK,
+    CALL,
+    FIXED,
+    LAUNCH,
+    NOTHING,
+    NUMBER,
+    TRUTH,
+    Place,
+    Plan,
+    Recorder,
+    Step,
+    begin,
+    end,
+    finished,
+    look_of,
+    taken_down,
+    the_flag,
+)
+from cython.cimports.rushlight.runtime.cpu.launch import parallel_for
+
+from rushlight.core.layout import Layout, MemoryFormat
+from rushlight.dispatch.dispatcher import before_replacing
+
+_PLANNING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
+_CPU = cython.declare(uint64_t, 1)
+_ANY = cython.declare(uint64_t, ~cython.cast(uint64_t, 0))
+_GRAPH = cython.declare(
+    uint64_t,
+    (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
+    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
+)
+_ROOM = cython.declare(cython.int, 200)  # integers that describe a call, at most
+_KEPT = cython.declare(cython.Py_ssize_t, 128)  # plans of one operator
+_MISSES = cython.declare(cython.int, 32)  # looks that found something else, at most
+# Every plan is compared with its function: for the tests.
+_CHECKED = cython.declare(cython.bint, os.environ.get("RUSHLIGHT_CHECK_PLANS") == "1")
+_OUTCOMES = cython.declare(dict, {})
+_KEEPERS = cython.declare(list, [])  # the kernels that keep plans
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def describe(
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    words: cython.pointer(int64_t),
+    allowed: uint64_t,
+) -> cython.int:
+    """What a call's course follows from, as integers; -1 where that is not all of it."""
+    n: cython.int = 1
+    i: cython.int
+    words[0] = default_dtype().code
+    for i in range(op.n_args):
+        n = describe_one(cython.cast(object, slots[i]), words, n, allowed)
+        if n < 0:
+            return -1
+    return n
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def describe_one(
+    item: object, words: cython.pointer(int64_t), n: cython.int, allowed: uint64_t
+) -> cython.int:
+    t: Tensor
+    d: cython.int
+    text: cython.p_char
+    length: cython.Py_ssize_t = 0
+    number: cython.double
+    if n + 24 > _ROOM:
+        return -1
+    if item is None:
+        words[n] = 1
+        return n + 1
+    if isinstance(item, Tensor):
+        t = item
+        if t.ndim_ > 8 or not t.storage.device.on_host or t.keys & ~allowed:
+            return -1
+        words[n] = 2 + (t.dtype_.code << 8) + (t.ndim_ << 16) + (t.wrapped_number << 24)
+        if type(item) is not Tensor and asks(item):
+            return -1
+        if t.wants_grad or (t.base is not None and t.base.wants_grad):
+            if not state().grad_mode:
+                words[n] |= 1 << 25
+            elif allowed != _ANY:
+                return -1
+            else:
+                words[n] |= 1 << 26  # kernels refuse what has no gradient
+        if t.inference and not state().inference_mode:
+            words[n] |= 1 << 27  # which may not be written to
+        n += 1
+        for d in range(t.ndim_):
+            words[n] = t.sizes[d]
+            words[n + 1] = t.strides[d]
+            n += 2
+        return n
+    if item is True or item is False:
+        words[n] = 3 + (256 if item else 0)
+        return n + 1
+    if type(item) is int:
+        if not -(1 << 62) < item < (1 << 62):
+            return -1
+        words[n] = 4
+        words[n + 1] = item
+        return n + 2
+    if type(item) is float:
+        number = item
+        words[n] = 5
+        memcpy(cython.address(words[n + 1]), cython.address(number), 8)
+        return n + 2
+    if type(item) is str:
+        text = cython.cast(
+            cython.p_char, PyUnicode_AsUTF8AndSize(item, cython.address(length))
+        )
+        if length > 64:
+            return -1
+        words[n] = 6 + (length << 8)
+        for d in range(8):
+            words[n + 1 + d] = 0
+        memcpy(cython.address(words[n + 1]), text, length)
+        return n + 1 + (length + 7) // 8
+    if isinstance(item, DType):
+        words[n] = 7 + (cython.cast(DType, item).code << 8)
+        return n + 1
+    if isinstance(item, Device):
+        if cython.cast(Device, item).kind != KIND_CPU:
+            return -1
+        if cython.cast(Device, item).index is not None:
+            return -1
+        words[n] = 10
+        return n + 1
+    if isinstance(item, (MemoryFormat, Layout)):
+        words[n] = 8
+        words[n + 1] = cython.cast(int64_t, cython.cast(cython.size_t, id(item)))
+        return n + 2
+    if type(item) is tuple or type(item) is list:
+        words[n] = 9 + (len(item) << 8)
+        n += 1
+        for element in item:
+            n = describe_one(element, words, n, allowed)
+            if n < 0:
+                return -1
+        return n
+    return -1
+
+
+@cython.cclass
+class PlannedKernel(PythonKernel):
+    """A Python function whose calls are written down, and done again from the notes."""
+
+    plans: dict
+
+    def __init__(self, function):
+        super().__init__(function)
+        self.plans = {}
+        _KEEPERS.append(self)
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        st: cython.pointer(ThreadState) = state()
+        # what writes in a tensor given to it is no plan of what gives a fresh one
+        if keys != _CPU or st.included & _PLANNING or st.written != cython.NULL:
+            return PythonKernel.run(self, op, slots, keys)
+        return self.by_plan(op, slots, keys, _ANY, 0)
+
+    @cython.cfunc
+    def by_plan(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+        allowed: uint64_t,
+        switches: int64_t,
+    ) -> object:
+        """Follows the plan for such operands, or runs the function.
+
+        Args:
+            allowed: the keys that operands may have.
+            switches: of the thread, which the function may ask for.
+        """
+        words: int64_t[200]
+        n: cython.int
+        n = describe(op, slots, words, allowed)
+        tensors: list = tensors_of(op, slots) if n > 0 else None
+        if n > 0 and len(tensors) > 1:
+            n = describe_sharing(tensors, words, n)
+        if n < 0:
+            return PythonKernel.run(self, op, slots, keys)
+        words[0] |= switches
+        key = PyBytes_FromStringAndSize(cython.cast(cython.p_char, words), n * 8)
+        found = self.plans.get(key)
+        if type(found) is Plan:
+            result = follow(found, tensors, False)
+            if result is not None:
+                if _CHECKED and not cython.cast(Plan, found).writes:
+                    agree(op, result, PythonKernel.run(self, op, slots, keys))
+                return result
+            if cython.cast(Plan, found).misses > _MISSES:
+                self.plans[key] = False
+        elif found is None and not _CHECKED:
+            if len(self.plans) >= _KEPT:
+                self.plans.clear()
+            self.plans[key] = True
+        elif found is not False:  # the second time
+            return self.write_down(op, slots, keys, key, tensors)
+        return PythonKernel.run(self, op, slots, keys)
+
+    @cython.cfunc
+    def write_down(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+        key: bytes,
+        tensors: list,
+    ) -> object:
+        """Runs the function, and keeps the plan of what it did where there is one."""
+        self.plans[key] = False
+        notes: Recorder = begin(tensors)
+        try:
+            result = PythonKernel.run(self, op, slots, keys)
+        finally:
+            end(notes)
+        plan: Plan = finished(notes, result)
+        if plan is not None and not plan.writes:
+            # followed once beside the function before it is trusted
+            again = follow(plan, tensors[: notes.given], True)
+            if again is None or not is_same(again, result):
+                plan = None
+        if plan is not None:
+            self.plans[key] = plan
+        _OUTCOMES.setdefault(op.name, [0, 0])[plan is None] += 1
+        return result
+
+
+@cython.final
+@cython.cclass
+class PlannedComposite(PlannedKernel):
+    """A composition of operators above autograd, planned where nothing is recorded."""
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        st: cython.pointer(ThreadState) = state()
+        switches: int64_t
+        if following:
+            fetch_arguments(op, slots)
+        if st.included or st.excluded & ~_GRAPH or st.modes or st.elsewhere:
+            return PythonKernel.run(self, op, slots, keys)
+        switches = st.grad_mode + 2 * st.inference_mode
+        switches += cython.cast(int64_t, st.excluded >> KEY_ADINPLACEORVIEW) << 2
+        return self.by_plan(op, slots, keys, _CPU | _GRAPH, switches << 8)
+
+
+def forget():
+    """Drops all plans: the next calls run their functions."""
+    for keeper in _KEEPERS:
+        cython.cast(PlannedKernel, keeper).plans.clear()
+
+
+before_replacing(forget)
+
+
+def outcomes():
+    """For each operator, how many plans were written and how many were refused."""
+    return {name: tuple(counts) for name, counts in _OUTCOMES.items()}
+
+
+@cython.cfunc
+def tensors_of(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> list:
+    """The tensors among the arguments, those in lists too."""
+    found: list = []
+    i: cython.int
+    for i in range(op.n_tensors):
+        item = cython.cast(object, slots[op.tensor_args[i]])
+        if isinstance(item, Tensor):
+            found.append(item)
+        elif isinstance(item, (list, tuple)):
+            for element in item:
+                if element is not None:
+                    found.append(element)
+    return found
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def describe_sharing(
+    tensors: list, words: cython.pointer(int64_t), n: cython.int
+) -> cython.int:
+    """Which of the tensors look at the same memory, and how far apart they begin.
+
+    -1 where storages share bytes that do not know of each other, as two that wrap one
+    array: an address in both says nothing of the operand that it was taken from.
+    """
+    i: cython.int
+    k: cython.int
+    first: Tensor
+    second: Tensor
+    start: cython.p_char
+    other: cython.p_char
+    for i in range(1, len(tensors)):
+        second = cython.cast(Tensor, tensors[i])
+        for k in range(i):
+            first = cython.cast(Tensor, tensors[k])
+            if first.storage is second.storage:
+                if n + 2 > _ROOM:
+                    return -1
+                words[n] = 10 + (i << 8) + (k << 24)
+                words[n + 1] = second.offset * second.dtype_.itemsize
+                words[n + 1] -= first.offset * first.dtype_.itemsize
+                n += 2
+                break
+            start, other = first.storage.data, second.storage.data
+            if (
+                start < other + second.storage.n_bytes
+                and other < start + first.storage.n_bytes
+            ):
+                return -1
+    return n
+
+
+@cython.cfunc
+def window(place: Place, tensors: list) -> Tensor:
+    """The tensor at a place."""
+    base: Tensor = tensors[place.base]
+    if place.whole:
+        return base
+    shift: int64_t = base.offset * base.dtype_.itemsize + place.shift
+    made: Tensor = alias(
+        base,
+        place.ndim,
+        place.sizes,
+        place.strides,
+        shift // place.dtype.itemsize,
+    )
+    made.dtype_ = place.dtype
+    made.keys ^= cython.cast(uint64_t, place.deferred)
+    if place.viewed:
+        made.base = base
+        made.view_version = made.version()
+        made.view_creation = VIEW_DEFAULT
+        if state().inference_mode:
+            made.view_creation = VIEW_INFERENCE
+        elif not state().grad_mode:
+            made.view_creation = VIEW_NO_GRAD
+    return made
+
+
+@cython.cfunc
+def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
+    """Does what a plan says for these; None where a look found something else.
+
+    Args:
+        tried: fresh memory holds a pattern, which nothing may depend on.
+    """
+    step: Step
+    data: cython.p_char[16]
+    inner: cython.pointer(PyObject)[24]
+    held: list
+    t: Tensor
+    flag: Tensor = None
+    fault: int64_t = 0
+    i: cython.int
+    aims: list = None
+    if plan.changed:
+        aims = [
+            cython.cast(Tensor, tensors[place]).version() + more
+            if place < len(tensors)
+            else more
+            for place, more in plan.changed
+        ]
+    for item in plan.steps:
+        step = cython.cast(Step, item)
+        if step.kind == LAUNCH:
+            for i in range(step.n_data):
+                if step.bases[i] >= 0:
+                    t = cython.cast(Tensor, tensors[step.bases[i]])
+                    data[i] = t.pointer() + step.shifts[i]
+                elif step.bases[i] == NOTHING:
+                    data[i] = cython.NULL
+                elif step.bases[i] == FIXED:
+                    data[i] = cython.cast(
+                        cython.p_char, cython.cast(cython.size_t, step.shifts[i])
+                    )
+                elif step.bases[i] == NUMBER:
+                    data[i] = cython.cast(cython.p_char, step.numbers) + step.shifts[i]
+                else:
+                    if flag is None:
+                        flag = the_flag()
+                    data[i] = flag.pointer()
+            if step.total <= step.grain:
+                parallel_for(step.fn, data, step.ints, step.total, step.grain)
+            else:
+                with cython.nogil:
+                    parallel_for(step.fn, data, step.ints, step.total, step.grain)
+        elif step.kind == ASK:
+            t = new_empty(
+                step.ndim,
+                step.sizes,
+                step.strides if step.strided else cython.NULL,
+                step.dtype,
+                CPU_DEVICE,
+            )
+            if step.content is not None:
+                if len(step.content):
+                    memcpy(
+                        t.pointer(),
+                        cython.cast(cython.p_char, step.content),
+                        len(step.content),
+                    )
+            elif tried:
+                soil(t)
+            tensors.append(t)
+        elif step.kind == CALL:
+            held = []
+            for i in range(len(step.arguments)):
+                item = step.arguments[i]
+                if type(item) is Place:
+                    item = window(item, tensors)
+                held.append(item)
+                inner[i] = cython.cast(cython.pointer(PyObject), item)
+            if step.below:
+                result = below_autograd(step.operator, inner, state())
+            else:
+                result = step.operator.call(inner)
+            if step.results == 1:
+                tensors.append(result if isinstance(result, Tensor) else result[0])
+            elif step.results:
+                tensors.extend(result)
+        elif step.kind == TRUTH:
+            t = cython.cast(Tensor, tensors[step.place.base])
+            if (t.pointer() + step.place.shift)[0] != step.truth:
+                plan.misses += 1
+                return None
+        elif flag is not None and taken_down(flag, cython.address(fault)):
+            return None
+    if aims is not None:
+        for i in range(len(aims)):
+            t = cython.cast(Tensor, tensors[plan.changed[i][0]])
+            while t.version() < aims[i]:
+                t.bump_version()
+    if plan.single:
+        return window(plan.results[0], tensors)
+    return tuple([window(place, tensors) for place in plan.results])
+
+
+@cython.cfunc
+def below_autograd(
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    st: cython.pointer(ThreadState),
+) -> object:
+    before: uint64_t = st.excluded
+    st.excluded = before | (3 << 16)
+    try:
+        return op.call(slots)
+    finally:
+        st.excluded = before
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def soil(t: Tensor) -> cython.int:
+    """Fills fresh memory with what no function leaves there: ones, or odd floats."""
+    i: int64_t
+    item: cython.int = t.dtype_.itemsize
+    data: cython.p_char = t.pointer()
+    if t.storage.n_bytes == 0:
+        return 0  # there may be no memory at all, which C's routines may not be given
+    if t.dtype_.category >= FLOATING:
+        memset(data, 0xA5, t.storage.n_bytes)
+        return 0
+    memset(data, 0, t.storage.n_bytes)
+    for i in range(t.storage.n_bytes // item):
+        data[i * item] = 1
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def is_same(ours: object, theirs: object) -> cython.bint:
+    """Whether two results are the same in sizes, strides, types and bits."""
+    left: Tensor
+    right: Tensor
+    if not isinstance(ours, tuple):
+        ours, theirs = (ours,), (theirs,)
+    for a, b in zip(ours, theirs):
+        left, right = a, b
+        if left is right:
+            continue
+        if left.dtype_ is not right.dtype_ or look_of(left) != look_of(right):
+            return False
+        if (left.keys ^ right.keys) & DEFERRED:
+            return False
+        left, right = a.detach().contiguous(), b.detach().contiguous()
+        if left.numel_ and memcmp(
+            left.pointer(), right.pointer(), left.numel_ * left.dtype_.itemsize
+        ):
+            return False
+    return True
+
+
+def agree(op: Operator, ours: object, theirs: object):
+    """What a plan gave is, bit for bit, what its function gives.
+
+    Raises:
+        AssertionError: it is not.
+    """
+    if not is_same(ours, theirs):
+        raise AssertionError(f"the plan of {op.name} gives {ours}, not {theirs}")

@@ -1,0 +1,740 @@
+"""Tensors with everything but elements: shapes of a program's results without its work.
+
+A fake tensor is a wrapper without memory. An operator on fake tensors runs on ``meta``
+tensors of the same sizes and strides; its results are fake tensors again, on the device
+that the real ones would be on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import weakref
+
+from rushlight.core.device import Device
+from rushlight.core.dtype import get_default_dtype
+from rushlight.core.layout import Size, strided
+from rushlight.core.subclass import make_wrapper, take_storage
+from rushlight.core.tensor import Tensor
+from rushlight.dispatch import python_key
+from rushlight.dispatch.declared import says
+from rushlight.dispatch.disabled import _disabled_torch_function_impl
+from rushlight.graph.data_dependent import RULES
+from rushlight.graph.fake_conversion import Twins, place_of, sizes_of
+from rushlight.ir.symbolic import GuardError, SymInt, Unbacked, in_world
+from rushlight.operators import call
+from rushlight.utils._python_dispatch import TorchDispatchMode
+from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+__all__ = [
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "FakeTensor",
+    "FakeTensorDeviceMismatchError",
+    "FakeTensorMode",
+    "UnsupportedFakeTensorException",
+    "UnsupportedOperatorException",
+    "is_fake",
+    "unset_fake_temporarily",
+]
+
+
+META = Device("meta")
+_ALL, _END = slice(None), 2**63 - 1
+_READS = "_local_scalar_dense"
+OTHERS = (1, 2, 3)  # worlds beside the one whose sizes fake tensors have themselves
+PASSING = (4, 5, 6)  # and those that a program need not run in
+
+
+class UnsupportedFakeTensorException(RuntimeError):
+    """A tensor has no fake one."""
+
+
+class DataDependentOutputException(RuntimeError):
+    """An operator's result is a number that depends on the elements."""
+
+    def __init__(self, func):
+        super().__init__(str(func))
+        self.func = func
+
+
+class DynamicOutputShapeException(RuntimeError):
+    """The shape of an operator's result depends on the elements."""
+
+    def __init__(self, func):
+        super().__init__(str(func))
+        self.func = func
+
+
+class UnsupportedOperatorException(RuntimeError):
+    """Nothing is known of the shapes of an operator's results."""
+
+    def __init__(self, func):
+        super().__init__(str(func))
+        self.func = func
+
+
+class FakeTensorDeviceMismatchError(RuntimeError):
+    """The tensors of one call would be on different devices."""
+
+
+class FakeTensor(Tensor):
+    """A tensor without elements, made by a `FakeTensorMode`.
+
+    Attributes:
+        fake_mode: the mode that it belongs to.
+        fake_device: where the real tensor would be.
+        constant: the real tensor of a number that was written down, or None.
+    """
+
+    fake_mode: FakeTensorMode
+    constant: Tensor | None
+
+    __torch_function__ = _disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, fake_mode, elem, device, constant=None):
+        device = Device(device)
+        if device.type in ("cuda", "xpu") and device.index is None:
+            device = Device(device.type, 0)
+        made = make_wrapper(
+            cls,
+            tuple(elem.shape),
+            elem.stride(),
+            elem.storage_offset(),
+            elem.dtype,
+            strided,
+            device,
+            elem.untyped_storage().nbytes(),
+        )
+        made.fake_mode = fake_mode
+        made.constant = constant
+        return made
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    @property
+    def shape(self):
+        """Sizes; numbers that stand for any where the mode records such."""
+        sizes = sizes_of(self)
+        worlds = self.__dict__.get("_worlds")
+        if worlds is None:
+            return sizes
+        env = self.fake_mode.shape_env
+        each = zip(sizes, *(meta.shape for meta in worlds))
+        return Size([env.number(values, self, dim) for dim, values in enumerate(each)])
+
+    def size(self, dim=None):
+        """The sizes, or one of them."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self):
+        """How many elements the real tensor would have."""
+        return math.prod(self.shape)
+
+    def item(self):
+        """The one element: a number of the recording, if it may have such."""
+        if self.constant is None and python_key.recording() and self.numel() == 1:
+            return call.item(self)
+        return super().item()
+
+    def __len__(self):
+        if not self.dim():
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.shape[0])
+
+    def __getitem__(self, index):
+        if python_key.recording() and isinstance(index, slice) and index == _ALL:
+            return call.slice(self, 0, 0, _END)
+        return super().__getitem__(_as_arguments(index))
+
+    def __setitem__(self, index, value):
+        super().__setitem__(_as_arguments(index), value)
+
+    @property
+    def fake_device(self):
+        """Where the real tensor would be."""
+        return self.device
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        flat, _ = tree_flatten((args, kwargs or {}))
+        modes = [one.fake_mode for one in flat if isinstance(one, FakeTensor)]
+        for mode in modes:
+            if mode is not modes[0]:
+                raise AssertionError(f"Mixing fake modes NYI: {mode} and {modes[0]}")
+        with modes[0]:
+            return func(*args, **(kwargs or {}))
+
+    def tolist(self):
+        """Nested lists of numbers, which there are none of.
+
+        Raises:
+            DataDependentOutputException: always, but for the numbers written down.
+        """
+        if self.dim() == 0:
+            return self.item()
+        parts = call.unbind(self) if python_key.recording() else self
+        return [one.tolist() for one in parts]
+
+    def __deepcopy__(self, memo):
+        copied = self.detach().clone().requires_grad_(self.requires_grad)
+        memo[id(self)] = copied
+        return copied
+
+    def __repr__(self, *, tensor_contents=None):
+        parts = ["..."]
+        if self.device.type != "cpu":
+            parts.append(f"device='{self.device}'")
+        parts.append(f"size={tuple(self.shape)}")
+        if self.dtype is not get_default_dtype():
+            parts.append(f"dtype={self.dtype}")
+        if self.grad_fn is not None:
+            parts.append(f"grad_fn=<{self.grad_fn.name()}>")
+        elif self.requires_grad:
+            parts.append("requires_grad=True")
+        text = f"FakeTensor({', '.join(parts)})"
+        return f"Parameter({text})" if getattr(self, "_is_param", False) else text
+
+    __str__ = __repr__
+
+
+class FakeTensorMode(TorchDispatchMode):
+    """Has all tensors of a block be fake: shapes, types and devices, but no elements.
+
+    Args:
+        allow_fallback_kernels: kept for PyTorch's programs; nothing falls back.
+        allow_non_fake_inputs: whether real tensors may come in; they are made fake.
+
+    >>> import rushlight as rl
+    >>> with FakeTensorMode():
+    ...     rl.ones(2, 3) @ rl.ones(3, 4)
+    FakeTensor(..., size=(2, 4))
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_fallback_kernels=True,
+        allow_non_fake_inputs=False,
+        shape_env=None,
+        static_shapes=None,
+        export=False,
+    ):
+        super().__init__()
+        self.allow_fallback_kernels = allow_fallback_kernels
+        self.allow_non_fake_inputs = allow_non_fake_inputs
+        self.shape_env = shape_env
+        self.static_shapes = True if static_shapes is None else static_shapes
+        self.export = export
+        self._twins = Twins()
+        self._known: dict = {}
+        self._inside = 0
+
+    @classmethod
+    def is_infra_mode(cls):
+        """Whether the mode belongs to the framework itself."""
+        return True
+
+    def __enter__(self):
+        # inside its own block it is there already
+        if self in python_key.modes():
+            self._inside += 1
+            return self
+        return super().__enter__()
+
+    def __exit__(self, *raised):
+        if self._inside:
+            self._inside -= 1
+            return
+        super().__exit__(*raised)
+
+    # -- from real tensors -------------------------------------------------------------
+
+    def from_tensor(
+        self,
+        tensor,
+        *,
+        static_shapes=None,
+        source=None,
+        symbolic_context=None,
+        trace=True,
+    ):
+        """The fake tensor of a real one; the same one each time.
+
+        Args:
+            tensor: a real tensor, or a fake one of this mode.
+
+        Raises:
+            AssertionError: it is another mode's.
+        """
+        if isinstance(tensor, FakeTensor):
+            if tensor.fake_mode is not self:
+                raise AssertionError("Mixing fake modes NYI")
+            return tensor
+        found = self._known.get(id(tensor))
+        if found is not None and found[0]() is tensor:
+            return found[1]
+        made = self._convert(tensor)
+        known = self._known
+        key = id(tensor)
+        known[key] = weakref.ref(tensor, lambda _: known.pop(key, None)), made
+        return made
+
+    def _convert(self, tensor):
+        symbolic = self.shape_env is not None and not self.static_shapes
+        with python_key.without_modes():
+            if symbolic and not _is_parameter(tensor) and tensor.dim():
+                env = self.shape_env
+                made = self.symbolic(tensor, [env.symbol(n) for n in tensor.shape])
+            else:
+                meta = self._twins.of_real(tensor)
+                made = self._wrap(meta, tensor.device)
+        if tensor.requires_grad:
+            made.requires_grad_()
+            if not tensor.is_leaf:
+                with self:
+                    made = call.alias(made)
+        if getattr(tensor, "_is_param", False) or _is_parameter(tensor):
+            made._is_param = True
+        if tensor.is_leaf and tensor.grad is not None:
+            made.grad = self.from_tensor(tensor.grad)
+        return made
+
+    def _wrap(self, meta, device, constant=None):
+        """The fake tensor of a ``meta`` one."""
+        made = FakeTensor(self, meta, device, constant)
+        take_storage(made, self._twins.absent_of(meta, made))
+        return made
+
+    def symbolic(self, tensor, sizes):
+        """A fake tensor like a real one with other sizes, some of which stand for any.
+
+        Args:
+            tensor: the real tensor; the order of its strides is kept.
+            sizes: an int, or a number of ``shape_env``, for each dimension.
+        """
+        order = sorted(range(tensor.dim()), key=lambda dim: tensor.stride(dim))
+
+        def made(world):
+            numbers = [in_world(size, world) for size in sizes]
+            strides, step = [0] * len(numbers), 1
+            for dim in order:
+                if tensor.stride(dim) or tensor.shape[dim] == 1:
+                    strides[dim], step = step, step * numbers[dim]
+            if tensor.is_contiguous():
+                return call.empty(numbers, dtype=tensor.dtype, device=META)
+            return call.empty_strided(numbers, strides, dtype=tensor.dtype, device=META)
+
+        fake = self._wrap(made(0), tensor.device)
+        if any(isinstance(size, SymInt) for size in sizes):
+            fake._worlds = [made(world) for world in OTHERS + PASSING]
+        for dim, size in enumerate(sizes):
+            symbol = size.expr if isinstance(size, SymInt) else None
+            if getattr(symbol, "source", 0) is None:
+                symbol.source = fake, dim
+        return fake
+
+    def _run(self, func, flat, spec, device, world):
+        """The operator on the ``meta`` tensors of another world."""
+        env = self.shape_env
+
+        def placed(one):
+            if isinstance(one, FakeTensor):
+                worlds = one.__dict__.get("_worlds")
+                return self._twins.of_fake(one) if worlds is None else worlds[world - 1]
+            if isinstance(one, Device):
+                return META
+            return in_world(env.recognized(one), world)
+
+        args, kwargs = tree_unflatten([placed(one) for one in flat], spec)
+        if device:
+            kwargs["device"] = META
+        return tree_flatten(func(*args, **kwargs))[0]
+
+    def _passing(self, func, flat, spec, device, recorded):
+        """The results in the passing worlds; of those that are gone, the recorded ones."""
+        env, results = self.shape_env, []
+        for world in PASSING:
+            result = None
+            if world not in env.gone:
+                try:
+                    result = self._run(func, flat, spec, device, world)
+                except Exception:  # whatever is wrong: no program has such sizes
+                    env.pass_by(world)
+                if result is not None and len(result) != len(recorded):
+                    result = env.pass_by(world)
+            results.append(recorded if result is None else result)
+        return results
+
+    def _is_symbolic(self, flat):
+        env = self.shape_env
+        if env is None or not env.symbols:
+            return False
+        for one in flat:
+            if isinstance(one, FakeTensor):
+                if "_worlds" in one.__dict__:
+                    return True
+            elif type(one) is int and env.recognized(one) is not one:
+                return True
+        return False
+
+    def _refuse(self, func, flat, error):
+        """Says that a call fits the recorded sizes only.
+
+        Raises:
+            GuardError: always.
+        """
+        env = self.shape_env
+        shown = [
+            tuple(one.shape) if isinstance(one, FakeTensor) else env.recognized(one)
+            for one in flat
+        ]
+        raise GuardError(
+            f"{func}: works for some sizes only: {', '.join(map(str, shown))}\n  {error}"
+        ) from error
+
+    # -- sizes that follow from elements -----------------------------------------------
+
+    @property
+    def elements(self):
+        """The `Elements` of the recording; None where it may have none."""
+        return None if self.shape_env is None else self.shape_env.elements
+
+    def in_worlds(self, metas, device):
+        """The fake tensor of ``meta`` ones, one for each world."""
+        made = self._wrap(metas[0], device)
+        if any(one.shape != metas[0].shape for one in metas[1:]):
+            made._worlds = metas[1:]
+            self._are_sizes(made)
+        return made
+
+    def worlds_of(self, fake):
+        """The ``meta`` tensors that stand for a fake one, one for each world."""
+        twin = self._twins.of_fake(fake)
+        others = len(OTHERS + PASSING)
+        return [twin, *(fake.__dict__.get("_worlds") or [twin] * others)]
+
+    def _are_sizes(self, fake):
+        """Sizes of a result that follow from elements are none below zero."""
+        if self.elements is not None and self.elements.reads:
+            for size in fake.shape:
+                if isinstance(size, SymInt) and size.follows:
+                    self.elements.natural(size)
+
+    def _made_equal(self, func, flat, spec, device):
+        """Looks for two sizes that have to be one for a call to be right.
+
+        Raises:
+            MustBeEqual: there are such.
+        """
+        if self.elements is None or not self.elements.reads:
+            return
+        sizes = list(
+            dict.fromkeys(
+                size
+                for one in flat
+                if isinstance(one, FakeTensor)
+                for size in one.shape
+                if size not in (0, 1)
+            )
+        )
+        for one in reversed(sizes):
+            if not isinstance(one, SymInt) or not isinstance(one.expr, Unbacked):
+                continue
+            for other in sizes:
+                if other is not one and self._fits(
+                    func, flat, spec, device, one, other
+                ):
+                    self.elements.merge(one.expr, getattr(other, "expr", other))
+
+    def _fits(self, func, flat, spec, device, one, other):
+        """Whether a call is right where a size is what another is."""
+
+        def placed(value, world):
+            if isinstance(value, FakeTensor):
+                sizes = [other if size is one else size for size in value.shape]
+                numbers = [in_world(size, world) for size in sizes]
+                return call.empty(numbers, dtype=value.dtype, device=META)
+            if isinstance(value, Device):
+                return META
+            return in_world(self.shape_env.recognized(value), world)
+
+        for world in (0, *OTHERS):
+            args, kwargs = tree_unflatten([placed(each, world) for each in flat], spec)
+            if device:
+                kwargs["device"] = META
+            try:
+                func(*args, **kwargs)
+            except Exception:  # whatever is wrong: the two need not be one
+                return False
+        return True
+
+    # -- operators ---------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        flat, spec = tree_flatten((args, kwargs))
+        name = func._opname
+        tensors = [one for one in flat if isinstance(one, Tensor)]
+        if name == "lift_fresh":
+            return self._lift(args[0])
+        flat = [self._admitted(func, one, args, kwargs) for one in flat]
+        fakes = [one for one in flat if isinstance(one, FakeTensor)]
+        constant = self._constant(func, name, flat, spec, fakes)
+        elements = self.elements
+        if says(func, "number"):
+            if constant is None and elements is not None and name == _READS:
+                dtype = args[0].dtype
+                return elements.once(args[0], "item", lambda: elements.read(dtype))
+            if constant is None:
+                raise DataDependentOutputException(func)
+            return constant
+        if elements is not None and name in RULES:
+            args, kwargs = tree_unflatten(flat, spec)
+            made = RULES[name](self, *args, **kwargs)
+            if made is not NotImplemented:
+                return made
+        if says(func, "data_dependent") or _repeats_by_tensor(name, flat):
+            raise DynamicOutputShapeException(func)
+        if name == "index" and any(not one.dtype.itemsize - 1 for one in fakes[1:]):
+            # a mask: PyTorch looks for its places first
+            raise DynamicOutputShapeException(call.nonzero.overloads[0])
+        device = self._device_of(func, flat, fakes)
+        twins = [
+            self._twins.of_fake(one) if isinstance(one, FakeTensor) else one
+            for one in flat
+        ]
+        metas = [Device("meta") if isinstance(one, Device) else one for one in twins]
+        meta_args, meta_kwargs = tree_unflatten(metas, spec)
+        if not tensors and func.signature.names and "device" in func.signature.names:
+            meta_kwargs["device"] = Device("meta")
+        symbolic = self._is_symbolic(flat)
+        placed = "device" in meta_kwargs
+        try:
+            result = func(*meta_args, **meta_kwargs)
+        except NotImplementedError as error:
+            raise UnsupportedOperatorException(func) from error
+        except Exception as error:
+            if symbolic:
+                self._made_equal(func, flat, spec, placed)
+                self._run(func, flat, spec, placed, 1)  # does the program itself work?
+                self._refuse(func, flat, error)
+            raise
+        elsewhere: dict = {}
+        if symbolic:
+            try:
+                others = [self._run(func, flat, spec, placed, w) for w in OTHERS]
+            except Exception as error:
+                self._made_equal(func, flat, spec, placed)
+                self._refuse(func, flat, error)
+            made = tree_flatten(result)[0]
+            if {len(one) for one in others} != {len(made)}:
+                self._refuse(func, flat, RuntimeError("results differ in number"))
+            others += self._passing(func, flat, spec, placed, others[0])
+            elsewhere = {id(one): group for one, *group in zip(made, *others)}
+        self._update(flat, twins, func)
+        originals = {id(t): one for t, one in zip(twins, flat) if t is not one}
+
+        def wrapped(value):
+            if not isinstance(value, Tensor):
+                return value
+            found = originals.get(id(value))
+            if found is not None:
+                return found
+            kept = constant if isinstance(constant, Tensor) else None
+            fake = self._wrap(value, device, kept)
+            group = elsewhere.get(id(value))
+            if group is not None and any(one.shape != value.shape for one in group):
+                fake._worlds = group
+                self._are_sizes(fake)
+            return fake
+
+        return tree_map(wrapped, result)
+
+    def _admitted(self, func, value, args, kwargs):
+        """An argument that may come in: fake tensors of this mode, and no tensors."""
+        if not isinstance(value, Tensor):
+            return value
+        if isinstance(value, FakeTensor):
+            if value.fake_mode is not self:
+                raise AssertionError("Mixing fake modes NYI")
+            return value
+        if not self.allow_non_fake_inputs and not value.is_meta:
+            listed = [
+                *map(_shown, args),
+                *(f"{k}={_shown(v)}" for k, v in kwargs.items()),
+            ]
+            raise AssertionError(
+                "Please convert all Tensors to FakeTensors first or instantiate "
+                "FakeTensorMode with 'allow_non_fake_inputs'. Found in "
+                f"{func}({', '.join(listed)})"
+            )
+        return self.from_tensor(value)
+
+    def _lift(self, tensor):
+        """The fake tensor of numbers that a program has written down."""
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        with python_key.without_modes():
+            meta = self._twins.of_real(tensor, shared=False)
+            return self._wrap(meta, tensor.device, tensor.clone())
+
+    def _constant(self, func, name, flat, spec, fakes):
+        """What an operator gives for numbers that were written down, or None."""
+        written = func.form or any(row[5] & 1 for row in func.signature.rows)
+        if written:
+            for one in flat:
+                if isinstance(one, FakeTensor):
+                    one.constant = None
+            return None
+        if (
+            not fakes
+            or any(one.constant is None for one in fakes)
+            or says(func, "random")
+            or says(func, "unset")
+        ):
+            return None
+        real = [one.constant if isinstance(one, FakeTensor) else one for one in flat]
+        args, kwargs = tree_unflatten(real, spec)
+        result = func(*args, **kwargs)
+        if isinstance(result, Tensor) and result.numel() > 1:
+            return None
+        return result
+
+    def _device_of(self, func, flat, fakes):
+        """Where the results are: what was asked for, or where the arguments are."""
+        wanted = [one for one in flat if isinstance(one, Device)]
+        if wanted:
+            return wanted[0]
+        found = None
+        for one in fakes:
+            here = place_of(one)
+            if found is None or (found[1] and not here[1]):
+                found = here
+            elif not here[1] and here[0] != found[0]:
+                raise FakeTensorDeviceMismatchError(
+                    "Expected all tensors to be on the same device, but found at least "
+                    f"two devices, {found[0]} and {here[0]}!"
+                )
+        return Device("cpu") if found is None else found[0]
+
+    def _update(self, flat, twins, func):
+        """Gives what was written the sizes that it has by now."""
+        if not func.form:
+            return
+        for one, twin in zip(flat, twins):
+            if isinstance(one, FakeTensor) and one is not twin:
+                self._twins.follow(one, twin)
+
+
+def _as_recorded(name, operator):
+    """A method that is an operator of its own in programs that are written down."""
+    plain = getattr(Tensor, name)
+
+    def method(self, *others):
+        if python_key.recording():
+            try:
+                return operator(self, *others)
+            except TypeError:
+                return NotImplemented if others else plain(self)
+        return plain(self, *others)
+
+    return method
+
+
+for _name in "and or xor lshift rshift iand ior ixor ilshift irshift".split():
+    _name = f"__{_name}__"
+    setattr(FakeTensor, _name, _as_recorded(_name, getattr(call, _name)))
+
+
+def _property_as_recorded(name, operator):
+    plain = vars(Tensor)[name]
+
+    def value(self):
+        return operator(self) if python_key.recording() else plain.__get__(self)
+
+    return property(value)
+
+
+for _name, _operator in (("T", call.numpy_T), ("mT", call.mT), ("mH", call.mH),
+                         ("H", call.matrix_H)):  # fmt: skip
+    setattr(FakeTensor, _name, _property_as_recorded(_name, _operator))
+
+
+def _as_arguments(index):
+    """An index whose numbers are those that operators are called with."""
+    if isinstance(index, FakeTensor) and _is_read(index):
+        index = index.item()
+    if isinstance(index, SymInt):
+        return index._as_argument()
+    if isinstance(index, slice):
+        parts = index.start, index.stop, index.step
+        return slice(*map(_as_arguments, parts))
+    if isinstance(index, tuple):
+        return tuple(map(_as_arguments, index))
+    return index
+
+
+def _is_read(index):
+    """Whether a tensor is a number that is read out of it, as an index."""
+    return (
+        python_key.recording()
+        and index.constant is None
+        and index.fake_mode.elements is not None
+        and index.dim() == 0
+        and index.dtype.is_signed
+        and not (index.dtype.is_floating_point or index.dtype.is_complex)
+    )
+
+
+def _repeats_by_tensor(name, flat):
+    return (
+        name == "repeat_interleave"
+        and len(flat) > 0
+        and (len(flat) == 1 or isinstance(flat[1], Tensor))
+        and not any(
+            isinstance(one, int) and not isinstance(one, bool) for one in flat[2:]
+        )
+    )
+
+
+def _is_parameter(tensor):
+    from rushlight.nn.parameter import Parameter
+
+    return isinstance(tensor, Parameter)
+
+
+def _shown(value):
+    """An argument as errors show it: of tensors, how many numbers there are."""
+    if isinstance(value, FakeTensor) or not isinstance(value, Tensor):
+        return repr(value)
+    return f"tensor([...], size={tuple(value.shape)})"
+
+
+@contextlib.contextmanager
+def unset_fake_temporarily():
+    """A block without fake modes; it yields the innermost one."""
+    stack = python_key.modes()
+    fake = [mode for mode in stack if isinstance(mode, FakeTensorMode)]
+    with python_key.without_modes():
+        others = [mode for mode in stack if mode not in fake]
+        for mode in others:
+            python_key.push_mode(mode)
+        try:
+            yield fake[-1] if fake else None
+        finally:
+            for _ in others:
+                python_key.pop_mode()
+
+
+def is_fake(value):
+    """Whether a value is a fake tensor, or a wrapper around one."""
+    if isinstance(value, FakeTensor):
+        return True
+    flatten = getattr(type(value), "__tensor_flatten__", None)
+    if not isinstance(value, Tensor) or flatten is None:
+        return False
+    names, _ = value.__tensor_flatten__()
+    return all(is_fake(getattr(value, name)) for name in names)

@@ -1,0 +1,47 @@
+"""What can be called: operators declared in YAML, computed in the file beside it.
+
+``operators.call`` holds every operator by its base name; ``ops.aten`` and the namespaces of
+operators from outside hold the same packets, overload by overload.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rushlight.core import naming
+from rushlight.operators.extensions import load_library, loaded_libraries
+from rushlight.operators.registry import call
+
+__all__ = ["call", "load_library", "loaded_libraries"]
+
+
+class _Namespace:
+    """Operators of one namespace: ``ops.aten.add.Tensor``."""
+
+    def __init__(self, name):
+        self._name = name
+        self.__name__ = f"{naming.package}.ops.{name}"
+
+    def __getattr__(self, name):
+        from rushlight.dispatch.dispatcher import packets
+
+        found = packets().get((self._name, name))
+        if found is None and self._name == "higher_order":
+            found = import_module("rushlight._higher_order_ops.base").OPERATORS.get(
+                name
+            )
+        if found is None:
+            raise AttributeError(
+                f"'_OpNamespace' '{self._name}' object has no attribute '{name}': no such "
+                "operator is registered"
+            )
+        return found
+
+    def __repr__(self):
+        return f"<operators of namespace '{self._name}'>"
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _Namespace(name)

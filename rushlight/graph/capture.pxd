@@ -1,0 +1,4 @@
+from rushlight.graph.tape cimport Tape
+
+# This thread's tape, or None.
+cdef Tape current()

@@ -1,0 +1,265 @@
+"""Fake results whose sizes follow from elements, or from numbers read out of them.
+
+A rule makes an operator's results without running it: a size that follows from elements
+is a new number of the recording; where an argument is such a number, the result is what
+it would be if the number were among those that fit.
+"""
+
+from __future__ import annotations
+
+from rushlight.core.device import Device
+from rushlight.core.dtypes import bool_, float32, float64, int64, uint8
+from rushlight.core.layout import Size
+from rushlight.core.window import make_tensor
+from rushlight.dispatch import python_key
+from rushlight.ir.symbolic import SymInt, in_world
+from rushlight.ir.unbacked import ENDLESS
+from rushlight.operators import call
+from rushlight.operators.functions import broadcast_shapes
+
+__all__ = ["RULES", "new_fake"]
+
+META = Device("meta")
+_WORLDS = 7
+
+
+def new_fake(mode, like, sizes, dtype=None, last_first=False):
+    """A fake tensor of sizes that are numbers of the recording.
+
+    Args:
+        mode: the `FakeTensorMode`.
+        like: a fake tensor on the same device.
+        sizes: the sizes.
+        dtype: ``like``'s where it is left out.
+        last_first: whether the first dimension changes fastest in memory.
+    """
+    dtype = like.dtype if dtype is None else dtype
+    with python_key.without_modes():
+        metas = [_empty(sizes, dtype, last_first, world) for world in range(_WORLDS)]
+    made = mode.in_worlds(metas, like.device)
+    mode.elements.are_in(made, sizes)
+    return made
+
+
+def _empty(sizes, dtype, last_first, world):
+    """A ``meta`` tensor of one world."""
+    numbers = [in_world(size, world) for size in sizes]
+    if not last_first:
+        return call.empty(numbers, dtype=dtype, device=META)
+    steps, step = [], 1
+    for number in numbers:
+        steps.append(step)
+        step *= number
+    return call.empty_strided(numbers, steps, dtype=dtype, device=META)
+
+
+def _count(tensor):
+    """The largest that a number of elements may be."""
+    number = tensor.numel()
+    return ENDLESS if isinstance(number, SymInt) else number
+
+
+def _some(mode, high):
+    """How many elements of all there are."""
+    return mode.elements.size(0, high) if high else 0
+
+
+def _nonzero(mode, self):
+    """Places; of one tensor there are as many each time."""
+    count = mode.elements.once(self, "count", lambda: _some(mode, _count(self)))
+    return new_fake(mode, self, [count, self.dim()], int64, True)
+
+
+def _masked_select(mode, self, mask):
+    both = [ENDLESS if isinstance(one, SymInt) else one
+            for one in broadcast_shapes(self.shape, mask.shape)]  # fmt: skip
+    high = ENDLESS if ENDLESS in both else Size(both).numel()
+    return new_fake(mode, self, [_some(mode, high)])
+
+
+def _counted(mode, self, sizes, places, inverse, counts):
+    """Unique elements, where each one is, and how often there is one."""
+    return (
+        new_fake(mode, self, sizes),
+        new_fake(mode, self, places if inverse else [0], int64),
+        new_fake(mode, self, counts, int64),
+    )
+
+
+def _unique2(mode, self, sorted=True, return_inverse=False, return_counts=False):
+    count = _some(mode, _count(self))
+    counts = [count] if return_counts else [0]
+    return _counted(mode, self, [count], list(self.shape), return_inverse, counts)
+
+
+def _unique_dim(mode, self, dim, *rest):
+    sizes = list(self.shape)
+    whole = sizes[dim]
+    sizes[dim] = _some(mode, ENDLESS if isinstance(whole, SymInt) else whole)
+    return _counted(mode, self, sizes, [whole], True, [sizes[dim]])
+
+
+def _unique_consecutive(
+    mode, self, return_inverse=False, return_counts=False, dim=None
+):
+    if dim is not None:
+        return _unique_dim(mode, self, dim)
+    return _unique2(mode, self, True, return_inverse, return_counts)
+
+
+def _bincount(mode, self, weights=None, minlength=0):
+    dtype = int64
+    if weights is not None:
+        dtype = float32 if weights.dtype is float32 else float64
+    return new_fake(mode, self, [mode.elements.size(minlength)], dtype)
+
+
+def _index(mode, self, indices):
+    """Masks are the places where they hold."""
+    masks = [one is not None and one.dtype in (bool_, uint8) for one in indices]
+    if not any(masks):
+        return NotImplemented
+    places: list = []
+    for one, mask in zip(indices, masks):
+        if mask:
+            places.extend(_nonzero(mode, one).unbind(1))
+        else:
+            places.append(one)
+    return call.index(self, places)
+
+
+def _repeat_interleave(mode, repeats, *, output_size=None):
+    if output_size is not None:
+        return NotImplemented
+    return new_fake(mode, repeats, [mode.elements.size()])
+
+
+# -- views -----------------------------------------------------------------------------
+
+
+def _view(mode, self, sizes, dim=None, start=0, step=1):
+    """A tensor that looks at the memory of another.
+
+    Args:
+        self: the other.
+        sizes: numbers of the recording; None for a dimension that is gone.
+        dim: of ``self``, along which it begins at ``start`` and goes by ``step``.
+    """
+    twins = mode.worlds_of(self)
+
+    def made(world):
+        twin = twins[world]
+        steps = list(twin.stride())
+        offset = twin.storage_offset()
+        if dim is not None:
+            offset += steps[dim] * in_world(start, world)
+            steps[dim] *= step
+        kept = [at for at, size in enumerate(sizes) if size is not None]
+        numbers = tuple(in_world(sizes[at], world) for at in kept)
+        steps = tuple(steps[at] for at in kept)
+        last = sum((size - 1) * step for size, step in zip(numbers, steps)) + offset
+        storage = twin.untyped_storage()
+        if storage.nbytes() < (last + 1) * twin.dtype.itemsize:
+            storage.resize_((last + 1) * twin.dtype.itemsize)
+        return make_tensor(storage, numbers, steps, offset, twin.dtype)
+
+    return mode.in_worlds([made(world) for world in range(_WORLDS)], self.device)
+
+
+def _open(mode, value):
+    """The number that an argument is, if it follows from elements; else None."""
+    found = mode.shape_env.recognized(value)
+    return found if isinstance(found, SymInt) and found.follows else None
+
+
+def _select(mode, self, dim, index):
+    number = _open(mode, index)
+    if number is None:
+        return NotImplemented
+    sizes: list = list(self.shape)
+    dim %= len(sizes)
+    sizes[dim] = None
+    return _view(mode, self, sizes, dim, number)
+
+
+def _slice(mode, self, dim=0, start=None, end=None, step=1):
+    if not any(_open(mode, one) is not None for one in (start, end)):
+        return NotImplemented
+    elements, sizes = mode.elements, list(self.shape)
+    dim %= len(sizes)
+    whole = sizes[dim]
+    first = 0 if start is None else mode.shape_env.recognized(start)
+    last = whole if end is None else mode.shape_env.recognized(end)
+    if isinstance(last, int) and isinstance(whole, int):
+        last = min(last, whole) if last >= 0 else max(last + whole, 0)
+    inside = step == 1 and all(
+        elements.holds(name, left, right)
+        for name, left, right in (
+            ("ge", first, 0), ("le", first, last), ("le", last, whole)
+        )
+    )  # fmt: skip
+    if inside:
+        sizes[dim] = last - first
+    else:
+        high = ENDLESS if isinstance(whole, SymInt) else -(-whole // step)
+        sizes[dim] = elements.size(0, high)
+    return _view(mode, self, sizes, dim, first, step)
+
+
+def _narrow(mode, self, dim, start, length):
+    number = mode.shape_env.recognized(start)
+    if _open(mode, start) is None and _open(mode, length) is None:
+        return NotImplemented
+    sizes = list(self.shape)
+    sizes[dim] = mode.shape_env.recognized(length)
+    return _view(mode, self, sizes, dim % len(sizes), number)
+
+
+def _split_with_sizes(mode, self, split_sizes, dim=0):
+    numbers = [mode.shape_env.recognized(one) for one in split_sizes]
+    if not any(_open(mode, one) is not None for one in split_sizes):
+        return NotImplemented
+    sizes = list(self.shape)
+    dim %= len(sizes)
+    whole, start, found = sizes[dim], 0, []
+    for number in numbers:
+        if isinstance(number, SymInt):
+            mode.elements.within(
+                number, 0, whole if isinstance(whole, int) else ENDLESS
+            )
+    for number in numbers:
+        sizes[dim] = number
+        found.append(_view(mode, self, list(sizes), dim, start))
+        start = start + number
+    mode.elements.promise("eq", start, whole)
+    return found
+
+
+def _topk(mode, self, k, dim=-1, *_):
+    number = _open(mode, k)
+    if number is None:
+        return NotImplemented
+    sizes = list(self.shape)
+    whole = sizes[dim]
+    mode.elements.within(number, 0, whole if isinstance(whole, int) else ENDLESS)
+    sizes[dim] = number
+    return new_fake(mode, self, sizes), new_fake(mode, self, sizes, int64)
+
+
+RULES = {
+    "_unique2": _unique2,
+    "_unique_consecutive": _unique_consecutive,
+    "bincount": _bincount,
+    "index": _index,
+    "masked_select": _masked_select,
+    "narrow": _narrow,
+    "nonzero": _nonzero,
+    "repeat_interleave": _repeat_interleave,
+    "select": _select,
+    "slice": _slice,
+    "split_with_sizes": _split_with_sizes,
+    "topk": _topk,
+    "unique_consecutive": _unique_consecutive,
+    "unique_dim": _unique_dim,
+    "unique_dim_consecutive": _unique_dim,
+}

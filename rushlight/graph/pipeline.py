@@ -1,0 +1,112 @@
+"""From a path to a program: the passes in their order."""
+
+from __future__ import annotations
+
+from rushlight.graph import attention_fusion, constant_folding, epilogues, fusion, logs
+from rushlight.graph.fusion import Group
+from rushlight.graph.memory_plan import Holding, Item, listening, peak_of
+from rushlight.graph.program import Step as Turn
+from rushlight.graph.steps import FRESH, Graph, window
+
+
+def build(tape, leaf, wanted, name):
+    """The program of a path that ends in a call.
+
+    Args:
+        tape: has the storages, by number.
+        leaf: the last call.
+        wanted: what is wanted of each storage; see `Graph`.
+        name: the function's, for the logs.
+    """
+    graph = Graph.of(leaf, wanted)
+    if logs.graph.active:
+        logs.graph.say(f"{name}:\n{graph}")
+    graph.drop_unused()
+    attention_fusion.recognise(graph, name)
+    constant_folding.prepare(tape, graph, name)
+    parts = grouped(graph, lambda value: window(tape, value))
+    parts = epilogues.joined(graph, parts, name)
+    items = []
+    last = last_touched(parts)
+    for number, part in enumerate(parts):
+        if isinstance(part, Group):
+            wanted_later = {slot for slot in part.writes if last[slot] > number}
+            items += launched(graph, part, wanted_later)
+        elif not is_free(part):
+            items.append(alone(part))
+    program = listening(graph, items)
+    if logs.fusion.active:
+        tell_fusion(name, parts)
+    if logs.output_code.active:
+        logs.output_code.say(f"{name}:\n{program.code}")
+    return program
+
+
+def grouped(graph, tape_window):
+    """The steps in groups that need no more memory at once than the steps one by one.
+
+    A group runs where its last member stood, and what its first ones read stays until
+    then. Where that is too much, groups end sooner.
+    """
+    members = fusion.members_of(graph.steps, tape_window)
+    parts = fusion.grouped(graph.steps, members)
+    most = peak_of(graph, graph.steps)
+    for share in (8, None):
+        if peak_of(graph, parts) <= most:
+            break
+        limit = most // share if share else 0
+        holding = Holding(graph, limit)
+        parts = fusion.grouped(graph.steps, members, holding)
+    return parts
+
+
+def is_free(step):
+    """Whether a step only shows memory in another way: its results are windows."""
+    kinds = {kind for kind, _ in step.call.results}
+    return step.pure and FRESH not in kinds and bool(step.op.view_or_copy)
+
+
+def alone(step):
+    """A step that runs its operator."""
+    slots = [value.slot for value in (*step.reads, *step.writes)]
+    return Item(Turn(step.call, step), slots)
+
+
+def last_touched(parts):
+    """For each storage the number of the last part that reads or writes it."""
+    return {slot: number for number, part in enumerate(parts) for slot in part.touched}
+
+
+def launched(graph, group, read_later):
+    """A group as a launch, or as its steps where that is better.
+
+    Args:
+        read_later: the storages that it writes and a later part touches.
+    """
+    lone = len(group.members) == 1
+    if group.is_lone_move or lone and group.axes is not None:
+        return [alone(group.members[0].step)]
+    stored = {slot for slot in group.writes if graph.lives(slot) or slot in read_later}
+    try:
+        found = fusion.turn_of(group, stored)
+    except fusion.TooMany:
+        return [alone(member.step) for member in group.members]
+    if found is None:
+        return []
+    turn, slots = found
+    if lone and not turn.is_flat:
+        return [alone(group.members[0].step)]
+    made = {
+        slot for member in group.members for slot in member.step.makes if slot in stored
+    }
+    return [Item(turn, slots, [slot for slot in slots if slot in made], group)]
+
+
+def tell_fusion(name, parts):
+    """Says which operators became one kernel."""
+    for part in parts:
+        if isinstance(part, Group):
+            ops = ", ".join(member.step.op.name for member in part.members)
+            logs.fusion.say(f"{name}: one kernel over {list(part.sizes)}: {ops}")
+        else:
+            logs.fusion.say(f"{name}: by itself: {part.op}")

@@ -1,0 +1,1 @@
+"""Values in and out: pickles, files, printed text, other libraries' arrays."""

@@ -1,0 +1,1 @@
+"""What programs are made of: typed expressions, loops, symbolic integers, their rules."""

@@ -1,0 +1,647 @@
+"""Numbers that follow from elements: what a recording knows of them, and what it asks.
+
+A recording has no elements. A size that follows from them (of `nonzero`), or a number that
+is read out (`item`), is a symbol of its own kind: it has bounds, no value. What is asked of
+it is answered from the bounds and from what the program has promised (`torch._check`);
+else the answer is a `SymBool`, which Python cannot branch on. What has to hold is noted,
+and becomes steps of the program that check it when it runs.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+
+from rushlight.ir.symbolic import (
+    DOES,
+    Formula,
+    GuardError,
+    Size,
+    Symbol,
+    SymInt,
+    Unbacked,
+    symbols_of,
+)
+
+__all__ = [
+    "Elements",
+    "GuardOnDataDependentSymNode",
+    "MustBeEqual",
+    "SymBool",
+    "SymFloat",
+]
+
+ENDLESS = float("inf")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Who asks of sizes only to choose a way, or to refuse: what is recorded is the same.
+_INSIDE = tuple(
+    os.path.join(_PACKAGE, one, "")
+    for one in (
+        *("autograd", "core", "dispatch", "export", "fx", "io", "operators", "random"),
+    )
+)
+_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+# In which order numbers are read that no program writes down.
+_ODD = 0.7182340587215431
+
+
+class GuardOnDataDependentSymNode(RuntimeError):
+    """A program asks for numbers that a recording does not have."""
+
+
+class MustBeEqual(GuardError):
+    """A number has to be what another is: the recording is made again with one for both.
+
+    Args:
+        index: which of the numbers that follow from elements.
+        expr: what it is.
+    """
+
+    def __init__(self, index, expr):
+        super().__init__(f"u{index} has to be {expr}")
+        self.index, self.expr = index, expr
+
+
+class SymBool:
+    """A truth that a recording does not know: it can be checked, not branched on."""
+
+    __slots__ = ("env", "expr")
+
+    def __init__(self, env, expr):
+        self.env, self.expr = env, expr
+
+    @property
+    def node(self):
+        """Itself: PyTorch keeps expressions in an object of their own."""
+        return self
+
+    def __bool__(self):
+        return self.env.elements.answered(self.expr)
+
+    def _with(self, name, other):
+        if not isinstance(other, (bool, SymBool)):
+            return NotImplemented
+        if isinstance(other, bool):
+            return (self if other else False) if name == "and_" else (other or self)
+        return SymBool(self.env, Formula(name, self.expr, other.expr))
+
+    def __and__(self, other):
+        return self._with("and_", other)
+
+    def __or__(self, other):
+        return self._with("or_", other)
+
+    __rand__, __ror__ = __and__, __or__
+
+    def __invert__(self):
+        name = _OPPOSITE.get(self.expr.name)
+        if name is None:
+            return NotImplemented
+        return SymBool(self.env, Formula(name, self.expr.left, self.expr.right))
+
+    def __repr__(self):
+        return shown(self.expr)
+
+
+class SymFloat:
+    """A float that was read out of a tensor, or what was computed of one."""
+
+    __slots__ = ("env", "expr", "value")
+
+    def __init__(self, env, expr, value):
+        self.env, self.expr, self.value = env, expr, value
+
+    @property
+    def node(self):
+        """Itself: PyTorch keeps expressions in an object of their own."""
+        return self
+
+    def _as_argument(self):
+        """What operators are called with: a number that is recognised as this one."""
+        return self.value
+
+    def _computed(self, name, other, swapped=False):
+        if isinstance(other, bool) or not isinstance(
+            other, (int, float, SymInt, SymFloat)
+        ):
+            return NotImplemented
+        pair = (other, self) if swapped else (self, other)
+        return self.env.elements.float_of(name, *pair)
+
+    def _compared(self, name, other):
+        if isinstance(other, bool) or not isinstance(
+            other, (int, float, SymInt, SymFloat)
+        ):
+            return NotImplemented
+        right = getattr(other, "expr", other)
+        return SymBool(self.env, Formula(name, self.expr, right))
+
+    def __neg__(self):
+        return self._computed("sub", 0, True)
+
+    def __hash__(self):
+        return hash(self.value)
+
+    def _number(self):
+        raise self.env.elements.refused(f"expression {self.expr}")
+
+    __float__ = __int__ = __bool__ = _number
+
+    def __repr__(self):
+        return str(self.expr)
+
+
+def _method(name, swapped=False):
+    return lambda self, other: self._computed(name, other, swapped)
+
+
+def _comparison(name):
+    return lambda self, other: self._compared(name, other)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(SymFloat, f"__{_name}__", _method(_name))
+    setattr(SymFloat, f"__r{_name}__", _method(_name, True))
+for _name in _OPPOSITE:
+    setattr(SymFloat, f"__{_name}__", _comparison(_name))
+
+
+def shown(expr):
+    """A condition as messages have it."""
+    if isinstance(expr, Formula) and expr.name in ("eq", "ne"):
+        return f"{expr.name.capitalize()}({expr.left}, {expr.right})"
+    if isinstance(expr, Formula) and expr.name in ("and_", "or_"):
+        sign = "&" if expr.name == "and_" else "|"
+        return f"({shown(expr.left)}) {sign} ({shown(expr.right)})"
+    return str(expr)
+
+
+class Part(str):
+    """What sums are made of, by its text.
+
+    Attributes:
+        expr: the expression.
+    """
+
+    __slots__ = ("expr",)
+
+    def __new__(cls, expr):
+        made = super().__new__(cls, expr)
+        made.expr = expr
+        return made
+
+
+class Read:
+    """One number that follows from elements.
+
+    Attributes:
+        symbol: its name, kind and bounds.
+        number: what the program has in its place.
+        node: the step that gives it; None until there is one.
+        graph: which the step is in.
+        home: the fake tensor that was made with it, and the dimension.
+        last: the last of the steps that give all numbers of one operator.
+    """
+
+    def __init__(self, symbol, number):
+        self.symbol, self.number = symbol, number
+        self.node = self.last = self.graph = self.home = None
+
+
+class Elements:
+    """The numbers of one recording that follow from elements, and what must hold of them.
+
+    Args:
+        env: the recording's `ShapeEnv`.
+        equal: what numbers are, by their index, as an earlier recording has found.
+        places: where numbers are in the results of their steps, by index; kept through
+            all recordings of a program, as a number that is another can't be looked for.
+    """
+
+    def __init__(self, env, equal=None, places=None):
+        self.env = env
+        self.equal = {} if equal is None else equal
+        self.places = {} if places is None else places
+        self.reads: list = []
+        self.pending: list = []  # those of the operator that runs
+        self.again: list = []  # those that a step of a program has been recorded with
+        self.checks: list = []  # what has to hold, in the order in which it was asked
+        self.rounds = 0  # how often the recording was run again, step by step
+        self._truths: list = []  # of these, sums that are zero at least
+        self._zeros: list = []  # and sums that are zero
+
+    # -- numbers -----------------------------------------------------------------------
+
+    def size(self, low=0, high=ENDLESS):
+        """A size that follows from elements.
+
+        Args:
+            low: it is no less; no more than ``high``.
+        """
+        return self._new("size", low, high)
+
+    def read(self, dtype):
+        """A number that is read out of a tensor.
+
+        Args:
+            dtype: the tensor's.
+        """
+        if dtype.is_complex:
+            raise self.refused("a complex number that is read out of a tensor")
+        if dtype.is_floating_point:
+            return self._new("float", -ENDLESS, ENDLESS)
+        if str(dtype).endswith(".bool"):
+            number = self._new("bool", 0, 1)
+            return number == 1
+        return self._new("int", -ENDLESS, ENDLESS)
+
+    def once(self, tensor, what, made):
+        """What follows from a tensor's elements, the same until they change.
+
+        Args:
+            what: a word for it.
+            made: gives it.
+        """
+        kept = tensor.__dict__.setdefault("_elements", {})
+        key, version = (what, id(self), self.rounds), tensor._version
+        if kept.get(key, (None,))[0] != version:
+            kept[key] = version, made()
+        return kept[key][1]
+
+    def are_in(self, tensor, sizes):
+        """Notes where the numbers of the operator that runs are."""
+        for read in self.pending:
+            for dim, size in enumerate(sizes):
+                if read.home is None and size is read.number:
+                    read.home = tensor, dim
+
+    def named(self, name, kind, low, high):
+        """A number that a file has, by its name there.
+
+        Args:
+            low: it is no less; no more than ``high``.
+        """
+        known = len(self.reads)
+        number = self._new(kind, low, high)
+        self.pending.clear()
+        self.reads[known].symbol.name = name
+        return number
+
+    def _new(self, kind, low, high):
+        if self.again:
+            made = self.again.pop(0)
+            made.home = None
+            self.pending.append(made)
+            return made.number
+        index = len(self.reads)
+        count = sum(
+            (one.symbol.kind == "float") == (kind == "float") for one in self.reads
+        )
+        name = f"zuf{count}" if kind == "float" else f"u{count}"
+        symbol = Unbacked(name, index, kind, low, high)
+        if kind == "float":
+            number = self._noted_float(SymFloat(self.env, symbol, (count + 1) * _ODD))
+        elif index in self.equal:
+            self.env.take(symbol)
+            number = self.env.rebuilt(self.equal[index])
+            low_of, high_of = self.bounds(self.equal[index])
+            symbol.low, symbol.high = max(low, low_of), min(high, high_of)
+            self._note(Formula("eq", *_in_order(symbol, self.equal[index])))
+        else:
+            number = self.env.take(symbol)
+        made = Read(symbol, number)
+        self.reads.append(made)
+        self.pending.append(made)
+        return number
+
+    def _noted_float(self, number):
+        self.env.floats.setdefault(number.value, number)
+        self.env.floats.setdefault(str(number.expr), number)
+        return number
+
+    def float_of(self, name, left, right):
+        """What an operator makes of two numbers, of which one is a float."""
+        if isinstance(left, SymFloat) or isinstance(right, SymFloat):
+            left, right = (float(n) if type(n) is int else n for n in (left, right))
+        sides = [getattr(one, "expr", one) for one in (left, right)]
+        values = [
+            one._as_argument() if isinstance(one, (SymInt, SymFloat)) else one
+            for one in (left, right)
+        ]
+        value = float(getattr(operator, name)(*values))
+        return self._noted_float(SymFloat(self.env, Formula(name, *sides), value))
+
+    # -- questions ---------------------------------------------------------------------
+
+    def compared(self, name, left, right):
+        """The answer of a comparison, if it is known; else the question itself."""
+        sides = [self.env.recognized(one) for one in (left, right)]
+        sides = [one.expr if isinstance(one, SymInt) else one for one in sides]
+        formula = Formula(name, *sides)
+        known = self.known(formula)
+        return SymBool(self.env, formula) if known is None else known
+
+    def known(self, formula):
+        """Whether a condition holds; None where that is not known."""
+        if formula.name in ("and_", "or_"):
+            sides = [self.known(one) for one in (formula.left, formula.right)]
+            least = formula.name == "or_"
+            if least in sides:
+                return least
+            return None if None in sides else not least
+        gap = _sum_of(formula.left, 1, formula.right)
+        if gap is None:
+            return None
+        if formula.name in ("eq", "ne"):
+            same = self._is_zero(gap)
+            return same if same is None or formula.name == "eq" else not same
+        if formula.name in ("lt", "le"):
+            gap = _scaled(gap, -1)
+        if formula.name in ("lt", "gt"):
+            gap = _more(gap, -1)
+        if self._is_natural(gap):
+            return True
+        return False if self._is_natural(_more(_scaled(gap, -1), -1)) else None
+
+    def _is_zero(self, gap):
+        if set(gap) <= {None}:
+            return not gap.get(None, 0)
+        if any(
+            _plain(gap) == _plain(_scaled(one, s))
+            for one in self._zeros
+            for s in (1, -1)
+        ):
+            return True
+        apart = self._is_natural(_more(gap, -1)) or self._is_natural(
+            _more(_scaled(gap, -1), -1)
+        )
+        return False if apart else None
+
+    def _is_natural(self, gap):
+        """Whether a sum is zero at least."""
+        if self._low(gap) >= 0:
+            return True
+        return any(
+            self._low(_together(gap, _scaled(one, -1))) >= 0 for one in self._truths
+        )
+
+    def _low(self, gap):
+        found = gap.get(None, 0)
+        for part, times in gap.items():
+            if part is not None:
+                low, high = self._bounds_of(part)
+                found += times * (low if times > 0 else high)
+        return found
+
+    def _bounds_of(self, part):
+        """The bounds of what a sum is made of."""
+        expr = part.expr
+        if isinstance(expr, Unbacked):
+            return expr.low, expr.high
+        if isinstance(expr, Symbol):
+            return 2, ENDLESS
+        if isinstance(expr, Size):
+            return 0, ENDLESS
+        if isinstance(expr.right, int) and expr.right > 0:
+            if expr.name == "mod":
+                return 0, expr.right - 1
+            if expr.name == "floordiv" and self.bounds(expr.left)[0] >= 0:
+                return 0, ENDLESS
+        return -ENDLESS, ENDLESS
+
+    def bounds(self, expr):
+        """The least and the largest that an expression may be."""
+        gap = _sum_of(expr, 1, 0)
+        if gap is None:
+            return -ENDLESS, ENDLESS
+        return self._low(gap), -self._low(_scaled(gap, -1))
+
+    def answered(self, formula):
+        """What Python's ``if`` gets.
+
+        Raises:
+            GuardOnDataDependentSymNode: it is not known.
+            MustBeEqual: the package asks, of what has to be equal.
+        """
+        known = self.known(formula)
+        if known is not None:
+            return known
+        sizes = all(
+            getattr(one, "kind", "size") == "size" for one in symbols_of(formula)
+        )
+        if sizes and formula.name in _OPPOSITE and _asked_inside():
+            if formula.name in ("eq", "ne"):
+                if formula.right in (0, 1):  # as of any size: they are the rare ones
+                    return formula.name == "ne"
+                self.merge(formula.left, formula.right)
+            sides = [self.env.native(one) for one in (formula.left, formula.right)]
+            if None not in sides:
+                return getattr(operator, formula.name)(*sides)
+        raise self.refused(f"expression {shown(formula)}")
+
+    @staticmethod
+    def refused(what):
+        """What is said where a number is asked for that is not there."""
+        return GuardOnDataDependentSymNode(
+            f"Could not guard on data-dependent {what}: it follows from the elements of a "
+            "tensor"
+        )
+
+    # -- promises ----------------------------------------------------------------------
+
+    def check(self, formula):
+        """Has a condition be checked when the program runs, and goes by it from here on.
+
+        Raises:
+            RuntimeError: it can't hold.
+            MustBeEqual: the recording has to be made again.
+        """
+        known = self.known(formula)
+        if known is not None:
+            if not known:
+                raise RuntimeError(
+                    f"Expected cond to be True, but {shown(formula)} never is"
+                )
+            return
+        if formula.name == "eq":
+            self.merge(formula.left, formula.right)
+        self._note(formula)
+
+    def holds(self, name, left, right):
+        """Whether a comparison of two numbers is known to be true."""
+        sides = [getattr(one, "expr", one) for one in (left, right)]
+        return self.known(Formula(name, *sides)) is True
+
+    def promise(self, name, left, right):
+        """Has a comparison of two numbers be checked, which need not be one for it."""
+        sides = [getattr(one, "expr", one) for one in (left, right)]
+        formula = Formula(name, *sides)
+        if not self.known(formula):
+            self._note(formula)
+
+    def _note(self, formula):
+        self._learn(formula)
+        self.checks.append(formula)
+
+    def _learn(self, formula):
+        if formula.name == "and_":
+            self._learn(formula.left)
+            self._learn(formula.right)
+        if formula.name not in _OPPOSITE:
+            return
+        gap = _sum_of(formula.left, 1, formula.right)
+        if gap is None:
+            return
+        if formula.name == "eq":
+            self._zeros.append(gap)
+            self._natural(gap)
+            self._natural(_scaled(gap, -1))
+        elif formula.name != "ne":
+            if formula.name in ("lt", "le"):
+                gap = _scaled(gap, -1)
+            if formula.name in ("lt", "gt"):
+                gap = _more(gap, -1)
+            self._natural(gap)
+
+    def _natural(self, gap):
+        """A sum is zero at least: what one number's bounds follow from."""
+        self._truths.append(gap)
+        parts = [part for part in gap if part is not None]
+        if len(parts) != 1:
+            return
+        (part,), rest = parts, gap.get(None, 0)
+        symbol, times = part.expr, gap[part]
+        half = isinstance(symbol, Formula) and symbol.name == "floordiv"
+        if half and rest == 0 and times == 1 and isinstance(symbol.right, int):
+            symbol = symbol.left if symbol.right > 0 else symbol
+        if isinstance(symbol, Unbacked) and times == 1:
+            symbol.low = max(symbol.low, -rest)
+        elif isinstance(symbol, Unbacked) and times == -1:
+            symbol.high = min(symbol.high, rest)
+        elif isinstance(symbol, Unbacked) and rest == 0 and times > 0:
+            symbol.low = max(symbol.low, 0)
+
+    def natural(self, number):
+        """A size of a result: it is zero at least, which is checked."""
+        expr = number.expr
+        formula = Formula("ge", expr, 0)
+        if isinstance(expr, Size):
+            return
+        for one in symbols_of(expr):
+            if isinstance(one, Unbacked) and one.kind == "int":
+                one.kind = "size"
+        if self.known(formula):
+            return
+        multiple = isinstance(expr, Formula) and expr.name == "mul"
+        self._learn(formula)
+        if not isinstance(expr, Unbacked) and not multiple:
+            self.checks.append(formula)
+
+    def within(self, number, low, high):
+        """Has a number be within bounds, which is checked."""
+        for name, bound in (("ge", low), ("le", high)):
+            if abs(bound) < 1 << 62:
+                self._learn(Formula(name, number.expr, bound))
+                if not isinstance(number.expr, Unbacked):
+                    self.checks.append(Formula(name, number.expr, bound))
+
+    def merge(self, left, right):
+        """Has two numbers be one, in a recording that is made again.
+
+        Raises:
+            MustBeEqual: one of them can be the other.
+        """
+        for one, other in ((left, right), (right, left)):
+            if not isinstance(one, Unbacked) or one.index in self.equal:
+                continue
+            later = [
+                each.index for each in symbols_of(other) if isinstance(each, Unbacked)
+            ]
+            if any(index >= one.index for index in later) or not _is_closed(other):
+                continue
+            low, high = self.bounds(other)
+            if low > one.high or high < one.low:
+                continue
+            raise MustBeEqual(one.index, other)
+
+
+def _is_closed(expr):
+    """Whether an expression is made of symbols, which the next recording has, too."""
+    if isinstance(expr, Formula):
+        return all(map(_is_closed, (expr.left, expr.right)))
+    return isinstance(expr, (int, Symbol))
+
+
+def _in_order(symbol, other):
+    """Two sides of an equation, the number that was there first before the other."""
+    return (other, symbol) if isinstance(other, Symbol) else (symbol, other)
+
+
+def _asked_inside():
+    """Whether an operator asks, or who records it; not the program."""
+    frame = sys._getframe(2)
+    home = os.path.join(_PACKAGE, "_subclasses")
+    while frame is not None and frame.f_code.co_filename.startswith(home):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_INSIDE)
+
+
+# Sums: how often each part is in one, by the part's text; by None what is added.
+
+
+def _sum_of(left, sign, right):
+    """``left - right`` as a sum; None where it has floats."""
+    found: dict = {}
+    ok = _add(found, left, sign) and _add(found, right, -sign)
+    return {part: times for part, times in found.items() if times} if ok else None
+
+
+def _add(found, expr, times):
+    if isinstance(expr, (int, float)):
+        if isinstance(expr, float) and not expr.is_integer():
+            return False
+        found[None] = found.get(None, 0) + times * expr
+        return True
+    if isinstance(expr, Formula):
+        left, right = expr.left, expr.right
+        if expr.name in ("add", "sub"):
+            other = times if expr.name == "add" else -times
+            return _add(found, left, times) and _add(found, right, other)
+        if expr.name == "mul" and isinstance(right, int):
+            return _add(found, left, times * right)
+        if expr.name == "mul" and isinstance(left, int):
+            return _add(found, right, times * left)
+        if expr.name not in DOES:
+            return False
+    if has_floats(expr):
+        return False
+    part = Part(expr)
+    found[part] = found.get(part, 0) + times
+    return True
+
+
+def _scaled(gap, times):
+    return {part: times * one for part, one in gap.items()}
+
+
+def _more(gap, number):
+    return {**gap, None: gap.get(None, 0) + number}
+
+
+def _together(one, other):
+    found = dict(one)
+    for part, times in other.items():
+        found[part] = found.get(part, 0) + times
+    return {part: times for part, times in found.items() if times}
+
+
+def _plain(gap):
+    return {part: times for part, times in gap.items() if times}
+
+
+def has_floats(expr):
+    """Whether an expression is of floats."""
+    if isinstance(expr, Formula):
+        return has_floats(expr.left) or has_floats(expr.right)
+    return isinstance(expr, float) or getattr(expr, "kind", None) == "float"

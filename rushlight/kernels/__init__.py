@@ -1,0 +1,1 @@
+"""Kernels written as loops for one purpose: products, convolutions, transforms, attention."""

@@ -1,0 +1,206 @@
+"""Attention by the units of warpgroups (PTX's ``wgmma``): results, as in `attention`.
+
+A group has 64 queries in shared memory, where units read them, and slices of 64 keys and
+values go past. Its sums lie with lanes as a warp's products do, so that scores are scaled,
+hidden and made weights by the same program. Weights are written down for the units to read
+as the left factor of the product with values. Lines are of 64 halves, mixed as units read
+them fastest; see `rushlight.kernels.matmul.wgmma`.
+"""
+
+from __future__ import annotations
+
+from rushlight.codegen.emit.reference_groups import APART, DEPTH, GROUP, ROWS, RUN
+from rushlight.ir import expr as ir
+from rushlight.ir.builder import Builder
+from rushlight.ir.expr import END, INTS, Pointer, Var, f32, u32
+from rushlight.kernels.attention.device_attention import (
+    FORWARD,
+    UNIT_ROWS,
+    Forward,
+    Tile,
+    pointers_of,
+)
+from rushlight.kernels.attention.mma_blocks import STAGES, WARP
+
+SQUARE = ROWS * DEPTH  # halves of 64 lines
+RUNS = DEPTH // RUN  # of a line
+MOST = 128  # elements of a query or a value
+WARPS = 8  # of a block: two groups
+
+
+def tile_for(depth, width) -> Tile:
+    """The tile for sizes of heads, whose lines have zeros behind.
+
+    >>> tile_for(64, 72)
+    Tile(slice=64, depth=64, width=128, warps=8)
+    """
+    depth, width = (-(-size // DEPTH) * DEPTH for size in (depth, width))
+    return Tile(DEPTH, depth, width, WARPS)
+
+
+def shared_of(tile):
+    """Bytes of shared memory of a block."""
+    passing = STAGES * (tile.depth + tile.width) * tile.slice
+    return 2 * (passing + tile.rows * (tile.depth + tile.slice))
+
+
+def forward(name, element, tile, mask=None, dropout=False) -> ir.Function:
+    """As `attention.forward`, of halves."""
+    b = Builder()
+    types = element, mask, dropout
+    pointers, more = pointers_of(b, FORWARD, ("log_mass",), *types)
+    Groups(b, element, tile, pointers, more, mask).write()
+    parameters = (*pointers.values(), *more, INTS, END)
+    return ir.Function(name, parameters, b.statements, grid=True)
+
+
+class Groups(Forward):
+    """Writes the program of one block of queries of two groups."""
+
+    def rooms(self):
+        """Room for queries, weights, and both stages of keys and values."""
+        b, tile = self.b, self.tile
+        self.which = b.let("which", self.thread // GROUP)
+        sizes = {
+            "query": tile.rows * tile.depth,
+            "weight": tile.rows * tile.slice,
+            "key": STAGES * tile.slice * tile.depth,
+            "value": STAGES * tile.slice * tile.width,
+        }
+        self.lines = {}
+        for name, size in sizes.items():
+            var = Var(b.fresh(f"{name}_lines"), Pointer(self.element))
+            b.add(ir.Array(var, size, alignment=APART, shared=True))
+            self.lines[name] = var
+
+    def bring_lines(self, name, place, rows, first, count, columns):
+        """Asks for rows of an operand as lines, 64 by 64; zeros outside of it.
+
+        Args:
+            place: where they begin in the operand's room.
+            count, columns: how many rows, and of how many elements each.
+        """
+        b, per_row = self.b, columns // RUN
+        turns = count * per_row // self.threads
+        with b.loop("turn", 0, turns, kind="rolled") as turn:
+            number = b.let("number", self.thread + turn * self.threads)
+            i, run = b.let("i", number // per_row), b.let("run", number % per_row)
+            row, column = first + i, run * RUN
+            inside = (row < rows.limit) & (column < rows.columns)
+            source = ir.select(inside, row * rows.step + column, 0)
+            bytes = ir.select(inside, ir.Const(ir.i64, 2 * RUN), 0)
+            square = i // ROWS * (columns // DEPTH) + run // RUNS
+            mixed = (run % RUNS) ^ (i % RUNS)
+            at = place + square * SQUARE + i % ROWS * DEPTH + mixed * RUN
+            b.add(ir.CopyAsync(self.lines[name], at, rows.base, source, bytes))
+
+    def attend(self, first, part, batch, head):
+        """The results of a block of queries."""
+        b, tile = self.b, self.tile
+        theirs = b.let("theirs", head // self.shared)
+        queries = self.rows_of("query", batch, head, self.queries, self.depth)
+        rows = {
+            "key": self.rows_of("key", batch, theirs, self.keys, self.depth),
+            "value": self.part_of("value", part, batch, theirs, self.keys),
+        }
+        sizes = {"key": tile.depth, "value": tile.width}
+        mask = None
+        if self.mask is not None:
+            mask = self.rows_of("mask", batch, head, self.queries, self.keys).base
+        mine = b.let("mine", first + self.warp * UNIT_ROWS)
+        zero, lowest = ir.Const(f32, 0), ir.Const(f32, float("-inf"))
+        tops = [b.declare("top", lowest) for _ in range(2)]
+        masses = [b.declare("mass", zero) for _ in range(2)]
+        totals = self.zeros(tile.width // 8)
+        seen = first + tile.rows
+        limit = ir.select(self.causal & (seen < self.keys), seen, self.keys)
+        limit = b.let("limit", limit)
+
+        def bring(stage, start):
+            for name, size in sizes.items():
+                place = b.let("stage", stage * (tile.slice * size))
+                self.bring_lines(name, place, rows[name], start, tile.slice, size)
+            b.add(ir.CommitCopies())
+
+        none = ir.Const(ir.i64, 0)
+        self.bring_lines("query", none, queries, first, tile.rows, tile.depth)
+        bring(none, none)
+        with b.loop("start", 0, limit, tile.slice, kind="rolled") as start:
+            stage = b.let("stage", start // tile.slice % STAGES)
+            b.add(ir.AwaitCopies(0))
+            b.add(ir.ShowUnits())
+            b.add(ir.Barrier())
+            following = b.let("following", start + tile.slice)
+            with b.when(following < limit):
+                bring(1 - stage, following)
+            bits = self.drawn(batch, head, mine, start)
+            sums = self.scores(b.let("at", stage * (tile.slice * tile.depth)))
+            self.masked(sums, mask, self.mask_steps(), mine, start)
+            self.hide(sums, mine, start, following)
+            self.soften(sums, tops, masses, totals)
+            self.drop(sums, bits)
+            self.note(sums)
+            place = b.let("at", stage * (tile.slice * tile.width))
+            self.add_values(totals, place)
+        out = self.part_of("out", part, batch, head, self.queries)
+        factors = self.finish(mine, part, batch, head, tops, masses)
+        self.put(totals, out, mine, factors)
+
+    def scores(self, place):
+        """The products of the group's queries and a slice of keys, a lane's by fours."""
+        b, tile = self.b, self.tile
+        sums = ir.Broadcast(tile.slice // 2, ir.Const(f32, 0))
+        sums = b.declare("scores", sums)
+        begun = b.let("begun", self.which * (ROWS * tile.depth))
+        for k in range(tile.depth // DEPTH):
+            left = self.lines["query"], begun + k * SQUARE
+            right = self.lines["key"], place + k * SQUARE
+            asked = ir.GroupProduct((False, False), sums, *left, *right)
+            b.assign(sums, asked)
+        b.assign(sums, ir.AwaitProducts(0, sums))
+        return [
+            [b.declare("sum", ir.Extract(4 * n + p, sums)) for p in range(4)]
+            for n in range(tile.slice // 8)
+        ]
+
+    def note(self, weights):
+        """Writes the lanes' weights down as lines of the group's queries."""
+        b = self.b
+        words = ir.Reinterpret(Pointer(u32), self.lines["weight"])
+        row = self.thread // WARP * UNIT_ROWS + self.group
+        line = b.let("line", row * DEPTH + 2 * self.pair)
+        name = f"packed_{self.element.name}"
+        for n, own in enumerate(weights):
+            run = b.let("run", (self.group ^ n) * RUN)
+            for half in range(2):
+                word = ir.Call(name, u32, *own[2 * half : 2 * half + 2])
+                place = line + run + 8 * half * DEPTH
+                b.store(words, place // 2, b.let("word", word))
+        b.add(ir.ShowUnits())
+        b.add(ir.Barrier())
+
+    def add_values(self, totals, place):
+        """Adds the product of the group's weights and a slice of values."""
+        b = self.b
+        joined = joined_lanes([total for own in totals for total in own])
+        sums = b.declare("totals", joined)
+        left = self.lines["weight"], self.which * SQUARE
+        right = self.lines["value"], place
+        b.assign(sums, ir.GroupProduct((False, True), sums, *left, *right))
+        b.assign(sums, ir.AwaitProducts(0, sums))
+        for n, own in enumerate(totals):
+            for p, total in enumerate(own):
+                b.assign(total, ir.Extract(4 * n + p, sums))
+
+
+def joined_lanes(values):
+    """Scalars, a power of two of them, as lanes of a vector."""
+    parts = [ir.Broadcast(2, value) for value in values]
+    parts = [
+        ir.Shuffle((0, 2), *pair) for pair in zip(parts[::2], parts[1::2], strict=True)
+    ]
+    while len(parts) > 1:
+        lanes = tuple(range(2 * parts[0].type.lanes))
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [ir.Shuffle(lanes, *pair) for pair in pairs]
+    return parts[0]

@@ -1,0 +1,1 @@
+"""Convolutions: as products of gathered columns, directly, of one channel each."""

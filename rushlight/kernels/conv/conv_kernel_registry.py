@@ -1,0 +1,53 @@
+"""The native kernels of convolutions: those that are built in, found by kind and dtype."""
+
+from __future__ import annotations
+
+import functools
+
+from rushlight.codegen.target import current
+from rushlight.core.roles import host
+from rushlight.ir.expr import Type
+from rushlight.kernels import loop_helpers
+from rushlight.kernels.conv import depthwise as plane
+from rushlight.kernels.conv import direct, implicit_gemm
+from rushlight.kernels.matmul import contraction, packing
+
+
+@functools.cache
+def convolution_kernel(kind: str, dtype: str):
+    """A native kernel, from the cache or built; see `kernel_after`."""
+    return kernel_after(kind, dtype, "", None)
+
+
+def kernel_after(kind, dtype, named_by, after, digest=""):
+    """A native kernel, with something traced behind it where it gives results.
+
+    Args:
+        kind: ``forward``, ``weight_gradient``, ``padded``, ``few_channels`` and
+            ``few_weights`` of `convolution_direct`, or ``depthwise`` and
+            ``depthwise_weights`` with the rows and columns of a filter, as
+            ``depthwise_3_3``.
+        named_by: what the kernel's name ends in.
+        after: what is behind the sums, as `contraction.After`, or None.
+        digest: of all that decides what ``after`` computes.
+    """
+    type, name = Type(dtype), f"convolution_{kind}_{dtype}{named_by}"
+    loops = implicit_gemm
+    write = {
+        "forward": lambda tile: loops.forward(name, type, type, tile, after),
+        "weight_gradient": lambda tile: loops.weight_gradient(name, type, type, tile),
+        "padded": lambda tile: loops.padded(name, type, tile.lanes),
+        "few_channels": lambda tile: direct.few_channels(name, type, tile, after),
+        "few_weights": lambda tile: direct.few_weights(name, type, tile),
+    }
+    if kind.startswith("depthwise"):
+        stem, *taps = kind.rsplit("_", 2)
+        taps, behind = tuple(map(int, taps)), () if after is None else (after,)
+        make = getattr(plane, stem)
+        write[kind] = lambda tile: make(name, type, tile.lanes, taps, *behind)
+    modules = loops, contraction, loop_helpers, packing, direct, plane
+    text = "".join(host.code_cache.source_digest(module.__file__) for module in modules)
+    tile = loops.convolution_tile(dtype, current())
+    return host.code_cache.native(
+        name, text + digest, lambda: contraction.ready(write[kind](tile), after)
+    )

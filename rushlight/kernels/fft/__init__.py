@@ -1,0 +1,1 @@
+"""Fourier transforms of lines: steps of small radices, short lines in registers."""

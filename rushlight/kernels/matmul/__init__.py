@@ -1,0 +1,1 @@
+"""Matrix products: register tiles, AMX, tensor cores, products with vectors."""

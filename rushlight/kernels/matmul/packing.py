@@ -1,0 +1,103 @@
+"""Copies a product's operands to where register tiles read them fastest.
+
+The right operand goes into panels as wide as a tile, row after row, so that a tile reads
+adjacent vectors whatever the operand's strides were; a panel is whole, though what is
+beyond the operand's last column is of no meaning. The left one is only converted.
+"""
+
+from __future__ import annotations
+
+from rushlight.codegen.schedule.register_transpose import transpose
+from rushlight.core.launch_args import RIGHT_MODES
+from rushlight.ir.expr import Const, cast, i64, load
+from rushlight.kernels.loop_helpers import Operand, lane_mask, minimum, moved, quotient
+
+
+class Packers:
+    """Writes the loops that pack for one tile and type of sums."""
+
+    def __init__(self, builder, tile, compute):
+        self.b, self.tile, self.compute = builder, tile, compute
+
+    def pack_right(self, mode, source, target, depth, width):
+        """Copies a block of the right operand to panels, by the given mode."""
+        b = self.b
+        with b.when(mode == RIGHT_MODES["copied"]):
+            self.copy_rows(source, target, depth, width)
+        with b.when(mode == RIGHT_MODES["transposed"]):
+            self.transpose_columns(source, target, depth, width)
+        with b.when(mode == RIGHT_MODES["gathered"]):
+            with b.loop("j", 0, width) as j, b.loop("k", 0, depth) as k:
+                value = load(source.pointer, k * source.row + j * source.column)
+                b.store(
+                    target,
+                    self.packed_index(j, depth) + k * self.tile.width,
+                    cast(self.compute, value),
+                )
+
+    def packed_index(self, j, depth):
+        """Where column ``j`` starts among the panels."""
+        start = quotient(j, self.tile.width) * self.tile.width
+        return start * depth + (j - start)
+
+    def copy_rows(self, source, target, depth, width):
+        """Rows with adjacent columns: a panel's vectors at a time."""
+        b, tile = self.b, self.tile
+        with b.loop("panel", 0, width, tile.width) as panel:
+            count = b.let("count", width - panel)
+            masks = [
+                b.let("mask", lane_mask(tile.lanes, count - v * tile.lanes))
+                for v in range(tile.vectors)
+            ]
+            with b.loop("k", 0, depth) as k:
+                to = b.let("to", panel * depth + k * tile.width)
+                start = b.let("origin", k * source.row + panel)
+                for v, mask in enumerate(masks):
+                    value = load(
+                        source.pointer, start + v * tile.lanes, tile.lanes, mask=mask
+                    )
+                    b.store(target, to + v * tile.lanes, cast(self.compute, value))
+
+    def transpose_columns(self, source, target, depth, width, total=None):
+        """Columns with adjacent rows: squares of lanes turned in registers.
+
+        ``depth`` rows become the first of panels that are ``total`` deep.
+        """
+        b, lanes, panel = self.b, self.tile.lanes, self.tile.width
+        square = b.array("square", self.compute, lanes * lanes)
+        with b.loop("j", 0, width, lanes) as j:
+            to = b.let("to", self.packed_index(j, depth if total is None else total))
+            starts = [
+                b.let("start", minimum(j + i, width - 1) * source.column)
+                for i in range(lanes)
+            ]
+            with b.loop("k", 0, depth, lanes) as k:
+                mask = b.let("mask", lane_mask(lanes, depth - k))
+                lines = [load(source.pointer, s + k, lanes, mask=mask) for s in starts]
+                turned = transpose(
+                    b, [b.let("line", cast(self.compute, line)) for line in lines]
+                )
+                row = b.let("row", moved(target, to + k * panel))
+                with b.when(depth - k >= lanes):
+                    for i, vector in enumerate(turned):
+                        b.store(row, i * panel, vector)
+                with b.otherwise():
+                    for i, vector in enumerate(turned):
+                        b.store(square, i * lanes, vector)
+                    with b.loop("i", 0, depth - k) as i:
+                        b.store(row, i * panel, load(square, i * lanes, lanes))
+
+    def pack_left(self, source, target, depth, rows):
+        """A panel of the left operand converted to the type of the sums."""
+        b, lanes, pitch = self.b, self.tile.lanes, self.tile.depth
+        with b.loop("i", 0, rows) as i:
+            line = b.let("line", moved(source.pointer, i * source.row))
+            row = b.let("row", moved(target, i * pitch))
+            with b.when(source.column == 1), b.loop("k", 0, depth, lanes) as k:
+                mask = b.let("mask", lane_mask(lanes, depth - k))
+                value = load(line, k, lanes, mask=mask)
+                b.store(row, k, cast(self.compute, value), mask)
+            with b.when(source.column != 1), b.loop("k", 0, depth) as k:
+                value = load(line, k * source.column)
+                b.store(row, k, cast(self.compute, value))
+        return Operand(target, Const(i64, pitch), Const(i64, 1))

@@ -1,0 +1,1 @@
+"""Copies of tiles that change which loop elements lie along."""

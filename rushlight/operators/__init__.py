@@ -1,0 +1,10 @@
+"""What can be called: operators declared in YAML, computed in the file beside it.
+
+``call`` holds every operator by its base name; `rushlight.ops` shows them by namespace.
+"""
+
+from __future__ import annotations
+
+from rushlight.operators.registry import call
+
+__all__ = ["call"]

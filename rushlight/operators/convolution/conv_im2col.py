@@ -1,0 +1,58 @@
+"""Convolutions as products of matrices: for devices that have no kernels of their own.
+
+The places that a kernel reaches from each place of the output are seen as a matrix, by
+strides alone; one copy writes it out, and a product does the rest. The input's gradient
+is taken tap after tap (`convolution.input_gradient_by_taps`), so that every sum has one
+order.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from rushlight.operators import call as ops
+
+
+def windows(input, kernel, output, stride, padding, dilation, groups):
+    """What a kernel sees: ``(images, groups, channels * taps, places)``, written out."""
+    images, channels = input.shape[:2]
+    if any(padding):
+        margins = [p for size in reversed(padding) for p in (size, size)]
+        input = ops.constant_pad_nd(input, margins, 0)
+    input = input.contiguous()
+    strides = input.stride()
+    taps = [s * d for s, d in zip(strides[2:], dilation, strict=True)]
+    steps = [s * d for s, d in zip(strides[2:], stride, strict=True)]
+    seen = ops.as_strided(
+        input,
+        (images, channels, *kernel, *output),
+        (*strides[:2], *taps, *steps),
+    )
+    depth = channels // groups * prod(kernel)
+    return seen.reshape(images, groups, depth, prod(output))
+
+
+def forward(input, weight, bias, shape, stride, padding, dilation, groups):
+    """The output, of a shape that is known."""
+    kernel, output = weight.shape[2:], shape[2:]
+    rows = weight.shape[0] // groups
+    columns = windows(input, kernel, output, stride, padding, dilation, groups)
+    matrix = weight.reshape(groups, rows, columns.shape[2])
+    result = ops.matmul(matrix, columns).reshape(shape)
+    if bias is None:
+        return result
+    return result.add_(bias.reshape(-1, *[1] * len(output)))
+
+
+def weight_gradient(grad, input, shape, stride, padding, dilation, groups):
+    """The gradients of a weight of a shape and of the bias."""
+    images, rows, *output = grad.shape
+    kernel = shape[2:]
+    columns = windows(input, kernel, output, stride, padding, dilation, groups)
+    depth, places = columns.shape[2:]
+    # the sum over images is part of the product's depth
+    columns = columns.permute(1, 0, 3, 2).reshape(groups, images * places, depth)
+    lines = grad.reshape(images, groups, rows // groups, places)
+    lines = lines.permute(1, 2, 0, 3).reshape(groups, rows // groups, images * places)
+    d_weight = ops.matmul(lines, columns).reshape(shape)
+    return d_weight, ops.sum(grad, [d for d in range(grad.ndim) if d != 1])

@@ -1,0 +1,1 @@
+"""Operators: tensors made from sizes and numbers."""

@@ -1,0 +1,1 @@
+"""Operators: one element at a time."""

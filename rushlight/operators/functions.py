@@ -1,0 +1,279 @@
+"""Functions that are not operators: tensors of data, common shapes, what a tensor is."""
+
+from __future__ import annotations
+
+import warnings
+
+from rushlight.core import naming
+from rushlight.core.device import get_default_device
+from rushlight.core.dtype import by_python_type, get_default_dtype
+from rushlight.core.factories import from_sequence
+from rushlight.core.layout import Size
+from rushlight.core.storage import UntypedStorage
+from rushlight.core.tensor import Tensor
+from rushlight.dispatch import python_key
+from rushlight.dispatch.kernels import promoted_type
+from rushlight.dispatch.outputs import TYPE_NAMES
+from rushlight.dispatch.overridable import open_functions
+from rushlight.io import interop
+from rushlight.operators import call
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A fresh tensor that copies ``data``.
+
+    Args:
+        data: numbers, nested sequences, an array or a tensor.
+        dtype: the type of the elements; by default what the data suggest.
+
+    Raises:
+        ValueError: sequences of one level differ in length.
+
+    >>> tensor([[1, 2], [3, 4]]).shape
+    rushlight.Size([2, 2])
+    """
+    if dtype is not None:
+        dtype = by_python_type(dtype)
+    if device is None and not isinstance(data, Tensor):
+        device = get_default_device()
+    memory = _over_storage(data, dtype)
+    if memory is not None:
+        result = memory.to(device)
+    elif isinstance(data, Tensor):
+        result = data.detach().clone().to(dtype=dtype or data.dtype)
+        if device is not None:
+            result = result.to(device)
+    elif interop.is_numpy_number(data):
+        result = from_sequence(data, dtype, device)
+    elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
+        import numpy
+
+        result = interop.seen_array(numpy.asarray(data)).clone()
+        if dtype is not None or device is not None:
+            result = result.to(dtype=dtype or result.dtype, device=device)
+    else:
+        result = from_sequence(data, dtype, device)
+    if python_key.active():
+        result = call.lift_fresh(result)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _over_storage(data, dtype):
+    """A tensor over the memory of a storage, typed or not; None for anything else.
+
+    Raises:
+        RuntimeError: the storage's type is not the tensor's.
+    """
+    if getattr(data, "_is_typed_storage", False):
+        dtype = dtype or get_default_dtype()
+        if data.dtype is not dtype:
+            wanted, found = TYPE_NAMES[dtype.name], TYPE_NAMES[data.dtype.name]
+            raise RuntimeError(
+                f"Expected a Storage of type {wanted} or an UntypedStorage, but got "
+                f"{found}\n  remedy: dtype={data.dtype}"
+            )
+        data = data.untyped()
+    if not isinstance(data, UntypedStorage):
+        return None
+    if dtype is None and not data.nbytes():  # of no elements no type is seen
+        dtype = get_default_dtype()
+    return interop.of_storage(data, dtype)
+
+
+def as_tensor(data, dtype=None, device=None):
+    """``data`` as a tensor, without a copy where the memory can be shared."""
+    if device is None and not isinstance(data, Tensor):
+        device = get_default_device()
+    memory = _over_storage(data, dtype)
+    if memory is not None:
+        result = memory
+    elif isinstance(data, Tensor):
+        result = data
+    elif hasattr(data, "__array_interface__") and not interop.is_numpy_number(data):
+        import numpy
+
+        result = interop.from_numpy(numpy.asarray(data))
+    else:
+        return tensor(data, dtype=dtype, device=device)
+    if dtype is not None and result.dtype is not dtype:
+        result = result.to(dtype)
+    return result if device is None else result.to(device)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
+    """``obj`` as a tensor that shares its memory where it can.
+
+    Args:
+        obj: a tensor, an array, an object with a buffer, numbers or sequences.
+        copy: True for memory of its own, False to refuse a copy.
+        requires_grad: whether the result does, by default as ``obj``, which warns
+            where that is True.
+
+    Raises:
+        ValueError: a copy is needed and was refused.
+
+    >>> asarray([1, 2])
+    tensor([1, 2])
+    """
+    dtype = None if dtype is None else by_python_type(dtype)
+    shared = True
+    if device is None and not isinstance(obj, Tensor):
+        device = get_default_device()
+    memory = _over_storage(obj, dtype)
+    if memory is not None:
+        result = memory
+    elif isinstance(obj, Tensor):
+        result = obj
+    elif hasattr(obj, "__array_interface__") and getattr(obj, "ndim", 0):
+        result = interop.from_numpy(obj)
+    elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
+        result = interop.from_dlpack(obj)
+    elif interop.is_numpy_number(obj):
+        shared, result = False, tensor(obj)  # of its own type, then cast
+    elif interop.has_buffer(obj):
+        result = interop.frombuffer(obj, dtype=dtype or get_default_dtype())
+    else:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        shared, result = False, tensor(obj, dtype=dtype, device=device)
+    wanted = dtype or result.dtype
+    if copy is False and wanted is not result.dtype:
+        raise ValueError(
+            f"can't alias tensor with dtype '{result.dtype}' into dtype '{wanted}'."
+        )
+    result = result.to(dtype=wanted, device=device)
+    if shared and copy:
+        result = result.clone()
+    if requires_grad is None:
+        requires_grad = getattr(obj, "requires_grad", False)
+        if requires_grad:
+            warnings.warn(
+                "asarray: requires_grad was not given and is taken from the tensor; "
+                "pass requires_grad=False for a result outside the graph",
+                stacklevel=2,
+            )
+    if requires_grad and not result.requires_grad:
+        result = (result.detach() if result is obj else result).requires_grad_()
+    elif not requires_grad and result.requires_grad:
+        result = result.detach()
+    return result
+
+
+def broadcast_shapes(*shapes):
+    """The one shape that every given shape expands to.
+
+    Raises:
+        RuntimeError: something is no shape, or two sizes differ and neither is 1.
+        ValueError: a size is negative.
+        TypeError: a size is no integer.
+
+    >>> broadcast_shapes((5, 1, 3), (4, 1))
+    rushlight.Size([5, 4, 3])
+    """
+    listed = [(s,) if isinstance(s, int) else s for s in shapes if s is not None]
+    for shape in listed:
+        if not isinstance(shape, (tuple, list, str, bytes, range)):
+            raise RuntimeError(
+                "Input shapes should be of type ints, a tuple of ints, or a list of "
+                f"ints, got {shape}"
+            )
+    common = [1] * max(map(len, listed), default=0)
+    for at, shape in enumerate(listed):
+        for place in range(-1, -1 - len(shape), -1):
+            size = shape[place]
+            if not isinstance(size, (int, float, str)):
+                raise TypeError(f"sizes are integers, but got {type(size).__name__}")
+            if size == common[place]:
+                continue
+            if common[place] == 1:
+                if isinstance(size, str):
+                    raise TypeError(
+                        "'<' not supported between instances of 'str' and 'int'"
+                    )
+                if size < 0:
+                    raise ValueError(
+                        "Attempting to broadcast a dimension with negative length!"
+                    )
+                common[place] = size
+            elif size != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {size} at {place}! "
+                    f"Mismatching argument at index {at} had {shape}; but expected "
+                    f"shape should be broadcastable to {common}"
+                )
+    for size in common:
+        if not isinstance(size, int):
+            raise TypeError(f"sizes are integers, but got {type(size).__name__}")
+    if any(size >= 1 << 63 for size in common):
+        raise ValueError("Overflow when unpacking long long")
+    return Size(common)
+
+
+def is_tensor(obj, /):
+    """Whether ``obj`` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+def is_floating_point(input):
+    """Whether the elements are real floating-point numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """Whether the elements are complex numbers."""
+    return input.is_complex()
+
+
+def is_signed(input):
+    """Whether the elements' type has negative numbers."""
+    return input.is_signed()
+
+
+def get_device(input):
+    """The number of the tensor's device; -1 for the CPU."""
+    return input.get_device()
+
+
+def is_nonzero(input):
+    """Whether the one element differs from zero."""
+    return bool(input)
+
+
+def result_type(tensor, other):
+    """The type that arithmetic on the two would have."""
+    return promoted_type((tensor, other))
+
+
+def is_conj(input):
+    """Whether the tensor is a conjugate that was put off."""
+    return input.is_conj()
+
+
+def is_neg(input):
+    """Whether the tensor is a negative that was put off."""
+    return input.is_neg()
+
+
+# What the package itself calls: no type and no mode takes it.
+plain_tensor = tensor
+# Functions of this module whose calls types and modes may take.
+_OVERRIDABLE = (
+    "as_tensor",
+    "asarray",
+    "get_device",
+    "is_complex",
+    "is_conj",
+    "is_floating_point",
+    "is_neg",
+    "is_nonzero",
+    "is_signed",
+    "numel",
+    "result_type",
+    "tensor",
+)
+open_functions(globals(), _OVERRIDABLE, naming.package)

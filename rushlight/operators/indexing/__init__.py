@@ -1,0 +1,1 @@
+"""Operators: reading and writing at positions."""

@@ -1,0 +1,599 @@
+"""Indexing by several tensors at once, by masks, and by places in a flat tensor."""
+
+from __future__ import annotations
+
+from math import prod
+
+from rushlight.codegen.loops import A, T, i64, loops
+from rushlight.core.dtypes import bool_, int64, uint8
+from rushlight.core.geometry import broadcast_sizes
+from rushlight.core.overlap import refuse_overlap
+from rushlight.operators import call
+from rushlight.operators.functions import tensor
+from rushlight.operators.indexing.gather import (
+    beside,
+    coordinates,
+    has_plain_steps,
+    shares_storage,
+)
+from rushlight.operators.indexing.index_offsets import (
+    Places,
+    broadcast,
+    check_values_type,
+    order_of_result,
+)
+from rushlight.operators.indexing.indexing_kernels import wrapped
+from rushlight.operators.loop_calls import (
+    as_pairs,
+    brief,
+    copy_to_write,
+    fault_flag,
+    fault_in,
+    filled,
+    fresh,
+    laid_as,
+    mover,
+    name_of,
+    require,
+    run,
+    run_whole,
+    scalar_name,
+)
+from rushlight.operators.overlapping_writes import add_folded, write_folded
+from rushlight.operators.shared import alert_not_deterministic
+from rushlight.operators.type_groups import USUAL
+
+COUNTED = USUAL | {8}  # types whose elements are zero or not
+PUT = USUAL | {8, 23, 24, 25, 26}  # types that can be put at indexed places
+
+
+@loops
+def combine_indices(
+    place: "i64*",
+    index: "I*",
+    fault: "i64*",
+    size: int,
+    stride: int,
+    begin: int,
+    end: int,
+):
+    """Adds one index tensor's share, ``wrapped(index) * stride``, to flat places."""
+    for k in range(begin, end):
+        here = i64(index[k])
+        if here < 0:
+            here = here + size
+        if here < 0 or here >= size:
+            fault[0] = i64(index[k])
+            here = i64(0)
+        place[k] = place[k] + here * stride
+
+
+@loops
+def read_places(
+    out: "T*",
+    x: "T*",
+    place: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, k, :] = x[o, place[k], :]`` for places that are known to be good."""
+    for r in range(begin, end):
+        source = (r // count * size + place[r % count]) * inner
+        for i in range(inner):
+            out[r * inner + i] = x[source + i]
+
+
+@loops
+def write_places(
+    out: "T*",
+    source: "T*",
+    place: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    add: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, place[k], :]`` takes or adds ``source[o, k, :]``, in order of k."""
+    for o in range(begin, end):
+        for k in range(count):
+            here = (o * size + place[k]) * inner
+            there = (o * count + k) * inner
+            for i in range(inner):
+                if add:
+                    out[here + i] = T(A(out[here + i]) + A(source[there + i]))
+                else:
+                    out[here + i] = source[there + i]
+
+
+@loops
+def count_true(count: "i64*", mask: "boolean*", begin: int, end: int):
+    """How many mask elements are set."""
+    total = 0
+    for i in range(begin, end):
+        total = total + i64(mask[i])
+    count[0] = total
+
+
+@loops
+def select_true(
+    out: "T*",
+    x: "T*",
+    mask: "boolean*",
+    total: int,
+    parts: int,
+    begin: int,
+    end: int,
+):
+    """Packs the elements whose mask is set: each is written, and kept if it is."""
+    filled_to = 0
+    i = begin
+    while filled_to < total:
+        for part in range(parts):
+            out[filled_to * parts + part] = x[i * parts + part]
+        filled_to = filled_to + i64(mask[i])
+        i = i + 1
+
+
+@loops
+def replace_true(
+    out: "T*",
+    source: "T*",
+    mask: "boolean*",
+    fault: "i64*",
+    parts: int,
+    there: int,
+    begin: int,
+    end: int,
+):
+    """Puts the source's elements, in order, where the mask is set, or reports a lack."""
+    taken = 0
+    for i in range(begin, end):
+        if mask[i]:
+            if taken == there:
+                fault[0] = there
+                break
+            for part in range(parts):
+                out[i * parts + part] = source[taken * parts + part]
+            taken = taken + 1
+
+
+@loops
+def places_true(
+    out: "i64*",
+    mask: "boolean*",
+    sizes: "i64*",
+    ndim: int,
+    width: int,
+    total: int,
+    begin: int,
+    end: int,
+):
+    """A column of coordinates for each dimension; a row is one line along the last."""
+    found = 0
+    for r in range(begin, end):
+        for c in range(width):
+            if mask[r * width + c]:
+                out[(ndim - 1) * total + found] = c
+                rest = r
+                for d in range(ndim - 2, 0, -1):
+                    next_up = rest // sizes[d]
+                    out[d * total + found] = rest - next_up * sizes[d]
+                    rest = next_up
+                if ndim > 1:
+                    out[found] = rest
+                found = found + 1
+
+
+@loops
+def pairs_true(
+    out: "i64*", mask: "boolean*", total: int, width: int, begin: int, end: int
+):
+    """The same for two dimensions: each pair is written, and kept if it is set."""
+    found = 0
+    for r in range(begin, end):
+        c = 0
+        while c < width and found < total:
+            out[found] = r
+            out[total + found] = c
+            found = found + i64(mask[r * width + c])
+            c = c + 1
+
+
+@loops
+def numbers_true(out: "i64*", mask: "boolean*", total: int, begin: int, end: int):
+    """The same for one dimension."""
+    found = 0
+    i = begin
+    while found < total:
+        out[found] = i
+        found = found + i64(mask[i])
+        i = i + 1
+
+
+@loops
+def take_kernel(
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    size: int,
+    parts: int,
+    begin: int,
+    end: int,
+):
+    """``out[k] = x[index[k]]`` over flat tensors."""
+    for k in range(begin, end):
+        place = wrapped(index[k], size, fault)
+        for part in range(parts):
+            out[k * parts + part] = x[place * parts + part]
+
+
+@loops
+def put_kernel(
+    out: "T*",
+    source: "T*",
+    index: "i64*",
+    fault: "i64*",
+    size: int,
+    add: int,
+    parts: int,
+    begin: int,
+    end: int,
+):
+    """``out[index[k]]`` takes or adds ``source[k]`` over flat tensors."""
+    for k in range(begin, end):
+        place = wrapped(index[k], size, fault) * parts
+        for part in range(parts):
+            value = source[k * parts + part]
+            if add:
+                out[place + part] = T(A(out[place + part]) + A(value))
+            else:
+                out[place + part] = value
+
+
+def index(self, indices):
+    """The elements at the places that broadcast index tensors and masks name.
+
+    Args:
+        indices: for each leading dimension an int64, int32 or bool tensor, or None.
+
+    Raises:
+        IndexError: an index is too large, or the shapes don't fit.
+    """
+    given = [item for item in indices if item is not None]
+    if not given:
+        return self.clone()
+    if len(indices) == 1 and _covers(given[0], self):
+        return masked_select(self, given[0])
+    places = Places(self, indices)
+    empty = places.count * places.outer * places.inner == 0
+    if empty or not all(map(has_plain_steps, (self, *given))):
+        order = order_of_result(self, places)
+        if order is not None:
+            return _in_order(self, places, order)
+    out = fresh(self, places.result_shape())
+    return _read(out, places.together(self), places, places.outer, places.inner)
+
+
+def _in_order(x, places, order):
+    """The elements, laid out with the dimensions in another order than row-major.
+
+    If the dimensions of the index stay together, the source is turned and no element
+    moves twice.
+    """
+    before, kept = len(places.before), len(places.shape)
+    sizes = places.result_shape()
+    first = order.index(before) if kept else before
+    if order[first : first + kept] == list(range(before, before + kept)):
+        indexed = len(places.order) - before - len(places.after)
+        lead, tail = order[:first], order[first + kept :]
+        rest = [
+            [places.order[d if d < before else d - kept + indexed] for d in part]
+            for part in (lead, tail)
+        ]
+        among = places.order[before : before + indexed]
+        source = x.permute(rest[0] + among + rest[1]).contiguous()
+        outer, inner = (prod([sizes[d] for d in part]) for part in (lead, tail))
+        return _read(_laid(x, sizes, order), source, places, outer, inner)
+    out = fresh(x, sizes)
+    _read(out, places.together(x), places, places.outer, places.inner)
+    return _laid(x, sizes, order).copy_(out)
+
+
+def _laid(x, sizes, order):
+    """An uninitialised tensor whose dimensions lie in an order, the last in steps of one.
+
+    Around a dimension without elements steps are zero, as on PyTorch.
+    """
+    strides, step = [0] * len(sizes), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= sizes[d]
+    return call.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
+
+
+def _read(out, source, places, outer, inner):
+    name, parts = mover(out.dtype)
+    wide = inner * parts
+    types = {"T": name, **({"inner": 1} if wide == 1 else {})}
+    ints = [places.count, places.size, wide]
+    operands = [out, source, places.place]
+    run(read_places, operands, ints, outer * places.count, wide, **types)
+    return out
+
+
+def _covers(mask, x):
+    """Whether an index is a mask with one value for each element."""
+    small = x.dtype.itemsize <= 8
+    return small and mask.dtype is bool_ and mask.shape == x.shape
+
+
+def index_put(self, indices, values, accumulate=False):
+    """A copy of ``self`` with values put (or added) at the places the indices name."""
+    if all(item is None for item in indices):
+        check_values_type(self, values)
+        return self + values if accumulate else values.expand(self.shape).clone()
+    require("index_put", self.dtype, PUT, self)
+    masks = [one for one in indices if one is not None and one.dtype.itemsize == 1]
+    if masks and not self.device.has_memory:
+        return self.clone()  # how many places there are, nobody knows
+    _check_count(self, indices)
+    indices, values = beside(self, indices), _value_beside(self, values)
+    places = Places(self, indices, values)
+    out = places.together(self)
+    if shares_storage(out, self):
+        out = out.clone()
+    _write(places, out, values, accumulate)
+    return laid_as(self, places.apart(out))
+
+
+def index_put_(self, indices, values, accumulate=False):
+    """Puts (or adds) values at the places the indices name; a copy only if need be."""
+    _check_count(self, indices)
+    indices, values = beside(self, indices), _value_beside(self, values)
+    given = [item for item in indices if item is not None]
+    if len(given) == 1 and values.numel() == 1 and not accumulate:
+        mask = _filling(self, indices, given[0])
+        if mask is not None and not shares_storage(self, values):
+            return self.masked_fill_(mask, values.item())
+    _refuse_sharing(self, [*given, values])
+    if any(n > 1 and not step for n, step in zip(self.shape, self.stride())):
+        if accumulate:
+            zeros = filled(self, self.shape, 0)
+            return add_folded(self, index_put(zeros, indices, values, True))
+        return write_folded(self, index_put(self, indices, values), True)
+    apart = not (shares_storage(self, values) or values.dtype is not self.dtype)
+    if given and apart and self.is_contiguous():
+        places = Places(self, indices, values)
+        if places.order == sorted(places.order):
+            return _write(places, self, values, accumulate)
+    return self.copy_(index_put(self, indices, values, accumulate))
+
+
+def _value_beside(x, values):
+    """Values where the tensor is; one number of the host's may go anywhere."""
+    if values.device.type == x.device.type:
+        return values
+    if values.ndim or not values.device.on_host:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two "
+            f"devices, {x.device} and {values.device}!\n"
+            f"  self: {brief(x)}\n  values: {brief(values)}"
+        )
+    return values.to(x.device)
+
+
+def _filling(x, indices, mask):
+    """The index as a mask that broadcasts to the tensor, or None if it is no mask."""
+    if mask.dtype not in (bool_, uint8) or mask.device != x.device:
+        return None
+    lead = sum(item is None for item in indices[: _position(indices)])
+    for d, size in enumerate(mask.shape):
+        if lead + d >= x.dim() or x.shape[lead + d] != size:
+            return None
+    rest = x.dim() - lead - mask.dim()
+    return mask.reshape([*mask.shape, *[1] * rest])
+
+
+def _position(indices):
+    return next(k for k, item in enumerate(indices) if item is not None)
+
+
+def _refuse_sharing(x, others):
+    """Refuses to write where the values or the indices are read from."""
+    for other in others:
+        refuse_overlap(x, other)
+
+
+def _write(places, out, values, accumulate):
+    """Puts (or adds) values into a row-major tensor with its dimensions together."""
+    source = values.expand(places.result_shape()).contiguous()
+    name, parts = mover(out.dtype)
+    operands = [out, source, places.place]
+    if accumulate and out.dtype.is_complex:
+        parts, name = 2, name_of(out.dtype.to_real())
+        operands = [as_pairs(out), as_pairs(source), places.place]
+    elif accumulate:
+        parts, name = 1, name_of(out.dtype)
+    types = {"T": name, "add": int(bool(accumulate))}
+    ints = [places.count, places.size, places.inner * parts, types["add"]]
+    work = 2 * places.count * places.inner
+    run(write_places, operands, ints, places.outer, work, **types)
+    return out
+
+
+def _check_count(x, indices):
+    """Refuses more indices than dimensions."""
+    if len(indices) > x.ndim:
+        raise IndexError(
+            f"too many indices for tensor of dimension {x.ndim} (got {len(indices)})\n"
+            f"  self: {brief(x)}"
+        )
+
+
+def _count(mask):
+    if not mask.numel():
+        return 0
+    total = fresh(mask, (1,), int64)
+    run_whole(count_true, [total, mask], [], mask.numel())
+    return total.item()
+
+
+def masked_select(self, mask):
+    """The elements of ``self`` where ``mask`` holds, in one dimension."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(
+            "masked_select: expected BoolTensor for mask\n"
+            f"  self: {brief(self)}\n  mask: {brief(mask)}"
+        )
+    if self.dtype.name in ("uint16", "uint32", "uint64"):
+        require("masked_select", self.dtype, (), self)
+    x = self
+    if self.shape != mask.shape:
+        shape = broadcast_sizes([list(self.shape), list(mask.shape)])
+        x, mask = self.expand(shape), mask.expand(shape)
+    x, mask = x.contiguous(), mask.contiguous()
+    total = _count(mask)
+    out = fresh(self, (total,))
+    name, parts = mover(x.dtype)
+    types = {"T": name, "parts": parts}
+    run_whole(select_true, [out, x, mask], [total, parts], mask.numel(), **types)
+    return out
+
+
+def masked_scatter(self, mask, source):
+    """A copy of ``self`` with ``source``'s elements, in order, where ``mask`` holds.
+
+    Raises:
+        RuntimeError: the source has too few elements.
+    """
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f" {scalar_name(self.dtype)} and {scalar_name(source.dtype)}"
+        )
+    if mask.dtype is not bool_:
+        raise RuntimeError(
+            "masked_scatter_ only supports boolean masks, but got mask with dtype "
+            f"{scalar_name(mask.dtype)}"
+        )
+    require("masked_scatter", self.dtype, USUAL, self)
+    shape = broadcast_sizes([list(self.shape), list(mask.shape)])
+    out, mask = self.expand(shape).clone().contiguous(), mask.expand(shape).contiguous()
+    flag, (name, parts) = fault_flag(out), mover(out.dtype)
+    operands, ints = [out, source.contiguous(), mask, flag], [parts, source.numel()]
+    run_whole(replace_true, operands, ints, mask.numel(), T=name, parts=parts)
+    if fault_in(flag) is not None:
+        raise RuntimeError(
+            "masked_scatter: Number of elements of source < number of ones in mask\n"
+            f"  mask: {brief(mask)}\n  source: {brief(source)}"
+        )
+    return out
+
+
+def nonzero(self):
+    """The coordinates of the elements that aren't zero, one row each."""
+    require("nonzero_count_cpu", self.dtype, COUNTED, self)
+    found = coordinates(self)
+    if found is not None:
+        return found.t()
+    mask = self if self.dtype is bool_ else self != 0
+    mask, ndim = mask.contiguous(), self.dim()
+    total = _count(mask)
+    out = fresh(self, (ndim, total), int64)
+    if ndim == 1:
+        run_whole(numbers_true, [out, mask], [total], mask.numel())
+    elif ndim == 2 and total:
+        rows, width = mask.shape
+        run_whole(pairs_true, [out, mask], [total, width], rows)
+    elif out.numel():
+        kind = int64
+        sizes = tensor(list(self.shape), dtype=kind, device=self.device)
+        width = self.shape[-1]
+        rows = mask.numel() // width
+        run_whole(places_true, [out, mask, sizes], [ndim, width, total], rows)
+    return out.t()  # a column for each dimension, as PyTorch lays it out
+
+
+def take(self, index):
+    """The elements of ``self``, seen as one dimension, that ``index`` names.
+
+    Raises:
+        IndexError: an index is too large.
+        RuntimeError: the index is not of dtype int64.
+    """
+    _check_flat("take", self, index, "tried to take from an empty tensor")
+    require("take_cpu", self.dtype, USUAL, self)
+    x, flag = self.contiguous(), fault_flag(self)
+    out = fresh(self, index.shape)
+    operands = [out, x, index.contiguous(), flag]
+    name, parts = mover(x.dtype)
+    ints = [x.numel(), parts]
+    run(take_kernel, operands, ints, index.numel(), T=name, parts=parts)
+    _raise_fault(flag, x)
+    return out
+
+
+def put(self, index, source, accumulate=False):
+    """A copy of ``self`` with ``source`` put (or added) at flat places.
+
+    Raises:
+        IndexError: an index is too large, or there is not one value for each.
+        RuntimeError: the index is not of dtype int64, or the values' dtype differs.
+    """
+    if source.numel() != index.numel():
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, "
+            f"but got source.numel() = {source.numel()}, index.numel() = "
+            f"{index.numel()}\n  source: {brief(source)}\n  index: {brief(index)}"
+        )
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype"
+            f" = {scalar_name(self.dtype)} and source.dtype ="
+            f" {scalar_name(source.dtype)}\n"
+            f"  self: {brief(self)}\n  source: {brief(source)}"
+        )
+    if not accumulate:
+        alert_not_deterministic("put_")
+    _check_flat("put_", self, index, "Tried to put elements into an empty tensor")
+    require("take_put_cpu", self.dtype, USUAL, self)
+    out, flag = copy_to_write(self, (index, source)), fault_flag(self)
+    operands = [out, source.contiguous(), index.contiguous(), flag]
+    name, parts = mover(self.dtype)
+    if accumulate:
+        parts = 2 if self.dtype.is_complex else 1
+        name = name_of(self.dtype.to_real())
+        if parts == 2:
+            operands[:2] = as_pairs(out), as_pairs(source)
+    types = {"T": name, "add": int(bool(accumulate)), "parts": parts}
+    ints = [self.numel(), types["add"], parts]
+    run_whole(put_kernel, operands, ints, index.numel(), **types)
+    _raise_fault(flag, self)
+    return out if out is self else laid_as(self, out)
+
+
+def _check_flat(operator, x, index, nothing):
+    """Refuses what cannot name places in a flat tensor."""
+    if index.dtype is not int64:
+        raise RuntimeError(
+            f"{operator}(): Expected a long tensor for index, but got"
+            f" {scalar_name(index.dtype)}\n"
+            f"  self: {brief(x)}\n  index: {brief(index)}"
+        )
+    if index.numel() and not x.numel():
+        raise IndexError(f"{operator}(): {nothing}\n  self: {brief(x)}")
+
+
+def _raise_fault(flag, x):
+    fault = fault_in(flag)
+    if fault is not None:
+        raise IndexError(
+            f"out of range: tried to access index {fault} on a tensor of {x.numel()}"
+            f" elements.\n  self: {brief(x)}"
+        )

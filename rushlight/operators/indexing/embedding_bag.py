@@ -1,0 +1,179 @@
+"""Sums and means of the rows that each bag of indices names."""
+
+from __future__ import annotations
+
+from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
+from rushlight.core.dtypes import int32, int64
+from rushlight.operators.indexing.indexing_kernels import checked
+from rushlight.operators.loop_calls import (
+    brief,
+    fault_flag,
+    fault_in,
+    filled,
+    fresh,
+    name_of,
+    run,
+)
+
+
+@loops_inline
+def start_of(index, k, rows, width, fault):
+    """Where the row that an index names begins."""
+    return checked(i64(index[k]), rows, fault) * width
+
+
+@loops
+def sum_bags(
+    out: "T*",
+    table: "T*",
+    index: "I*",
+    bounds: "i64*",
+    fault: "i64*",
+    rows: int,
+    width: int,
+    padding: int,
+    mean: int,
+    padded: int,
+    total: int,
+    begin: int,
+    end: int,
+):
+    """Each bag's rows added in their order; the padding's row is not one of them.
+
+    Where none is passed over, eight rows are added at once: sums go to memory and back
+    once for all of them.
+    """
+    mass = local("A", 256)
+    for bag in range(begin, end):
+        for start in range(0, width, 256):
+            count = min(width - start, 256)
+            for i in vectorized(count):
+                mass[i] = A(0)
+            first, last = max(bounds[bag], 0), min(bounds[bag + 1], total)
+            named = max(last - first, 0)
+            k = first + 0
+            while k < last:
+                if padded == 0 and k + 8 <= last:
+                    a = start_of(index, k, rows, width, fault) + start
+                    b = start_of(index, k + 1, rows, width, fault) + start
+                    c = start_of(index, k + 2, rows, width, fault) + start
+                    d = start_of(index, k + 3, rows, width, fault) + start
+                    e = start_of(index, k + 4, rows, width, fault) + start
+                    f = start_of(index, k + 5, rows, width, fault) + start
+                    g = start_of(index, k + 6, rows, width, fault) + start
+                    h = start_of(index, k + 7, rows, width, fault) + start
+                    for i in vectorized(count):
+                        two = mass[i] + A(table[a + i]) + A(table[b + i])
+                        four = two + A(table[c + i]) + A(table[d + i])
+                        six = four + A(table[e + i]) + A(table[f + i])
+                        mass[i] = six + A(table[g + i]) + A(table[h + i])
+                    k = k + 8
+                elif padded == 0 and k + 2 <= last:
+                    a = start_of(index, k, rows, width, fault) + start
+                    b = start_of(index, k + 1, rows, width, fault) + start
+                    for i in vectorized(count):
+                        mass[i] = mass[i] + A(table[a + i]) + A(table[b + i])
+                    k = k + 2
+                else:
+                    a = start_of(index, k, rows, width, fault)
+                    if padded and a == padding * width:
+                        named = named - 1
+                    else:
+                        for i in vectorized(count):
+                            mass[i] = mass[i] + A(table[a + start + i])
+                    k = k + 1
+            for i in vectorized(count):
+                v = mass[i] / A(max(named, 1)) if mean else mass[i]
+                out[bag * width + start + i] = T(v)
+
+
+@loops
+def sum_bags_by_blocks(
+    out: "T*",
+    table: "T*",
+    index: "I*",
+    bounds: "i64*",
+    fault: "i64*",
+    rows: int,
+    width: int,
+    mean: int,
+    total: int,
+    begin: int,
+    end: int,
+):
+    """The same of rows of whole blocks: the sums of 64 columns stay in registers."""
+    mass = local("A", 64)
+    for bag in range(begin, end):
+        first, last = max(bounds[bag], 0), min(bounds[bag + 1], total)
+        for start in range(0, width, 64):
+            for i in vectorized(64):
+                mass[i] = A(0)
+            k = first + 0
+            while k + 8 <= last:
+                a = start_of(index, k, rows, width, fault) + start
+                b = start_of(index, k + 1, rows, width, fault) + start
+                c = start_of(index, k + 2, rows, width, fault) + start
+                d = start_of(index, k + 3, rows, width, fault) + start
+                e = start_of(index, k + 4, rows, width, fault) + start
+                f = start_of(index, k + 5, rows, width, fault) + start
+                g = start_of(index, k + 6, rows, width, fault) + start
+                h = start_of(index, k + 7, rows, width, fault) + start
+                for i in vectorized(64):
+                    two = mass[i] + A(table[a + i]) + A(table[b + i])
+                    four = two + A(table[c + i]) + A(table[d + i])
+                    six = four + A(table[e + i]) + A(table[f + i])
+                    mass[i] = six + A(table[g + i]) + A(table[h + i])
+                k = k + 8
+            while k < last:
+                a = start_of(index, k, rows, width, fault) + start
+                for i in vectorized(64):
+                    mass[i] = mass[i] + A(table[a + i])
+                k = k + 1
+            for i in vectorized(64):
+                v = mass[i] / A(max(last - first, 1)) if mean else mass[i]
+                out[bag * width + start + i] = T(v)
+
+
+def check_bounds(weight, indices, bounds):
+    """Refuses bounds of bags that are not among the indices."""
+    fits = weight.ndim == 2 and indices.ndim == bounds.ndim == 1 and len(bounds)
+    fits = fits and indices.dtype in (int32, int64)
+    if not fits or bounds.dtype is not int64:
+        raise RuntimeError(
+            "_bag_sum: expected a table, a row of whole indices and bounds in int64\n"
+            f"  weight: {brief(weight)}\n  indices: {brief(indices)}\n"
+            f"  bounds: {brief(bounds)}"
+        )
+
+
+def bag_sum(weight, indices, bounds, mean, padding_idx, scale_grad_by_freq, sparse):
+    """The sums, or means, of all bags: bag ``k`` has the indices from bound ``k`` to the next.
+
+    Raises:
+        IndexError: an index is negative or too large.
+        RuntimeError: the bounds are no row of positions, each below the next.
+    """
+    check_bounds(weight, indices, bounds)
+    rows, width = weight.shape
+    bags = bounds.shape[0] - 1
+    out, flag = fresh(weight, [bags, width]), fault_flag(weight)
+    table, index = weight.contiguous(), indices.contiguous()
+    if not rows:  # the kernel reads the first row where an index names none
+        table = filled(weight, [1, width], 0)
+    types = {"T": name_of(weight.dtype), "I": name_of(index.dtype)}
+    operands = [out, table, index, bounds.contiguous(), flag]
+    grain = width * max(1, index.numel() // max(1, bags))
+    types["mean"], padded = int(mean), int(padding_idx >= 0)
+    if padded or width % 64:
+        ints = [rows, width, padding_idx, types["mean"], padded, index.numel()]
+        run(sum_bags, operands, ints, bags, grain, padded=padded, **types)
+    else:
+        ints = [rows, width, types["mean"], index.numel()]
+        run(sum_bags_by_blocks, operands, ints, bags, grain, **types)
+    fault = fault_in(flag)
+    if fault is not None:
+        raise IndexError(
+            f"index out of range in self: {fault} for {rows} rows\n"
+            f"  indices: {brief(indices)}"
+        )
+    return out

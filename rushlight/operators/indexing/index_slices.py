@@ -1,0 +1,348 @@
+"""Writing whole slices at the positions of one dimension that an index vector names."""
+
+from __future__ import annotations
+
+from rushlight.core.dtypes import float32, float64, int32, int64
+from rushlight.core.geometry import around
+from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.operators import call as ops
+from rushlight.operators.indexing.indexing_kernels import (
+    COLUMNS,
+    index_add_kernel,
+    index_reduce_kernel,
+    put_slices,
+)
+from rushlight.operators.indexing.scatter import REDUCTIONS, raise_fault
+from rushlight.operators.loop_calls import (
+    as_pairs,
+    brief,
+    copy_to_write,
+    fault_flag,
+    filled,
+    laid_as,
+    mover,
+    name_of,
+    require,
+    run,
+    scalar_name,
+)
+from rushlight.operators.shape.copying import check_number
+from rushlight.operators.type_groups import REAL, USUAL
+
+MOVED = USUAL | {8}  # types whose elements are only moved
+
+
+def check_slices(operator, self, dim, index, source):
+    """Refuses an index or a source that doesn't fit, as index_add and index_reduce do."""
+    if index.dim() > 1:
+        raise IndexError(
+            f"{operator}(): Index is supposed to be a vector, but got dim: {index.dim()}"
+            f" with type: {scalar_name(index.dtype)} and size: {list(index.shape)}"
+        )
+    if index.dtype not in (int64, int32):
+        raise RuntimeError(
+            f"{operator}(): Expected dtype int32/int64 for index but got: "
+            f"{scalar_name(index.dtype)}\n  index: {brief(index)}"
+        )
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            f"{operator}(): self ({scalar_name(self.dtype)}) and source"
+            f" ({scalar_name(source.dtype)}) must have the same scalar type"
+        )
+    count = index.numel()
+    if dim and dim >= source.dim():
+        raise RuntimeError(
+            f"{operator}(): Indexing dim {dim} is out of bounds of the source tensor with"
+            f" dim {source.dim()}"
+        )
+    expected = list(self.shape)
+    if expected:
+        expected[dim] = source.shape[dim] if source.dim() else 1
+    if count != (source.shape[dim] if source.dim() else 1):
+        _refuse_count(operator, dim, count, source)
+    if list(source.shape) != expected:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified"
+            f" dimension. Got self.shape = {list(self.shape)} source.shape ="
+            f" {list(source.shape)}"
+        )
+
+
+def _refuse_count(operator, dim, count, source):
+    if not source.dim():
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    raise RuntimeError(
+        f"{operator}(): Number of indices ({count}) should be equal to"
+        f" source.size(dim): ({source.shape[dim]}), for dim: {dim}"
+    )
+
+
+def _accumulator(dtype):
+    if not dtype.is_floating_point:
+        return int64
+    return float64 if dtype.itemsize == 8 else float32
+
+
+def index_add(self, dim, index, source, alpha=1):
+    """A copy of ``self`` with ``alpha * source``'s slices added where index names.
+
+    Raises:
+        IndexError: an index is negative or too large, or of two dimensions.
+        RuntimeError: the types or shapes don't fit.
+    """
+    dim = wrap_dim(dim, self.dim())
+    check_slices("index_add_", self, dim, index, source)
+    wide = self.dim() > 1
+    kernel = "scatter_gather_tensor_cpu" if wide else "index_add_"
+    require(kernel, self.dtype, MOVED, self)
+    check_number(self.dtype, alpha)
+    if self.numel() == 0:
+        if not wide and index.numel():
+            raise IndexError("index out of range in self")
+        return self.contiguous().clone()
+    if self.dtype.is_complex:
+        return _index_add_complex(self, dim, index, source, alpha)
+    out = copy_to_write(self, (index, source))
+    outer, size, inner = around(list(self.shape), dim)
+    kind = RuntimeError if wide and index.dtype is int64 else IndexError
+    factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
+    _add_slices(out, source, index, factor, (outer, size, inner), dim, kind)
+    return out
+
+
+def _index_add_complex(self, dim, index, source, alpha):
+    """The same for pairs of real numbers."""
+    out = copy_to_write(self, (index, source))
+    wide = self.dim() > 1  # PyTorch multiplies single elements with 1 + 0i, too
+    scaled = source if wide and alpha == 1 else ops.mul(source, alpha)
+    outer, size, inner = around(list(self.shape), dim)
+    pairs, real = as_pairs(out), self.dtype.to_real()
+    one = filled(self, (), 1, _accumulator(real))
+    kind = RuntimeError if wide else IndexError
+    _add_slices(
+        pairs, as_pairs(scaled), index, one, (outer, size, 2 * inner), dim, kind
+    )
+    return out
+
+
+def _add_slices(out, source, index, factor, sizes, dim, kind):
+    outer, size, inner = sizes
+    across = int(outer == 1 and inner > 1)
+    count, flag = index.numel(), fault_flag(out)
+    run(
+        index_add_kernel,
+        [out, source.contiguous(), index.contiguous(), factor, flag],
+        [outer, count, size, inner, across],
+        inner if across else outer,
+        2 * count * (outer if across else inner),
+        COLUMNS if across else 1,
+        T=name_of(out.dtype),
+        I=name_of(index.dtype),
+        across=across,
+    )
+    raise_fault(flag, dim, size, kind, "index out of range in self: ")
+
+
+def index_fill(self, dim, index, value):
+    """A copy of ``self`` whose slices that ``index`` names hold ``value``.
+
+    Raises:
+        IndexError: an index is too large, or not of dtype int64.
+        RuntimeError: the index has more than one dimension.
+    """
+    if isinstance(value, complex) and not self.dtype.is_complex:
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
+    dim = wrap_dim(dim, self.dim())
+    if index.dtype is not int64:
+        raise IndexError(
+            f"index_fill_(): Expected dtype int64 for index.\n  index: {brief(index)}"
+        )
+    if index.dim() > 1:
+        raise RuntimeError(f"Index has to be a vector/scalar\n  index: {brief(index)}")
+    require("index_fill_cpu", self.dtype, MOVED, self)
+    check_number(self.dtype, value)
+    out = copy_to_write(self, (index,))
+    _put(out, dim, index, filled(self, (), value), True, "")
+    return out if out is self else laid_as(self, out)
+
+
+def index_fill_tensor(self, dim, index, value):
+    """``index_fill`` with the number in a tensor.
+
+    Raises:
+        RuntimeError: the tensor has dimensions.
+    """
+    if value.dim():
+        raise RuntimeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor "
+            f"with {value.dim()} dimension(s)."
+        )
+    number = 0 if not value.device.has_memory else value.item()
+    return ops.index_fill(self, dim, index, number)
+
+
+def index_copy(self, dim, index, source):
+    """A copy of ``self`` with ``source``'s slices where index names.
+
+    Raises:
+        IndexError: an index is negative or too large, or the numbers don't match.
+        RuntimeError: the types or the slices' shapes differ.
+    """
+    dim = wrap_dim(dim, self.dim())
+    _check_copy(self, dim, index, source)
+    require("index_copy_cpu", self.dtype, MOVED, self)
+    out = copy_to_write(self, (index, source))
+    _put(out, dim, index, source.contiguous(), False, "index_copy_(): ")
+    return out
+
+
+def _check_copy(self, dim, index, source):
+    """Refuses what index_copy cannot copy, in PyTorch's order."""
+    count = index.numel()
+    if index.dim() > 1:
+        raise IndexError(
+            f"index_copy_(): Index should have dimension 1 or 0 (got {index.dim()})"
+        )
+    if source.dim() == 0 and count != 1:
+        raise IndexError(
+            "index_copy_(): When source is scalar, index should have one element (got"
+            f" {count})"
+        )
+    if source.dim() != self.dim() and source.dim() and self.dim():
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their"
+            f" dimensionality must match. Source dimensionality ({source.dim()}),"
+            f" destination dimensionality ({self.dim()})"
+        )
+    if index.dtype is not int64:
+        raise RuntimeError(
+            "index_copy_(): Expected a long tensor for index, but got"
+            f" {scalar_name(index.dtype)}"
+        )
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got"
+            f" (self) {scalar_name(self.dtype)} and (source) {scalar_name(source.dtype)}"
+        )
+    own = [size for d, size in enumerate(self.shape) if d != dim]
+    given = [size for d, size in enumerate(source.shape) if d != dim]
+    if own != given:
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes."
+            f" Destination slice shape: {' '.join(map(str, own))} at dimension {dim} and"
+            f" source slice shape: {' '.join(map(str, given))} at dimension {dim}."
+        )
+    if source.dim() and count != source.shape[dim]:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({count}) should be equal to"
+            f" source.size(dim) ({source.shape[dim]})"
+        )
+
+
+def _put(out, dim, index, source, single, before):
+    """Puts slices, or one number, into a row-major tensor."""
+    outer, size, inner = around(list(out.shape), dim)
+    if size == 0 and index.numel():
+        raise RuntimeError(
+            f"{before}index out of bounds for dimension {dim} with size 0\n"
+            f"  self: {brief(out)}\n  index: {brief(index)}"
+        )
+    name, parts = mover(out.dtype)
+    inner *= parts
+    across = int(outer == 1 and inner > 1)
+    count, flag = index.numel(), fault_flag(out)
+    run(
+        put_slices,
+        [out, source, index.contiguous(), flag],
+        [outer, count, size, inner, across, int(single), parts - 1, int(single)],
+        inner if across else outer,
+        2 * count * (outer if across else inner),
+        COLUMNS if across else 1,
+        T=name,
+        across=across,
+        single=int(single),
+        wrap=int(single),
+    )
+    raise_fault(flag, dim, size, IndexError, before)
+
+
+def along(index, dim, shape):
+    """An index of slices as ``scatter`` takes it: a place for each of their elements."""
+    sizes = [1] * len(shape)
+    if sizes:
+        sizes[dim] = -1
+    return index.reshape(sizes).expand(shape)
+
+
+def _in_one_sweep(self, index):
+    """Whether a kernel of its own puts slices together, which has plain numbers only."""
+    return (
+        self.dtype in (float32, float64)
+        and self.dim() > 0
+        and self.numel() > 0
+        and index.numel() > 0
+        and self.device.on_host
+    )
+
+
+def _reduced_slices(self, dim, index, source, reduce, include_self):
+    out = copy_to_write(self, (index, source))
+    outer, size, inner = around(list(self.shape), dim)
+    mode, identity = REDUCTIONS[reduce]
+    across = int(outer == 1 and inner > 1)
+    count, flag = index.numel(), fault_flag(out)
+    first = filled(self, (), identity, self.dtype)
+    run(
+        index_reduce_kernel,
+        [out, source.contiguous(), index.contiguous(), first, flag],
+        [outer, count, size, inner, across, mode, int(include_self)],
+        inner if across else outer,
+        2 * count * (outer if across else inner),
+        COLUMNS if across else 1,
+        T=name_of(out.dtype),
+        I=name_of(index.dtype),
+        across=across,
+        mode=mode,
+    )
+    raise_fault(flag, dim, size, IndexError, "index out of range in self: ")
+    if reduce == "mean":
+        met = ops.bincount(index, None, size) + int(include_self)
+        sizes = [1] * self.dim()
+        sizes[dim] = size
+        out.div_(met.clamp_(min=1).to(out.dtype).reshape(sizes))
+    return out
+
+
+def index_reduce(self, dim, index, source, reduce, include_self):
+    """``scatter_reduce`` of whole slices.
+
+    Raises:
+        IndexError: an index is negative or too large, or of two dimensions.
+        RuntimeError: the reduction is unknown, or the types or shapes don't fit.
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but "
+            f"got {reduce}."
+        )
+    dim = wrap_dim(dim, self.dim())
+    check_slices("index_reduce_", self, dim, index, source)
+    if reduce in ("amax", "amin"):
+        real = REAL | ({11} if self.dim() > 1 else set())
+        kernel = "maximum_cpu" if self.dim() > 1 else "index_func_"
+        require(kernel, self.dtype, real, self)
+    if reduce == "mean":
+        require("div_floor_cpu", self.dtype, USUAL - {11}, self)
+    if _in_one_sweep(self, index):
+        return _reduced_slices(self, dim, index, source, reduce, include_self)
+    places = along(index, dim, source.shape)
+    try:
+        return ops.scatter_reduce(
+            self, dim, places, source, reduce, include_self=include_self
+        )
+    except RuntimeError as error:
+        if "out of bounds" not in str(error):
+            raise
+        raise IndexError(f"index out of range in self: {error}") from None

@@ -1,0 +1,465 @@
+"""Reading and writing along one dimension at the places an index tensor names.
+
+A tensor is seen as ``(outer, size, inner)`` around the indexed dimension. Where two
+indices may name the same place, the work is divided along another axis, so that no two
+threads write one element and the order of additions is fixed.
+"""
+
+from __future__ import annotations
+
+from rushlight.codegen.language import select
+from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
+from rushlight.core.dtypes import int32, int64
+from rushlight.operators.loop_calls import (
+    brief,
+    fault_flag,
+    fault_in,
+    filled,
+    name_of,
+    run,
+    run_whole,
+    scalar_name,
+)
+
+COLUMNS = 128  # of a row divided among threads: whole cache lines, and enough of them
+
+
+@loops_inline
+def checked(place, size, fault):
+    """The index, or 0 with the fault reported where it lies outside ``[0, size)``."""
+    good = place
+    if place < 0 or place >= size:
+        fault[0] = place
+        good = i64(0)
+    return good
+
+
+@loops_inline
+def wrapped(place, size, fault):
+    """The same for indices that may count from the end."""
+    good = place
+    if place < 0:
+        good = place + size
+    if good < 0 or good >= size:
+        fault[0] = place
+        good = i64(0)
+    return good
+
+
+@loops
+def copy_rows(
+    out: "T*",
+    x: "T*",
+    index: "I*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    wrap: int,
+    begin: int,
+    end: int,
+):
+    """Row ``index[k]`` of ``x`` becomes row ``k``, within each outer block."""
+    for r in range(begin, end):
+        place = i64(index[r % count])
+        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
+        source = (r // count * size + place) * inner
+        for i in range(inner):
+            out[r * inner + i] = x[source + i]
+
+
+@loops
+def copy_lines(
+    out: "T*",
+    x: "T*",
+    index: "I*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    wrap: int,
+    begin: int,
+    end: int,
+):
+    """The same for rows of one element: line by line of the source.
+
+    The places are tested before the first line, so that what is left only moves.
+    """
+    wrong = False
+    lowest_place = -size if wrap else 0
+    for k in range(count):
+        place = i64(index[k])
+        wrong = wrong | (place < lowest_place) | (place >= size)
+        if wrong:
+            fault[0] = place
+            break
+    if not wrong:
+        for o in range(begin, end):
+            for k in range(count):
+                place = i64(index[k])
+                if wrap:
+                    place = place + size if place < 0 else place
+                out[o * count + k] = x[o * size + place]
+
+
+@loops_inline
+def any_outside(index, start, stop, size, fault):
+    """Whether an index of a span lies outside ``[0, size)``; it is then reported."""
+    wrong = False
+    for k in range(start, stop):
+        wrong = wrong | (index[k] < 0) | (index[k] >= size)
+    if wrong:
+        for k in range(start, stop):
+            checked(index[k], size, fault)
+    return wrong
+
+
+@loops
+def gather_lines(
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, k] = x[o, index[o, k]]``: tested first, so that the reads vectorise."""
+    for o in range(begin, end):
+        base = o * count
+        if not any_outside(index, base, base + count, size, fault):
+            for k in range(count):
+                out[base + k] = x[o * size + index[base + k]]
+
+
+@loops
+def gather_kernel(
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, k, i] = x[o, index[o, k, i], i]``; ``across`` divides the inner axis."""
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    for o in range(first_o, last_o):
+        for k in range(count):
+            row = (o * count + k) * inner
+            if not any_outside(index, row + first_i, row + last_i, size, fault):
+                for i in range(first_i, last_i):
+                    out[row + i] = x[(o * size + index[row + i]) * inner + i]
+
+
+@loops
+def scatter_kernel(
+    out: "T*",
+    source: "T*",
+    index: "i64*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    mode: int,
+    single: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, index[o, k, i], i]`` takes or adds ``source[o, k, i]``, in order."""
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    for o in range(first_o, last_o):
+        for k in range(count):
+            for i in range(first_i, last_i):
+                here = (o * count + k) * inner + i
+                place = (o * size + checked(index[here], size, fault)) * inner + i
+                v = source[0 if single else here]
+                if mode == 0:
+                    out[place] = v
+                elif mode == 1:
+                    out[place] = T(A(out[place]) + A(v))
+                elif mode == 2:
+                    out[place] = T(A(out[place]) * A(v))
+                elif mode == 3:
+                    w = out[place]
+                    out[place] = v if v < w or v != v else w
+                else:
+                    w = out[place]
+                    out[place] = v if v > w or v != v else w
+
+
+@loops
+def scatter_products(
+    out: "T*",
+    source: "T*",
+    index: "i64*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, index[o, k, i], i] *= source[o, k, i]`` for pairs: complex numbers."""
+    for o in range(begin, end):
+        for k in range(count):
+            for i in range(inner):
+                here = (o * count + k) * inner + i
+                place = (o * size + checked(index[here], size, fault)) * inner + i
+                a = A(out[2 * place])
+                b = A(out[2 * place + 1])
+                c = A(source[2 * here])
+                d = A(source[2 * here + 1])
+                out[2 * place] = T(a * c - b * d)
+                out[2 * place + 1] = T(a * d + b * c)
+
+
+@loops
+def index_add_kernel(
+    out: "T*",
+    source: "T*",
+    index: "I*",
+    alpha: "A*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, index[k], i] += alpha * source[o, k, i]``; no index may be outside."""
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    outside = 0
+    for k in range(count):
+        if checked(i64(index[k]), size, fault) != i64(index[k]):
+            outside = 1
+    if outside:
+        last_o = first_o
+    factor = alpha[0]
+    for o in range(first_o, last_o):
+        if inner == 1:
+            for k in range(count):
+                place = o * size + i64(index[k])
+                add = A(source[o * count + k]) * factor
+                out[place] = T(A(out[place]) + add)
+        else:
+            for k in range(count):
+                place = (o * size + i64(index[k])) * inner
+                here = (o * count + k) * inner
+                for i in vectorized(first_i, last_i):
+                    add = A(source[here + i]) * factor
+                    out[place + i] = T(A(out[place + i]) + add)
+
+
+@loops_inline
+def combined(w, v, mode):
+    """Two elements as one: their sum, product, smaller or larger one, or NaN."""
+    both = w
+    if mode == 1:
+        both = T(A(w) + A(v))
+    elif mode == 2:
+        both = T(A(w) * A(v))
+    elif mode == 3:
+        both = select(v < w or v != v, v, w)
+    else:
+        both = select(v > w or v != v, v, w)
+    return both
+
+
+@loops
+def index_reduce_kernel(
+    out: "T*",
+    source: "T*",
+    index: "I*",
+    first: "T*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    mode: int,
+    own: int,
+    begin: int,
+    end: int,
+):
+    """``source[o, k, i]`` put together with ``out[o, index[k], i]``, or without it.
+
+    Args:
+        first: the number that such slices begin with, unless they count themselves.
+        own: whether they do.
+    """
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    outside = 0
+    for k in range(count):
+        if checked(i64(index[k]), size, fault) != i64(index[k]):
+            outside = 1
+    if outside:
+        last_o = first_o
+    for o in range(first_o, last_o):
+        if not own:
+            for k in range(count):
+                place = (o * size + i64(index[k])) * inner
+                for i in vectorized(first_i, last_i):
+                    out[place + i] = first[0]
+        for k in range(count):
+            place = (o * size + i64(index[k])) * inner
+            here = (o * count + k) * inner
+            if inner == 1:
+                out[place] = combined(out[place], source[here], mode)
+            else:
+                for i in vectorized(first_i, last_i):
+                    out[place + i] = combined(out[place + i], source[here + i], mode)
+
+
+@loops
+def put_slices(
+    out: "T*",
+    source: "T*",
+    index: "i64*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    single: int,
+    last: int,
+    wrap: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, index[k], i] = source[o, k, i]``, or one element of ``last + 1`` parts."""
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    for o in range(first_o, last_o):
+        for k in range(count):
+            place = index[k]
+            place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
+            place = (o * size + place) * inner
+            here = (o * count + k) * inner
+            for i in range(first_i, last_i):
+                out[place + i] = source[i & last] if single else source[here + i]
+
+
+@loops
+def embedding_backward(
+    grad_weight: "T*",
+    grad: "T*",
+    index: "I*",
+    counts: "i64*",
+    fault: "i64*",
+    count: int,
+    width: int,
+    words: int,
+    padding: int,
+    scaled: int,
+    begin: int,
+    end: int,
+):
+    """Adds each row's gradient to its word, for a range of columns."""
+    for k in range(count):
+        word = i64(index[k])
+        if word != padding:
+            word = checked(word, words, fault)
+            if scaled:
+                for c in range(begin, end):
+                    share = A(grad[k * width + c]) / A(counts[word])
+                    here = word * width + c
+                    grad_weight[here] = T(A(grad_weight[here]) + share)
+            else:
+                for c in range(begin, end):
+                    here = word * width + c
+                    total = A(grad_weight[here]) + A(grad[k * width + c])
+                    grad_weight[here] = T(total)
+
+
+@loops
+def count_words(
+    counts: "i64*", index: "I*", fault: "i64*", words: int, begin: int, end: int
+):
+    """How often each index occurs."""
+    for k in range(begin, end):
+        word = checked(i64(index[k]), words, fault)
+        counts[word] = counts[word] + 1
+
+
+def embedding_dense_backward(
+    grad_output, indices, num_weights, padding_idx, scale_grad_by_freq
+):
+    """The gradient of ``embedding`` for its weight, as a dense tensor.
+
+    Raises:
+        IndexError: an index is negative or too large.
+        RuntimeError: the indices are no integers, or don't fit the gradient.
+    """
+    _check_words(grad_output, indices, num_weights)
+    width = grad_output.shape[-1]
+    grad_weight = filled(grad_output, [num_weights, width], 0)
+    grad, index = grad_output.contiguous(), indices.contiguous()
+    counts, flag = None, fault_flag(grad)
+    types = {"T": name_of(grad.dtype), "I": name_of(index.dtype)}
+    total = index.numel()
+    if not num_weights:
+        return grad_weight
+    if scale_grad_by_freq:
+        counts = filled(grad, [num_weights], 0, int64)
+        words = [counts, index, flag]
+        run_whole(count_words, words, [num_weights], total, I=types["I"])
+    types["scaled"] = int(bool(scale_grad_by_freq))
+    ints = [total, width, num_weights, padding_idx, types["scaled"]]
+    operands = [grad_weight, grad, index, counts, flag]
+    run(embedding_backward, operands, ints, width, total, COLUMNS, **types)
+    fault = fault_in(flag)
+    if fault is not None:
+        raise IndexError(
+            f"index out of range in self: {fault} for {num_weights} words\n"
+            f"  indices: {brief(indices)}"
+        )
+    return grad_weight
+
+
+def _check_words(grad, indices, num_weights):
+    """Refuses indices that cannot have made this gradient."""
+    if indices.dtype not in (int64, int32):
+        raise RuntimeError(
+            "Expected tensor for argument #2 'indices' to have one of the following"
+            f" scalar types: Long, Int; but got {scalar_name(indices.dtype)} instead"
+            f" (while checking arguments for embedding_backward)"
+        )
+    if (
+        num_weights < 0
+        or not grad.dim()
+        or list(grad.shape[:-1]) != list(indices.shape)
+    ):
+        raise RuntimeError(
+            "embedding_dense_backward(): expected a row of grad_output for each index"
+            f" and no negative number of words, got {num_weights}\n"
+            f"  grad_output: {brief(grad)}\n  indices: {brief(indices)}"
+        )
+    if indices.numel() and not num_weights:
+        raise IndexError(
+            f"index out of range in self: there are no words\n  indices: {brief(indices)}"
+        )

@@ -1,0 +1,1 @@
+"""Operators: factorizations, equations, functions of matrices."""

@@ -1,0 +1,1 @@
+"""Operators: products of matrices."""

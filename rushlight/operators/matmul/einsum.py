@@ -1,0 +1,202 @@
+"""Sums of products by Einstein's convention, as products of matrices."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import string
+
+from rushlight.operators import call as ops
+
+
+def einsum(equation, tensors, path):
+    """Products of two operands at a time, each sum taken as soon as it can be.
+
+    Args:
+        path: two places for each product: of the operands that are left, which it takes
+            out, and whose end it joins. None goes from the left.
+
+    Raises:
+        RuntimeError: the equation doesn't fit the operands, or the path doesn't.
+    """
+    inputs, output = _subscripts(equation, tensors)
+    _check_path(path, len(tensors))
+    operands = list(map(_without_repeats, tensors, inputs))
+    if len(operands) > 1:
+        operands = _without_ones(operands, output)
+    for step in range(len(operands) - 1):
+        first, second = (
+            (0, 1) if path is None else sorted(path[2 * step : 2 * step + 2])
+        )
+        _check_pair(first, second, len(operands))
+        b, a = operands.pop(second), operands.pop(first)
+        later = set(output).union(*(names for _, names in operands))
+        product = _contract(*a, *b, later)
+        operands.insert(0 if path is None else len(operands), product)
+    result, letters = operands[0]
+    gone = [i for i, letter in enumerate(letters) if letter not in output]
+    if gone:
+        result = result.sum(gone)
+        letters = [letter for letter in letters if letter in output]
+    return result.permute([letters.index(letter) for letter in output])
+
+
+def _check_path(path, count):
+    wanted = 1 if count == 1 else 2 * (count - 1)
+    if path is not None and len(path) != wanted:
+        raise RuntimeError(
+            "einsum(): expected contraction path given in path parameter to have size "
+            f"{wanted} but got {len(path)}"
+        )
+
+
+def _check_pair(first, second, count):
+    if first == second:
+        raise RuntimeError(
+            f"einsum(): invalid contraction ({first}, {second}) cannot contract an operand "
+            "with itself"
+        )
+    if first < 0 or second >= count:
+        raise RuntimeError(
+            f"einsum(): invalid contraction ({first}, {second}) operand index is out of "
+            "bounds"
+        )
+
+
+def _subscripts(equation, operands):
+    """A list of dimension names for each operand, and for the result."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(operands):
+        raise RuntimeError(
+            f"einsum(): the equation has {len(inputs)} operands, but {len(operands)} "
+            "were given"
+        )
+    rest = max(
+        (t.ndim - len(names.replace("...", "")) for t, names in zip(operands, inputs)
+         if "..." in names), default=0,
+    )  # fmt: skip
+    named = [_names(text, tensor.ndim, rest) for text, tensor in zip(inputs, operands)]
+    if arrow:
+        output = _names(right, None, rest)
+    else:
+        flat = list(itertools.chain(*named))
+        ellipsis = [name for name in _ellipsis(rest) if name in flat]
+        output = ellipsis + sorted(
+            name for name in set(flat) if flat.count(name) == 1 and len(name) == 1
+        )
+    for name in output:
+        if output.count(name) > 1:
+            raise RuntimeError(
+                f"einsum(): output subscript {name} appears more than once in the output"
+            )
+        if not any(name in names for names in named):
+            raise RuntimeError(
+                f"einsum(): output subscript {name} does not appear in the equation for "
+                "any input operand"
+            )
+    return named, output
+
+
+def _ellipsis(count):
+    return [f"...{number}" for number in range(count)]
+
+
+def _names(text, ndim, rest):
+    head, dots, tail = text.partition("...")
+    if not all(letter in string.ascii_letters for letter in head + tail):
+        raise RuntimeError(
+            f"einsum(): invalid subscript given in '{text}', subscripts must be in "
+            "[a-zA-Z]"
+        )
+    width = rest if ndim is None else ndim - len(head) - len(tail)
+    if ndim is not None and (width < 0 or (width and not dots)):
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in '{text}' does not match the number "
+            f"of dimensions ({ndim}) of the operand"
+        )
+    return [*head, *(_ellipsis(rest)[rest - width :] if dots else []), *tail]
+
+
+def _without_repeats(tensor, letters):
+    """The diagonal of dimensions that share a name."""
+    letters = list(letters)
+    for letter in list(letters):
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            if tensor.shape[first] != tensor.shape[second]:
+                raise RuntimeError(
+                    f"einsum(): subscript {letter} is repeated for sizes "
+                    f"{tensor.shape[first]} and {tensor.shape[second]}"
+                )
+            tensor = tensor.diagonal(0, first, second)
+            del letters[second], letters[first]
+            letters.append(letter)
+    return tensor, letters
+
+
+def _without_ones(operands, output):
+    """Dimensions of size one go, but for one of the result's that no operand has longer."""
+    long = {
+        name for tensor, names in operands for name, size in zip(names, tensor.shape)
+        if size != 1
+    }  # fmt: skip
+    kept, result = set(), []
+    for tensor, names in operands:
+        gone = [
+            i for i, name in enumerate(names)
+            if tensor.shape[i] == 1 and (name in long or name in kept or name not in output)
+        ]  # fmt: skip
+        kept.update(names)
+        names = [name for i, name in enumerate(names) if i not in gone]
+        result.append((tensor.squeeze(gone) if gone else tensor, names))
+    return result
+
+
+def _contract(a, names_a, b, names_b, later):
+    """The product of two operands, summed over what nobody needs later."""
+    a, names_a = _summed(a, names_a, [*names_b, *later])
+    b, names_b = _summed(b, names_b, [*names_a, *later])
+    shared = [name for name in names_a if name in names_b]
+    batch = [name for name in shared if name in later]
+    inner = [name for name in shared if name not in later]
+    only_a = [name for name in names_a if name not in names_b]
+    only_b = [name for name in names_b if name not in names_a]
+    sizes = {}
+    for tensor, names in ((a, names_a), (b, names_b)):
+        for name, size in zip(names, tensor.shape):
+            known = sizes.setdefault(name, size)
+            if known != size:
+                raise RuntimeError(
+                    f"einsum(): subscript {name} has size {size} for an operand which "
+                    f"does not broadcast with previously seen size {known}"
+                )
+    names = [*batch, *only_a, *only_b]
+    if not inner:
+        return _beside(a, names_a, names) * _beside(b, names_b, names), names
+
+    def arranged(tensor, names, groups):
+        order = [name for group in groups for name in group]
+        tensor = tensor.permute([names.index(name) for name in order])
+        return tensor.reshape([math.prod(sizes[n] for n in group) for group in groups])
+
+    left = arranged(a, names_a, (batch, only_a, inner))
+    right = arranged(b, names_b, (batch, inner, only_b))
+    return ops.bmm(left, right).reshape([sizes[name] for name in names]), names
+
+
+def _beside(tensor, names, wanted):
+    """The tensor with its dimensions in an order, of size one where it has none."""
+    here = [name for name in wanted if name in names]
+    tensor = tensor.permute([names.index(name) for name in here])
+    for place, name in enumerate(wanted):
+        tensor = tensor if name in names else tensor.unsqueeze(place)
+    return tensor
+
+
+def _summed(tensor, names, needed):
+    gone = [i for i, name in enumerate(names) if name not in needed]
+    if not gone:
+        return tensor, names
+    return tensor.sum(gone), [name for name in names if name in needed]

@@ -1,0 +1,125 @@
+"""Products of matrices of bytes by an instruction that sums four products at once.
+
+A unit of tiles takes them as they are. Where there is none:
+The processor multiplies unsigned bytes by signed ones. Signed left operands are moved up
+by 128, which adds 128 times the sum of a column of the right operand to each of its
+results; that is taken off again behind the sums. All of it wraps as 32 bits do.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from rushlight.core.dtypes import int32
+from rushlight.core.launch_args import TILED
+from rushlight.core.roles import host
+from rushlight.operators import call as ops
+from rushlight.operators.matmul import matmul_amx
+
+contraction = host.matmul
+FOUR = 4
+
+
+@functools.cache
+def has_fours():
+    """Whether the processor sums the products of four bytes."""
+    from rushlight.codegen.target import current
+
+    return current().has("dot_int8")
+
+
+def serves(a, b):
+    """Whether the product of these matrices, of more than a row and column, is here."""
+    return (
+        a.dtype.name in ("int8", "uint8")
+        and b.dtype.name == "int8"
+        and a.shape[-2] > 1
+        and b.shape[-1] > 1
+        and a.shape[-1] > 0
+        and a.device.on_host
+        and has_fours()
+    )
+
+
+def product(a, b, dtype):
+    """``a @ b`` of two matrices or two batches of them, summed in 32 bits.
+
+    Args:
+        dtype: of the results: int32, or one that cuts sums off.
+    """
+    shape = (*a.shape[:-1], b.shape[-1])
+    out = contraction.fresh(a, shape, dtype)
+    if out.numel() == 0 or a.is_meta:
+        return out
+    signed = a.dtype.name == "int8"
+    if matmul_amx.serves(a, b, "int8"):
+        left, right = matmul_amx.lying(a, b)
+        kept = matmul_amx.waiting(a, shape, int32, "int8")
+        find = _kernels(dtype.name, False, a.dtype.name)
+        return contraction.product_after(out, left, right, int32, find, (), kept, TILED)
+    left, right = _fours(a), _fours(b.mT)
+    if signed:  # the highest bit turned over is 128 more
+        left = left ^ ops.full([], -0x7F7F7F80, dtype=left.dtype)
+    others = ()
+    if signed:
+        moved = ops.sum(b, [-2], True, dtype=int32)
+        others = ((moved * -128).expand(shape),)
+    kept = None
+    if left.shape[-1] > _depth() and dtype is not int32:
+        kept = contraction.fresh(a, shape, int32)
+    find = _kernels(dtype.name, signed)
+    return contraction.product_after(out, left, right.mT, int32, find, others, kept)
+
+
+def _fours(x):
+    """Rows of bytes as int32, four together; zeros fill the last up."""
+    depth = x.shape[-1]
+    missing = -depth % FOUR
+    if missing:
+        wide = ops.new_zeros(x, (*x.shape[:-1], depth + missing))
+        wide[..., :depth] = x
+        x = wide
+    return x.contiguous().view(int32)
+
+
+@functools.cache
+def _kernels(stored, signed, tiled=None):
+    """What finds the one kernel that there is: neither operand is a lone row.
+
+    Args:
+        stored: the dtype of the results.
+        signed: whether bytes of the left operand were moved.
+        tiled: their dtype, where they are multiplied by tiles; else None.
+    """
+    from rushlight.codegen.fingerprint import fingerprint
+    from rushlight.kernels.matmul.contraction import After, kernel_after
+
+    function = _with if signed else _alone
+    after = After(function, (("int32", True),) if signed else (), stored)
+    words = f"_{function.__name__.strip('_')}_{stored}"
+    digest = fingerprint(function)
+
+    @functools.cache
+    def find(kind):
+        if tiled:
+            step = "fours" if tiled == "int8" else "unsigned_fours"
+            types = f"tiles_{step}", tiled, "int8", "int32"
+            return kernel_after(*types, words, after, digest)
+        return kernel_after("fours", "int32", "int32", "int32", words, after, digest)
+
+    return find
+
+
+def _with(total, moved):
+    return total + moved
+
+
+def _alone(total):
+    return total
+
+
+@functools.cache
+def _depth():
+    from rushlight.kernels.matmul.contraction import depth_of
+
+    return depth_of("int32")

@@ -1,0 +1,1 @@
+"""Operators: norms and softmax over rows."""

@@ -1,0 +1,1 @@
+"""Operators: dimensions reduced to one value."""

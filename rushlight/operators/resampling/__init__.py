@@ -1,0 +1,1 @@
+"""Operators: grids and resampling."""

@@ -1,0 +1,1 @@
+"""Operators: running sums and products."""

@@ -1,0 +1,286 @@
+"""Running sums, products and extremes along one axis: the compiled part.
+
+The kernels, and how they see a tensor, are in `rushlight.kernels.scan.scan_kernels`.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core.device import backend_of
+from cython.cimports.rushlight.core.dtype import (
+    CODE_BOOL,
+    COMPLEX,
+    FLOATING,
+    DType,
+    dtype_of,
+)
+from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.keys import OBSERVE_ALL
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
+from cython.cimports.rushlight.runtime.cpu.launch import (
+    NativeKernel,
+    parallel_for,
+    run_here,
+    tell,
+    watched,
+)
+
+from rushlight.dispatch.outputs import TYPE_NAMES
+from rushlight.operators.loop_calls import run
+
+COLUMNS = cython.declare(int64_t, 64)  # rows this wide are added whole, in vectors
+EXACT = ("float32", "float64", "int64")  # types that are accumulated as themselves
+_NATIVE = cython.declare(dict, {})
+
+
+@cython.cfunc
+def native_for(name: str, dtype: DType, frozen: int64_t, flag: cython.int):
+    """A kernel for a type; ``frozen`` is the inner size or which axis is divided."""
+    key = (name, dtype, frozen, flag)
+    found = _NATIVE.get(key)
+    if found is None:
+        source = importlib.import_module("rushlight.kernels.scan.scan_kernels")
+        types = choices(name, dtype, frozen, flag)
+        found = _NATIVE.setdefault(key, getattr(source, name).specialize(**types))
+    return found
+
+
+@cython.cfunc
+def choices(name: str, dtype: DType, frozen: int64_t, flag: cython.int) -> dict:
+    """What a kernel is specialised for."""
+    types: dict = {"T": dtype.name}
+    if dtype.name == "float32":  # long sums would lose what a double keeps
+        types["A"] = "float64"
+    if name == "cumulate_columns":
+        types["across"] = frozen
+        types["multiply"] = flag
+    elif name == "cumulative_extreme_columns":
+        types["across"] = frozen
+        types["largest"] = flag
+    elif name == "cumulative_extreme":
+        types["largest"] = flag
+        if frozen == 1:
+            types["inner"] = 1
+    elif frozen == 1:
+        types["inner"] = 1
+    return types
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def launch_there(
+    name: str,
+    dtype: DType,
+    frozen: int64_t,
+    flag: cython.int,
+    tensors: list,
+    ints: list,
+    total: int64_t,
+) -> cython.int:
+    """Launches a scan where another backend has the tensors.
+
+    It has a layout for what joins states, or takes a thread for a row.
+    """
+    source = importlib.import_module("rushlight.kernels.scan.scan_kernels")
+    found = source.states_of(name, dtype.name, flag)
+    if found is not None:
+        first: Tensor = tensors[0]
+        size, inner = ints[0], ints[1]
+        extents = total // inner, size, inner
+        if backend_of(first.storage.device).run_scan(*found, tensors, *extents):
+            return 0
+    types = choices(name, dtype, frozen, flag)
+    run(getattr(source, name), tensors, ints, total, **types)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def launch(
+    native: NativeKernel,
+    data: cython.pp_char,
+    n: cython.int,
+    ints: cython.pointer(int64_t),
+    n_ints: cython.int,
+    total: int64_t,
+    grain: int64_t,
+) -> cython.int:
+    """Runs a kernel of so many pointers and of as many integers as there may be."""
+    if watched >= OBSERVE_ALL:
+        tell(native.fn, data, n, ints, n_ints, total, grain, cython.NULL, 0)
+    if total <= grain:
+        run_here(native.fn, data, ints, total)
+        return 0
+    with cython.nogil:
+        parallel_for(native.fn, data, ints, total, grain)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def around(
+    x: Tensor, axis: cython.int, extents: cython.pointer(int64_t)
+) -> cython.void:
+    """Elements before, along and after a dimension."""
+    d: cython.int
+    extents[0] = extents[1] = extents[2] = 1
+    for d in range(x.ndim_):
+        extents[0 if d < axis else 1 if d == axis else 2] *= x.sizes[d]
+
+
+@cython.cfunc
+def scan(name: str, self: Tensor, dim: object, wanted: object):
+    extents: int64_t[3]
+    ints: int64_t[5]
+    data: cython.p_char[2]
+    axis: cython.int = wrap_dim(dim, self.ndim_)
+    dtype: DType
+    x: Tensor = self
+    if wanted is None:
+        dtype = dtype_of(4) if x.dtype_.category < FLOATING else x.dtype_
+    else:
+        dtype = wanted
+    if x.dtype_ is not dtype:
+        x = self.to(dtype)
+    if not x.row_major:
+        x = x.contiguous()
+    out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, dtype, x.storage.device)
+    if dtype.code == CODE_BOOL and x.numel_ and x.ndim_:
+        kind: str = name.partition("_")[0]
+        raise NotImplementedError(f"\"{kind}_out_cpu\" not implemented for 'Bool'")
+    if x.numel_ == 0 or not x.storage.device.has_memory:
+        return out
+    around(x, axis, extents)
+    outer: int64_t = extents[0]
+    size: int64_t = extents[1]
+    inner: int64_t = extents[2]
+    if not x.storage.device.on_host:
+        frozen: int64_t = 1 if inner == 1 else 0
+        launch_there(name, dtype, frozen, 0, [out, x], [size, inner], outer * inner)
+        return out
+    data[0] = out.pointer()
+    data[1] = x.pointer()
+    plain: cython.bint = name == "cumsum_kernel" or name == "cumprod_kernel"
+    if inner >= COLUMNS and plain and dtype.name in EXACT:
+        multiply: cython.int = name == "cumprod_kernel"
+        across: cython.bint = outer == 1
+        native: NativeKernel = native_for("cumulate_columns", dtype, across, multiply)
+        ints[0] = outer
+        ints[1] = size
+        ints[2] = inner
+        ints[3] = across
+        ints[4] = multiply
+        if across:
+            launch(native, data, 2, ints, 5, inner, max(COLUMNS, GRAIN // (2 * size)))
+        else:
+            launch(native, data, 2, ints, 5, outer, max(1, GRAIN // (2 * size * inner)))
+        return out
+    native = native_for(name, dtype, 1 if inner == 1 else 0, 0)
+    ints[0] = size
+    ints[1] = inner
+    launch(native, data, 2, ints, 2, outer * inner, max(1, GRAIN // (2 * size)))
+    return out
+
+
+def cumsum(self: Tensor, dim, dtype=None):
+    """Sums of the elements so far along ``dim``; integers and bool become int64."""
+    return scan("cumsum_kernel", self, dim, dtype)
+
+
+def cumprod(self: Tensor, dim, dtype=None):
+    """Products of the elements so far along ``dim``; integers and bool become int64."""
+    return scan("cumprod_kernel", self, dim, dtype)
+
+
+def logcumsumexp(self: Tensor, dim):
+    """Logarithms of the sums of exponentials so far along ``dim``."""
+    wrap_dim(dim, self.ndim_)
+    if self.dtype_.category < FLOATING:
+        raise NotImplementedError(
+            f'"logcumsumexp_out_cpu" not implemented for '
+            f"'{TYPE_NAMES[self.dtype_.name]}': convert it to a floating-point type"
+        )
+    if self.dtype_.category == COMPLEX:
+        return scan("logcumsumexp_of_complex", self, dim, self.dtype_)
+    return scan("logcumsumexp_kernel", self, dim, self.dtype_)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def extremes_of_columns(
+    dtype: DType,
+    data: cython.pp_char,
+    extents: cython.pointer(int64_t),
+    largest: cython.int,
+) -> cython.int:
+    """The kernel of whole rows, divided by columns where they are all one block."""
+    ints: int64_t[5]
+    work: int64_t = 2 * extents[1]
+    across: cython.bint = extents[0] == 1
+    native: NativeKernel = native_for(
+        "cumulative_extreme_columns", dtype, across, largest
+    )
+    ints[0] = extents[0]
+    ints[1] = extents[1]
+    ints[2] = extents[2]
+    ints[3] = across
+    ints[4] = largest
+    if across:
+        launch(native, data, 3, ints, 5, extents[2], max(COLUMNS, GRAIN // work))
+    else:
+        work *= extents[2]
+        launch(native, data, 3, ints, 5, extents[0], max(1, GRAIN // work))
+    return 0
+
+
+@cython.cfunc
+def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
+    extents: int64_t[3]
+    ints: int64_t[5]
+    data: cython.p_char[3]
+    native: NativeKernel
+    total: int64_t
+    axis: cython.int = wrap_dim(dim, self.ndim_) if self.numel_ else 0
+    x: Tensor = self if self.row_major else self.contiguous()
+    out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, x.dtype_, x.storage.device)
+    index: Tensor = new_empty(
+        x.ndim_, x.sizes, cython.NULL, dtype_of(4), x.storage.device
+    )
+    if x.ndim_ == 0:  # a number of any type is the largest of itself
+        return out.copy_(x), index.zero_()
+    if x.numel_ and x.storage.device.has_memory:
+        around(x, axis, extents)
+        data[0] = out.pointer()
+        data[1] = index.pointer()
+        data[2] = x.pointer()
+        if extents[2] >= COLUMNS and x.storage.device.on_host:
+            extremes_of_columns(x.dtype_, data, extents, largest)
+            return out, index
+        ints[0] = extents[1]
+        ints[1] = extents[2]
+        ints[2] = largest
+        frozen: int64_t = 1 if extents[2] == 1 else 0
+        total = extents[0] * extents[2]
+        if not x.storage.device.on_host:
+            operands = [out, index, x]
+            numbers = [extents[1], extents[2], largest]
+            kind = "cumulative_extreme"
+            launch_there(kind, x.dtype_, frozen, largest, operands, numbers, total)
+            return out, index
+        native = native_for("cumulative_extreme", x.dtype_, frozen, largest)
+        launch(native, data, 3, ints, 3, total, max(1, GRAIN // (2 * extents[1])))
+    return out, index
+
+
+def cummax(self: Tensor, dim):
+    """The largest value so far along ``dim``, and where it was last."""
+    return extremes(self, dim, 1)
+
+
+def cummin(self: Tensor, dim):
+    """The smallest value so far along ``dim``, and where it was last."""
+    return extremes(self, dim, 0)

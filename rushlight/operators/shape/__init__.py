@@ -1,0 +1,1 @@
+"""Operators: views, copies, joins, padding."""

@@ -1,0 +1,1 @@
+"""Operators: order, selection, different rows."""

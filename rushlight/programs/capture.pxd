@@ -1,4 +1,0 @@
-from rushlight.programs.tape cimport Tape
-
-# This thread's tape, or None.
-cdef Tape current()

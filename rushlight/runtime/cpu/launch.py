@@ -1,0 +1,272 @@
+"""Native kernels, and the calls that jump into generated code."""
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.core.keys import RECORDING
+from cython.cimports.rushlight.core.state import state, tell_launchers
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
+from cython.cimports.rushlight.runtime.cpu.pool import run_chunks
+
+# What a kernel returns besides 0; the compiler's numbers are the same.
+ZERO_DIVISION = cython.declare(cython.int, 1)
+OUT_OF_MEMORY = cython.declare(cython.int, 2)
+watched = cython.declare(cython.int, 0)
+SMALLEST_TASK: object = GRAIN  # the same for modules that are not compiled
+launches = cython.declare(int64_t, 0)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def watch(more: cython.int) -> cython.void:
+    """One thread more, or fewer, that wants launches to be counted."""
+    global watched
+    watched += more
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def launched() -> int64_t:
+    """How many launches were counted."""
+    return launches
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def count_unheard() -> cython.void:
+    global launches
+    launches += 1
+
+
+def count_launch() -> None:
+    """Counts a launch that the host does not make: a card's, or a library's."""
+    global launches
+    launches += 1
+
+
+@cython.cclass
+class Witness:
+    """Who wants to hear of launches."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def hear(
+        self,
+        fn: kernel_t,
+        data: cython.pp_char,
+        n_data: cython.int,
+        ints: cython.pointer(cython.const[int64_t]),
+        n_ints: cython.int,
+        total: int64_t,
+        grain: int64_t,
+        numbers: cython.p_char,
+        n_bytes: cython.int,
+    ) -> cython.int:
+        """One launch that is about to happen."""
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def know(self, operand: object) -> cython.int:
+        """One of its operands, which may have been there before the call."""
+        return 0
+
+
+_witness = cython.declare(Witness, Witness())
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def set_witness(witness: Witness) -> cython.void:
+    """Names who is told."""
+    global _witness
+    _witness = witness
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell(
+    fn: kernel_t,
+    data: cython.pp_char,
+    n_data: cython.int,
+    ints: cython.pointer(cython.const[int64_t]),
+    n_ints: cython.int,
+    total: int64_t,
+    grain: int64_t,
+    numbers: cython.p_char,
+    n_bytes: cython.int,
+) -> cython.int:
+    return _witness.hear(fn, data, n_data, ints, n_ints, total, grain, numbers, n_bytes)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_operand(operand: object) -> cython.int:
+    return _witness.know(operand)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_own(
+    fn: kernel_t,
+    data: cython.pp_char,
+    n_data: cython.int,
+    ints: cython.pointer(cython.const[int64_t]),
+    n_ints: cython.int,
+    numbers: cython.p_char,
+    n_bytes: cython.int,
+) -> cython.int:
+    global launches
+    launches += 1
+    return _witness.hear(fn, data, n_data, ints, n_ints, 1, 1, numbers, n_bytes)
+
+
+@cython.cclass
+class NativeKernel:
+    """A generated function ``(data, ints, begin, end)`` in executable memory.
+
+    Args:
+        name: what errors and traces call it.
+        address: where its machine code starts.
+        keep: the object that owns that memory.
+    """
+
+    def __init__(self, name: str, address: uintptr_t, keep=None):
+        self.name = name
+        self.fn = cython.cast(kernel_t, address)
+        self.keep = keep
+
+    @property
+    def address(self):
+        """Where the machine code starts."""
+        return cython.cast(uintptr_t, self.fn)
+
+    @property
+    def owner(self):
+        """What owns that memory."""
+        return self.keep
+
+    def __repr__(self):
+        return f"<NativeKernel {self.name} at {self.address:#x}>"
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-1, check=False)
+def raise_fault(faults: cython.int) -> cython.int:
+    """Raises what the bits that a kernel returned stand for; see `expr.FAULTS`."""
+    with cython.gil:
+        if faults & OUT_OF_MEMORY:
+            raise MemoryError("no memory for what a kernel works on")
+        raise RuntimeError("ZeroDivisionError")
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-1, check=False)
+def parallel_for(
+    fn: kernel_t,
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    total: int64_t,
+    grain: int64_t,
+) -> cython.int:
+    """Runs ``fn`` over ``[0, total)``: on the pool where that is more than a grain."""
+    global launches
+    faults: cython.int = 0
+    if watched:
+        launches += 1
+    if total > grain:
+        faults = run_chunks(fn, data, ints, total, grain)
+    elif total > 0:
+        faults = fn(data, ints, 0, total)
+    if faults:
+        raise_fault(faults)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=True)
+def pointer_of(item) -> cython.p_char:
+    """Address of a launch operand: a Tensor, an integer address, or None."""
+    if isinstance(item, Tensor):
+        return tensor_pointer(item)
+    if item is None:
+        return cython.NULL
+    if isinstance(item, int):
+        return cython.cast(cython.p_char, cython.cast(uintptr_t, item))
+    if isinstance(item, NativeKernel):
+        return cython.cast(cython.p_char, cython.cast(NativeKernel, item).fn)
+    raise TypeError(
+        "launch: a data pointer is a Tensor, an address, a NativeKernel or None, not "
+        f"{type(item).__name__}"
+    )
+
+
+@cython.cfunc
+@cython.exceptval(check=True)
+def tensor_pointer(tensor: Tensor) -> cython.p_char:
+    if not tensor.storage.device.on_host and tensor.storage.device.has_memory:
+        raise NotImplementedError(
+            f"launch: a kernel of the host's cannot read a tensor on "
+            f"{tensor.storage.device}\n  remedy: move it with .cpu()"
+        )
+    start: cython.p_char = tensor.pointer()
+    if tensor.storage.data == cython.NULL and tensor.numel_:
+        raise NotImplementedError(
+            f"launch: a tensor on {tensor.storage.device} has no data for a kernel"
+        )
+    return start
+
+
+def launch(
+    kernel: NativeKernel,
+    tensors,
+    ints,
+    total: int64_t = 1,
+    grain: int64_t = 1,
+) -> None:
+    """Runs a kernel over ``[0, total)`` in chunks of ``grain`` or a multiple of it.
+
+    Args:
+        kernel: what to run.
+        tensors: a Tensor, an address, a NativeKernel or None for each data pointer.
+        ints: sizes, strides and parameters, as the kernel lays them out.
+        total: the length of the parallel axis.
+        grain: below this length the work stays on the calling thread.
+    """
+    if state().included & RECORDING:
+        tell_launchers()
+    operands: tuple = tensors if type(tensors) is tuple else tuple(tensors)
+    numbers: tuple = ints if type(ints) is tuple else tuple(ints)
+    n_data: cython.Py_ssize_t = len(operands)
+    n_ints: cython.Py_ssize_t = len(numbers)
+    near_data: cython.p_char[16]
+    near_ints: int64_t[48]
+    far: cython.p_void = cython.NULL
+    data: cython.pp_char = near_data
+    values: cython.pointer(int64_t) = near_ints
+    i: cython.Py_ssize_t
+    if n_data > 16 or n_ints > 48:
+        far = malloc((n_data + n_ints) * 8)
+        if far == cython.NULL:
+            raise MemoryError(f"launch: {n_data} pointers and {n_ints} integers")
+        data = cython.cast(cython.pp_char, far)
+        values = cython.cast(cython.pointer(int64_t), far) + n_data
+    try:
+        for i in range(n_data):
+            data[i] = pointer_of(operands[i])
+        for i in range(n_ints):
+            values[i] = numbers[i]
+        if watched:
+            for item in operands:
+                tell_operand(item)
+            tell(kernel.fn, data, n_data, values, n_ints, total, grain, cython.NULL, 0)
+        if total <= grain:
+            parallel_for(kernel.fn, data, values, total, grain)
+        else:
+            with cython.nogil:
+                parallel_for(kernel.fn, data, values, total, grain)
+    finally:
+        free(far)

@@ -1,0 +1,997 @@
+"""Plans matrix products: which kernel, how the output is cut, and one native call.
+
+What a plan does depends on sizes, strides and dtype only, so results do not depend on
+the number of threads.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.string import memset
+from cython.cimports.rushlight.core.device import Backend, Device, backend_of
+from cython.cimports.rushlight.core.dtype import (
+    CODE_FLOAT32,
+    CODE_FLOAT64,
+    CODE_INT32,
+    DType,
+)
+from cython.cimports.rushlight.core.launch_args import (
+    ADDED,
+    BEHIND_PRODUCT,
+    BEHIND_VECTOR,
+    COPIED,
+    DIRECT,
+    GATHERED,
+    LEFT,
+    OUT,
+    PAIRS,
+    RIGHT,
+    SUMS,
+    TILES,
+    TRANSPOSED,
+    CombineCall,
+    CombinePlan,
+    DotsCall,
+    DotsPlan,
+    ProductCall,
+    ProductPlan,
+    StepsBehind,
+)
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.runtime.cpu.launch import (
+    NativeKernel,
+    count_unheard,
+    parallel_for,
+    run_here,
+    tell,
+    watched,
+)
+
+Matrix = cython.struct(
+    data=cython.p_char,
+    rows=int64_t,
+    columns=int64_t,
+    row=int64_t,
+    column=int64_t,
+    batch=int64_t,
+)
+Blocks = cython.struct(rows=int64_t, columns=int64_t, chunks=int64_t)
+MOST_BESIDE = cython.declare(cython.int, 24)  # operands of what is behind a product
+
+# Fewer columns than this are no work for a loop over rows that are added up.
+SHORT_ROW = cython.declare(int64_t, 512)
+# Rows of the left operand that do not pay for a copy of the right one; see also
+# `Tile.short`.
+FEW_ROWS = cython.declare(int64_t, 48)
+# Columns that one chunk reads in place: longer rows leave the prefetcher's reach.
+LONG_ROW = cython.declare(int64_t, 1024)
+# Multiplications below which a second thread costs more than it brings.
+PARALLEL_WORK = cython.declare(int64_t, 393216)
+# Results of one row of rows added up that stay in the first-level cache.
+COMBINED_COLUMNS = cython.declare(int64_t, 4096)
+# Packing a block of the right operand pays off over this many rows.
+PACKED_ROWS = cython.declare(int64_t, 192)
+
+_find = cython.declare(object, None)
+# Codes of the dtypes whose products are summed in the dtype itself.
+_plain = cython.declare(cython.ulonglong, 0)
+_products = cython.declare(list, [None] * 64)
+_dots = cython.declare(list, [None] * 64)
+_combines = cython.declare(list, [None] * 64)
+_columns = cython.declare(list, [0] * 64)
+_widths = cython.declare(list, [0] * 64)
+_depths = cython.declare(list, [0] * 64)
+_short = cython.declare(list, [0] * 64)
+_scaled = cython.declare(object, None)
+
+
+def bind(find, plain, scaled) -> None:
+    """Takes ``find(kind, dtype code) -> (kernel, a `Tile`)``.
+
+    Args:
+        plain: codes of the dtypes whose products are summed in the dtype itself.
+        scaled: ``scaled(dtype code, added)``: what finds kernels whose results are
+            multiplied by a number, as `product_after` takes it. ``added`` is whether
+            the multiple of an addend of adjacent columns is added (1), of one that has a
+            value for each row (0), or nothing (-1).
+    """
+    global _find, _plain, _scaled
+    _find = find
+    _scaled = scaled
+    one: cython.ulonglong = 1
+    for code in plain:
+        _plain |= one << code
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_plain(t: Tensor) -> cython.bint:
+    return (_plain >> t.dtype_.code) & 1
+
+
+@cython.cfunc
+def load_tile(code: cython.int):
+    tile = _find("", code)[1]
+    _columns[code], _widths[code] = tile.columns, tile.width
+    _depths[code], _short[code] = tile.depth, tile.short
+
+
+@cython.cfunc
+@cython.inline
+def covering(count: int64_t, size: int64_t) -> int64_t:
+    return (count + size - 1) // size
+
+
+@cython.cfunc
+def cut(
+    rows: int64_t,
+    columns: int64_t,
+    depth: int64_t,
+    batch: int64_t,
+    mode: cython.int,
+    capacity: int64_t,
+    width: int64_t,
+) -> Blocks:
+    """Blocks of whole tiles: one for little work, about sixteen where it is plenty."""
+    blocks: Blocks
+    work: int64_t = rows * columns * depth * batch
+    wanted: int64_t = 1
+    if work > (512 << 20):
+        wanted = 16
+    elif work > (64 << 20):
+        wanted = 8
+    elif work > (1 << 20):
+        wanted = 4
+    elif work > PARALLEL_WORK:
+        wanted = 2
+    least: int64_t = 24 if mode == DIRECT else PACKED_ROWS
+    bands: int64_t = max(1, rows // least)
+    across: int64_t = covering(columns, LONG_ROW if mode == DIRECT else capacity)
+    across = max(across, min(covering(wanted, batch * bands), covering(columns, width)))
+    blocks.columns = covering(covering(columns, across), width) * width
+    across = covering(columns, blocks.columns)
+    bands = min(bands, covering(wanted, across * batch))
+    blocks.rows = covering(covering(rows, bands), 6) * 6
+    blocks.chunks = across * covering(rows, blocks.rows) * batch
+    return blocks
+
+
+@cython.cfunc
+def cut_for_tiles(
+    rows: int64_t,
+    columns: int64_t,
+    depth: int64_t,
+    batch: int64_t,
+    capacity: int64_t,
+) -> Blocks:
+    """Blocks of whole tiles, near to squares: both operands are packed for each of them.
+
+    No result depends on how blocks are cut: all of the depth is added up alike.
+    """
+    blocks: Blocks
+    work: int64_t = rows * columns * depth * batch
+    wanted: int64_t = 1
+    if work > (1 << 32):
+        wanted = 16
+    elif work > (1 << 30):
+        wanted = 8
+    elif work > (1 << 27):
+        wanted = 4
+    elif work > (1 << 24):
+        wanted = 2
+    wanted = covering(wanted, batch)
+    across: int64_t = covering(columns, capacity)
+    down: int64_t = 1
+    while across * down < wanted:
+        if rows // down > columns // across:
+            down *= 2
+        else:
+            across *= 2
+    blocks.columns = covering(covering(columns, across), 32) * 32
+    blocks.rows = covering(covering(rows, down), 32) * 32
+    blocks.chunks = covering(columns, blocks.columns) * covering(rows, blocks.rows)
+    blocks.chunks *= batch
+    return blocks
+
+
+@cython.cclass
+class Behind:
+    """What is traced behind a product: its kernels, and its operands.
+
+    Args:
+        kernels: from a kind of kernel to the kernel.
+    """
+
+    kernels: object
+    count: cython.int
+    operands: Matrix[24]
+    numbers: (
+        cython.p_char
+    )  # what operands that are numbers lie in, for those who listen
+    bytes: cython.int
+
+    def __init__(self, kernels):
+        self.kernels, self.count = kernels, 0
+        self.numbers, self.bytes = cython.NULL, 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def take(self, operand: Matrix) -> cython.int:
+        """One operand more."""
+        if self.count >= MOST_BESIDE:
+            raise ValueError(f"more than {MOST_BESIDE} operands behind a product")
+        self.operands[self.count] = operand
+        self.count += 1
+        return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def start(
+    kernel: NativeKernel,
+    data: cython.pp_char,
+    n_data: cython.int,
+    plan: cython.p_void,
+    size: cython.size_t,
+    chunks: int64_t,
+    behind: Behind = None,
+) -> cython.int:
+    """Runs a kernel of a plan of some size, and says so to who listens.
+
+    Args:
+        n_data: the arrays but for those behind.
+    """
+    ints: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), plan)
+    n_ints: cython.int = cython.cast(cython.int, size // cython.sizeof(int64_t))
+    if watched:
+        if behind is None:
+            tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, cython.NULL, 0)
+        else:
+            n_data += behind.count
+            n_ints += behind.count * cython.cast(
+                cython.int, cython.sizeof(StepsBehind) // cython.sizeof(int64_t)
+            )
+            numbers, bytes = behind.numbers, behind.bytes
+            tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, numbers, bytes)
+    if chunks == 1:
+        run_here(kernel.fn, data, ints, 1)
+        return 0
+    with cython.nogil:
+        parallel_for(kernel.fn, data, ints, chunks, 1)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_dots(
+    code: cython.int,
+    out: cython.pointer(Matrix),
+    a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix),
+    d: cython.pointer(Matrix),
+    added: cython.bint,
+    batch: int64_t,
+    behind: Behind = None,
+) -> cython.int:
+    """One row times a matrix whose columns are adjacent: the dot product of each."""
+    kernel: NativeKernel
+    if behind is not None:
+        kernel = behind.kernels("dots")
+    else:
+        if _dots[code] is None:
+            _dots[code] = _find("dots", code)[0]
+        kernel = _dots[code]
+    data: cython.p_char[28]
+    data[OUT], data[LEFT], data[RIGHT], data[ADDED] = out.data, b.data, a.data, d.data
+    call: DotsCall
+    plan: cython.pointer(DotsPlan) = cython.address(call.plan)
+    plan.rows, plan.depth = b.columns, a.columns
+    plan.a_row, plan.out_row, plan.added_row = b.column, out.column, d.column
+    plan.a_batch, plan.b_batch = b.batch, a.batch
+    plan.out_batch, plan.added_batch = out.batch, d.batch
+    plan.added = added
+    plan.row_block = max(16, (1 << 18) // max(1, a.columns) // 4 * 4)
+    beside_one(data + BEHIND_VECTOR, call.behind, behind)
+    chunks: int64_t = covering(b.columns, plan.row_block) * batch
+    size: cython.size_t = cython.sizeof(call.plan)
+    return start(kernel, data, BEHIND_VECTOR, plan, size, chunks, behind)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def beside_one(
+    data: cython.pp_char,
+    steps: cython.pointer(StepsBehind),
+    behind: Behind = None,
+) -> cython.void:
+    """Adds the operands of what is behind one row."""
+    if behind is None:
+        return
+    for k in range(behind.count):
+        data[k] = behind.operands[k].data
+        steps[k].row = behind.operands[k].column
+        steps[k].batch = behind.operands[k].batch
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_combine(
+    code: cython.int,
+    out: cython.pointer(Matrix),
+    a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix),
+    d: cython.pointer(Matrix),
+    added: cython.bint,
+    batch: int64_t,
+    behind: Behind = None,
+) -> cython.int:
+    """One row times a matrix whose rows are adjacent: the rows added up."""
+    kernel: NativeKernel
+    if behind is not None:
+        kernel = behind.kernels("combine")
+    else:
+        if _combines[code] is None:
+            _combines[code] = _find("combine", code)[0]
+        kernel = _combines[code]
+    data: cython.p_char[28]
+    data[OUT], data[LEFT], data[RIGHT], data[ADDED] = out.data, a.data, b.data, d.data
+    across: int64_t = covering(b.columns, COMBINED_COLUMNS)
+    if b.columns * b.rows * batch > PARALLEL_WORK:
+        across = max(across, min(covering(2, batch), covering(b.columns, 256)))
+    call: CombineCall
+    plan: cython.pointer(CombinePlan) = cython.address(call.plan)
+    plan.columns, plan.depth = b.columns, b.rows
+    plan.a_column, plan.b_row, plan.added_column = a.column, b.row, d.column
+    plan.a_batch, plan.b_batch = a.batch, b.batch
+    plan.out_batch, plan.added_batch = out.batch, d.batch
+    plan.added = added
+    plan.column_block = covering(covering(b.columns, across), 64) * 64
+    beside_one(data + BEHIND_VECTOR, call.behind, behind)
+    chunks: int64_t = covering(b.columns, plan.column_block) * batch
+    size: cython.size_t = cython.sizeof(call.plan)
+    return start(kernel, data, BEHIND_VECTOR, plan, size, chunks, behind)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_product(
+    code: cython.int,
+    out: cython.pointer(Matrix),
+    a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix),
+    d: cython.pointer(Matrix),
+    added: cython.bint,
+    batch: int64_t,
+    same_type: cython.bint,
+    behind: Behind = None,
+    sums: cython.pointer(Matrix) = cython.NULL,
+) -> cython.int:
+    """A product whose output has adjacent columns, as has what is added."""
+    words: cython.bint = code == PAIRS or code == TILES
+    if a.rows == 1 and b.row == 1 and a.column == 1 and not words:
+        return run_dots(code, out, a, b, d, added, batch, behind)
+    if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW and not words:
+        return run_combine(code, out, a, b, d, added, batch, behind)
+    kernel: NativeKernel
+    if _widths[code] == 0:
+        load_tile(code)
+    if behind is not None:
+        kind = "pairs" if code == PAIRS else "product"
+        kernel = behind.kernels("tiles" if code == TILES else kind)
+    else:
+        if _products[code] is None:
+            _products[code] = _find("product", code)[0]
+        kernel = _products[code]
+    right: cython.int = GATHERED
+    capacity: int64_t = _columns[code]
+    if b.column == 1:
+        right = (
+            DIRECT
+            if same_type and (b.columns <= _short[code] or a.rows < FEW_ROWS)
+            else COPIED
+        )
+    elif b.row == 1:
+        right = TRANSPOSED
+    blocks: Blocks = cut(
+        a.rows, b.columns, a.columns, batch, right, capacity, _widths[code]
+    )
+    if code == TILES:
+        blocks = cut_for_tiles(a.rows, b.columns, a.columns, batch, capacity)
+    if sums == cython.NULL:
+        sums = out
+    data: cython.p_char[32]
+    data[OUT], data[LEFT], data[RIGHT] = out.data, a.data, b.data
+    data[ADDED], data[SUMS] = d.data, sums.data
+    call: ProductCall
+    plan: cython.pointer(ProductPlan) = cython.address(call.plan)
+    plan.rows, plan.columns, plan.depth = a.rows, b.columns, a.columns
+    plan.a_row, plan.a_column, plan.a_batch = a.row, a.column, a.batch
+    plan.b_row, plan.b_column, plan.b_batch = b.row, b.column, b.batch
+    plan.out_row, plan.out_batch = out.row, out.batch
+    plan.added_row, plan.added_batch = d.row, d.batch
+    plan.sums_row, plan.sums_batch = sums.row, sums.batch
+    plan.added, plan.right_mode = added, right
+    plan.row_block, plan.column_block = blocks.rows, blocks.columns
+    if behind is not None:
+        for k in range(behind.count):
+            data[BEHIND_PRODUCT + k] = behind.operands[k].data
+            call.behind[k].row = behind.operands[k].row
+            call.behind[k].batch = behind.operands[k].batch
+    size: cython.size_t = cython.sizeof(call.plan)
+    return start(kernel, data, BEHIND_PRODUCT, plan, size, blocks.chunks, behind)
+
+
+@cython.cfunc
+def turned(m: Matrix) -> Matrix:
+    t: Matrix = m
+    t.rows, t.columns, t.row, t.column = m.columns, m.rows, m.column, m.row
+    return t
+
+
+@cython.cfunc
+def steps_of(m: Matrix) -> tuple:
+    """An operand as a backend takes it; None where there is none."""
+    if m.data == cython.NULL:
+        return None
+    return cython.cast(uintptr_t, m.data), m.row, m.column, m.batch
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_elsewhere(
+    device: Device,
+    dtype: DType,
+    compute: DType,
+    scales: tuple,
+    out: Matrix,
+    a: Matrix,
+    b: Matrix,
+    d: Matrix,
+    batch: int64_t,
+) -> cython.int:
+    """Has a backend other than the host's multiply."""
+    backend: Backend = backend_of(device)
+    backend.run_product(
+        device,
+        dtype.name,
+        compute.name,
+        (out.rows, out.columns, a.columns),
+        (steps_of(out), steps_of(a), steps_of(b), steps_of(d)),
+        scales,
+        batch,
+    )
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run(
+    dtype: DType,
+    compute: DType,
+    out: Matrix,
+    a: Matrix,
+    b: Matrix,
+    d: Matrix,
+    added: cython.bint,
+    batch: int64_t,
+    behind: Behind = None,
+    sums: cython.pointer(Matrix) = cython.NULL,
+) -> cython.int:
+    """``out = a b + d``, through what is behind it; the output is row-major."""
+    k: cython.int
+    dots: cython.bint = a.column == 1 and b.row == 1
+    if out.columns == 1 and out.rows > 1:  # one column: better one row
+        free: cython.bint = behind is None and (not added or d.row == 1)
+        if dots or free:
+            out, a, b, d = turned(out), turned(b), turned(a), turned(d)
+            if behind is not None:
+                for k in range(behind.count):
+                    behind.operands[k] = turned(behind.operands[k])
+    if b.columns == 1:
+        b.column = 1
+    if a.columns == 1:
+        a.column = 1
+    return run_product(
+        dtype.code,
+        cython.address(out),
+        cython.address(a),
+        cython.address(b),
+        cython.address(d),
+        added,
+        batch,
+        dtype is compute,
+        behind,
+        sums,
+    )
+
+
+@cython.cfunc
+def same_device(out: Tensor, a: Tensor, b: Tensor) -> Device:
+    """Where a product is: all of its operands are there.
+
+    Raises:
+        RuntimeError: they are not.
+    """
+    where: Device = out.storage.device
+    for t in (a, b):
+        if cython.cast(Tensor, t).storage.device.kind != where.kind:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two "
+                f"devices, {where} and {t.device}!\n"
+                "  remedy: move one of them with .to(device)"
+            )
+    return where
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_scaled(
+    device: Device,
+    dtype: DType,
+    compute: DType,
+    out: Matrix,
+    a: Matrix,
+    b: Matrix,
+    d: Matrix,
+    added: cython.bint,
+    alpha: cython.double,
+    beta: cython.double,
+    batch: int64_t,
+) -> cython.int:
+    """``out = alpha a b + beta d``; ``d`` has adjacent columns, or one value a row."""
+    if not device.on_host:
+        d.data = d.data if added else cython.NULL
+        run_elsewhere(device, dtype, compute, (alpha, beta), out, a, b, d, batch)
+        return 0
+    if b.columns == 1:
+        d.column = 1
+    if alpha == 1 and (not added or beta == 1 and d.column == 1):
+        return run(dtype, compute, out, a, b, d, added, batch)
+    numbers: cython.double[2]
+    numbers[0], numbers[1] = 0, 0  # narrow ones leave a part
+    there: cython.p_char = cython.cast(cython.p_char, numbers)
+    if compute.code == CODE_FLOAT32:
+        cython.cast(cython.pointer(cython.float), there)[0] = alpha
+        cython.cast(cython.pointer(cython.float), there)[1] = beta
+    elif compute.code == CODE_FLOAT64:
+        numbers[0], numbers[1] = alpha, beta
+    elif compute.code == CODE_INT32:
+        cython.cast(cython.p_int, there)[0] = cython.cast(cython.int, alpha)
+        cython.cast(cython.p_int, there)[1] = cython.cast(cython.int, beta)
+    else:
+        cython.cast(cython.pointer(int64_t), there)[0] = cython.cast(int64_t, alpha)
+        cython.cast(cython.pointer(int64_t), there)[1] = cython.cast(int64_t, beta)
+    kind: cython.int = -1
+    if added:
+        kind = d.column == 1
+    behind: Behind = Behind(_scaled(dtype.code, kind))
+    behind.numbers, behind.bytes = there, 16
+    one: Matrix = d
+    one.row, one.column, one.batch = 0, 0, 0
+    one.data = there
+    behind.take(one)
+    if added:
+        one.data = there + compute.itemsize
+        behind.take(one)
+        behind.take(d)
+    return run(dtype, compute, out, a, b, out, False, batch, behind)
+
+
+@cython.cfunc
+def matrix_of(t: Tensor) -> Matrix:
+    """The last two dimensions of a tensor, and the batch before them."""
+    m: Matrix
+    n: cython.int = t.ndim_
+    m.data = t.pointer()
+    m.rows, m.columns = t.sizes[n - 2], t.sizes[n - 1]
+    m.row, m.column = t.strides[n - 2], t.strides[n - 1]
+    m.batch = t.strides[0] if n == 3 and t.sizes[0] > 1 else 0
+    return m
+
+
+def fresh(like: Tensor, sizes: tuple, dtype: DType = None) -> Tensor:
+    """An uninitialised row-major tensor on the device of ``like``."""
+    extents: int64_t[64]
+    n: cython.int = 0
+    for size in sizes:
+        extents[n] = size
+        n += 1
+    kind: DType = like.dtype_ if dtype is None else dtype
+    return new_empty(n, extents, cython.NULL, kind, like.storage.device)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_odd(t: Tensor, dim: cython.int) -> cython.bint:
+    """Whether elements at ``dim`` and before, or their number, do not pair up."""
+    batch: int64_t = t.strides[0] if t.ndim_ == 3 else 0
+    other: cython.int = 2 * t.ndim_ - 3 - dim
+    return (t.sizes[dim] | t.strides[other] | batch) & 1 or t.strides[dim] != 1
+
+
+def on_words(a: Tensor, b: Tensor) -> cython.bint:
+    """Whether two matrices start where words of four bytes do.
+
+    Nobody sees an address by it, so programs that write calls down may go on.
+    """
+    starts: uintptr_t = cython.cast(uintptr_t, a.pointer())
+    starts |= cython.cast(uintptr_t, b.pointer())
+    return (starts & 3) == 0
+
+
+def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
+    """The float32 product of bfloat16 matrices, two steps of the depth at a time.
+
+    None where pairs do not lie together in both operands, or there is one row or column.
+    """
+    n: cython.int = a.ndim_
+    sizes: int64_t[3]
+    sizes[0] = a.sizes[0]
+    sizes[n - 2], sizes[n - 1] = a.sizes[n - 2], b.sizes[n - 1]
+    if (
+        not a.storage.device.on_host
+        or is_odd(a, n - 1)
+        or is_odd(b, n - 2)
+        or sizes[n - 2] < 2
+        or sizes[n - 1] < 2
+        or a.sizes[n - 1] == 0
+    ):
+        return None
+    out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
+    if is_trivial(out, a.sizes[n - 1], False):
+        return out
+    left: Matrix = matrix_of(a)
+    right: Matrix = matrix_of(b)
+    there: Matrix = matrix_of(out)
+    left.columns, left.row, left.batch = (
+        left.columns // 2,
+        left.row // 2,
+        left.batch // 2,
+    )
+    right.rows, right.column, right.batch = (
+        right.rows // 2,
+        right.column // 2,
+        right.batch // 2,
+    )
+    batch: int64_t = sizes[0] if n == 3 else 1
+    run_product(
+        PAIRS,
+        cython.address(there),
+        cython.address(left),
+        cython.address(right),
+        cython.address(there),
+        False,
+        batch,
+        True,
+    )
+    return out
+
+
+def agree(a: Tensor, b: Tensor, ndim: cython.int) -> cython.bint:
+    """Whether two matrices, or two batches of them, have a product."""
+    if a.ndim_ != ndim or b.ndim_ != ndim or a.dtype_ is not b.dtype_:
+        return False
+    if ndim == 3 and a.sizes[0] != b.sizes[0]:
+        return False
+    return a.sizes[ndim - 1] == b.sizes[ndim - 2]
+
+
+@cython.cfunc
+@cython.inline
+def is_trivial(out: Tensor, depth: int64_t, added: cython.bint) -> cython.bint:
+    """Handles what needs no kernel: empty outputs, no storage, sums of nothing."""
+    if out.numel_ == 0 or out.storage.data == cython.NULL:
+        return True
+    if depth == 0 and not added:
+        if not out.storage.device.on_host:
+            out.zero_()
+            return True
+        if watched:
+            count_unheard()
+        memset(out.pointer(), 0, out.numel_ * out.dtype_.itemsize)
+        return True
+    return False
+
+
+def product(
+    a: Tensor,
+    b: Tensor,
+    compute: DType,
+    addend: Tensor = None,
+    alpha: cython.double = 1.0,
+    beta: cython.double = 1.0,
+) -> Tensor:
+    """``alpha a b + beta addend`` of two matrices, or of two batches of them.
+
+    Args:
+        a, b: matrices whose sizes agree, of one dtype.
+        compute: what sums and the result are held in.
+        addend: as many dimensions as the result, and at least one element deep; it
+            repeats where its stride is zero, and otherwise has adjacent columns.
+    """
+    sizes: int64_t[3]
+    n: cython.int = a.ndim_
+    sizes[0] = a.sizes[0]
+    sizes[n - 2], sizes[n - 1] = a.sizes[n - 2], b.sizes[n - 1]
+    out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
+    if is_trivial(out, a.sizes[n - 1], addend is not None):
+        return out
+    there: Matrix = matrix_of(out)
+    d: Matrix = there if addend is None else matrix_of(addend)
+    run_scaled(
+        same_device(out, a, b),
+        a.dtype_,
+        compute,
+        there,
+        matrix_of(a),
+        matrix_of(b),
+        d,
+        addend is not None,
+        alpha,
+        beta,
+        sizes[0] if n == 3 else 1,
+    )
+    return out
+
+
+def product_into(out: Tensor, a: Tensor, b: Tensor, addend: Tensor = None) -> None:
+    """``out = a b + addend`` of two matrices of one dtype that is summed in itself.
+
+    Args:
+        out: row-major, of the host's; no operand but ``addend`` shares its memory.
+        a, b: matrices whose sizes agree.
+        addend: of the result's size, with adjacent columns; it may be ``out``.
+    """
+    if is_trivial(out, a.sizes[1], addend is not None):
+        return
+    there: Matrix = matrix_of(out)
+    d: Matrix = there if addend is None else matrix_of(addend)
+    left: Matrix = matrix_of(a)
+    right: Matrix = matrix_of(b)
+    added: cython.bint = addend is not None
+    run(out.dtype_, out.dtype_, there, left, right, d, added, 1)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
+    """``input weight^T + bias`` over the last dimension; None where that is not plain.
+
+    Plain are row-major operands of one dtype that is summed in itself, and sizes that
+    fit.
+    """
+    n: cython.int = input.ndim_
+    if (
+        n < 2
+        or weight.ndim_ != 2
+        or weight.dtype_ is not input.dtype_
+        or not is_plain(input)
+        or not (n == 2 or input.row_major)
+        or input.sizes[n - 1] != weight.sizes[1]
+        or weight.sizes[1] == 0
+    ):
+        return None
+    if bias is not None and (
+        bias.ndim_ != 1
+        or bias.sizes[0] != weight.sizes[0]
+        or not bias.row_major
+        or bias.dtype_ is not input.dtype_
+    ):
+        return None
+    return run_linear(input, weight, bias)
+
+
+@cython.cfunc
+def run_linear(input: Tensor, weight: Tensor, bias: object) -> Tensor:
+    sizes: int64_t[64]
+    n: cython.int = input.ndim_
+    i: cython.int
+    a: Matrix
+    b: Matrix = turned(matrix_of(weight))
+    b.batch = 0
+    for i in range(n):
+        sizes[i] = input.sizes[i]
+    sizes[n - 1] = b.columns
+    out: Tensor = new_empty(n, sizes, cython.NULL, input.dtype_, input.storage.device)
+    if is_trivial(out, b.rows, False):
+        return out
+    a.data, a.batch = input.pointer(), 0
+    a.columns, a.rows = b.rows, out.numel_ // b.columns
+    a.row = input.strides[0] if n == 2 else a.columns
+    a.column = input.strides[n - 1]
+    there: Matrix
+    there.data, there.batch = out.pointer(), 0
+    there.rows, there.columns, there.row, there.column = a.rows, b.columns, b.columns, 1
+    d: Matrix = there
+    if bias is not None:
+        d = turned(vector_of(bias))
+        d.row, d.column = 0, 1
+    device: Device = same_device(out, weight, input if bias is None else bias)
+    added: cython.bint = bias is not None
+    run_scaled(device, input.dtype_, input.dtype_, there, a, b, d, added, 1.0, 1.0, 1)
+    return out
+
+
+def matrices(a: Tensor, b: Tensor, ndim: cython.int) -> Tensor:
+    """``a b`` of two matrices or batches; None unless both are plain and agree."""
+    if not agree(a, b, ndim) or not is_plain(a):
+        return None
+    return product(a, b, a.dtype_)
+
+
+def matrices_added(
+    addend: Tensor,
+    a: Tensor,
+    b: Tensor,
+    beta: cython.double,
+    alpha: cython.double,
+) -> Tensor:
+    """``beta addend + alpha a b`` of two matrices; None unless that is plain.
+
+    The addend is a row-major matrix of the result's size, or one row of it.
+    """
+    if not agree(a, b, 2) or not is_plain(a) or addend.dtype_ is not a.dtype_:
+        return None
+    n: cython.int = addend.ndim_
+    if (
+        beta == 0
+        or a.sizes[1] == 0
+        or not addend.row_major
+        or n == 0
+        or n > 2
+        or addend.sizes[n - 1] != b.sizes[1]
+        or (n == 2 and addend.sizes[0] != a.sizes[0])
+    ):
+        return None
+    sizes: int64_t[2]
+    sizes[0], sizes[1] = a.sizes[0], b.sizes[1]
+    out: Tensor = new_empty(2, sizes, cython.NULL, a.dtype_, a.storage.device)
+    if is_trivial(out, a.sizes[1], True):
+        return out
+    d: Matrix = matrix_of(out)
+    d.data, d.row, d.column = addend.pointer(), (sizes[1] if n == 2 else 0), 1
+    run_scaled(
+        same_device(out, b, addend),
+        a.dtype_,
+        a.dtype_,
+        matrix_of(out),
+        matrix_of(a),
+        matrix_of(b),
+        d,
+        True,
+        alpha,
+        beta,
+        1,
+    )
+    return out
+
+
+@cython.cfunc
+def vector_of(t: Tensor) -> Matrix:
+    """A vector as one column."""
+    m: Matrix
+    m.data, m.rows, m.columns = t.pointer(), t.sizes[0], 1
+    m.row, m.column, m.batch = t.strides[0], 1, 0
+    return m
+
+
+def vectors(a: Tensor, v: Tensor, ndim: cython.int) -> Tensor:
+    """A matrix or vector times a vector; None unless both are plain and agree."""
+    if (
+        a.ndim_ != ndim
+        or v.ndim_ != 1
+        or a.dtype_ is not v.dtype_
+        or a.sizes[ndim - 1] != v.sizes[0]
+        or not is_plain(a)
+    ):
+        return None
+    return vector_product(a, v, a.dtype_)
+
+
+def vector_product(a: Tensor, v: Tensor, compute: DType) -> Tensor:
+    """A matrix, or a vector, times a vector of as many elements as it has columns."""
+    sizes: int64_t[1]
+    sizes[0] = a.sizes[0]
+    n: cython.int = a.ndim_ - 1
+    out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
+    if is_trivial(out, v.sizes[0], False):
+        return out
+    left: Matrix = matrix_of(a) if n else turned(vector_of(a))
+    there: Matrix
+    there.data, there.rows, there.columns = out.pointer(), left.rows, 1
+    there.row, there.column, there.batch = 1, 1, 0
+    device: Device = same_device(out, a, v)
+    right: Matrix = vector_of(v)
+    run_scaled(device, a.dtype_, compute, there, left, right, there, False, 1.0, 1.0, 1)
+    return out
+
+
+@cython.cfunc
+def beside(t: Tensor) -> Matrix:
+    """An operand of what is behind a product, seen in the result's shape."""
+    m: Matrix = matrix_of(t)
+    n: cython.int = t.ndim_
+    if m.columns == 1:
+        m.column = 1
+    if m.rows == 1:
+        m.row = 0
+    m.batch = t.strides[0] if n == 3 and t.sizes[0] > 1 else 0
+    return m
+
+
+def product_after(
+    out: Tensor,
+    a: Tensor,
+    b: Tensor,
+    compute: DType,
+    kernels: object,
+    others: tuple,
+    sums: object,
+    code: cython.int = -1,
+    addend: Tensor = None,
+) -> Tensor:
+    """``out = after(a b + addend, *others)`` of two matrices, or of two batches of them.
+
+    Args:
+        out: row-major.
+        a, b: matrices whose sizes agree, of one dtype; at least one element deep.
+        compute: what is summed in.
+        kernels: from a kind of kernel to the kernel, as of `operators.matmul.matmul_epilogue`.
+        others: tensors of the result's shape, with adjacent columns or none.
+        sums: where sums wait for more depth; None where that may be ``out``.
+        code: of the dtype, unless it is that of ``a``.
+        addend: of the type of the sums and the result's shape, with adjacent columns.
+    """
+    behind: Behind = Behind(kernels)
+    n: cython.int = a.ndim_
+    batch: int64_t = a.sizes[0] if n == 3 else 1
+    there: Matrix = matrix_of(out)
+    kept: Matrix = there
+    t: Tensor
+    for t in others:
+        behind.take(beside(t))
+    if sums is not None:
+        t = sums
+        kept = matrix_of(t)
+    left: Matrix = matrix_of(a)
+    right: Matrix = matrix_of(b)
+    if code == PAIRS:
+        left.columns, left.row = left.columns // 2, left.row // 2
+        left.batch //= 2
+        right.rows, right.column = right.rows // 2, right.column // 2
+        right.batch //= 2
+        run_product(
+            PAIRS,
+            cython.address(there),
+            cython.address(left),
+            cython.address(right),
+            cython.address(there),
+            False,
+            batch,
+            True,
+            behind,
+            cython.address(kept),
+        )
+        return out
+    if code == TILES:
+        run_product(
+            TILES,
+            cython.address(there),
+            cython.address(left),
+            cython.address(right),
+            cython.address(there),
+            False,
+            batch,
+            False,
+            behind,
+            cython.address(kept),
+        )
+        return out
+    dtype: DType = a.dtype_
+    place: cython.pointer(Matrix) = cython.address(kept)
+    added: cython.bint = addend is not None
+    d: Matrix = matrix_of(addend) if addend is not None else there
+    run(dtype, compute, there, left, right, d, added, batch, behind, place)
+    return out

@@ -1,0 +1,278 @@
+"""What tensors on NVIDIA's GPUs ask for: memory, bytes that move, queues, kernels."""
+
+from __future__ import annotations
+
+from rushlight.core.device import Backend, Device, register_backend
+from rushlight.core.roles import Roles
+from rushlight.runtime.cuda import (
+    attention,
+    batched_launch,
+    contexts,
+    cublas,
+    cudnn,
+    driver,
+    graphs,
+    matmul,
+    pinned_memory,
+    scan,
+    select,
+)
+from rushlight.runtime.cuda.streams import Event
+
+ROLES = Roles("cuda", "rushlight.runtime.cuda")
+
+
+class Cards(Backend):
+    """The cards of this machine, as one backend."""
+
+    def __init__(self):
+        super().__init__("cuda")
+
+    def card(self, device):
+        """The card of a device; the current one where none is named.
+
+        Raises:
+            AssertionError: there is no driver.
+        """
+        if not driver.loaded() and not driver.present():
+            refuse()
+        return contexts.card(device.index)
+
+    def roles(self):
+        return ROLES
+
+    def place(self, device):
+        return Device("cuda", self.card(device).index)
+
+    # -- memory ---------------------------------------------------------------------
+
+    def allocate(self, n_bytes, device):
+        card = self.card(device)
+        return card.allocator.allocate(n_bytes, contexts.current_stream(card).handle)
+
+    def free(self, address, n_bytes, device):
+        if contexts is None:  # the interpreter ends, and has taken the modules down
+            return
+        card, waiting = contexts.known(device.index), batched_launch.current()
+        if waiting is not None:
+            waiting.give_back(device, address, n_bytes)
+        elif card is not None:  # else the program ends, and the driver is gone
+            card.allocator.free(address)
+
+    def empty_cache(self):
+        for card in contexts.opened():
+            card.allocator.release_idle()
+
+    def copy_bytes(self, target, to, source, of, n_bytes, non_blocking=False):
+        waiting = batched_launch.current()
+        if waiting is not None and not to.on_host and not of.on_host:
+            card = self.card(of)
+            if card is self.card(to):
+                waiting.take_copy(card, target, source, n_bytes)
+                return
+        batched_launch.flush()
+        if to.on_host or of.on_host:
+            card = self.card(of if to.on_host else to)
+            queue = contexts.current_stream(card)
+            card.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
+            host = target if to.on_host else source
+            if non_blocking and pinned_memory.block_of(host) is not None:
+                pinned_memory.used_by(host, queue)
+            else:
+                queue.synchronize()
+                if to.on_host and card.launched:
+                    card.look(queue)
+            return
+        first, last = self.card(of), self.card(to)
+        if first is last:
+            queue = contexts.current_stream(first)
+            first.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
+            return
+        self.copy_between(first, source, last, target, n_bytes)
+
+    def copy_between(self, first, source, last, target, n_bytes):
+        """Copies from card to card, in the first one's queue; the other's waits."""
+        first.open_to(last)
+        queue, other = contexts.current_stream(first), contexts.current_stream(last)
+        queue.wait_event(Event(last).record(other))
+        first.call(
+            *("cuMemcpyPeerAsync", target, last.context, source, first.context),
+            *(n_bytes, queue.handle),
+        )
+        other.wait_event(Event(first).record(queue))
+
+    def pin(self, n_bytes):
+        return pinned_memory.allocate(n_bytes)
+
+    def is_pinned(self, address):
+        return pinned_memory.block_of(address) is not None
+
+    def unpin(self, address, n_bytes):
+        pinned_memory.free(address)
+
+    # -- kernels --------------------------------------------------------------------
+
+    def compiles(self):
+        return True
+
+    def specialize(self, source, *args, **choices):
+        from rushlight.codegen.target import NVIDIA, using
+
+        with using(NVIDIA):
+            return source.specialize(*args, **choices)
+
+    def run_elements(self, kernel, device, addresses, sizes, strides, numbers, total):
+        card, waiting = self.card(device), batched_launch.current()
+        if waiting is None or not waiting.take(
+            card, kernel, addresses, sizes, strides, numbers, total
+        ):
+            batched_launch.flush()
+            kernel.run_elements(card, addresses, sizes, strides, numbers, total)
+
+    def run_lists(self, kernel, device, operands, lists, counts, numbers, fault=0):
+        batched_launch.flush()
+        card = self.card(device)
+        kernel.run_lists(card, operands, lists, counts, numbers, fault)
+
+    def together(self):
+        return batched_launch.Gathered()
+
+    def run_spans(self, kernel, device, addresses, ints, total, whole=False):
+        batched_launch.flush()
+        chunk = total if whole else 1
+        kernel.run_spans(self.card(device), addresses, ints, total, chunk)
+
+    def run_rows(self, kernel, device, addresses, ints, rows, length, beside, held=()):
+        batched_launch.flush()
+        card = self.card(device)
+        kernel.run_rows(card, addresses, ints, rows, length, beside, held)
+
+    def run_scan(self, source, kinds, operands, outer, size, inner):
+        batched_launch.flush()
+        card = self.card(operands[0].device)
+        return scan.run(card, source, kinds, operands, outer, size, inner)
+
+    def run_selection(self, way, operands, extents, rank, descending, skip):
+        rows, size, parts = extents
+        if not select.takes(operands[2].dtype.name, size):
+            return False
+        batched_launch.flush()
+        card = self.card(operands[0].device)
+        given = rows, size, parts, rank, descending, skip
+        return select.run(card, way, operands, *given)
+
+    def sums_apart(self):
+        return True
+
+    def run_product(
+        self, device, element, compute, sizes, operands, scales, batch, result=None,
+        behind=None,
+    ):  # fmt: skip
+        batched_launch.flush()
+        args = self.card(device), element, compute, result or compute, sizes, operands
+        args = *args, scales, batch
+        if cublas.run(*args, behind):
+            return True
+        matmul.run(*args)
+        return behind is None
+
+    def run_scaled_product(
+        self, device, elements, result, sizes, operands, scales, fast
+    ):
+        batched_launch.flush()
+        card = self.card(device)
+        return cublas.run_scaled(card, elements, result, sizes, operands, scales, fast)
+
+    def attends(self, device, dtype, depth, width, masked, dropout=False):
+        sizes = depth, width, masked, dropout
+        return attention.takes(self.card(device), dtype.name, *sizes)
+
+    def run_attention(
+        self, results, operands, log_mass, is_causal, scale, dropout=None
+    ):
+        batched_launch.flush()
+        card = self.card(results.device)
+        attention.run(card, results, operands, log_mass, is_causal, scale, dropout)
+
+    def run_attention_gradients(
+        self, results, grad, out, operands, log_mass, is_causal, scale, dropout=None
+    ):
+        batched_launch.flush()
+        card = self.card(grad.device)
+        given = results, grad, out, operands, log_mass, is_causal, scale, dropout
+        return attention.run_gradients(card, *given)
+
+    def convolves(self, dtype):
+        return cudnn.takes(dtype.name)
+
+    def run_convolution(
+        self, kind, result, first, second, vector, last, stride, padding, dilation
+    ):
+        batched_launch.flush()
+        return cudnn.run(
+            *(self.card(result.device), kind, result, first, second, vector, last),
+            *(stride, padding, dilation),
+        )
+
+    def graph(self, device):
+        return graphs.Written(self.card(device))
+
+    def recorder(self, device):
+        return graphs.recorder(contexts.current_stream(self.card(device)))
+
+    def is_writing(self, device):
+        return self.card(device).allocator.capturing()
+
+    # -- order ----------------------------------------------------------------------
+
+    def device_count(self):
+        return contexts.count()
+
+    def current_device(self):
+        return contexts.current_index()
+
+    def set_device(self, index):
+        contexts.use(index)
+
+    def synchronize(self, device):
+        batched_launch.flush()
+        card = self.card(device)
+        card.synchronize()
+        card.look()
+
+    def stream(self, device, priority=0):
+        return self.card(device).streams.give(priority)
+
+    def current_stream(self, device):
+        batched_launch.flush()
+        return contexts.current_stream(self.card(device))
+
+    def set_stream(self, stream):
+        batched_launch.flush()
+        return contexts.use_stream(stream)
+
+    def event(self, device, timing=False):
+        return Event(self.card(device), timing)
+
+    def processors(self, device):
+        facts = self.card(device).properties
+        return facts.multi_processor_count, facts.max_threads_per_multi_processor
+
+    def generator(self, device):
+        return self.card(device).generator
+
+
+def refuse():
+    """Raises what a call that needs a card raises where there is none."""
+    raise AssertionError(
+        "Torch not compiled with CUDA enabled: Rushlight finds no NVIDIA driver\n"
+        '  remedy: pip install rushlight[cuda] on a machine with a GPU, or device="cpu"'
+    )
+
+
+def serve():
+    """Has tensors of type ``cuda`` live on cards; the backend that served them before."""
+    return register_backend("cuda", Cards())
+
+
+serve()

@@ -1,0 +1,328 @@
+"""The cards of this machine, and the one that each thread uses.
+
+A `Card` holds a device's primary context, the one that all CUDA libraries of a process
+share, and what belongs to it: its memory, its queues, its kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import uuid
+from collections import OrderedDict
+
+from rushlight.core.state import tell_of_reading
+from rushlight.runtime.cuda import driver
+from rushlight.runtime.cuda.allocator import Allocator
+from rushlight.runtime.cuda.code_cache import Modules
+from rushlight.runtime.cuda.generator import PhiloxGenerator
+from rushlight.runtime.cuda.streams import Stream, Streams
+
+# Numbers of the driver's device attributes
+WARP_SIZE = 10
+CLOCK_RATE = 13
+MULTIPROCESSORS = 16
+INTEGRATED = 18
+PCI_BUS, PCI_DEVICE, PCI_DOMAIN = 33, 34, 50
+MEMORY_CLOCK_RATE = 36
+MEMORY_BUS_WIDTH = 37
+CACHE_BYTES = 38
+THREADS_PER_MULTIPROCESSOR = 39
+THREADS_PER_BLOCK = 1
+MAJOR, MINOR = 75, 76
+SHARED_BYTES_PER_BLOCK = 8
+SHARED_BYTES_PER_MULTIPROCESSOR = 81
+REGISTERS_PER_MULTIPROCESSOR = 82
+MULTI_GPU_BOARD = 84
+SHARED_BYTES_BY_OPTION = 97
+
+_cards: dict = {}
+_lock = threading.RLock()
+_thread = threading.local()
+
+
+@dataclasses.dataclass(frozen=True)
+class Properties:
+    """What a card is like, as PyTorch's ``get_device_properties`` tells it."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    uuid: uuid.UUID
+    L2_cache_size: int
+    warp_size: int
+    max_threads_per_block: int
+    max_threads_per_multi_processor: int
+    regs_per_multiprocessor: int
+    shared_memory_per_block: int
+    shared_memory_per_block_optin: int
+    shared_memory_per_multiprocessor: int
+    clock_rate: int
+    memory_clock_rate: int
+    memory_bus_width: int
+    pci_bus_id: int
+    pci_device_id: int
+    pci_domain_id: int
+    is_integrated: int
+    is_multi_gpu_board: int
+
+    @property
+    def gcnArchName(self):
+        """The name again, as cards of another maker are asked for it."""
+        return self.name
+
+    def __repr__(self):
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, "
+            f"minor={self.minor}, total_memory={self.total_memory // 2**20}MB, "
+            f"multi_processor_count={self.multi_processor_count}, uuid={self.uuid}, "
+            f"pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
+            f"pci_domain_id={self.pci_domain_id}, "
+            f"L2_cache_size={self.L2_cache_size // 2**20}MB)"
+        )
+
+
+class Card:
+    """One device: its context, and what lives there."""
+
+    def __init__(self, cuda, index):
+        self.driver = cuda
+        self.index = index
+        self.handle = cuda.call("cuDeviceGet", index)
+        self.context = cuda.call("cuDevicePrimaryCtxRetain", self.handle)
+        self.lock = threading.RLock()
+        cuda.call("cuCtxSetCurrent", self.context)
+        _thread.entered = self
+        self.default_stream = Stream(self, 0)
+        self.streams = Streams(self)
+        self.allocator = Allocator(self)
+        self.modules = Modules(self)
+        self.generator = PhiloxGenerator(index)
+        self.peers: set = set()
+        self.handles: dict = {}  # of entries, by kernel and layout
+        self.plans: OrderedDict = OrderedDict()  # of Fourier transforms
+        self.products: dict = {}  # plans of the library's products
+        self.convolutions: OrderedDict = OrderedDict()  # plans of them, by thread
+        self._properties = None
+        self._fault = 0
+        self._writer = None
+        self.launched: dict = {}  # graphs whose faults were not looked for, and where
+
+    def attribute(self, number):
+        """One of the driver's figures of this card."""
+        which = self.driver.bindings.CUdevice_attribute(number)
+        return self.driver.call("cuDeviceGetAttribute", which, self.handle)
+
+    @property
+    def properties(self):
+        """What the card is like."""
+        if self._properties is None:
+            self._properties = _ask_properties(self)
+        return self._properties
+
+    def fault_address(self):
+        """Where kernels note what they refuse."""
+        if not self._fault:
+            with self.lock:
+                if not self._fault:
+                    place = int(self.call("cuMemAlloc", 16))
+                    self.call("cuMemsetD8Async", place, 0, 16, 0)
+                    self._fault = place
+        return self._fault
+
+    def writer(self):
+        """The queue whose work is written down for programs."""
+        if self._writer is None:
+            self._writer = self.streams.give()
+        return self._writer
+
+    @property
+    def architecture(self):
+        """The name of its instruction set, such as ``sm_90``."""
+        return f"sm_{self.attribute(MAJOR)}{self.attribute(MINOR)}"
+
+    def enter(self):
+        """Makes this thread's driver calls go to this card."""
+        if getattr(_thread, "entered", None) is not self:
+            self.driver.call("cuCtxSetCurrent", self.context)
+            _thread.entered = self
+        return self
+
+    def call(self, name, *args):
+        """A call of the driver on this card."""
+        self.enter()
+        return self.driver.call(name, *args)
+
+    def ask(self, name, *args):
+        """A call of the driver on this card, with its result code."""
+        self.enter()
+        return self.driver.ask(name, *args)
+
+    def memory(self):
+        """Free and total bytes, as the driver counts them."""
+        return tuple(int(n) for n in self.call("cuMemGetInfo"))
+
+    def synchronize(self):
+        """Waits until everything that was asked of the card is done."""
+        self.call("cuCtxSynchronize")
+
+    def look(self, queue=None):
+        """Looks for faults of graphs that are done: all, or those of one queue.
+
+        Raises:
+            IndexError: a graph's kernel met an index that is none.
+        """
+        done = [g for g, where in self.launched.items() if queue in (None, where)]
+        for graph in done:
+            del self.launched[graph]
+        for graph in done:
+            graph.look()
+
+    def reaches(self, other):
+        """Whether this card can read the other's memory by itself."""
+        if other is self:
+            return True
+        return bool(self.call("cuDeviceCanAccessPeer", self.handle, other.handle))
+
+    def open_to(self, other):
+        """Lets this card read the other's memory, if it can; whether it can."""
+        if other is self or other.index in self.peers:
+            return True
+        if not self.reaches(other):
+            return False
+        code, _ = self.ask("cuCtxEnablePeerAccess", other.context, 0)
+        if code not in (0, driver.PEER_ACCESS_ALREADY_ENABLED):
+            self.driver.refuse(code, "cuCtxEnablePeerAccess")
+        self.peers.add(other.index)
+        return True
+
+
+def _ask_properties(card):
+    name = card.driver.call("cuDeviceGetName", 256, card.handle)
+    text = name.split(b"\0")[0].decode() if isinstance(name, bytes) else name
+    identity = card.driver.call("cuDeviceGetUuid", card.handle)
+    known = {
+        "warp_size": WARP_SIZE,
+        "clock_rate": CLOCK_RATE,
+        "multi_processor_count": MULTIPROCESSORS,
+        "is_integrated": INTEGRATED,
+        "pci_bus_id": PCI_BUS,
+        "pci_device_id": PCI_DEVICE,
+        "pci_domain_id": PCI_DOMAIN,
+        "memory_clock_rate": MEMORY_CLOCK_RATE,
+        "memory_bus_width": MEMORY_BUS_WIDTH,
+        "L2_cache_size": CACHE_BYTES,
+        "max_threads_per_multi_processor": THREADS_PER_MULTIPROCESSOR,
+        "max_threads_per_block": THREADS_PER_BLOCK,
+        "major": MAJOR,
+        "minor": MINOR,
+        "shared_memory_per_block": SHARED_BYTES_PER_BLOCK,
+        "shared_memory_per_multiprocessor": SHARED_BYTES_PER_MULTIPROCESSOR,
+        "shared_memory_per_block_optin": SHARED_BYTES_BY_OPTION,
+        "regs_per_multiprocessor": REGISTERS_PER_MULTIPROCESSOR,
+        "is_multi_gpu_board": MULTI_GPU_BOARD,
+    }
+    return Properties(
+        name=text,
+        total_memory=int(card.driver.call("cuDeviceTotalMem", card.handle)),
+        uuid=uuid.UUID(bytes=bytes(identity.bytes)[:16]),
+        **{name: card.attribute(number) for name, number in known.items()},
+    )
+
+
+def count():
+    """The number of cards; 0 where there is no driver."""
+    if not driver.loaded() and not driver.present():
+        return 0
+    return driver.load().call("cuDeviceGetCount")
+
+
+def card(index=None):
+    """A card, or the one that this thread uses.
+
+    Raises:
+        RuntimeError: there is none of that number.
+    """
+    if index is None:
+        index = current_index()
+    found = _cards.get(index)
+    return found if found is not None else _open(index)
+
+
+def _open(index):
+    cuda = driver.load()
+    with _lock:
+        found = _cards.get(index)
+        if found is not None:
+            return found
+        check_index(index)
+        _cards[index] = made = Card(cuda, index)
+    card(current_index()).enter()
+    return made
+
+
+def check_index(index):
+    """Refuses the number of a card that is not there."""
+    total = count()
+    if not 0 <= index < total:
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal\n  device cuda:{index} was asked for, and "
+            f"{total} can be used\n  remedy: a device below {total}, or CUDA_VISIBLE_DEVICES"
+        )
+
+
+def known(index):
+    """A card that has been used; None for others."""
+    return _cards.get(index)
+
+
+def opened():
+    """The cards that have been used so far."""
+    return list(_cards.values())
+
+
+def current_index():
+    """The number of the card that this thread uses."""
+    return getattr(_thread, "index", 0)
+
+
+def use(index):
+    """Makes a card the one that this thread uses; the number of the one before."""
+    before = current_index()
+    if index != before:
+        tell_of_reading(None)  # operators that wait are the card's before
+        check_index(index)
+        _thread.index = index
+        if index in _cards:
+            _cards[index].enter()
+    return before
+
+
+def current_stream(where):
+    """The queue of a card that this thread's work goes to."""
+    chosen = getattr(_thread, "streams", None)
+    return (
+        chosen.get(where.index, where.default_stream)
+        if chosen
+        else where.default_stream
+    )
+
+
+def use_stream(stream):
+    """Sends this thread's work on the queue's card there; the queue before."""
+    before = current_stream(stream.card)
+    if stream != before:
+        tell_of_reading(None)  # operators that wait belong to the queue before
+    if not hasattr(_thread, "streams"):
+        _thread.streams = {}
+    _thread.streams[stream.card.index] = stream
+    return before
+
+
+def forget():
+    """Lets go of every card: for tests, which put another driver in place."""
+    with _lock:
+        _cards.clear()
+        _thread.__dict__.clear()

@@ -1,0 +1,432 @@
+"""Products of matrices on a card by cuBLASLt.
+
+The library sees columns where we see rows: a row-major product is the transposed one of
+the transposed operands, the right one first. A vector that is added to every row is its
+epilogue; any other operand that is added is its third matrix. What is asked of it is
+described once for each layout, with the algorithm that its heuristics choose, and kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from rushlight.core.dtype import by_code
+from rushlight.core.factories import empty
+from rushlight.core.window import address_of
+from rushlight.runtime.cuda.libraries import CUBLAS_LT, queue
+
+BYTES = by_code(0)
+# cudaDataType, cublasComputeType and attributes of cuBLASLt, by the names in its header.
+TYPES = {
+    "float32": 0, "float64": 1, "float16": 2, "int8": 3, "complex64": 4,
+    "complex128": 5, "int32": 10, "bfloat16": 14,
+}  # fmt: skip
+EIGHT = {"float8_e4m3fn": 28, "float8_e5m2": 29}
+SCALED_RESULTS = {
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float32": "float32",
+    "float8_e4m3fn": "float16",
+    "float8_e5m2": "float16",
+}  # and the type of what would be added, where that is not told
+IN_32F_TF32 = 77
+# The type of sums, and in which one the library takes them; of scales: words, and of what.
+SUMS = {
+    "float32": (68, 1, ctypes.c_float),
+    "float64": (70, 1, ctypes.c_double),
+    "complex64": (68, 2, ctypes.c_float),
+    "complex128": (70, 2, ctypes.c_double),
+    "int32": (72, 1, ctypes.c_int32),
+}
+SHORT = ("float16", "bfloat16")
+TRANSA, TRANSB, EPILOGUE, BIAS_POINTER, BIAS_TYPE = 3, 4, 7, 8, 26
+A_SCALE, B_SCALE, D_SCALE, FAST, A_MODE, B_MODE = 17, 18, 20, 25, 31, 32
+ONE_FOR_ALL, ONE_FOR_EACH = 0, 3  # scales
+BATCH_COUNT, BATCH_OFFSET = 5, 6
+MOST_WORKSPACE = 1
+PLAIN, BIAS = 1, 4
+BEHIND = {None: 0, "relu": 2, "gelu": 32}  # with a vector, or without one
+WORKSPACE = 32 << 20  # bytes that an algorithm may take, as on PyTorch's newest cards
+RESULT = 96  # bytes of cublasLtMatmulHeuristicResult_t: algorithm, workspace, and more
+KEPT = 1024
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A matrix as the library sees it: columns one after the other.
+
+    Attributes:
+        turned: whether it is the transposed of what is multiplied.
+        rows, columns: of what lies in memory.
+        lead: elements from column to column.
+        step: elements from matrix to matrix.
+    """
+
+    turned: bool
+    rows: int
+    columns: int
+    lead: int
+    step: int
+
+
+def layout(item, rows, columns):
+    """How a matrix of such sizes lies by columns, or None where it lies otherwise.
+
+    Args:
+        item: address, steps from row to row, from column to column and in the batch.
+    """
+    _, down, along, step = item
+    if step < 0:
+        return None
+    if (down == 1 or rows == 1) and (along >= rows or columns == 1):
+        return Layout(
+            False, rows, columns, max(along if columns > 1 else 0, rows), step
+        )
+    if (along == 1 or columns == 1) and (down >= columns or rows == 1):
+        return Layout(True, columns, rows, max(down if rows > 1 else 0, columns), step)
+    return None
+
+
+def turned(item):
+    """The transposed of an operand."""
+    return item and (item[0], item[2], item[1], item[3])
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What is told of products of eight-bit floats.
+
+    Attributes:
+        other: the type of the right factor.
+        each: of both factors, whether every row, or column, has a scale of its own.
+        added: the type of a vector, and of what would be added.
+        marked: whether the result has a scale.
+        fast: whether sums may be rounded on their way.
+    """
+
+    other: str
+    each: tuple
+    added: str
+    marked: bool
+    fast: bool
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the library is asked for, but for addresses and scales.
+
+    Attributes:
+        element, compute, result: types of the factors, of sums and of results.
+        tf32: whether factors may be rounded to ten digits after the point.
+        left, right, out, added: layouts, as the library sees them.
+        bias: whether a vector is added to each column.
+        batch: how many products there are.
+        behind: what is applied to the result; see `BEHIND`.
+        scaled: what products of eight-bit floats have beside that.
+    """
+
+    element: str
+    compute: str
+    result: str
+    tf32: bool
+    left: Layout
+    right: Layout
+    out: Layout
+    added: Layout | None
+    bias: bool
+    batch: int
+    behind: str | None = None
+    scaled: Scaled | None = None
+
+    @property
+    def epilogue(self):
+        """The library's number for what comes behind the sums."""
+        return BEHIND[self.behind] + BIAS * self.bias or PLAIN
+
+
+def multiplies(element, compute, result):
+    """Whether the library has products of such types."""
+    if element in SHORT:
+        return compute == "float32" and result in (compute, element)
+    same = compute == ("int32" if element == "int8" else element)
+    return element in TYPES and element != "int32" and same and result == compute
+
+
+def describe(element, compute, result, sizes, operands, scales, batch, behind=None):
+    """The product, its operands in the library's order, and the vector; None if it is none.
+
+    Takes what `Backend.run_product` takes.
+    """
+    rows, columns, depth = sizes
+    if 0 in (rows, columns, depth, batch) or not multiplies(element, compute, result):
+        return None
+    out, left, right, added = operands
+    if out[1] != 1 or out[2] == 1:  # results by rows: the transposed product
+        rows, columns = columns, rows
+        out, left, right, added = (
+            turned(out),
+            turned(right),
+            turned(left),
+            turned(added),
+        )
+    vector = None
+    along = added is not None and added[1:] == (1, 0, 0) and rows > 1
+    if along and scales[1] == 1 and compute in ("float32", "float64"):
+        vector, added = added[0], None
+    found = [layout(out, rows, columns), layout(left, rows, depth)]
+    found.append(layout(right, depth, columns))
+    found.append(None if added is None else layout(added, rows, columns))
+    if None in found[:3] or found[0].turned:
+        return None
+    if added is not None and (found[3] is None or found[3].turned):
+        return None
+    tf32 = element == "float32" and reduced_precision()
+    product = Product(
+        *(element, compute, result, tf32, found[1], found[2], found[0], found[3]),
+        *(vector is not None, batch, behind),
+    )
+    return product, (out, left, right, added or out), vector
+
+
+def reduced_precision():
+    """Whether products of float32 may use TF32, by PyTorch's switches."""
+    from rushlight._runtime_flags import get_float32_matmul_precision
+
+    return get_float32_matmul_precision() != "highest"
+
+
+def number(value, compute):
+    """A scale as the library takes it."""
+    _, words, kind = SUMS[compute]
+    if words == 1:
+        return kind(int(value) if kind is ctypes.c_int32 else value)
+    value = complex(value)
+    return (kind * 2)(value.real, value.imag)
+
+
+def run(card, element, compute, result, sizes, operands, scales, batch, behind=None):
+    """Has the library multiply, in this thread's queue; False where it cannot.
+
+    Takes what `Backend.run_product` takes.
+    """
+    args = element, compute, result, sizes, operands, scales, batch, behind
+    found = describe(*args)
+    if found is None or not CUBLAS_LT.present():
+        return False
+    product, (out, left, right, added), vector = found
+    without = operands[3] is None or vector is not None
+    alpha = number(scales[0], compute)
+    beta = number(0 if without else scales[1], compute)
+    return start(card, product, (out, left, right, added), vector, (alpha, beta))
+
+
+def run_scaled(card, elements, result, sizes, operands, scales, fast):
+    """Has the library multiply eight-bit floats; False where it cannot.
+
+    It has one form of these: of operands that both lie along the depth. Takes what
+    `Backend.run_scaled_product` takes.
+    """
+    rows, columns, depth = sizes
+    (first, left_each), (second, right_each), third = scales
+    kind, added = result
+    if 0 in sizes or not scales_to(elements, kind, left_each or right_each):
+        return False
+    if not CUBLAS_LT.present():
+        return False
+    *items, vector = operands
+    out, left, right = map(turned, items)
+    seen = (
+        layout(right, columns, depth),
+        layout(left, depth, rows),
+        layout(out, columns, rows),
+    )
+    if None in seen or [side.turned for side in seen] != [True, False, False]:
+        return False
+    added = added or SCALED_RESULTS[kind]
+    each = right_each, left_each
+    told = Scaled(elements[0], each, added, third is not None, bool(fast))
+    product = Product(
+        *(elements[1], "float32", kind, False, *seen, None, vector is not None, 1),
+        scaled=told,
+    )
+    factors = ctypes.c_float(1), ctypes.c_float(0)
+    order = out, right, left, out
+    return start(card, product, order, vector, factors, (second, first, third))
+
+
+def scales_to(elements, result, each):
+    """Whether the library multiplies such eight-bit floats and writes such numbers.
+
+    Args:
+        each: whether a factor has scales of rows or columns.
+    """
+    if not all(element in EIGHT for element in elements):
+        return False
+    if result in EIGHT:  # of another type than both factors it is none
+        return not each and result in elements
+    return result in SCALED_RESULTS
+
+
+def start(card, product, operands, vector, factors, scales=None):
+    """Puts a product into this thread's queue; False where it has no plan.
+
+    Args:
+        card: where.
+        product: what is asked for.
+        operands: out, left, right and added, in the library's order.
+        vector: the address of what is added to each column, or None.
+        factors: of the product and of what is added.
+        scales: the addresses of those of both operands and of the result, or None.
+    """
+    out, left, right, added = operands
+    alpha, beta = factors
+    with card.lock:  # descriptors are changed before they are read
+        addresses = [item[0] for item in (left, right, added, out)]
+        plan = plan_for(card, product, addresses, scales)
+        if plan is None:
+            return False
+        if vector is not None:
+            plan.set_vector(card, vector)
+        if scales is not None:
+            plan.set_scales(card, scales)
+        room = empty((max(plan.n_bytes, 1),), dtype=BYTES, device=f"cuda:{card.index}")
+        CUBLAS_LT.call(
+            *(card, "matmul", plan.handle, plan.described, ctypes.addressof(alpha)),
+            *(left[0], plan.left, right[0], plan.right, ctypes.addressof(beta)),
+            *(added[0], plan.added, out[0], plan.out, plan.algorithm),
+            *(address_of(room), plan.n_bytes, queue(card)),
+        )
+    return True
+
+
+class Plan:
+    """The library's descriptions of a product, and the algorithm that it chose."""
+
+    def __init__(self, card, product):
+        self.handle = light_handle(card)
+        self.made: list = []
+        self.result = (ctypes.c_uint64 * (RESULT // 8))()
+        self.algorithm, self.n_bytes = ctypes.addressof(self.result), 0
+        self.product = product
+        number = (TYPES | EIGHT)[product.result]
+        beside = number if product.scaled is None else TYPES[product.scaled.added]
+        compute = IN_32F_TF32 if product.tf32 else SUMS[product.compute][0]
+        sums = TYPES[product.compute]
+        self.described = self.make(card, "matmul_desc", compute, sums)
+        for place, side in ((TRANSA, product.left), (TRANSB, product.right)):
+            self.set(card, place, ctypes.c_int32(side.turned))
+        self.set(card, EPILOGUE, ctypes.c_uint32(product.epilogue))
+        if product.bias:
+            self.set(card, BIAS_TYPE, ctypes.c_int32(beside))
+        first = second = (TYPES | EIGHT)[product.element]
+        if product.scaled is not None:
+            second = EIGHT[product.scaled.other]
+            for place, each in zip((A_MODE, B_MODE), product.scaled.each, strict=True):
+                mode = ONE_FOR_EACH if each else ONE_FOR_ALL
+                self.set(card, place, ctypes.c_int32(mode))
+            self.set(card, FAST, ctypes.c_int8(product.scaled.fast))
+        self.left = self.matrix(card, product.left, first)
+        self.right = self.matrix(card, product.right, second)
+        self.out = self.matrix(card, product.out, number)
+        self.added = self.out
+        if product.result in EIGHT:  # nothing of eight bits is added
+            self.added = self.matrix(card, product.out, beside)
+        if product.added is not None:
+            self.added = self.matrix(card, product.added, number)
+
+    def make(self, card, what, *args):
+        """One of the library's objects, which `end` lets go of."""
+        found = CUBLAS_LT.call(card, f"{what}_create", *args)
+        self.made.append((f"{what}_destroy", found))
+        return found
+
+    def matrix(self, card, seen, number):
+        """A matrix's description."""
+        found = self.make(
+            card, "matrix_layout", number, seen.rows, seen.columns, seen.lead
+        )
+        if self.product.batch > 1:
+            for place, value in (
+                (BATCH_COUNT, ctypes.c_int32(self.product.batch)),
+                (BATCH_OFFSET, ctypes.c_int64(seen.step)),
+            ):
+                CUBLAS_LT.call(
+                    *(card, "matrix_layout_set_attribute", found, place),
+                    *(ctypes.addressof(value), ctypes.sizeof(value)),
+                )
+        return found
+
+    def set(self, card, place, value):
+        """Sets an attribute of the product's description."""
+        CUBLAS_LT.call(
+            *(card, "matmul_desc_set_attribute", self.described, place),
+            *(ctypes.addressof(value), ctypes.sizeof(value)),
+        )
+
+    def set_vector(self, card, address):
+        """Says where the vector is that is added."""
+        self.set(card, BIAS_POINTER, ctypes.c_uint64(address))
+
+    def set_scales(self, card, addresses):
+        """Says where the scales of both operands are, and the result's if it has one."""
+        for place, address in zip((A_SCALE, B_SCALE, D_SCALE), addresses, strict=True):
+            if address is not None:
+                self.set(card, place, ctypes.c_uint64(address))
+
+    def choose(self, card):
+        """Asks for an algorithm; whether there is one."""
+        preference = CUBLAS_LT.call(card, "matmul_preference_create")
+        try:
+            most, count = ctypes.c_uint64(WORKSPACE), ctypes.c_int32(0)
+            CUBLAS_LT.call(
+                *(card, "matmul_preference_set_attribute", preference, MOST_WORKSPACE),
+                *(ctypes.addressof(most), ctypes.sizeof(most)),
+            )
+            CUBLAS_LT.call(
+                *(card, "matmul_algo_get_heuristic", self.handle, self.described),
+                *(self.left, self.right, self.added, self.out, preference, 1),
+                *(ctypes.addressof(self.result), ctypes.addressof(count)),
+            )
+        finally:
+            CUBLAS_LT.call(card, "matmul_preference_destroy", preference)
+        self.n_bytes = int(self.result[8])
+        return count.value > 0
+
+    def end(self, card):
+        """Lets go of the descriptions."""
+        for function, item in reversed(self.made):
+            CUBLAS_LT.call(card, function, item)
+        self.made.clear()
+
+
+def light_handle(card):
+    """The library's handle on a card; all threads share it."""
+    found = CUBLAS_LT.handles.get(card.index)
+    if found is None:
+        found = CUBLAS_LT.handles[card.index] = CUBLAS_LT.call(card, "create")
+    return found
+
+
+def plan_for(card, product, addresses, scales=None):
+    """The plan of a product, kept by how its addresses are aligned; None if there is none."""
+    aligned = min((address & -address for address in addresses), default=16)
+    key = product, min(aligned, 16)
+    if key in card.products:
+        return card.products[key]
+    plan = Plan(card, product)
+    try:
+        if scales is not None:
+            plan.set_scales(card, scales)
+        chosen = plan.choose(card)
+    except RuntimeError:  # NOT_SUPPORTED: ours multiplies then
+        chosen = False
+    if not chosen:
+        plan.end(card)
+        plan = None
+    while len(card.products) >= KEPT:
+        oldest = card.products.pop(next(iter(card.products)))
+        if oldest is not None:
+            oldest.end(card)
+    card.products[key] = plan
+    return plan

@@ -1,0 +1,312 @@
+"""Convolutions on a card by cuDNN: a graph of one for each geometry, and plans to run it.
+
+A graph is described by sizes and steps, with no address in it; the library says which of
+its engines can run it, the switches of `rushlight.backends.cudnn` say which of those may,
+and the first of them, or the fastest where `benchmark` is on, is kept with the card.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+from rushlight.core.dtype import by_code
+from rushlight.core.factories import empty
+from rushlight.core.window import address_of
+from rushlight.runtime.cuda import contexts
+from rushlight.runtime.cuda.libraries import CUDNN
+
+BYTES = by_code(0)
+TYPES = {
+    "float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT", "float64": "DOUBLE",
+}  # fmt: skip
+RESULT, FIRST, SECOND, VECTOR = 1, 2, 3, 4  # what tensors of a graph are known by
+KEPT = 512  # plans that a card remembers
+ALIGNED = 16  # bytes: what the library takes for granted of an address
+MOST = 1 << 31  # elements of a tensor whose places fit 32 bits
+WORKSPACE = 1 << 30  # bytes that a plan may work in
+TURNS = 2  # runs of a plan that is timed: the first one warms it
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the library is asked for, but for addresses.
+
+    Attributes:
+        kind: ``forward``, or whose gradient is wanted: ``input`` or ``weight``.
+        dtype: of all tensors.
+        sizes: of the result and of both operands, with two or three dimensions of space.
+        last: whether channels are the last in memory.
+        biased: whether a value is added for each channel.
+        stride, padding, dilation: for each dimension of space.
+        short: whether float32 may be rounded to TF32.
+        deterministic: whether sums must have one order.
+        timed: whether the fastest plan is wanted, not the first.
+    """
+
+    kind: str
+    dtype: str
+    sizes: tuple
+    last: bool
+    biased: bool
+    stride: tuple
+    padding: tuple
+    dilation: tuple
+    short: bool
+    deterministic: bool
+    timed: bool
+
+
+def strides(sizes, last):
+    """The steps of a dense tensor, with channels first or last.
+
+    >>> strides((2, 3, 4, 5), False), strides((2, 3, 4, 5), True)
+    ([60, 20, 5, 1], [60, 1, 15, 3])
+    """
+    order = [0, *range(2, len(sizes)), 1] if last else list(range(len(sizes)))
+    found, step = [0] * len(sizes), 1
+    for dim in reversed(order):
+        found[dim] = step
+        step *= sizes[dim]
+    return found
+
+
+def planar(values, fill):
+    """Values of at least two dimensions of space: lines are planes of one row."""
+    return (fill, *values) if len(values) == 1 else tuple(values)
+
+
+def with_rows(sizes):
+    """Sizes of a tensor in two or three dimensions of space."""
+    return (*sizes[:2], *planar(sizes[2:], 1))
+
+
+def takes(dtype):
+    """Whether the library is there, may be used, and knows a dtype by its name."""
+    from rushlight.backends import cudnn
+
+    return cudnn.enabled and dtype in TYPES and CUDNN.present()
+
+
+def run(card, kind, result, first, second, vector, last, stride, padding, dilation):
+    """Has the library convolve, in this thread's queue; False where it does not.
+
+    Takes what `rushlight.core.device.Backend.run_convolution` takes.
+    """
+    from rushlight.backends import cudnn
+
+    tensors = result, first, second
+    name = result.dtype.name
+    if any(t.numel() == 0 or t.numel() >= MOST for t in tensors):
+        return False
+    problem = Problem(
+        kind,
+        name,
+        tuple(with_rows(t.shape) for t in tensors),
+        last,
+        biased=vector is not None,
+        stride=planar(stride, 1),
+        padding=planar(padding, 0),
+        dilation=planar(dilation, 1),
+        short=name == "float32" and cudnn.conv.fp32_precision == "tf32",
+        deterministic=must_repeat(cudnn),
+        timed=bool(cudnn.benchmark),
+    )
+    operands = {RESULT: result, FIRST: aligned(first), SECOND: aligned(second)}
+    if vector is not None:
+        operands[VECTOR] = aligned(vector)
+    plan = plan_for(card, problem, operands, cudnn.benchmark_limit or MOST)
+    if plan is not None:
+        plan.run(card, operands)
+        return True
+    settings = last, stride, padding, dilation
+    if vector is None or not run(card, kind, result, first, second, None, *settings):
+        return False
+    result.add_(vector.reshape(-1, *[1] * len(stride)))
+    return True
+
+
+def must_repeat(switches):
+    """Whether every run must have the same bits."""
+    from rushlight._runtime_flags import are_deterministic_algorithms_enabled
+
+    return switches.deterministic or are_deterministic_algorithms_enabled()
+
+
+def aligned(tensor):
+    """The tensor, or a copy of one that begins between two of the library's words."""
+    return tensor.clone() if address_of(tensor) % ALIGNED else tensor
+
+
+class Plan:
+    """A graph with the engine that runs it, for one thread.
+
+    Raises:
+        RuntimeError: no engine can, or may.
+    """
+
+    def __init__(self, card, problem):
+        self.handle = CUDNN.handle(card)
+        self.index = None  # of the plan that was the fastest; None for the first
+        self.graph = described(card, self.handle, problem)
+        self.step(card, "validate")
+        self.step(card, "build_operation_graph")
+        modes = CUDNN.bindings().heur_mode
+        self.step(card, "create_execution_plans", [modes.A, modes.FALLBACK])
+        self.step(card, "deselect_numeric_notes", refused_notes(problem))
+        self.step(card, "deselect_workspace_greater_than", WORKSPACE)
+        self.step(card, "check_support")
+        policy = CUDNN.bindings().build_plan_policy
+        how = policy.ALL if problem.timed else policy.HEURISTICS_CHOICE
+        self.step(card, "build_plans", how)
+        self.n_bytes = 0
+        if not problem.timed:
+            self.n_bytes = int(self.step(card, "get_workspace_size"))
+
+    def step(self, card, name, *args, **named):
+        """Calls a function of the graph."""
+        return CUDNN.call(card, getattr(self.graph, name), *args, **named)
+
+    def run(self, card, operands):
+        """Puts the work into this thread's queue."""
+        handle = CUDNN.handle(card)  # names the queue
+        room = empty(
+            (max(self.n_bytes, 1),), dtype=BYTES, device=operands[RESULT].device
+        )
+        addresses = {uid: address_of(tensor) for uid, tensor in operands.items()}
+        if self.index is None:
+            self.step(card, "execute", addresses, address_of(room), handle=handle)
+        else:
+            self.step(
+                *(
+                    card,
+                    "execute_plan_at_index",
+                    addresses,
+                    address_of(room),
+                    self.index,
+                ),
+                handle=handle,
+            )
+
+    def choose(self, card, operands, most):
+        """Times plans and keeps the fastest.
+
+        Raises:
+            RuntimeError: none of them ran.
+        """
+        found = []
+        count = int(self.step(card, "get_execution_plan_count"))
+        for index in range(min(count, most)):
+            self.index = index
+            n_bytes = self.step(card, "get_workspace_size_plan_at_index", index)
+            self.n_bytes = int(n_bytes)
+            try:
+                found.append((self.time(card, operands), index, self.n_bytes))
+            except RuntimeError:  # one that the library could not build after all
+                continue
+        if not found:
+            raise RuntimeError("cuDNN: no plan runs")
+        _, self.index, self.n_bytes = min(found)
+
+    def time(self, card, operands):
+        """The milliseconds of a run."""
+        from rushlight.runtime.cuda.streams import Event
+
+        stream = contexts.current_stream(card)
+        for _ in range(TURNS):
+            begin, end = Event(card, True), Event(card, True)
+            begin.record(stream)
+            self.run(card, operands)
+            end.record(stream)
+        end.synchronize()
+        return begin.elapsed(end)
+
+
+def described(card, handle, problem):
+    """The graph of a problem."""
+    kinds = CUDNN.bindings().data_type
+    element = getattr(kinds, TYPES[problem.dtype])
+    sums = kinds.DOUBLE if problem.dtype == "float64" else kinds.FLOAT
+    graph = CUDNN.call(
+        *(card, "pygraph"), name=f"convolution_{problem.kind}", io_data_type=element,
+        intermediate_data_type=sums, compute_data_type=sums, handle=handle,
+    )  # fmt: skip
+
+    def tensor(uid, sizes, name):
+        return CUDNN.call(
+            *(card, graph.tensor), dim=list(sizes), stride=strides(sizes, problem.last),
+            data_type=element, name=name, uid=uid,
+        )  # fmt: skip
+
+    # What the operands are called is part of the interface: see the table.
+    function, names = OPERATIONS[problem.kind]
+    given = {
+        name: tensor(uid, sizes, name)
+        for name, uid, sizes in zip(
+            names, (FIRST, SECOND), problem.sizes[1:], strict=True
+        )
+    }
+    result = CUDNN.call(
+        *(card, getattr(graph, function)), **given, pre_padding=list(problem.padding),
+        post_padding=list(problem.padding), stride=list(problem.stride),
+        dilation=list(problem.dilation), compute_data_type=sums, name=problem.kind,
+    )  # fmt: skip
+    sizes = list(problem.sizes[0])
+    if problem.biased:
+        result.set_dim(sizes).set_stride(strides(sizes, problem.last))
+        around = [1] * (len(sizes) - 2)
+        vector = tensor(VECTOR, (1, sizes[1], *around), "bias")
+        result = CUDNN.call(
+            card,
+            graph.bias,
+            input=result,
+            bias=vector,
+            compute_data_type=sums,
+            name="add",
+        )
+    result.set_output(True).set_dim(sizes).set_stride(strides(sizes, problem.last))
+    result.set_uid(RESULT).set_data_type(element)
+    return graph
+
+
+OPERATIONS = {
+    "forward": ("conv_fprop", ("image", "weight")),
+    "input": ("conv_dgrad", ("loss", "filter")),
+    "weight": ("conv_wgrad", ("image", "loss")),
+}
+
+
+def refused_notes(problem):
+    """What engines may not do, by the library's words for it."""
+    notes = CUDNN.bindings().numerical_note
+    found = []
+    if problem.dtype == "float32":
+        found.append(notes.DOWN_CONVERT_INPUTS)
+        if not problem.short:
+            found.append(notes.TENSOR_CORE)
+    if problem.deterministic:
+        found.append(notes.NONDETERMINISTIC)
+    return found
+
+
+def plan_for(card, problem, operands, most):
+    """This thread's plan of a problem, kept or made now; None if there is none."""
+    key = threading.get_ident(), problem
+    plans = card.convolutions
+    with card.lock:
+        if key in plans:
+            plans.move_to_end(key)
+            return plans[key]
+    if problem.timed and contexts.current_stream(card).capturing():  # it cannot wait
+        return plan_for(card, replace(problem, timed=False), operands, most)
+    try:
+        plan = Plan(card, problem)
+        if problem.timed:
+            plan.choose(card, operands, most)
+    except RuntimeError:  # nothing of the library's runs it: ours does
+        plan = None
+    with card.lock:
+        plans[key] = plan
+        while len(plans) > KEPT:
+            plans.popitem(last=False)
+    return plan

@@ -1,0 +1,444 @@
+"""Kernels of the framework for cards: the host's loops, compiled for them.
+
+A front (`rushlight.codegen.frontend.front`) that is asked for a kernel while the target is a card
+gives a `DeviceKernel`. It holds the loops; for each layout of a launch (how many loops,
+which operands are numbers, whether indices fit 32 bits) there is an entry of its own,
+made when it is first needed and kept on disk as machine code.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from array import array
+from dataclasses import replace
+
+from rushlight.core.dtype import by_code
+from rushlight.runtime.cpu import code_cache
+from rushlight.runtime.cpu.launch import count_launch
+from rushlight.runtime.cuda import code_cache as device_code_cache
+from rushlight.runtime.cuda import contexts, launch
+
+THREADS = 256
+WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
+NARROW = 1 << 31
+WARP = 32
+WIDE_FROM = 1 << 16  # elements, from which on a thread takes several: before, all fit
+EACH = 4  # values of a row that a thread takes at least, where there is a block for it
+MOST_THREADS = 512  # of a block for a row
+MOST_BLOCKS = 1 << 16
+MANY = 1024  # rows side by side that a thread each is enough for
+LONG = 1 << 16  # a row of so many values is many blocks', where few are
+PART = 1 << 14  # values of a part, at least
+MOST_PARTS = 1024  # of all rows
+
+NOT_YET = object()
+WORD = 4  # the code of int64, which every leaf of a state fits
+
+_kernels: dict = {}
+_lock = threading.Lock()
+
+
+def native(name, digest, lower):
+    """The kernel of a loop-IR function; the same one for the same description.
+
+    Args:
+        name: what the function is called, which also tells its specialisations apart.
+        digest: of all that decides what it computes.
+        lower: called without arguments when it is first needed; returns the function.
+    """
+    key = (name, digest)
+    found = _kernels.get(key)
+    if found is None:
+        with _lock:
+            found = _kernels.setdefault(key, DeviceKernel(name, digest, lower))
+    return found
+
+
+class DeviceKernel:
+    """A kernel on cards; its machine code is made layout by layout.
+
+    Args:
+        name: what errors and traces call it.
+        digest: of all that decides what it computes.
+        lower: returns its loops.
+
+    Attributes:
+        grid: of a kernel over rows, returns its function of a grid; see `Front.grid`.
+        parts: the same of one whose rows are many blocks'; see `Front.parts`.
+        find_parted: tells how, or that they are not; see `Front.parted`.
+        target: the only generation of cards that it is for, or None for all.
+        widths: of an elementwise kernel, the bytes of each operand's elements.
+        outputs: of an elementwise kernel, how many operands are written.
+    """
+
+    def __init__(self, name, digest, lower):
+        self.name = name
+        self.digest = digest
+        self.lower = lower
+        self.loops = None
+        self.grid = self.parts = self.find_parted = None
+        self.target = None
+        self.widths, self.outputs = (), 0
+        self.widths_found = {}
+        self.parted_found = NOT_YET
+
+    def __repr__(self):
+        return f"<DeviceKernel {self.name}>"
+
+    def function(self):
+        """Its loops, for a card."""
+        if self.loops is None:
+            from rushlight.codegen.target import NVIDIA, using
+
+            with using(NVIDIA):
+                self.loops = self.lower()
+        return self.loops
+
+    def handle(self, card, layout, entry, build, shared=0):
+        """The driver's handle of an entry on a card.
+
+        Args:
+            shared: bytes of shared memory that its launches ask for.
+        """
+        found = card.handles.get((self, layout))
+        if found is None:
+            key = code_cache.key_digest((self.name, self.digest, layout), entry)
+            made = card.modules.function(key, entry, build)
+            if shared:
+                device_code_cache.allow_shared(card, made, shared)
+            found = int(made)
+            card.handles[self, layout] = found
+        return found
+
+    def run_elements(self, card, addresses, sizes, strides, numbers, total):
+        """Runs an elementwise kernel in this thread's queue.
+
+        Args:
+            card: where.
+            addresses: the operands' first elements, outputs first; None for a number.
+            sizes: of the loops, innermost first.
+            strides: for each operand its byte steps along them; None for a number.
+            numbers: 16 bytes for each operand that is a number.
+            total: how many elements.
+        """
+        from rushlight.codegen.emit import device
+
+        places = tuple(k for k, a in enumerate(addresses) if a is None)
+        ndim, count = len(sizes), len(addresses)
+        narrow = total < NARROW
+        wide = None
+        if total >= WIDE_FROM:
+            wide = self.wide(sizes, strides)
+            if wide and not all(
+                a % device.LOAD == 0 for a, w in zip(addresses, wide.widths) if w
+            ):
+                wide = None
+        layout = (ndim, places, narrow, wide)
+
+        def build():
+            return device.emit_elements(
+                self.function(), count, ndim, places, narrow, wide
+            )
+
+        entry = device.elements_name(self.name, ndim, places, narrow, wide)
+        handle = self.handle(card, layout, entry, build)
+        each = wide.each if wide else 1
+        ints = [sizes[0] // each, *sizes[1:]]
+        for row in strides:
+            ints += (row[0] * each, *row[1:]) if row else (0,) * ndim
+        if ndim == 1:
+            ints.append(total)
+        self.launch(
+            card,
+            launch.launch_elements,
+            handle,
+            max(total > 0, total // each),
+            tuple(a or 0 for a in addresses),
+            tuple(ints),
+            numbers,
+            total // each,
+        )
+
+    def wide(self, sizes, strides):
+        """How a thread may take several neighbours at once, as far as steps tell.
+
+        Args:
+            sizes: of the loops, innermost first.
+            strides: for each operand its byte steps along them; None for a number.
+        """
+        try:
+            return self.widths_found[sizes, strides]
+        except KeyError:
+            found = self.widths_found[sizes, strides] = self.find_wide(sizes, strides)
+            return found
+
+    def find_wide(self, sizes, strides):
+        """A `Wide`, or None where elements are no neighbours or fill no loads."""
+        from rushlight.codegen.emit import device
+
+        widths = []
+        for row, width in zip(strides, self.widths):
+            if row is None or row[0] == 0:
+                widths.append(0)
+            elif row[0] == width:
+                widths.append(width)
+            else:
+                return None
+        if not any(widths) or 0 in widths[: self.outputs]:
+            return None
+        each = min(device.MOST_EACH, device.LOAD // max(widths))
+        if each < 2 or (len(sizes) > 1 and sizes[0] % each):
+            return None
+        for row, width in zip(strides, widths):
+            if width and any(step % (each * width) for step in row[1:]):
+                return None
+        return device.Wide(each, self.outputs, tuple(widths))
+
+    def run_lists(self, card, operands, lists, counts, numbers, fault=0):
+        """Runs an elementwise kernel over lists of tensors in this thread's queue.
+
+        Args:
+            card: where.
+            operands: for each operand a list's number and the bytes from one element to
+                the next, or None for a number.
+            lists: addresses of as many tensors each.
+            counts: how many elements the tensors have.
+            numbers: 16 bytes for each operand that is a number.
+            fault: where the kernel notes what it refuses; the card's place by default.
+        """
+        from rushlight.codegen.emit import device
+
+        wide = None
+        if sum(counts) >= WIDE_FROM:
+            rows = tuple(None if item is None else item[1:] for item in operands)
+            wide = self.wide((sum(counts),), rows)
+            read = {item[0] for item in operands if item and item[1]}
+            if any(a % device.LOAD for row in read for a in lists[row]):
+                wide = None
+
+        def build():
+            return device.emit_lists(self.function(), operands, wide)
+
+        entry = device.lists_name(self.name, operands, wide)
+        handle = self.handle(card, (operands, wide), entry, build)
+        most = device.most_tensors(len(lists))
+        chosen = [n for n, count in enumerate(counts) if count]
+        for begin in range(0, len(chosen), most):
+            part = chosen[begin : begin + most]
+            table = array("q", bytes(8 * device.ROOM))
+            pieces = 0
+            for place, n in enumerate(part):
+                table[place] = pieces
+                table[most + place] = counts[n]
+                for row, addresses in enumerate(lists):
+                    table[(2 + row) * most + place] = addresses[n]
+                pieces += -(-counts[n] // device.PIECE)
+            card.enter()
+            limit = card.properties.multi_processor_count * WAVES
+            stream = contexts.current_stream(card)
+            code = launch.launch_lists(
+                *(handle, stream.handle, min(pieces, limit), THREADS),
+                *(table.tobytes(), numbers, len(part), pieces),
+                fault or card.fault_address(),
+            )
+            self.launched(card, code, stream)
+
+    def run_spans(self, card, addresses, ints, total, chunk=1):
+        """Runs a kernel over its parallel axis in this thread's queue.
+
+        Args:
+            card: where.
+            addresses: the data pointers; 0 where there is none.
+            ints: sizes, strides and parameters, as the kernel lays them out.
+            total: the length of the axis.
+            chunk: how much of it a thread takes at a time.
+        """
+        from rushlight.codegen.emit import device
+
+        entry = device.entry_name(self.name)
+        handle = self.handle(card, "spans", entry, lambda: device.emit(self.function()))
+        self.launch(
+            card,
+            launch.launch_spans,
+            handle,
+            -(-total // chunk),
+            addresses,
+            ints,
+            total,
+            chunk,
+        )
+
+    def run_rows(self, card, addresses, ints, rows, length, beside=False, held=()):
+        """Runs a kernel over rows in this thread's queue.
+
+        A row is a block's, or a thread's where rows are short, or where many lie side by
+        side, or many blocks' where it is long and becomes one state: that depends on sizes
+        alone, and so do the bits of its sums.
+
+        Args:
+            card: where.
+            addresses: the data pointers, outputs first.
+            ints: as the kernel lays them out.
+            rows: how many there are.
+            length: how many values each has.
+            beside: whether the elements of neighbouring rows are neighbours.
+            held: pairs of positions; see `emit.device.emit_grid`.
+        """
+        from rushlight.codegen.emit import device
+        from rushlight.codegen.lower import lower
+        from rushlight.codegen.target import NVIDIA, using
+
+        if length >= LONG and self.run_parts(card, addresses, ints, rows, length, held):
+            return
+        together = length >= WARP and not (beside and rows >= MANY)
+        name = f"{self.name}_{'blocks' if together else 'threads'}"
+
+        def build():
+            with using(NVIDIA):
+                made = lower(replace(self.grid(together=together), name=name))
+            return device.emit_grid(made, held)
+
+        entry = device.entry_name(name)
+        handle = self.handle(card, (together, tuple(held)), entry, build)
+        shape = None
+        if together:
+            shape = min(rows, MOST_BLOCKS), threads_for(length)
+        self.launch(
+            *(card, launch.launch_spans, handle, rows, addresses, ints, rows, 1),
+            shape=shape,
+        )
+
+    def run_parts(self, card, addresses, ints, rows, length, held):
+        """Runs a kernel whose rows are many blocks': one launch finds the states of parts,
+        another joins those; False where rows are no such."""
+        from rushlight.codegen.emit import device
+        from rushlight.codegen.lower import lower
+        from rushlight.codegen.schedule import gpu_lowering
+        from rushlight.codegen.target import NVIDIA, using
+        from rushlight.core.factories import empty
+        from rushlight.core.window import address_of
+
+        if rows > MOST_PARTS // 2 or len(ints) > gpu_lowering.PARTS:
+            return False
+        with using(NVIDIA):
+            parted = self.parted()
+        if parted is None or parted.operands + parted.leaves > gpu_lowering.MOST_DATA:
+            return False
+        sizes = [ints[at] for at in parted.loops]
+        cut = max(range(len(sizes)), key=lambda loop: sizes[loop])
+        parts, span = plan_parts(rows, length, sizes[cut])
+        if parts < 2:
+            return False
+        count = rows * parts
+        # kept until both are launched: eight bytes for each leaf of a state
+        place = f"cuda:{card.index}"
+        room = empty((parted.leaves, count), dtype=by_code(WORD), device=place)
+        start = address_of(room)
+        states = [start + 8 * leaf * count for leaf in range(parted.leaves)]
+        addresses = (*addresses[: parted.operands], *states)
+        held = tuple(pair for pair in held if pair[0] < parted.operands)
+        ints = (*ints, *[0] * (gpu_lowering.PARTS - len(ints)), parts, span)
+        inner = length // sizes[cut] * span
+        launches = (gpu_lowering.FINDS, count, inner), (gpu_lowering.JOINS, rows, parts)
+        for way, total, values in launches:
+            name = f"{self.name}_{way}_{cut}"
+
+            def build(way=way, name=name):
+                with using(NVIDIA):
+                    made = lower(replace(self.parts(way=way, cut=cut), name=name))
+                return device.emit_grid(made, held)
+
+            entry = device.entry_name(name)
+            handle = self.handle(card, (way, cut, held), entry, build)
+            self.launch(
+                *(card, launch.launch_spans, handle, total, addresses, ints, total, 1),
+                shape=(min(total, MOST_BLOCKS), threads_for(values)),
+            )
+        return True
+
+    def parted(self):
+        """How rows become parts, found once; None where they do not."""
+        if self.parted_found is NOT_YET:
+            self.parted_found = self.find_parted()
+        return self.parted_found
+
+    def run_blocks(self, card, addresses, ints, blocks, threads, held=(), shared=0):
+        """Runs a function of a grid whose axis is divided among blocks.
+
+        Args:
+            card: where.
+            addresses: the data pointers.
+            ints: as the kernel lays them out.
+            blocks: the length of the axis.
+            threads: of each block.
+            held: pairs of positions; see `emit.device.emit_grid`.
+            shared: bytes of shared memory of a block, where they are a launch's.
+        """
+        from rushlight.codegen.emit import device
+        from rushlight.codegen.target import NVIDIA
+
+        entry = device.entry_name(self.name)
+
+        def build():
+            return device.emit_grid(self.function(), held, self.target or NVIDIA)
+
+        handle = self.handle(card, tuple(held), entry, build, shared)
+        self.launch(
+            *(card, launch.launch_spans, handle, blocks, addresses, ints, blocks, 1),
+            shape=(min(blocks, MOST_BLOCKS), threads),
+            shared=shared,
+        )
+
+    def launch(self, card, function, handle, turns, *operands, shape=None, shared=0):
+        """Chooses a grid, launches, and looks at the driver's answer."""
+        if turns <= 0:
+            return
+        card.enter()
+        most = card.properties.multi_processor_count * WAVES
+        grid = min(-(-turns // THREADS), most)
+        threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
+        grid, threads = shape or (grid, threads)
+        stream = contexts.current_stream(card)
+        more = (shared,) if shared else ()
+        code = function(
+            handle, stream.handle, grid, threads, *operands, card.fault_address(), *more
+        )
+        self.launched(card, code, stream)
+
+    def launched(self, card, code, stream):
+        """Looks at the driver's answer to a launch."""
+        count_launch()
+        if code:
+            card.driver.refuse(code, f"cuLaunchKernel({self.name})")
+        if BLOCKING:
+            stream.synchronize()
+
+
+def threads_for(values):
+    """The threads of a block for so many values.
+
+    >>> threads_for(1), threads_for(300), threads_for(10**6)
+    (32, 96, 512)
+    """
+    return min(MOST_THREADS, -(-values // (WARP * EACH)) * WARP)
+
+
+def plan_parts(rows, length, size):
+    """How many parts each row has, and how far a part goes along the loop that is cut.
+
+    Args:
+        length: the values of a row.
+        size: of the loop that is cut.
+
+    >>> plan_parts(1, 10**6, 10**6), plan_parts(2, 10**9, 10**5)
+    ((61, 16394), (511, 196))
+    >>> plan_parts(1, 1 << 16, 8), plan_parts(300, 1 << 20, 1 << 20)
+    ((4, 2), (3, 349526))
+    """
+    parts = max(1, min(MOST_PARTS // rows, length // PART, size))
+    span = -(-size // parts)
+    return -(-size // span), span
+
+
+BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"

@@ -1,0 +1,105 @@
+"""The loops of convolutions with small tiles, run natively and by the reference."""
+
+import numpy as np
+import pytest
+
+from rushlight.codegen.schedule.contraction import Tile
+from rushlight.ir import expr as ir
+from rushlight.kernels.conv import direct
+from rushlight.kernels.conv import implicit_gemm as kernels
+from rushlight.kernels.conv.conv_geometry import Geometry, forward_plan, weight_plan
+from tests.operators.test_contraction import run_native, run_reference
+
+TILE = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=320)
+# Input, weight, stride, padding: the sizes of planes, lines and steps that differ.
+CASES = [
+    ((2, 2, 5, 6), (4, 2, 3, 2), (1, 1), (1, 0)),
+    ((1, 1, 7, 9), (2, 1, 2, 3), (2, 2), (0, 1)),
+    ((1, 2, 4, 11), (1, 2, 1, 2), (1, 3), (0, 0)),
+]
+
+# The loops for few channels read lines without steps only.
+CHOICES = [
+    (case, few) for case in CASES for few in (False, True) if case[2][1] == 1 or not few
+]
+
+
+def correlate(x, w, stride):
+    """The convolution of a padded input, one output position at a time."""
+    steps = [
+        (n - k) // s + 1
+        for n, k, s in zip(x.shape[2:], w.shape[2:], stride, strict=True)
+    ]
+    out = np.empty((x.shape[0], w.shape[0], *steps), np.float32)
+    for i, j in np.ndindex(*steps):
+        y, z = i * stride[0], j * stride[1]
+        window = x[:, :, y : y + w.shape[2], z : z + w.shape[3]]
+        out[:, :, i, j] = np.einsum("ncyx,ocyx->no", window, w)
+    return out
+
+
+def padded(x, margins):
+    return np.pad(x, ((0, 0), (0, 0), *margins[1:])).astype(np.float32)
+
+
+@pytest.mark.parametrize("run", [run_native, run_reference])
+@pytest.mark.parametrize("case, few", CHOICES, ids=str)
+def test_forward_loops_gather_every_patch(run, case, few):
+    shape, kernel, stride, padding = case
+    rng = np.random.default_rng(0)
+    x, w, bias = (
+        rng.standard_normal(s).astype(np.float32) for s in (shape, kernel, kernel[:1])
+    )
+    expected = correlate(
+        np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding))), w, stride
+    )
+    _, _, margins, ints, chunks, _ = forward_plan(
+        shape, kernel, expected.shape[2:], stride, padding, (1, 1), 1, True
+    )
+    make = direct.few_channels if few else kernels.forward
+    function = make(f"{make.__name__}_4", *([ir.f32] * (1 if few else 2)), TILE)
+    out = np.empty_like(expected)
+    run(function, (out, w, padded(x, margins), bias), ints, chunks)
+    np.testing.assert_allclose(out, expected + bias[:, None, None], atol=1e-5)
+
+
+@pytest.mark.parametrize("run", [run_native, run_reference])
+@pytest.mark.parametrize("case, few", CHOICES, ids=str)
+def test_weight_loops_add_up_every_position(run, case, few):
+    shape, kernel, stride, padding = case
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(shape).astype(np.float32)
+    full = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
+    sizes = correlate(full, np.zeros(kernel, np.float32), stride).shape
+    grad = rng.standard_normal(sizes).astype(np.float32)
+    _, _, margins, ints, chunks, parts = weight_plan(
+        shape, kernel, sizes[2:], stride, padding, (1, 1), 1, kernels.weight_block(TILE)
+    )
+    make = direct.few_weights if few else kernels.weight_gradient
+    function = make(f"{make.__name__}_4", *([ir.f32] * (1 if few else 2)), TILE)
+    out = np.empty(parts, np.float32)
+    run(function, (out, grad, padded(x, margins)), ints, chunks)
+    sums = out.sum(0)[0]
+    for o, c, i, j in np.ndindex(*kernel):
+        lines = full[:, c, i:, j:][:, :: stride[0], :: stride[1]]
+        expected = (lines[:, : sizes[2], : sizes[3]] * grad[:, o]).sum()
+        row = (c * kernel[2] + i) * kernel[3] + j
+        np.testing.assert_allclose(sums[row, o], expected, atol=1e-4)
+    np.testing.assert_allclose(sums[-1], grad.sum((0, 2, 3)), atol=1e-4)
+
+
+@pytest.mark.parametrize("run", [run_native, run_reference])
+def test_padding_puts_zeros_around_planes(run):
+    x = np.arange(1, 31, dtype=np.float32).reshape(2, 1, 3, 5)
+    out = np.full((2, 2, 6, 9), 7, np.float32)
+    function = kernels.padded("padded_4", ir.f32, 4)
+    run(function, (out, x), (1, 3, 5, 2, 6, 9, 1, 2, 3), 2)
+    expected = np.pad(x, ((0, 0), (1, 0), (2, 1), (3, 1)))
+    assert (out == expected).all()
+
+
+def test_one_tap_reads_the_input_itself_but_for_many_planes_of_more_than_a_page():
+    for channels, side, there in (256, 28, True), (64, 56, True), (256, 56, False):
+        sizes = (2, channels, side, side), (64, channels, 1, 1), (side, side)
+        geometry = Geometry(*sizes, (1, 1), (0, 0), (1, 1), 1)
+        assert geometry.in_place(channels) is there, (channels, side)

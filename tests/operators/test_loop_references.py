@@ -1,0 +1,216 @@
+"""The operators' loop kernels: machine code and the source run as Python agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rushlight.kernels.scan import scan_kernels
+from rushlight.kernels.window import pooling_kernels
+from rushlight.operators.indexing import advanced_indexing, indexing_kernels
+from rushlight.operators.loss import loss_kernels
+from rushlight.operators.recurrent import recurrent_kernels
+from rushlight.operators.shape import permute
+from rushlight.operators.sorting import sorting_kernels
+from rushlight.runtime.cpu.launch import launch
+
+
+def noise(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+def whole(high, *shape):
+    return np.random.default_rng(1).integers(0, high, shape)
+
+
+def zeros(*shape, dtype="float32"):
+    return np.zeros(shape, dtype)
+
+
+def places(*shape):
+    return zeros(*shape, dtype="int64")
+
+
+FLOAT = {"T": "float32"}
+# kernel, outputs (and what is written beside them), inputs, integers, turns, choices
+CASES = [
+    (
+        pooling_kernels.max_pool_rows,
+        [zeros(2, 16), places(2, 16)],
+        [noise(2, 49)],
+        [1, 7, 7, 1, 4, 4, 1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1],
+        2,
+        FLOAT,
+    ),
+    (
+        pooling_kernels.max_pool_inside,
+        [zeros(2, 16), places(2, 16)],
+        [noise(2, 64)],
+        [1, 8, 8, 1, 4, 4, 1, 2, 2, 1, 2, 2],
+        2,
+        {**FLOAT, "kd": 1, "kh": 2, "kw": 2, "sd": 1, "sh": 2, "sw": 2, "ow": 4},
+    ),
+    (
+        pooling_kernels.avg_pool_rows,
+        [zeros(2, 16)],
+        [noise(2, 49)],
+        [1, 7, 7, 1, 4, 4, 1, 3, 3, 1, 2, 2, 0, 1, 1, 0, 0],
+        2,
+        FLOAT,
+    ),
+    (
+        pooling_kernels.adaptive_avg_pool,
+        [zeros(2, 12)],
+        [noise(2, 49)],
+        [1, 7, 7, 1, 3, 4],
+        2,
+        FLOAT,
+    ),
+    (
+        indexing_kernels.gather_kernel,
+        [zeros(2, 3, 5)],
+        [noise(2, 4, 5), whole(4, 2, 3, 5), places(1)],
+        [2, 3, 4, 5, 0],
+        2,
+        FLOAT,
+    ),
+    (
+        indexing_kernels.scatter_kernel,
+        [zeros(2, 4, 5)],
+        [noise(2, 3, 5), whole(4, 2, 3, 5), places(1)],
+        [2, 3, 4, 5, 0, 1, 0],
+        2,
+        FLOAT,
+    ),
+    (
+        indexing_kernels.embedding_backward,
+        [zeros(6, 8)],
+        [noise(9, 8), whole(6, 9), np.full(6, 2), places(1)],
+        [9, 8, 6, 3, 1],
+        8,
+        {**FLOAT, "I": "int64"},
+    ),
+    (
+        advanced_indexing.places_true,
+        [places(8, 3)],
+        [np.arange(24) % 3 == 0, np.array([2, 3, 4])],
+        [3, 4, 8],
+        6,
+        {},
+    ),
+    (
+        loss_kernels.nll_total,
+        [zeros(1), zeros(1)],
+        [noise(6, 5), whole(5, 6), np.abs(noise(5)), places(1)],
+        [5, 1, 3, 1, 1],
+        6,
+        FLOAT,
+    ),
+    (permute.triangle_kernel, [zeros(4, 6)], [noise(4, 6)], [4, 6, 1, 1], 4, FLOAT),
+    (
+        scan_kernels.logcumsumexp_kernel,
+        [zeros(3, 9)],
+        [noise(3, 9)],
+        [9, 1],
+        3,
+        {**FLOAT, "A": "float64"},
+    ),
+    (
+        scan_kernels.cumulative_extreme,
+        [zeros(27), places(27)],
+        [noise(27)],
+        [9, 1, 1],
+        3,
+        FLOAT,
+    ),
+    (
+        sorting_kernels.sort_rows,
+        [zeros(2, 50), places(2, 50)],
+        [noise(2, 50), zeros(2, 50), places(2, 50)],
+        [50, 1],
+        2,
+        {**FLOAT, "descending": 1},
+    ),
+    (
+        sorting_kernels.top_rows,
+        [zeros(2, 4), places(2, 4)],
+        [noise(2, 50)],
+        [50, 4, 1],
+        2,
+        FLOAT,
+    ),
+    (
+        sorting_kernels.search_rows,
+        [places(8)],
+        [np.round(noise(8)), np.sort(np.round(noise(20))), places(1)],
+        [20, 8, 1, 0, 0],
+        8,
+        {**FLOAT, "I": "int64"},
+    ),
+    (
+        recurrent_kernels.lstm_kernel,
+        [noise(2, 68), noise(2, 17), noise(2, 17), zeros(2, 17), zeros(2, 17)],
+        [noise(2, 68)],
+        [17],
+        2,
+        FLOAT,
+    ),
+    (
+        recurrent_kernels.lstm_back_kernel,
+        [zeros(2, 68), noise(2, 17), zeros(2, 17)],
+        [noise(2, 68), noise(2, 17), noise(2, 17), noise(2, 17), noise(2, 17)],
+        [17],
+        2,
+        FLOAT,
+    ),
+    (
+        recurrent_kernels.gru_kernel,
+        [zeros(2, 68), noise(2, 17), zeros(2, 17), zeros(2, 17)],
+        [noise(2, 51), noise(2, 51)],
+        [17],
+        2,
+        FLOAT,
+    ),
+    (
+        recurrent_kernels.gru_back_kernel,
+        [zeros(2, 51), zeros(2, 51), noise(2, 17)],
+        [noise(2, 68), noise(2, 17), noise(2, 17)],
+        [17],
+        2,
+        FLOAT,
+    ),
+    *(
+        (
+            recurrent_kernels.rnn_kernel,
+            [noise(2, 17), zeros(2, 17), zeros(2, 17)],
+            [noise(2, 17)],
+            [17, relu],
+            2,
+            FLOAT,
+        )
+        for relu in (0, 1)
+    ),
+    *(
+        (
+            recurrent_kernels.rnn_back_kernel,
+            [zeros(2, 17)],
+            [noise(2, 17), noise(2, 17), noise(2, 17)],
+            [17, relu],
+            2,
+            FLOAT,
+        )
+        for relu in (0, 1)
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].name)
+def test_machine_code_agrees_with_the_source(case):
+    kernel, outputs, inputs, ints, turns, choices = case
+    ours = [array.copy().ravel() for array in (*outputs, *inputs)]
+    theirs = [array.copy().ravel() for array in (*outputs, *inputs)]
+    addresses = [array.ctypes.data for array in ours]
+    launch(kernel.specialize(**choices), addresses, ints, turns, turns)
+    kernel.reference(theirs, ints, 0, turns, **choices)
+    for mine, other in zip(ours, theirs):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)

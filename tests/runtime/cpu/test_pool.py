@@ -1,0 +1,135 @@
+"""The thread pool: every index once, on any number of threads."""
+
+import array
+import math
+import os
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.backends.cpu.kernels import ADD_INDEX, object_file
+
+from rushlight.runtime.cpu import code_cache, pool
+from rushlight.runtime.cpu.launch import NativeKernel, launch
+
+
+@pytest.fixture(scope="module")
+def add_index():
+    """out[i] += i, over int64."""
+    return code_cache.load_or_build(
+        ("tests", "add_index", ADD_INDEX),
+        "add_index",
+        lambda: object_file(ADD_INDEX.format(name="add_index")),
+    )
+
+
+@pytest.fixture(autouse=True)
+def same_number_of_threads_afterwards():
+    before = pool.get_num_threads()
+    yield
+    pool.set_num_threads(before)
+
+
+def zeros(count):
+    return array.array("q", bytes(8 * count))
+
+
+def run(kernel, count, grain):
+    out = zeros(count)
+    launch(kernel, (out.buffer_info()[0],), (), count, grain)
+    return out.tolist()
+
+
+@settings(deadline=None)
+@given(
+    count=st.integers(0, 5000),
+    grain=st.integers(1, 700),
+    threads=st.sampled_from([1, 2, 5]),
+)
+def test_every_index_is_visited_once(add_index, count, grain, threads):
+    pool.set_num_threads(threads)
+    assert run(add_index, count, grain) == list(range(count))
+
+
+def test_many_callers_share_the_pool(add_index):
+    pool.set_num_threads(8)
+    wrong = []
+
+    def work(seed):
+        for step in range(100):
+            count = 20_000 + 13 * step
+            if run(add_index, count, 97 + seed) != list(range(count)):
+                wrong.append((seed, step))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore:This process .* multi-threaded:DeprecationWarning")
+def test_a_forked_child_has_a_pool_of_its_own(add_index):
+    pool.set_num_threads(4)
+    expected = list(range(50_000))
+    assert run(add_index, 50_000, 100) == expected
+    child = os.fork()
+    if child == 0:
+        right = all(run(add_index, 50_000, 100) == expected for _ in range(20))
+        os._exit(0 if right else 1)
+    assert run(add_index, 50_000, 100) == expected
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_kernel_within_a_kernel_runs_inline(add_index):
+    import ctypes
+
+    pool.set_num_threads(4)
+    out = zeros(4000)
+    base = out.buffer_info()[0]
+    signature = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+    )
+
+    def outer(data, ints, begin, end):
+        for row in range(begin, end):
+            launch(add_index, (base + 8000 * row,), (), 1000, 10)
+        return 0
+
+    callback = signature(outer)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    launch(NativeKernel("outer", address, callback), (), (), 4, 1)
+    assert out.tolist() == list(range(1000)) * 4
+
+
+def test_the_number_of_threads_is_positive():
+    with pytest.raises(RuntimeError, match="positive, got 0"):
+        pool.set_num_threads(0)
+    pool.set_num_threads(3)
+    assert pool.get_num_threads() == 3
+
+
+def test_the_default_follows_the_environment_then_affinity_and_quota(monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_NUM_THREADS", "3")
+    assert pool.default_num_threads() == 3
+    monkeypatch.delenv("RUSHLIGHT_NUM_THREADS")
+    monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
+    assert pool.default_num_threads() == 5
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    usable = len(os.sched_getaffinity(0))
+    expected = min(usable, math.ceil(min(pool.quota(), usable)))
+    assert pool.default_num_threads() == max(1, expected)
+
+
+def test_launch_takes_many_operands_and_refuses_others(add_index):
+    out = zeros(10)
+    address = out.buffer_info()[0]
+    operands = [address, None, add_index] + [0] * 40
+    launch(add_index, operands, list(range(100)), 10, 100)
+    assert out.tolist() == list(range(10))
+    with pytest.raises(TypeError, match="not str"):
+        launch(add_index, ("x",), (), 10, 100)
+    with pytest.raises(TypeError):
+        launch(None, (address,), (), 10, 100)
