@@ -49,7 +49,10 @@ from rushlight.core.device import get_default_device, set_default_device
 from rushlight.io.interop import frombuffer, from_dlpack, from_numpy
 from rushlight.io.printing import set_printoptions
 from rushlight.random.generator import Generator, default_generator
+from rushlight.core.roles import switches as _switches
 from rushlight.runtime.cpu.pool import get_num_threads, set_num_threads
+
+_switches.package = "rushlight.backends"
 
 globals().update(_all_dtypes())
 

@@ -24,6 +24,11 @@ from rushlight.core.layout import (
 )
 
 
+def bump_version(tensor: Tensor):
+    """Counts an in-place change that no operator made."""
+    tensor.bump_version()
+
+
 def is_contiguous(self: Tensor, memory_format=contiguous_format):
     """Whether elements lie row by row (or in ``memory_format``)."""
     if memory_format is contiguous_format or memory_format is preserve_format:

@@ -45,6 +45,8 @@ class Roles:
 
 
 host = Roles("cpu")
+# What programs set where PyTorch has it: ``torch.backends.cudnn.benchmark``.
+switches = Roles("switches")
 
 
 def roles_for(device) -> Roles:

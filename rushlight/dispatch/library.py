@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 
+from rushlight.core.facts import bump_version
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch import schema as schemas
@@ -548,12 +549,10 @@ class CustomOpDef:
             if result is not None:
                 _refuse_shared(self._name, (*args, *kwargs.values()), result)
             if written:
-                from rushlight.autograd.graph import increment_version
-
                 for place, name in written:
                     given = args[place] if place < len(args) else kwargs.get(name)
-                    if given is not None:
-                        increment_version(given)
+                    for one in (given,) if isinstance(given, Tensor) else given or ():
+                        bump_version(one)
             return result
 
         return checked

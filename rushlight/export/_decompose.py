@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight._runtime_flags import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.autograd.levels.functional import FunctionalLevel
@@ -25,6 +24,7 @@ from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.interpreter import Interpreter
 from rushlight.fx.node import Node
+from rushlight.ir.sym_functions import sym_ite
 from rushlight.ir.symbolic import SymInt, Unbacked
 from rushlight.ir.unbacked import MustBeEqual, SymBool, SymFloat
 from rushlight.nn.modules.module import Module

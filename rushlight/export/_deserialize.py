@@ -10,7 +10,6 @@ import operator
 import re
 import sys
 
-from rushlight._runtime_flags import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensorMode
 from rushlight.core import layout
 from rushlight.core.device import Device
@@ -41,6 +40,7 @@ from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node
+from rushlight.ir.sym_functions import sym_ite
 from rushlight.ir.symbolic import Formula, ShapeEnv, SymInt
 from rushlight.ir.unbacked import Elements, SymBool
 from rushlight.nn.modules.module import Module

@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 
 from rushlight._higher_order_ops.base import OPERATORS
-from rushlight._runtime_flags import sym_ite, sym_not
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator, find_packet
 from rushlight.fx.node import Node
+from rushlight.ir.sym_functions import sym_ite, sym_not
 
 # Operators of one overload here where PyTorch has one for numbers, too.
 _NUMBERS = {

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import rushlight as rl
-from rushlight._runtime_flags import sym_ite
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.layout import strided
@@ -22,6 +21,7 @@ from rushlight.export.graph_signature import (
     SymIntArgument,
 )
 from rushlight.fx.node import Node
+from rushlight.ir.sym_functions import sym_ite
 from rushlight.ir.symbolic import Formula, SymInt, Unbacked, number_in
 from rushlight.ir.unbacked import SymBool, SymFloat, has_floats
 from rushlight.operators import call

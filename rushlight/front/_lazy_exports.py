@@ -40,17 +40,19 @@ NAMES = {
         """.split()
     ),
     "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
+    "ir.sym_functions": tuple(
+        "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum".split()
+    ),
+    "operators.assertions": ("_assert", "_assert_async"),
     "_runtime_flags": tuple(
         """
-        Event Stream _assert
-        _assert_async _check _check_index _check_is_size _check_not_implemented
+        Event Stream         _check _check_index _check_is_size _check_not_implemented
         _check_type _check_value _shape_as_tensor are_deterministic_algorithms_enabled
         compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module
         get_float32_matmul_precision get_num_interop_threads has_lapack has_mkl has_openmp
         has_spectral is_deterministic_algorithms_warn_only_enabled is_storage
         set_deterministic_debug_mode set_flush_denormal
-        set_float32_matmul_precision set_num_interop_threads sym_float
-        sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum typename
+        set_float32_matmul_precision set_num_interop_threads         typename
         use_deterministic_algorithms
         """.split()
     ),

@@ -11,6 +11,7 @@ import warnings
 
 import rushlight as rl
 from rushlight._typed_storage import TypedStorage
+from rushlight.core import numerics
 from rushlight.core.device import Device, get_default_device
 from rushlight.core.dtypes import int64
 from rushlight.core.storage import UntypedStorage
@@ -26,7 +27,7 @@ has_openmp = False
 has_spectral = True
 
 
-_state: dict = {"matmul": "highest", "interop": None}
+_state: dict = {"interop": None}
 _PRECISIONS = ("highest", "high", "medium")
 _MODES = {"default": 0, "warn": 1, "error": 2}
 
@@ -40,7 +41,7 @@ def get_float32_matmul_precision():
     >>> get_float32_matmul_precision()
     'highest'
     """
-    return _state["matmul"]
+    return numerics.float32_matmul
 
 
 def set_float32_matmul_precision(precision):
@@ -52,7 +53,7 @@ def set_float32_matmul_precision(precision):
             stacklevel=2,
         )
         return
-    _state["matmul"] = precision
+    numerics.float32_matmul = precision
 
 
 def _ask_for(mode):
@@ -196,29 +197,6 @@ def get_device_module(device=None):
 # -- checks that programs make ------------------------------------------------------------
 
 
-def _assert(condition, message):
-    """Python's ``assert``, as a function.
-
-    Raises:
-        AssertionError: the condition does not hold.
-    """
-    if type(condition) is not Tensor and rl.overrides.has_torch_function((condition,)):
-        return rl.overrides.handle_torch_function(
-            _assert, (condition,), condition, message
-        )
-    assert condition, message
-
-
-def _assert_async(condition, message=None):
-    """Raises where a condition is not true.
-
-    Raises:
-        RuntimeError: it is not.
-    """
-    given = () if message is None else (message,)
-    rl.ops.call._assert_async(condition, *given)
-
-
 def _checker(name, error, text):
     def check(cond, message=None):
         if not isinstance(cond, bool) and not isinstance(cond, SymBool):
@@ -269,53 +247,6 @@ def _shape_as_tensor(tensor):
     tensor([2, 3])
     """
     return make_tensor(tuple(tensor.shape), dtype=int64)
-
-
-# -- numbers that a recording does not know, or knows as plain ones ------------------------
-
-
-def sym_int(a):
-    """A number without its fraction, as ``int`` has it."""
-    return int(a)
-
-
-def sym_float(a):
-    """A number as ``float`` has it."""
-    return float(a)
-
-
-def sym_not(a):
-    """The opposite of a truth value."""
-    return ~a if isinstance(a, SymBool) else not a
-
-
-def sym_max(a, b):
-    """The larger of two numbers; a float if either is one."""
-    larger = max(a, b)
-    return float(larger) if isinstance(a, float) or isinstance(b, float) else larger
-
-
-def sym_min(a, b):
-    """The smaller of two numbers; a float if either is one."""
-    smaller = min(a, b)
-    return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
-
-
-def sym_sum(*args):
-    """The sum of numbers, given one by one or as one sequence."""
-    return sum(args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
-
-
-def sym_sqrt(a):
-    """The square root of a number."""
-    import math
-
-    return math.sqrt(a)
-
-
-def sym_ite(b, t, f):
-    """One of two values."""
-    return t if b else f
 
 
 # -- queues of the host, which has one only ------------------------------------------------

@@ -17,6 +17,7 @@ import typing
 from collections import defaultdict
 from typing import Any
 
+from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.layout import Layout, MemoryFormat
 from rushlight.dispatch.dispatcher import Operator
@@ -202,7 +203,6 @@ class CustomBuiltin(typing.NamedTuple):
 @functools.cache
 def custom_builtins():
     """The names that generated code has without asking."""
-    import rushlight
     from rushlight.fx import _pytree as fx_pytree
     from rushlight.utils import _pytree as pytree
 
@@ -210,8 +210,8 @@ def custom_builtins():
         "inf": CustomBuiltin("from math import inf", float("inf")),
         "nan": CustomBuiltin("from math import nan", float("nan")),
         "NoneType": CustomBuiltin("NoneType = type(None)", type(None)),
-        "torch": CustomBuiltin("import torch", rushlight),
-        "device": CustomBuiltin("from torch import device", rushlight.device),
+        "torch": CustomBuiltin("import torch", sys.modules[ROOTS[0]]),
+        "device": CustomBuiltin("from torch import device", Device),
         "fx_pytree": CustomBuiltin("import torch.fx._pytree as fx_pytree", fx_pytree),
         "pytree": CustomBuiltin("import torch.utils._pytree as pytree", pytree),
     }

@@ -15,7 +15,6 @@ from collections import OrderedDict
 from types import FunctionType, ModuleType
 from typing import Any
 
-import rushlight
 from rushlight.core.tensor import Tensor
 from rushlight.fx import _names
 from rushlight.fx._codegen import _PyTreeCodeGen, _PyTreeInfo
@@ -32,6 +31,7 @@ from rushlight.fx.proxy import (
 from rushlight.nn.modules.container import Sequential
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.operators.assertions import _assert
 from rushlight.utils import _pytree as pytree
 
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -332,7 +332,7 @@ class Tracer(TracerBase):
             text = (
                 f"{name} has been specialized to have value {x} but got another value"
             )
-            rushlight._assert(out == x, text)
+            _assert(out == x, text)
         elif x is None:
             text = (
                 f"{name} has been specialized to have value None but got another value"

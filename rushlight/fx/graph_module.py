@@ -14,7 +14,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import rushlight
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor
 from rushlight.fx import _names
@@ -209,7 +208,7 @@ def _has_attr(model, attr_name):
 
 def _failed_line(error):
     """The frame of generated code whose own call failed; None where another's did."""
-    package = os.path.dirname(rushlight.__file__)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if "eval_with_key" in frame.filename:
             return frame

@@ -7,7 +7,6 @@ import typing
 from collections.abc import Callable
 from typing import Any, TypeAlias, Union
 
-from rushlight._runtime_flags import _assert, _assert_async
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.layout import Layout, MemoryFormat
@@ -15,6 +14,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.fx import _names
 from rushlight.fx.immutable_collections import immutable_dict, immutable_list
+from rushlight.operators.assertions import _assert, _assert_async
 
 if typing.TYPE_CHECKING:
     from rushlight.fx.graph import Graph

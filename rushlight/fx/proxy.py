@@ -9,13 +9,14 @@ import enum
 import inspect
 import operator
 import os
+import sys
 import traceback
 from collections import OrderedDict
 from typing import Any
 
-import rushlight
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.packet import OperatorPacket
+from rushlight.dispatch.torch_function import is_tensor_method_or_property
 from rushlight.fx import _names
 from rushlight.fx import traceback as _fx_traceback
 from rushlight.fx._codegen import magic_methods, reflectable_magic_methods
@@ -33,7 +34,7 @@ __all__ = [
     "TracerBase",
 ]
 
-_PACKAGE = os.path.dirname(os.path.abspath(rushlight.__file__))
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COPY_META_FIELDS = [
     "nn_module_stack", "torch_fn", "source_fn_stack", "original_aten", "recompute",
     "ac_graph_id", "has_backward_hook", "from_node", "quantization_tag",
@@ -370,7 +371,7 @@ class Proxy:
             orig_method = _operator_behind(path)
         elif path.startswith(("torch.nn.functional.", "torch.functional.")):
             args, kwargs = _spelled_out(orig_method, args, kwargs)
-        if rushlight.overrides.is_tensor_method_or_property(orig_method):
+        if is_tensor_method_or_property(orig_method):
             return tracer.create_proxy(
                 "call_method", orig_method.__name__, args, kwargs
             )
@@ -395,7 +396,8 @@ def _operator_behind(path):
     """The operator that a layer's function calls with what it got."""
     from rushlight.operators import call
 
-    return getattr(rushlight, _OPERATORS[path], None) or getattr(call, _OPERATORS[path])
+    root = sys.modules[_names.ROOTS[0]]
+    return getattr(root, _OPERATORS[path], None) or getattr(call, _OPERATORS[path])
 
 
 def _spelled_out(function, args, kwargs):

@@ -206,6 +206,9 @@ HOMES = {
 # what HOMES names is meant.
 LENT: dict = {
     "rushlight._runtime_flags": "torch",
+    "rushlight.dispatch.torch_function": "torch.overrides",
+    "rushlight.ir.sym_functions": "torch",
+    "rushlight.operators.assertions": "torch",
     "rushlight.core.errors": "torch",
     "rushlight.nn.modules._hooks": "torch.nn.modules.module",
     "rushlight.nn.modules.attention": None,

@@ -21,13 +21,13 @@ FLOORS = {
         nn.parameter nn.modules.module nn.modules._calling nn.modules._state
         nn.modules._hooks nn.modules._backward_hook nn.modules.container
     """,
-    "graph": "graph fx export _subclasses _higher_order_ops _inductor _dynamo.exc",
+    "graph": "graph fx _subclasses _higher_order_ops _inductor _dynamo.exc",
     "front": """
         runtime.cpu.warm __root__ __main__ _dynamo _explain _profiling _functions
         _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
         accelerator amp ao backends compiler cpu cuda datasets
-        distributed distributions fft front func functional futures hub jit library linalg
+        distributed distributions export fft front func functional futures hub jit library linalg
         lowrank masked monitor multiprocessing nn onnx ops optim overrides package profiler
         quasirandom run serialization signal sparse special te testing transforms utils
         torch_version version fx.experimental.merge_matmul fx.experimental.optimization

@@ -8,7 +8,6 @@ recorded after all.
 
 from __future__ import annotations
 
-import rushlight as rl
 from rushlight.core.dtype import DType
 from rushlight.core.dtypes import (
     bfloat16,
@@ -70,7 +69,7 @@ def _stft(self, n_fft, *rest, **kwargs):
     rank = self.dim()
     sizes = [1] * (3 - rank) + list(self.shape)
     side = n_fft // 2
-    padded = rl.nn.functional.pad(self.view(sizes), [side, side], mode)
+    padded = call.pad(self.view(sizes), [side, side], mode)
     flat = padded.view(padded.shape[-rank:])
     values = [given.get(one) for one in ("hop_length", "win_length", "window")]
     values += [False, "reflect", given.get("normalized", False)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import operator
 
-from rushlight._runtime_flags import sym_ite, sym_not
 from rushlight.core.tensor import Tensor
+from rushlight.ir.sym_functions import sym_ite, sym_not
 from rushlight.ir.symbolic import Formula, Size, Symbol, SymInt, Unbacked, symbols_of
 from rushlight.ir.unbacked import SymBool, SymFloat, shown
 from rushlight.operators import call

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight.codegen.language import maximum, pointwise, select, sqrt
 from rushlight.codegen.language import pow as power
 from rushlight.core.dtypes import float32, float64
+from rushlight.core.facts import bump_version
 from rushlight.core.roles import host
 from rushlight.core.state import included_keys
 from rushlight.dispatch.keys import DispatchKey
@@ -341,8 +342,6 @@ def _run_alone(rule, written, read, compute, static):
 
     So numbers are read where they lie, not handed over.
     """
-    from rushlight.autograd.graph import increment_version
-
     each, size = [*written, *read], written[0].numel()
     names = [[t.dtype.name for t in part] for part in (read, written)]
     kernel = rule.specialize(*names, compute, static)
@@ -356,7 +355,8 @@ def _run_alone(rule, written, read, compute, static):
         flat = [t[rows * ROW :] if width else t for t, width in zip(flat, widths)]
     if size > rows * ROW:
         host.launch.launch(kernel, flat, [size - rows * ROW, *widths, *[0] * len(each)])
-    increment_version(written)
+    for one in written:
+        bump_version(one)
 
 
 def _adam_alone(rule, written, read, counters, numbers, decoupled, static):

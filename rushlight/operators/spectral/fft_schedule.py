@@ -24,6 +24,7 @@ from rushlight.kernels.fft.fft_steps import (
     transform_along,
     transform_beside,
 )
+from rushlight.kernels.line_batches import batches
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.loop_calls import place_of
@@ -257,30 +258,6 @@ def width_of(size, inner, lanes, near):
     if near or size * lanes >= NEAR // 4:
         return min(inner, lanes if size * lanes <= NEAR else 1)
     return min(inner, max(lanes, 256 // size))
-
-
-def batches(source, out, dim):
-    """The other dimensions as two, each ``(size, step in source, step in out)``.
-
-    None where more than two are needed.
-    """
-    rest = [
-        (out.stride(d), out.shape[d], source.stride(d))
-        for d in range(out.ndim)
-        if d != dim and out.shape[d] != 1
-    ]
-    rest.sort(reverse=True)
-    merged = []
-    for step, size, other in rest:
-        if merged:
-            last_size, last_other, last_step = merged[-1]
-            if last_step == step * size and last_other == other * size:
-                merged[-1] = last_size * size, other, step
-                continue
-        merged.append((size, other, step))
-    if len(merged) > 2:
-        return None
-    return [(1, 0, 0)] * (2 - len(merged)) + merged
 
 
 @functools.lru_cache(KEPT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import struct
 
+from rushlight.core.roles import switches
 from rushlight.core.window import address_of
 from rushlight.runtime.cuda.cublas import reduced_precision
 from rushlight.runtime.cuda.device_kernel import DeviceKernel
@@ -29,9 +30,9 @@ def takes(card, element, depth, width, masked, dropout):
 
     One kernel is both of PyTorch's: its flash kernels take no masks, and halves alone.
     """
-    from rushlight.backends import cuda
     from rushlight.kernels.attention import device_attention
 
+    cuda = switches.cuda
     flash = cuda.flash_sdp_enabled() and not masked and element in HALVES
     allowed = flash or cuda.mem_efficient_sdp_enabled()
     most = most_of(device_attention, element, dropout)

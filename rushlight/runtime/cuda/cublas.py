@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
+from rushlight.core import numerics
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
 from rushlight.core.window import address_of
@@ -191,9 +192,7 @@ def describe(element, compute, result, sizes, operands, scales, batch, behind=No
 
 def reduced_precision():
     """Whether products of float32 may use TF32, by PyTorch's switches."""
-    from rushlight._runtime_flags import get_float32_matmul_precision
-
-    return get_float32_matmul_precision() != "highest"
+    return numerics.float32_matmul != "highest"
 
 
 def number(value, compute):

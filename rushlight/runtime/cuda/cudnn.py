@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
+from rushlight.core.roles import switches
 from rushlight.core.window import address_of
 from rushlight.runtime.cuda import contexts
 from rushlight.runtime.cuda.libraries import CUDNN
+from rushlight.utils import deterministic
 
 BYTES = by_code(0)
 TYPES = {
@@ -83,9 +85,7 @@ def with_rows(sizes):
 
 def takes(dtype):
     """Whether the library is there, may be used, and knows a dtype by its name."""
-    from rushlight.backends import cudnn
-
-    return cudnn.enabled and dtype in TYPES and CUDNN.present()
+    return switches.cudnn.enabled and dtype in TYPES and CUDNN.present()
 
 
 def run(card, kind, result, first, second, vector, last, stride, padding, dilation):
@@ -93,8 +93,7 @@ def run(card, kind, result, first, second, vector, last, stride, padding, dilati
 
     Takes what `rushlight.core.device.Backend.run_convolution` takes.
     """
-    from rushlight.backends import cudnn
-
+    cudnn = switches.cudnn
     tensors = result, first, second
     name = result.dtype.name
     if any(t.numel() == 0 or t.numel() >= MOST for t in tensors):
@@ -126,11 +125,9 @@ def run(card, kind, result, first, second, vector, last, stride, padding, dilati
     return True
 
 
-def must_repeat(switches):
+def must_repeat(cudnn):
     """Whether every run must have the same bits."""
-    from rushlight._runtime_flags import are_deterministic_algorithms_enabled
-
-    return switches.deterministic or are_deterministic_algorithms_enabled()
+    return cudnn.deterministic or deterministic.asked() > 0
 
 
 def aligned(tensor):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
 from rushlight.core.window import address_of
+from rushlight.kernels.line_batches import batches
 from rushlight.runtime.cuda import contexts
 from rushlight.runtime.cuda.libraries import CUFFT, queue
 
@@ -57,8 +58,6 @@ def _sizes_last(x, dim):
 
 def layout(source, out, dim):
     """Two dimensions that all others are, or None where lines lie too irregularly."""
-    from rushlight.operators.spectral.fft_schedule import batches
-
     if not out.is_complex() or not source.is_complex():
         # real numbers are read two by two
         real = source if out.is_complex() else out
