@@ -225,7 +225,7 @@ def _block(text):
 
 def _scalar(text):
     """``text`` as YAML that reads back as the same string."""
-    if any(mark in text for mark in (": ", " #", "'", '"')) or text[:1] in "[{*&!%@`":
+    if any(mark in text for mark in (": ", " #", "'", '"')) or text[:1] in "[{*&!%@`|>":
         return "'" + text.replace("'", "''") + "'"
     return text
 
