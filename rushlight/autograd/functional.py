@@ -125,6 +125,9 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
         v: a vector for each output; may be left out for a scalar function.
         create_graph: make the results differentiable.
         strict: raise where an output does not depend on an input.
+
+    >>> vjp(lambda x: x**2, rl.tensor([1.0, 2.0]), rl.tensor([1.0, 1.0]))
+    (tensor([1., 4.]), tensor([2., 4.]))
     """
     with enable_grad():
         several, inputs = _as_tensors(inputs, "inputs", "vjp")
@@ -143,6 +146,17 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
 
     Differentiates the vector-Jacobian product once more. Arguments as in ``vjp``,
     ``v`` having the shapes of the inputs.
+
+    Args:
+        func: a function of tensors that gives a tensor, or a tuple of them.
+        inputs: a tensor, or a tuple of them.
+        v: the vector, in the shape of the inputs; not needed where there is one
+            number.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input is an error.
+
+    >>> jvp(lambda x: x**2, rl.tensor([1.0, 2.0]), rl.tensor([1.0, 0.0]))
+    (tensor([1., 4.]), tensor([2., 0.]))
     """
     with enable_grad():
         _several, inputs = _as_tensors(inputs, "inputs", "jvp")
@@ -180,6 +194,10 @@ def jacobian(
         ValueError: the strategy has another name.
         NotImplementedError: forward mode without ``vectorize``.
         RuntimeError: ``strict`` together with ``vectorize`` or forward mode.
+
+    >>> jacobian(lambda x: x**2, rl.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(
@@ -296,6 +314,19 @@ def hessian(
     """The Hessian of a scalar function: for each pair of inputs, their shapes joined.
 
     Arguments as in ``jacobian``.
+
+    Args:
+        func: a function of tensors that gives a tensor, or a tuple of them.
+        inputs: a tensor, or a tuple of them.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input is an error.
+        vectorize: whether all rows are computed at once, by vmap.
+        outer_jacobian_strategy: ``"reverse-mode"`` or, with ``vectorize``,
+            ``"forward-mode"``.
+
+    >>> hessian(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
     """
     several, tensors = _as_tensors(inputs, "inputs", "hessian")
     if outer_jacobian_strategy == "forward-mode":
@@ -336,12 +367,36 @@ def _forward_hessian(func, inputs, several, create_graph, strict):
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
-    """``func(*inputs)`` and the product of its Hessian with ``v``."""
+    """``func(*inputs)`` and the product of its Hessian with ``v``.
+
+    Args:
+        func: a function of tensors that gives a tensor, or a tuple of them.
+        inputs: a tensor, or a tuple of them.
+        v: the vector, in the shape of the inputs; not needed where there is one
+            number.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input is an error.
+
+    >>> hvp(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]), rl.tensor([1.0, 0.0]))
+    (tensor(9.), tensor([6., 0.]))
+    """
     return _second_product(func, inputs, v, create_graph, strict, "hvp")
 
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
-    """``func(*inputs)`` and the product of ``v`` with its Hessian."""
+    """``func(*inputs)`` and the product of ``v`` with its Hessian.
+
+    Args:
+        func: a function of tensors that gives a tensor, or a tuple of them.
+        inputs: a tensor, or a tuple of them.
+        v: the vector, in the shape of the inputs; not needed where there is one
+            number.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input is an error.
+
+    >>> vhp(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]), rl.tensor([1.0, 0.0]))
+    (tensor(9.), tensor([6., 0.]))
+    """
     return _second_product(func, inputs, v, create_graph, strict, "vhp")
 
 

@@ -72,6 +72,27 @@ class Overridable:
         return self.__qualname__
 
 
+def _docstring(wrapped):
+    """What was written for the function; of a method of an operator, the operator's."""
+    own = vars(wrapped).get("__doc__")
+    return own or getattr(getattr(wrapped, "packet", None), "__doc__", None)
+
+
+def _set_docstring(wrapped, text):
+    vars(wrapped)["__doc__"] = text
+
+
+def _signature(wrapped):
+    packet = getattr(wrapped, "packet", None)
+    if packet is None:
+        raise AttributeError("the function's own signature goes for it")
+    return packet.__signature__
+
+
+install("__doc__", property(_docstring, _set_docstring), Overridable)
+install("__signature__", property(_signature), Overridable)
+
+
 @cython.final
 @cython.cclass
 class Bound:

@@ -361,6 +361,11 @@ def set_grad_dtype(self, dtype):
     self._grad_dtype = dtype
 
 
+def const_data_ptr(self):
+    """The address of the first element, for those who only read."""
+    return self.data_ptr()
+
+
 def methods():
     """Names and values for ``Tensor``."""
     yield from (
@@ -377,7 +382,7 @@ def methods():
         ("_dimI", lambda self: self.sparse_dim()),
         ("_dimV", lambda self: self.dense_dim()),
         ("name", None),
-        ("const_data_ptr", lambda self: self.data_ptr()),
+        ("const_data_ptr", const_data_ptr),
         ("grad_dtype", property(grad_dtype, set_grad_dtype)),
         ("resize", resize),
         ("resize_as", resize_as),

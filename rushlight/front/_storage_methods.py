@@ -101,6 +101,11 @@ def share(storage):
     return storage
 
 
+def tensor_is_shared(self):
+    """Whether the tensor's memory is shared with other processes."""
+    return is_shared(self.untyped_storage())
+
+
 def is_shared(storage):
     """Whether other processes see, or can see, the storage's memory."""
     return pages_of(storage) is not None
@@ -312,7 +317,7 @@ def _install():
     for method, value in methods.items():
         install(method, value, UntypedStorage)
     install("share_memory_", _share_tensor)
-    install("is_shared", lambda self: is_shared(self.untyped_storage()))
+    install("is_shared", tensor_is_shared)
 
 
 def _share_tensor(self):

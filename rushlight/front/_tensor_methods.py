@@ -93,7 +93,7 @@ _AUTOGRAD_METHODS = (
 
 def _methods():
     """Names and functions for ``Tensor``."""
-    yield "numpy", lambda self, *, force=False: interop.to_numpy(self, force)
+    yield "numpy", _numpy
     yield "__dlpack__", interop.to_dlpack
     yield "__dlpack_device__", interop.dlpack_device
     yield "T", Attribute("T", view.reversed_dims)
@@ -107,28 +107,15 @@ def _methods():
     yield "is_conj", deferred.is_conj
     yield "is_neg", deferred.is_neg
     yield "type", _type
-    yield "cpu", lambda self, memory_format=None: self.to("cpu")
-    yield (
-        "cuda",
-        lambda self, device=None, non_blocking=False: self.to(
-            "cuda" if device is None else device
-        ),
-    )
+    yield "cpu", _cpu
+    yield "cuda", _cuda
     # Kinds of memory that there are elsewhere.
     for kind in "ipu maia mkldnn mps mtia vulkan xla xpu".split():
         yield f"is_{kind}", False
     yield "is_pinned", _is_pinned
     yield "pin_memory", _pinned
     yield "xpu", _xpu
-    yield (
-        "new_tensor",
-        lambda self, data, *, dtype=None, device=None, requires_grad=False: tensor(
-            data,
-            dtype=dtype or self.dtype,
-            device=device or self.device,
-            requires_grad=requires_grad,
-        ),
-    )
+    yield "new_tensor", _new_tensor
     yield "storage", _typed_storage.storage
     yield "_typed_storage", _typed_storage.typed_storage
     yield "new", _new
@@ -167,7 +154,67 @@ def _pinned(self, device=None):
     return conversion.pin_memory(self) if has_cuda() else self
 
 
+def _numpy(self, *, force=False):
+    """A NumPy array over the tensor's memory.
+
+    Args:
+        force: whether a copy is made where there is no such array: of tensors that
+            require gradients, lie on a GPU, or whose conjugation has been put off.
+
+    Raises:
+        RuntimeError: the tensor requires gradients.
+        TypeError: it lies on another device, or NumPy has no such dtype.
+
+    >>> torch.tensor([1.0, 2.0]).numpy()
+    array([1., 2.], dtype=float32)
+    """
+    return interop.to_numpy(self, force)
+
+
+def _cpu(self, memory_format=None):
+    """The tensor on the CPU: itself where it lies there, else a copy.
+
+    >>> torch.tensor([1.0, 2.0]).cpu().device
+    device(type='cpu')
+    """
+    return self.to("cpu")
+
+
+def _cuda(self, device=None, non_blocking=False):
+    """The tensor on a GPU: itself where it lies there, else a copy.
+
+    Args:
+        device: the GPU; by default the current one.
+        non_blocking: whether the call may return before the copy is done.
+
+    Raises:
+        RuntimeError: there is no GPU.
+    """
+    return self.to("cuda" if device is None else device)
+
+
+def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    """A tensor of new data with this tensor's dtype and device.
+
+    Args:
+        data: a number, nested sequences of numbers, an array or a tensor; it is copied.
+        dtype: the data type, where it is another one.
+        device: the device, where it is another one.
+        requires_grad: whether autograd records it.
+
+    >>> torch.tensor([1.0]).new_tensor([2, 3])
+    tensor([2., 3.])
+    """
+    return tensor(
+        data,
+        dtype=dtype or self.dtype,
+        device=device or self.device,
+        requires_grad=requires_grad,
+    )
+
+
 def _xpu(self, device=None, non_blocking=False, memory_format=None):
+    """Raises: there is no backend for Intel's GPUs."""
     raise AssertionError("Torch not compiled with XPU enabled")
 
 

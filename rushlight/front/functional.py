@@ -25,12 +25,23 @@ def _listed(tensors):
 
 
 def broadcast_tensors(*tensors):
-    """Views of the tensors, expanded to their common shape."""
+    """Views of the tensors, expanded to their common shape.
+
+    >>> broadcast_tensors(rl.tensor([1, 2]), rl.tensor([[3], [4]]))
+    (tensor([[1, 2],
+            [1, 2]]), tensor([[3, 3],
+            [4, 4]]))
+    """
     return tuple(call.broadcast_tensors(_listed(tensors)))
 
 
 def block_diag(*tensors):
-    """A matrix with the given ones along its diagonal."""
+    """A matrix with the given ones along its diagonal.
+
+    >>> block_diag(rl.tensor([[1, 2]]), rl.tensor([[3]]))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
     return call.block_diag(_listed(tensors))
 
 
@@ -40,14 +51,27 @@ def chain_matmul(*matrices, out=None):
 
 
 def meshgrid(*tensors, indexing=None):
-    """Coordinate grids: each vector along a dimension of its own."""
+    """Coordinate grids: each vector along a dimension of its own.
+
+    >>> meshgrid(rl.tensor([1, 2]), rl.tensor([3, 4, 5]), indexing='ij')
+    (tensor([[1, 1, 1],
+            [2, 2, 2]]), tensor([[3, 4, 5],
+            [3, 4, 5]]))
+    """
     if indexing is None:
         return tuple(call.meshgrid(_listed(tensors)))
     return tuple(call.meshgrid(_listed(tensors), indexing=indexing))
 
 
 def cartesian_prod(*tensors):
-    """All combinations of one element of each vector, a row for each."""
+    """All combinations of one element of each vector, a row for each.
+
+    >>> cartesian_prod(rl.tensor([1, 2]), rl.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
     tensors = _listed(tensors)
     for place, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
@@ -76,22 +100,43 @@ def _atleast(operator, tensors):
 
 
 def atleast_1d(*tensors):
-    """Views with at least one dimension."""
+    """Views with at least one dimension.
+
+    >>> atleast_1d(rl.tensor(1.0))
+    tensor([1.])
+    """
     return _atleast(call.atleast_1d, tensors)
 
 
 def atleast_2d(*tensors):
-    """Views with at least two dimensions."""
+    """Views with at least two dimensions.
+
+    >>> atleast_2d(rl.tensor([1, 2]))
+    tensor([[1, 2]])
+    """
     return _atleast(call.atleast_2d, tensors)
 
 
 def atleast_3d(*tensors):
-    """Views with at least three dimensions."""
+    """Views with at least three dimensions.
+
+    >>> atleast_3d(rl.tensor([1, 2])).shape
+    rushlight.Size([1, 2, 1])
+    """
     return _atleast(call.atleast_3d, tensors)
 
 
 def split(tensor, split_size_or_sections, dim=0):
-    """Views of parts along a dimension: of one size, or of given sizes."""
+    """Views of parts along a dimension: of one size, or of given sizes.
+
+    Args:
+        tensor: the tensor.
+        split_size_or_sections: the size of each part, or a list of sizes.
+        dim: the dimension.
+
+    >>> split(rl.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
     if isinstance(split_size_or_sections, Tensor) and (
         split_size_or_sections.numel() == 1
     ):
@@ -112,6 +157,9 @@ def nonzero(input, *, out=None, as_tuple=False):
     Args:
         out: a tensor to write the matrix of positions into.
         as_tuple: return a vector for each dimension, not one row for each element.
+
+    >>> nonzero(rl.tensor([0, 1, 2]), as_tuple=True)
+    (tensor([1, 2]),)
     """
     if not isinstance(as_tuple, bool):
         raise TypeError(
@@ -140,6 +188,9 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
     Raises:
         RuntimeError: there is no norm of that name or order.
+
+    >>> norm(rl.tensor([3.0, 4.0]))
+    tensor(5.)
     """
     if dim is not None and not isinstance(dim, (list, tuple)):
         dim = [dim]  # an integer of any kind, or refused as an element
@@ -188,6 +239,10 @@ def tensordot(a, b, dims=2, out=None):
 
     Raises:
         RuntimeError: ``dims`` is neither, or its number is negative or too large.
+
+    >>> tensordot(rl.ones(2, 3), rl.ones(3, 2), dims=1)
+    tensor([[3., 3.],
+            [3., 3.]])
     """
     if isinstance(dims, Tensor):
         dims = int(dims.item()) if dims.numel() == 1 else dims.tolist()
@@ -219,6 +274,9 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         return_inverse: also where each element went.
         return_counts: also how often each occurs.
         dim: compare slices along this dimension, not elements.
+
+    >>> unique(rl.tensor([3, 1, 3]))
+    tensor([1, 3])
     """
     if dim is None:
         found = call._unique2(input, sorted, return_inverse, return_counts)
@@ -228,7 +286,17 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The elements without repetitions next to each other."""
+    """The elements without repetitions next to each other.
+
+    Args:
+        input: the tensor.
+        return_inverse: also return where each element is among the different ones.
+        return_counts: also return how often each occurs.
+        dim: the dimension whose slices are compared; None takes all elements.
+
+    >>> unique_consecutive(rl.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
     found = call.unique_consecutive(input, return_inverse, return_counts, dim)
     return _asked_for(found, return_inverse, return_counts)
 
@@ -260,6 +328,9 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     Raises:
         RuntimeError: the rows differ in length, or ``p`` is negative.
         ValueError: there is no such mode.
+
+    >>> cdist(rl.tensor([[0.0, 0.0]]), rl.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
     """
     known = isinstance(compute_mode, str) and compute_mode in _COMPUTE_MODES
     if not known:

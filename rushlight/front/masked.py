@@ -121,14 +121,36 @@ def _summed(input, dtype):
 
 
 def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Sum of what counts; zero where nothing does."""
+    """Sum of what counts; zero where nothing does.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> sum(rl.tensor([1, 5, 3]), mask=rl.tensor([True, False, True]))
+    tensor(4)
+    """
     dtype = _summed(input, dtype)
     dims = _dims(input, dim)
     return _call.sum(_filled("sum", input, mask), dims, bool(keepdim), dtype=dtype)
 
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Product of what counts; one where nothing does."""
+    """Product of what counts; one where nothing does.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> prod(rl.tensor([2, 3, 4]), mask=rl.tensor([True, False, True]))
+    tensor(8)
+    """
     dtype = _summed(input, dtype)
     dims = _dims(input, dim)
     result = _filled("prod", input, mask).to(dtype=dtype)
@@ -138,14 +160,34 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 
 def cumsum(input, dim, *, dtype=None, mask=None):
-    """Sums so far of what counts."""
+    """Sums so far of what counts.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> cumsum(rl.tensor([2, 3, 4]), 0, mask=rl.tensor([True, False, True]))
+    tensor([2, 2, 6])
+    """
     dtype = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
     return _call.cumsum(_filled("sum", input, mask), dim, dtype=dtype).to(dtype=dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
-    """Products so far of what counts."""
+    """Products so far of what counts.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> cumprod(rl.tensor([2, 3, 4]), 0, mask=rl.tensor([True, False, True]))
+    tensor([2, 2, 8])
+    """
     dtype = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
     result = _call.cumprod(_filled("prod", input, mask), dim, dtype=dtype)
@@ -153,27 +195,71 @@ def cumprod(input, dim, *, dtype=None, mask=None):
 
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Largest of what counts; the lowest value of the type where nothing does."""
+    """Largest of what counts; the lowest value of the type where nothing does.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> amax(rl.tensor([1, 5, 3]), mask=rl.tensor([True, False, True]))
+    tensor(3)
+    """
     whole = _filled("amax", input, mask)
     result = _call.amax(whole, _dims(whole, dim), bool(keepdim))
     return result.to(dtype=input.dtype if dtype is None else dtype)
 
 
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Smallest of what counts; the highest value of the type where nothing does."""
+    """Smallest of what counts; the highest value of the type where nothing does.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> amin(rl.tensor([1, 5, 3]), mask=rl.tensor([False, True, True]))
+    tensor(3)
+    """
     whole = _filled("amin", input, mask)
     result = _call.amin(whole, _dims(whole, dim), bool(keepdim))
     return result.to(dtype=input.dtype if dtype is None else dtype)
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Where the largest of what counts is, in the input's type."""
+    """Where the largest of what counts is, in the input's type.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> argmax(rl.tensor([1, 5, 3]), dim=0, mask=rl.tensor([True, False, True]))
+    tensor(2)
+    """
     result = _call.argmax(_filled("argmax", input, mask), dim, bool(keepdim))
     return result.to(dtype=input.dtype if dtype is None else dtype)
 
 
 def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Where the smallest of what counts is, in the input's type."""
+    """Where the smallest of what counts is, in the input's type.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> argmin(rl.tensor([1, 5, 3]), dim=0, mask=rl.tensor([False, True, True]))
+    tensor(2)
+    """
     result = _call.argmin(_filled("argmin", input, mask), dim, bool(keepdim))
     return result.to(dtype=input.dtype if dtype is None else dtype)
 
@@ -192,8 +278,18 @@ def _counted(input, dim, keepdim, dtype, mask):
 def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Mean of what counts; NaN where nothing does.
 
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
     Raises:
         ValueError: the type is of integers.
+
+    >>> mean(rl.tensor([1.0, 5.0, 3.0]), mask=rl.tensor([True, False, True]))
+    tensor(2.)
     """
     kind = input.dtype if dtype is None else dtype
     if kind.category < FLOATING:
@@ -209,8 +305,18 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     """Median of what counts; NaN where nothing does.
 
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
     Raises:
         ValueError: nothing counts, and the type has no NaN.
+
+    >>> median(rl.tensor([1.0, 5.0, 3.0]), mask=rl.tensor([True, False, True]))
+    tensor(1.)
     """
     kind = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
@@ -230,7 +336,19 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
 
 
 def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Norm of what counts, as a vector."""
+    """Norm of what counts, as a vector.
+
+    Args:
+        input: the tensor.
+        ord: the order of the norm.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> norm(rl.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=rl.tensor([True, False, True]))
+    tensor(5.)
+    """
     dtype = input.dtype if dtype is None else dtype
     whole = _filled("norm", input, mask, ord)
     return _call.linalg_vector_norm(
@@ -243,8 +361,20 @@ def var(
 ):  # fmt: skip
     """Variance of what counts; NaN where too little does.
 
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        unbiased: whether the divisor is one less; replaced by ``correction``.
+        correction: what is taken off the number of elements in the divisor.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
     Raises:
         AssertionError: both ``correction`` and ``unbiased`` are given.
+
+    >>> var(rl.tensor([1.0, 9.0, 3.0]), mask=rl.tensor([True, False, True]))
+    tensor(2.)
     """
     return _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
 
@@ -254,8 +384,20 @@ def std(
 ):  # fmt: skip
     """Standard deviation of what counts; NaN where too little does.
 
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        unbiased: whether the divisor is one less; replaced by ``correction``.
+        correction: what is taken off the number of elements in the divisor.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
     Raises:
         AssertionError: both ``correction`` and ``unbiased`` are given.
+
+    >>> std(rl.tensor([1.0, 9.0, 3.0]), mask=rl.tensor([True, False, True]))
+    tensor(1.4142)
     """
     spread = _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
     return _call.sqrt(spread)
@@ -290,35 +432,88 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
 
 
 def softmax(input, dim, *, dtype=None, mask=None):
-    """Softmax over what counts."""
+    """Softmax over what counts.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> softmax(rl.tensor([0.0, 1.0, 0.0]), 0, mask=rl.tensor([True, False, True]))
+    tensor([0.5000, 0.0000, 0.5000])
+    """
     dtype = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
     return _call.softmax(_filled("amax", input, mask), dim, dtype=dtype)
 
 
 def log_softmax(input, dim, *, dtype=None, mask=None):
-    """Logarithm of `softmax`."""
+    """Logarithm of `softmax`.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> log_softmax(rl.tensor([0.0, 1.0, 0.0]), 0, mask=rl.tensor([True, False, True]))
+    tensor([-0.6931,    -inf, -0.6931])
+    """
     dtype = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
     return _call.log_softmax(_filled("amax", input, mask), dim, dtype=dtype)
 
 
 def softmin(input, dim, *, dtype=None, mask=None):
-    """Softmax of what counts, negated."""
+    """Softmax of what counts, negated.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> softmin(rl.tensor([0.0, 1.0, 0.0]), 0, mask=rl.tensor([True, False, True]))
+    tensor([0.5000, 0.0000, 0.5000])
+    """
     dtype = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
     return _call.softmax(-_filled("amin", input, mask), dim, dtype=dtype)
 
 
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
-    """What counts over its norm; zero elsewhere."""
+    """What counts over its norm; zero elsewhere.
+
+    Args:
+        input: the tensor.
+        ord: the order of the norm.
+        dim: the dimensions; None takes all.
+        eps: the smallest norm that is divided by.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> normalize(rl.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=rl.tensor([True, False, True]))
+    tensor([0.6000, 0.0000, 0.8000])
+    """
     whole = _filled("sum", input, mask)
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _call.divide(whole, _call.maximum(length, length.new_full([], eps)))
 
 
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
-    """Logarithm of the sum of the exponentials of what counts on either side."""
+    """Logarithm of the sum of the exponentials of what counts on either side.
+
+    Args:
+        input: the tensor.
+        other: the second operand.
+        dtype: what the input is converted to before.
+        input_mask: True where an element of the first counts.
+        other_mask: True where an element of the second counts.
+
+    >>> logaddexp(rl.tensor([0.0, 1.0]), rl.tensor([0.0, 1.0]), input_mask=rl.tensor([True, False]))
+    tensor([0.6931, 1.0000])
+    """
     left = _filled("logaddexp", input, input_mask)
     right = _filled("logaddexp", other, other_mask)
     return _call.logaddexp(left, right).to(
@@ -327,7 +522,18 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
 
 
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Logarithm of the sum of the exponentials of what counts."""
+    """Logarithm of the sum of the exponentials of what counts.
+
+    Args:
+        input: the tensor.
+        dim: the dimensions; None takes all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: what the input is converted to before.
+        mask: True where an element counts; None lets all count.
+
+    >>> logsumexp(rl.tensor([0.0, 1.0, 0.0]), 0, mask=rl.tensor([True, False, True]))
+    tensor(0.6931)
+    """
     dims = _dims(input, dim)
     whole = _filled("logsumexp", input, mask)
     result = _call.logsumexp(whole, dims, keepdim)

@@ -66,24 +66,26 @@ from rushlight.nn._functions.linear_loss import linear_cross_entropy
 from rushlight.nn._functions.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cosine_embedding_loss,
-    cosine_similarity,
     cross_entropy,
     ctc_loss,
     gaussian_nll_loss,
-    hinge_embedding_loss,
     huber_loss,
     kl_div,
     l1_loss,
-    margin_ranking_loss,
     mse_loss,
+    nll_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+)
+from rushlight.nn._functions.margins import (
+    cosine_embedding_loss,
+    cosine_similarity,
+    hinge_embedding_loss,
+    margin_ranking_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
-    nll_loss,
     pairwise_distance,
-    poisson_nll_loss,
-    smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
@@ -168,7 +170,17 @@ threshold_ = call.threshold_
 
 
 def bilinear(input1, input2, weight, bias=None):
-    """``input1 @ weight[o] @ input2`` for each output feature ``o``."""
+    """``input1 @ weight[o] @ input2`` for each output feature ``o``.
+
+    Args:
+        input1: first inputs ``(..., D1)``.
+        input2: second inputs ``(..., D2)``.
+        weight: ``(O, D1, D2)``.
+        bias: ``(O,)``, or None.
+
+    >>> bilinear(rl.tensor([[1.0, 2.0]]), rl.tensor([[3.0]]), rl.ones(1, 2, 1))
+    tensor([[9.]])
+    """
     return call.bilinear(input1, input2, weight, bias)
 
 

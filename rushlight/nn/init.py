@@ -69,19 +69,54 @@ def calculate_gain(nonlinearity, param=None):
 
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
-    """Fill with values between ``a`` and ``b``, all equally likely."""
+    """Fill with values between ``a`` and ``b``, all equally likely.
+
+    Args:
+        tensor: what is filled, in place.
+        a: the lower end.
+        b: the upper end.
+        generator: where the random numbers come from; by default the device's own.
+
+    >>> _ = rl.manual_seed(0)
+    >>> uniform_(rl.empty(3))
+    tensor([0.4963, 0.7682, 0.0885])
+    """
     with rl.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
-    """Fill with values of a normal distribution."""
+    """Fill with values of a normal distribution.
+
+    Args:
+        tensor: what is filled, in place.
+        mean: the mean.
+        std: the standard deviation.
+        generator: where the random numbers come from; by default the device's own.
+
+    >>> _ = rl.manual_seed(0)
+    >>> normal_(rl.empty(3))
+    tensor([ 1.5410, -0.2934, -2.1788])
+    """
     with rl.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """Fill with values of a normal distribution, drawn anew outside ``[a, b]``."""
+    """Fill with values of a normal distribution, drawn anew outside ``[a, b]``.
+
+    Args:
+        tensor: what is filled, in place.
+        mean: the mean.
+        std: the standard deviation.
+        a: the lower end.
+        b: the upper end.
+        generator: where the random numbers come from; by default the device's own.
+
+    >>> _ = rl.manual_seed(0)
+    >>> trunc_normal_(rl.empty(3))
+    tensor([ 1.5410, -0.2934, -1.3986])
+    """
     if tensor.is_meta:
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
@@ -136,24 +171,41 @@ def _redraw_uniform(tensor, mean, std, a, b, generator):
 
 
 def constant_(tensor, val):
-    """Fill with one value."""
+    """Fill with one value.
+
+    >>> constant_(rl.empty(3), 7.0)
+    tensor([7., 7., 7.])
+    """
     with rl.no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor):
-    """Fill with ones."""
+    """Fill with ones.
+
+    >>> ones_(rl.empty(3))
+    tensor([1., 1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor):
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    >>> zeros_(rl.empty(3))
+    tensor([0., 0., 0.])
+    """
     with rl.no_grad():
         return tensor.zero_()
 
 
 def eye_(tensor):
-    """Make a matrix the identity, as far as its shape allows."""
+    """Make a matrix the identity, as far as its shape allows.
+
+    >>> eye_(rl.empty(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with rl.no_grad():
@@ -166,6 +218,9 @@ def dirac_(tensor, groups=1):
     Args:
         tensor: weight of 3, 4 or 5 dimensions.
         groups: how many groups of channels each do so.
+
+    >>> dirac_(rl.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
     """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -203,7 +258,18 @@ def _calculate_correct_fan(tensor, mode):
 
 
 def xavier_uniform_(tensor, gain=1.0, generator=None):
-    """Fill uniformly so that variance survives both passes (Glorot and Bengio)."""
+    """Fill uniformly so that variance survives both passes (Glorot and Bengio).
+
+    Args:
+        tensor: what is filled, in place.
+        gain: the factor of the standard deviation.
+        generator: where the random numbers come from; by default the device's own.
+
+    >>> _ = rl.manual_seed(0)
+    >>> xavier_uniform_(rl.empty(2, 2))
+    tensor([[-0.0092,  0.6570],
+            [-1.0080, -0.9013]])
+    """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     std = gain * math.sqrt(2.0 / float(fan_in + fan_out))
     bound = math.sqrt(3.0) * std
@@ -211,7 +277,18 @@ def xavier_uniform_(tensor, gain=1.0, generator=None):
 
 
 def xavier_normal_(tensor, gain=1.0, generator=None):
-    """Fill normally so that variance survives both passes (Glorot and Bengio)."""
+    """Fill normally so that variance survives both passes (Glorot and Bengio).
+
+    Args:
+        tensor: what is filled, in place.
+        gain: the factor of the standard deviation.
+        generator: where the random numbers come from; by default the device's own.
+
+    >>> _ = rl.manual_seed(0)
+    >>> xavier_normal_(rl.empty(2, 2))
+    tensor([[ 1.0896, -0.2075],
+            [-1.5406,  0.4019]])
+    """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     std = gain * math.sqrt(2.0 / float(fan_in + fan_out))
     return normal_(tensor, 0.0, std, generator)
@@ -240,6 +317,11 @@ def kaiming_uniform_(
         mode: ``"fan_in"`` keeps variance forward, ``"fan_out"`` backward.
         nonlinearity: what follows; see ``calculate_gain``.
         generator: source of random numbers.
+
+    >>> _ = rl.manual_seed(0)
+    >>> kaiming_uniform_(rl.empty(2, 2))
+    tensor([[-0.0130,  0.9291],
+            [-1.4256, -1.2747]])
     """
     if _warn_if_empty(tensor):
         return tensor
@@ -250,14 +332,38 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None
 ):
-    """Fill normally so that variance survives rectifiers (He et al.)."""
+    """Fill normally so that variance survives rectifiers (He et al.).
+
+    Args:
+        tensor: what is filled, in place.
+        a: the slope of a leaky ReLU that follows.
+        mode: ``"fan_in"`` keeps the variance forwards, ``"fan_out"`` backwards.
+        nonlinearity: the name of the function that follows, for its gain.
+        generator: where the random numbers come from; by default the device's own.
+
+    >>> _ = rl.manual_seed(0)
+    >>> kaiming_normal_(rl.empty(2, 2))
+    tensor([[ 1.5410, -0.2934],
+            [-2.1788,  0.5684]])
+    """
     if _warn_if_empty(tensor):
         return tensor
     return normal_(tensor, 0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor, gain=1, generator=None):
-    """Fill with a matrix whose rows, or columns, are orthogonal and of length gain."""
+    """Fill with a matrix whose rows, or columns, are orthogonal and of length gain.
+
+    Args:
+        tensor: what is filled, in place.
+        gain: the factor of the standard deviation.
+        generator: where the random numbers come from; by default the device's own.
+
+    >>> _ = rl.manual_seed(0)
+    >>> x = orthogonal_(rl.empty(2, 2))
+    >>> rl.dist(x @ x.t(), rl.eye(2)) < 1e-5
+    tensor(True)
+    """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0 or tensor.is_meta:
@@ -276,7 +382,18 @@ def orthogonal_(tensor, gain=1, generator=None):
 
 
 def sparse_(tensor, sparsity, std=0.01, generator=None):
-    """Fill a matrix normally and set a share of every column to zero."""
+    """Fill a matrix normally and set a share of every column to zero.
+
+    Args:
+        tensor: what is filled, in place.
+        sparsity: which part of each column is zero.
+        std: the standard deviation.
+        generator: where the random numbers come from; by default the device's own.
+
+    >>> _ = rl.manual_seed(0)
+    >>> sparse_(rl.empty(4, 1), sparsity=0.5).count_nonzero()
+    tensor(2)
+    """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     if tensor.is_meta:

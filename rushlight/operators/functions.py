@@ -81,7 +81,16 @@ def _over_storage(data, dtype):
 
 
 def as_tensor(data, dtype=None, device=None):
-    """``data`` as a tensor, without a copy where the memory can be shared."""
+    """``data`` as a tensor, without a copy where the memory can be shared.
+
+    Args:
+        data: a tensor, a number, nested sequences of numbers, or an array.
+        dtype: the data type; by default that of the data.
+        device: where the result lies; by default where the data are.
+
+    >>> as_tensor([1, 2], dtype=rl.float32)
+    tensor([1., 2.])
+    """
     if device is None and not isinstance(data, Tensor):
         device = get_default_device()
     memory = _over_storage(data, dtype)
@@ -210,27 +219,47 @@ def broadcast_shapes(*shapes):
 
 
 def is_tensor(obj, /):
-    """Whether ``obj`` is a tensor."""
+    """Whether ``obj`` is a tensor.
+
+    >>> is_tensor(1.0)
+    False
+    """
     return isinstance(obj, Tensor)
 
 
 def numel(input):
-    """The number of elements."""
+    """The number of elements.
+
+    >>> numel(rl.ones(2, 3))
+    6
+    """
     return input.numel()
 
 
 def is_floating_point(input):
-    """Whether the elements are real floating-point numbers."""
+    """Whether the elements are real floating-point numbers.
+
+    >>> is_floating_point(rl.tensor([1.0]))
+    True
+    """
     return input.is_floating_point()
 
 
 def is_complex(input):
-    """Whether the elements are complex numbers."""
+    """Whether the elements are complex numbers.
+
+    >>> is_complex(rl.tensor([1j]))
+    True
+    """
     return input.is_complex()
 
 
 def is_signed(input):
-    """Whether the elements' type has negative numbers."""
+    """Whether the elements' type has negative numbers.
+
+    >>> is_signed(rl.zeros(1, dtype=rl.uint8))
+    False
+    """
     return input.is_signed()
 
 
@@ -240,12 +269,20 @@ def get_device(input):
 
 
 def is_nonzero(input):
-    """Whether the one element differs from zero."""
+    """Whether the one element differs from zero.
+
+    >>> is_nonzero(rl.tensor([2.0]))
+    True
+    """
     return bool(input)
 
 
 def result_type(tensor, other):
-    """The type that arithmetic on the two would have."""
+    """The type that arithmetic on the two would have.
+
+    >>> result_type(rl.tensor([1, 2]), 1.0)
+    rushlight.float32
+    """
     return promoted_type((tensor, other))
 
 

@@ -150,6 +150,7 @@ def with_receiver(packet, position):
             return packet(*args, self=self, **kwargs)
         return packet(*args[:position], self, *args[position:], **kwargs)
 
+    receive.packet = packet.as_method()  # whose docstring and signature are its own
     return receive
 
 

@@ -95,7 +95,14 @@ class LambdaLR(_ByFunction):
 
 
 class MultiplicativeLR(_ByFunction):
-    """The last rate times a function of the step; arguments as in ``LambdaLR``."""
+    """The last rate times a function of the step; arguments as in ``LambdaLR``.
+
+    Args:
+        optimizer: whose rates are changed.
+        lr_lambda: a function of the step that gives a factor, or one for each
+            group.
+        last_epoch: how many steps there were already, less one.
+    """
 
     def get_lr(self):
         self._warn_outside_step()
@@ -109,6 +116,12 @@ class MultiplicativeLR(_ByFunction):
 
 class StepLR(LRScheduler):
     """Multiplies the rate by ``gamma`` after every ``step_size`` steps.
+
+    Args:
+        optimizer: whose rates are changed.
+        step_size: how many steps a rate lasts.
+        gamma: what the rate is multiplied by.
+        last_epoch: how many steps there were already, less one.
 
     >>> from rushlight import nn, optim
     >>> optimizer = optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
@@ -136,7 +149,14 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiplies the rate by ``gamma`` at each of the given steps."""
+    """Multiplies the rate by ``gamma`` at each of the given steps.
+
+    Args:
+        optimizer: whose rates are changed.
+        milestones: the steps, in rising order.
+        gamma: what the rate is multiplied by.
+        last_epoch: how many steps there were already, less one.
+    """
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         self.milestones = Counter(milestones)
@@ -156,7 +176,14 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """``factor`` times the rate for the first ``total_iters`` steps."""
+    """``factor`` times the rate for the first ``total_iters`` steps.
+
+    Args:
+        optimizer: whose rates are changed.
+        factor: what the rate is multiplied by.
+        total_iters: for how many steps.
+        last_epoch: how many steps there were already, less one.
+    """
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if factor > 1.0 or factor < 0:
@@ -183,7 +210,15 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Moves a factor of the rate linearly over the first ``total_iters`` steps."""
+    """Moves a factor of the rate linearly over the first ``total_iters`` steps.
+
+    Args:
+        optimizer: whose rates are changed.
+        start_factor: the first factor.
+        end_factor: the last factor.
+        total_iters: for how many steps.
+        last_epoch: how many steps there were already, less one.
+    """
 
     def __init__(
         self,
@@ -224,7 +259,13 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiplies the rate by ``gamma`` at every step."""
+    """Multiplies the rate by ``gamma`` at every step.
+
+    Args:
+        optimizer: whose rates are changed.
+        gamma: what the rate is multiplied by.
+        last_epoch: how many steps there were already, less one.
+    """
 
     def __init__(self, optimizer, gamma, last_epoch=-1):
         self.gamma = gamma
@@ -241,7 +282,14 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Lowers the rate to zero over ``total_iters`` steps, along a power of time."""
+    """Lowers the rate to zero over ``total_iters`` steps, along a power of time.
+
+    Args:
+        optimizer: whose rates are changed.
+        total_iters: for how many steps.
+        power: the power of the polynomial.
+        last_epoch: how many steps there were already, less one.
+    """
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         self.total_iters = total_iters
@@ -262,7 +310,14 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Lowers the rate to ``eta_min`` over ``T_max`` steps, along half a cosine."""
+    """Lowers the rate to ``eta_min`` over ``T_max`` steps, along half a cosine.
+
+    Args:
+        optimizer: whose rates are changed.
+        T_max: half a period, in steps.
+        eta_min: the lowest rate.
+        last_epoch: how many steps there were already, less one.
+    """
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         self.T_max = T_max

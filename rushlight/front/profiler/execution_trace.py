@@ -100,12 +100,12 @@ def trace_of(events):
 class ExecutionTraceObserver:
     """Writes what a program calls to a file, as JSON.
 
-    >>> import rushlight as rl, tempfile, os, json
-    >>> path = os.path.join(tempfile.mkdtemp(), "trace.json")
+    >>> import rushlight as rl, tempfile, pathlib, json
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "trace.json"
     >>> observer = ExecutionTraceObserver().register_callback(path)
     >>> observer.start(); _ = rl.ones(2) + 1; observer.stop()
     >>> observer.unregister_callback()
-    >>> [node["name"] for node in json.load(open(path))["nodes"]][1:]
+    >>> [node["name"] for node in json.loads(path.read_text())["nodes"]][1:]
     ['aten::ones', 'aten::add']
     """
 

@@ -84,8 +84,18 @@ def _window(function):
 def exponential(points, sym, center=None, tau=1.0):
     """Falls off exponentially on both sides of ``center``, by e every ``tau`` points.
 
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+        center: the place of the peak; the middle by default, and always where
+            ``sym``.
+        tau: how fast it falls.
+
     Raises:
         ValueError: ``tau`` is not positive, or a symmetric window has a centre.
+
+    >>> exponential(4)
+    tensor([0.2231, 0.6065, 0.6065, 0.2231])
     """
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -102,7 +112,15 @@ def exponential(points, sym, center=None, tau=1.0):
 
 @_window
 def cosine(points, sym):
-    """One arch of a sine."""
+    """One arch of a sine.
+
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+
+    >>> cosine(4)
+    tensor([0.3827, 0.9239, 0.9239, 0.3827])
+    """
     if points is None:
         return None
     step = math.pi / (points.period + 1)
@@ -114,8 +132,16 @@ def cosine(points, sym):
 def gaussian(points, sym, std=1.0):
     """A normal density of deviation ``std``, one at its middle.
 
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+        std: the standard deviation, in samples.
+
     Raises:
         ValueError: ``std`` is not positive.
+
+    >>> gaussian(4)
+    tensor([0.3247, 0.8825, 0.8825, 0.3247])
     """
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -131,8 +157,16 @@ def gaussian(points, sym, std=1.0):
 def kaiser(points, sym, beta=12.0):
     """Kaiser's window, by the Bessel function of order zero.
 
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+        beta: the shape: the larger, the narrower.
+
     Raises:
         ValueError: ``beta`` is negative.
+
+    >>> kaiser(4)
+    tensor([5.2773e-05, 5.1884e-01, 5.1884e-01, 5.2773e-05])
     """
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
@@ -152,9 +186,17 @@ def kaiser(points, sym, beta=12.0):
 def general_cosine(points, sym, *, a):
     """A sum of cosines with the weights ``a``, of alternating sign.
 
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+        a: the weights of the cosines.
+
     Raises:
         TypeError: ``a`` is no list, or ``requires_grad`` no truth value.
         ValueError: ``a`` is empty.
+
+    >>> general_cosine(4, a=[0.5, 0.5])
+    tensor([0.0000, 0.7500, 0.7500, 0.0000])
     """
     if points is None:
         return None
@@ -178,31 +220,72 @@ def general_cosine(points, sym, *, a):
 
 @_window
 def general_hamming(points, sym, alpha=0.54):
-    """A cosine on a pedestal of height ``alpha``."""
+    """A cosine on a pedestal of height ``alpha``.
+
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+        alpha: the constant of the window.
+
+    >>> general_hamming(4)
+    tensor([0.0800, 0.7700, 0.7700, 0.0800])
+    """
     return _cosines(points, sym, [alpha, 1.0 - alpha])
 
 
 @_window
 def hamming(points, sym):
-    """Hamming's window."""
+    """Hamming's window.
+
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+
+    >>> hamming(4)
+    tensor([0.0800, 0.7700, 0.7700, 0.0800])
+    """
     return _cosines(points, sym, [0.54, 0.46])
 
 
 @_window
 def hann(points, sym):
-    """Hann's window: a raised cosine."""
+    """Hann's window: a raised cosine.
+
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+
+    >>> hann(4)
+    tensor([0.0000, 0.7500, 0.7500, 0.0000])
+    """
     return _cosines(points, sym, [0.5, 0.5])
 
 
 @_window
 def blackman(points, sym):
-    """Blackman's window."""
+    """Blackman's window.
+
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+
+    >>> blackman(4)
+    tensor([-1.4901e-08,  6.3000e-01,  6.3000e-01, -1.4901e-08])
+    """
     return _cosines(points, sym, [0.42, 0.5, 0.08])
 
 
 @_window
 def nuttall(points, sym):
-    """Nuttall's window of four cosines."""
+    """Nuttall's window of four cosines.
+
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+
+    >>> nuttall(4)
+    tensor([3.6280e-04, 5.2923e-01, 5.2923e-01, 3.6280e-04])
+    """
     return _cosines(points, sym, [0.3635819, 0.4891775, 0.1365995, 0.0106411])
 
 
@@ -212,7 +295,15 @@ def _cosines(points, sym, weights):
 
 @_window
 def bartlett(points, sym):
-    """A triangle that is zero at both ends."""
+    """A triangle that is zero at both ends.
+
+    Args:
+        M: how many points the window has.
+        sym: whether it is symmetric, not one period of a longer one.
+
+    >>> bartlett(4)
+    tensor([0.0000, 0.6667, 0.6667, 0.0000])
+    """
     if points is None:
         return None
     step = 2.0 / points.period

@@ -46,6 +46,10 @@ def mm(mat1, mat2, reduce=None):
 
     Raises:
         RuntimeError: both are dense, or the sizes don't go together.
+
+    >>> mm(rl.eye(2).to_sparse(), rl.ones(2, 2))
+    tensor([[1., 1.],
+            [1., 1.]])
     """
     if reduce is not None:
         return _reduced(mat1, mat2, reduce)
@@ -100,7 +104,19 @@ def _reduced(mat1, mat2, reduce):
 
 
 def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
-    """``beta mat + alpha mat1 @ mat2`` with a sparse ``mat1``, whose gradient is as sparse."""
+    """``beta mat + alpha mat1 @ mat2`` with a sparse ``mat1``, whose gradient is as sparse.
+
+    Args:
+        mat: the matrix that is added, sparse or dense.
+        mat1: a sparse matrix.
+        mat2: a dense matrix.
+        beta: the factor of the first matrix.
+        alpha: the factor of the product.
+
+    >>> addmm(rl.ones(2, 2), rl.eye(2).to_sparse(), rl.ones(2, 2))
+    tensor([[2., 2.],
+            [2., 2.]])
+    """
     return call._sparse_addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
@@ -122,6 +138,9 @@ def sum(input, dim=None, dtype=None):
     Args:
         dim: the dimensions; all, where none are given.
         dtype: the type that values are converted to first.
+
+    >>> sum(rl.eye(2).to_sparse())
+    tensor(2.)
     """
     if dtype is not None:
         input = input.to(dtype)
@@ -139,12 +158,30 @@ def _converted(input, dtype):
 
 
 def softmax(input, dim, *, dtype=None):
-    """Softmax of the elements that are there, along a dimension."""
+    """Softmax of the elements that are there, along a dimension.
+
+    Args:
+        input: a sparse tensor.
+        dim: the dimension.
+        dtype: what the elements are converted to before.
+
+    >>> softmax(rl.tensor([[1.0, 1.0], [0.0, 2.0]]).to_sparse(), 1).values()
+    tensor([0.5000, 0.5000, 1.0000])
+    """
     return call._sparse_softmax(_converted(input, dtype), dim, False)
 
 
 def log_softmax(input, dim, *, dtype=None):
-    """The logarithm of `softmax`."""
+    """The logarithm of `softmax`.
+
+    Args:
+        input: a sparse tensor.
+        dim: the dimension.
+        dtype: what the elements are converted to before.
+
+    >>> log_softmax(rl.tensor([[1.0, 1.0], [0.0, 2.0]]).to_sparse(), 1).values()
+    tensor([-0.6931, -0.6931,  0.0000])
+    """
     return call._sparse_log_softmax(_converted(input, dtype), dim, False)
 
 

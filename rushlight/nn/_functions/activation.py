@@ -9,39 +9,88 @@ from rushlight.operators import call
 
 
 def relu(input, inplace=False):
-    """``max(input, 0)`` of each element."""
+    """``max(input, 0)`` of each element.
+
+    >>> relu(rl.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     return call.relu_(input) if inplace else call.relu(input)
 
 
 def relu6(input, inplace=False):
-    """Each element kept between 0 and 6."""
+    """Each element kept between 0 and 6.
+
+    >>> relu6(rl.tensor([-1.0, 3.0, 8.0]))
+    tensor([0., 3., 6.])
+    """
     return call.relu6_(input) if inplace else call.relu6(input)
 
 
 def elu(input, alpha=1.0, inplace=False):
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``.
+
+    Args:
+        input: the elements, of any shape.
+        alpha: the factor of what is below zero.
+        inplace: whether the input itself is written to.
+
+    >>> elu(rl.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return call.elu_(input, alpha) if inplace else call.elu(input, alpha)
 
 
 def selu(input, inplace=False):
-    """A scaled ``elu`` that keeps activations normalised."""
+    """A scaled ``elu`` that keeps activations normalised.
+
+    >>> selu(rl.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
     return call.selu_(input) if inplace else call.selu(input)
 
 
 def celu(input, alpha=1.0, inplace=False):
-    """``max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)``."""
+    """``max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)``.
+
+    Args:
+        input: the elements, of any shape.
+        alpha: the factor of what is below zero.
+        inplace: whether the input itself is written to.
+
+    >>> celu(rl.tensor([-1.0, 2.0]), alpha=2.0)
+    tensor([-0.7869,  2.0000])
+    """
     return call.celu_(input, alpha) if inplace else call.celu(input, alpha)
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):
-    """``x`` where positive, else ``negative_slope * x``."""
+    """``x`` where positive, else ``negative_slope * x``.
+
+    Args:
+        input: the elements, of any shape.
+        negative_slope: the factor of negative elements.
+        inplace: whether the input itself is written to.
+
+    >>> leaky_relu(rl.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
     if inplace:
         return call.leaky_relu_(input, negative_slope)
     return call.leaky_relu(input, negative_slope)
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """Each element kept between ``min_val`` and ``max_val``."""
+    """Each element kept between ``min_val`` and ``max_val``.
+
+    Args:
+        input: the elements, of any shape.
+        min_val: the lower bound.
+        max_val: the upper bound.
+        inplace: whether the input itself is written to.
+
+    >>> hardtanh(rl.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if inplace:
@@ -50,66 +99,127 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
 
 
 def hardsigmoid(input, inplace=False):
-    """``clamp(x / 6 + 1 / 2, 0, 1)``."""
+    """``clamp(x / 6 + 1 / 2, 0, 1)``.
+
+    >>> hardsigmoid(rl.tensor([-4.0, 0.0, 1.5]))
+    tensor([0.0000, 0.5000, 0.7500])
+    """
     return call.hardsigmoid_(input) if inplace else call.hardsigmoid(input)
 
 
 def hardswish(input, inplace=False):
-    """``x * hardsigmoid(x)``."""
+    """``x * hardsigmoid(x)``.
+
+    >>> hardswish(rl.tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000, 0.6667, 4.0000])
+    """
     return call.hardswish_(input) if inplace else call.hardswish(input)
 
 
 def silu(input, inplace=False):
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``.
+
+    >>> silu(rl.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2689,  0.0000,  0.7311])
+    """
     return call.silu_(input) if inplace else call.silu(input)
 
 
 def mish(input, inplace=False):
-    """``x * tanh(softplus(x))``."""
+    """``x * tanh(softplus(x))``.
+
+    >>> mish(rl.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.3034,  0.0000,  0.8651])
+    """
     return call.mish_(input) if inplace else call.mish(input)
 
 
 def threshold(input, threshold, value, inplace=False):
-    """``x`` where greater than ``threshold``, else ``value``."""
+    """``x`` where greater than ``threshold``, else ``value``.
+
+    Args:
+        input: the elements, of any shape.
+        threshold: what elements must be above to stay.
+        value: what the others become.
+        inplace: whether the input itself is written to.
+
+    >>> threshold(rl.tensor([0.5, 2.0]), 1.0, -1.0)
+    tensor([-1.,  2.])
+    """
     if inplace:
         return call.threshold_(input, threshold, value)
     return call.threshold(input, threshold, value)
 
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
-    """``leaky_relu`` with slopes drawn between ``lower`` and ``upper`` in training."""
+    """``leaky_relu`` with slopes drawn between ``lower`` and ``upper`` in training.
+
+    Args:
+        input: the elements, of any shape.
+        lower: the smallest slope.
+        upper: the largest slope.
+        training: whether slopes are drawn; otherwise it is the middle of both.
+        inplace: whether the input itself is written to.
+
+    >>> rrelu(rl.tensor([-2.4, 2.0]), 0.1, 0.4)
+    tensor([-0.6000,  2.0000])
+    """
     if inplace:
         return call.rrelu_(input, lower, upper, training)
     return call.rrelu(input, lower, upper, training)
 
 
 def tanh(input):
-    """Hyperbolic tangent of each element."""
+    """Hyperbolic tangent of each element.
+
+    >>> tanh(rl.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
     return call.tanh(input)
 
 
 def sigmoid(input):
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``.
+
+    >>> sigmoid(rl.tensor([0.0, 1.0]))
+    tensor([0.5000, 0.7311])
+    """
     return call.sigmoid(input)
 
 
 def tanhshrink(input):
-    """``x - tanh(x)``."""
+    """``x - tanh(x)``.
+
+    >>> tanhshrink(rl.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
     return input - call.tanh(input)
 
 
 def softsign(input):
-    """``x / (1 + |x|)``."""
+    """``x / (1 + |x|)``.
+
+    >>> softsign(rl.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.5000])
+    """
     return input / (input.abs() + 1)
 
 
 def logsigmoid(input, *, out=None):
-    """``log(sigmoid(x))`` without overflow."""
+    """``log(sigmoid(x))`` without overflow.
+
+    >>> logsigmoid(rl.tensor([0.0, 1.0]))
+    tensor([-0.6931, -0.3133])
+    """
     return call.log_sigmoid(input, out=out)
 
 
 def glu(input, dim=-1):
-    """The first half along a dimension, times the sigmoid of the second."""
+    """The first half along a dimension, times the sigmoid of the second.
+
+    >>> glu(rl.tensor([1.0, 2.0, 0.0, 1.0]))
+    tensor([0.5000, 1.4621])
+    """
     return call.glu(input, dim)
 
 
@@ -123,7 +233,16 @@ def _implied_dim(name, ndim, stacklevel):
 
 
 def softmax(input, dim=None, _stacklevel=3, dtype=None):
-    """Exponentials along a dimension, scaled to the sum 1."""
+    """Exponentials along a dimension, scaled to the sum 1.
+
+    Args:
+        input: the elements, of any shape.
+        dim: the dimension along which the results sum to one.
+        dtype: what the input is converted to before.
+
+    >>> softmax(rl.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([0.0900, 0.2447, 0.6652])
+    """
     if dim is None:
         dim = _implied_dim("softmax", input.dim(), _stacklevel)
     if dtype is None:
@@ -132,14 +251,32 @@ def softmax(input, dim=None, _stacklevel=3, dtype=None):
 
 
 def softmin(input, dim=None, _stacklevel=3, dtype=None):
-    """``softmax`` of the negated input."""
+    """``softmax`` of the negated input.
+
+    Args:
+        input: the elements, of any shape.
+        dim: the dimension along which the results sum to one.
+        dtype: what the input is converted to before.
+
+    >>> softmin(rl.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([0.6652, 0.2447, 0.0900])
+    """
     if dim is None:
         dim = _implied_dim("softmin", input.dim(), _stacklevel)
     return softmax(-input, dim, dtype=dtype)
 
 
 def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
-    """Logarithm of ``softmax``, computed without overflow."""
+    """Logarithm of ``softmax``, computed without overflow.
+
+    Args:
+        input: the elements, of any shape.
+        dim: the dimension along which the exponentials of the results sum to one.
+        dtype: what the input is converted to before.
+
+    >>> log_softmax(rl.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([-2.4076, -1.4076, -0.4076])
+    """
     if dim is None:
         dim = _implied_dim("log_softmax", input.dim(), _stacklevel)
     if dtype is None:
@@ -156,6 +293,10 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
         hard: return exactly one-hot values, with the soft ones' gradient.
         eps: has no effect.
         dim: the dimension of the alternatives.
+
+    >>> _ = rl.manual_seed(0)
+    >>> gumbel_softmax(rl.tensor([0.0, 1.0]), hard=True)
+    tensor([0., 1.])
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)

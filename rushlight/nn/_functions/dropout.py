@@ -13,7 +13,18 @@ def _check_probability(p):
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
-    """Zero each element with probability ``p`` in training; scale up the others."""
+    """Zero each element with probability ``p`` in training; scale up the others.
+
+    Args:
+        input: the elements.
+        p: the probability that something is dropped, from 0 to 1.
+        training: whether anything is dropped; otherwise the input comes back.
+        inplace: whether the input itself is written to.
+
+    >>> _ = rl.manual_seed(0)
+    >>> dropout(rl.ones(6))
+    tensor([0., 0., 2., 0., 0., 0.])
+    """
     if p < 0.0 or p > 1.0:
         _check_probability(p)
     if inplace:
@@ -28,7 +39,18 @@ def _drop_channels(input, p, training, inplace):
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """Dropout that keeps the mean and variance of ``selu`` activations."""
+    """Dropout that keeps the mean and variance of ``selu`` activations.
+
+    Args:
+        input: the elements.
+        p: the probability that something is dropped, from 0 to 1.
+        training: whether anything is dropped; otherwise the input comes back.
+        inplace: whether the input itself is written to.
+
+    >>> _ = rl.manual_seed(0)
+    >>> alpha_dropout(rl.ones(4), training=True)
+    tensor([-0.7792, -0.7792,  1.6656, -0.7792])
+    """
     _check_probability(p)
     if inplace:
         return call.alpha_dropout_(input, p, training)
@@ -36,7 +58,20 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 
 
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """``alpha_dropout`` of whole channels."""
+    """``alpha_dropout`` of whole channels.
+
+    Args:
+        input: a batch of shape ``(N, C, ...)``.
+        p: the probability that something is dropped, from 0 to 1.
+        training: whether anything is dropped; otherwise the input comes back.
+        inplace: whether the input itself is written to.
+
+    >>> _ = rl.manual_seed(0)
+    >>> feature_alpha_dropout(rl.ones(1, 3, 2), training=True)
+    tensor([[[-0.7792, -0.7792],
+             [-0.7792, -0.7792],
+             [ 1.6656,  1.6656]]])
+    """
     _check_probability(p)
     if inplace:
         return call.feature_alpha_dropout_(input, p, training)
@@ -44,7 +79,21 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
 
 
 def dropout1d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of ``(N, C, L)`` or ``(C, L)`` inputs."""
+    """Zero whole channels of ``(N, C, L)`` or ``(C, L)`` inputs.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``.
+        p: the probability that something is dropped, from 0 to 1.
+        training: whether anything is dropped; otherwise the input comes back.
+        inplace: whether the input itself is written to.
+
+    >>> _ = rl.manual_seed(0)
+    >>> dropout1d(rl.ones(1, 4, 2))
+    tensor([[[0., 0.],
+             [0., 0.],
+             [2., 2.],
+             [0., 0.]]])
+    """
     _check_probability(p)
     ndim = input.dim()
     if ndim not in (2, 3):
@@ -62,7 +111,18 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 
 
 def dropout2d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of ``(N, C, H, W)`` inputs."""
+    """Zero whole channels of ``(N, C, H, W)`` inputs.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        p: the probability that something is dropped, from 0 to 1.
+        training: whether anything is dropped; otherwise the input comes back.
+        inplace: whether the input itself is written to.
+
+    >>> _ = rl.manual_seed(0)
+    >>> dropout2d(rl.ones(1, 4, 1, 2)).flatten()
+    tensor([0., 0., 0., 0., 2., 2., 0., 0.])
+    """
     _check_probability(p)
     ndim = input.dim()
     if ndim not in (3, 4):
@@ -89,7 +149,18 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 
 
 def dropout3d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` inputs."""
+    """Zero whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` inputs.
+
+    Args:
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        p: the probability that something is dropped, from 0 to 1.
+        training: whether anything is dropped; otherwise the input comes back.
+        inplace: whether the input itself is written to.
+
+    >>> _ = rl.manual_seed(0)
+    >>> dropout3d(rl.ones(1, 4, 1, 1, 2)).flatten()
+    tensor([0., 0., 0., 0., 2., 2., 0., 0.])
+    """
     _check_probability(p)
     ndim = input.dim()
     if ndim not in (4, 5):

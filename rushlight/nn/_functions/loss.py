@@ -57,7 +57,20 @@ def nll_loss(
     reduce=None,
     reduction="mean",
 ):
-    """Negative of the log probability ``input`` gives to each target class."""
+    """Negative of the log probability ``input`` gives to each target class.
+
+    Args:
+        input: log-probabilities ``(N, C, ...)`` or ``(C,)``.
+        target: class numbers without the class dimension.
+        weight: what each element, or each class, counts; None counts them alike.
+        size_average: replaced by ``reduction``.
+        ignore_index: a class number that counts for nothing.
+        reduce: replaced by ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    >>> nll_loss(rl.tensor([[-1.0, -2.0], [-3.0, -0.5]]), rl.tensor([0, 1]))
+    tensor(0.7500)
+    """
     number = chosen_reduction(size_average, reduce, reduction)
     return call.nll_loss_nd(input, target, weight, number, ignore_index)
 
@@ -89,7 +102,19 @@ def _weighted(loss, weight, input, number, by_weight):
 def mse_loss(
     input, target, size_average=None, reduce=None, reduction="mean", weight=None
 ):
-    """Squared difference of input and target."""
+    """Squared difference of input and target.
+
+    Args:
+        input: predictions.
+        target: what they should be, of the same shape.
+        size_average: replaced by ``reduction``.
+        reduce: replaced by ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        weight: what each element, or each class, counts; None counts them alike.
+
+    >>> mse_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
     input, target = _same_size(input, target)
     number = chosen_reduction(size_average, reduce, reduction)
     if weight is None:
@@ -100,7 +125,19 @@ def mse_loss(
 def l1_loss(
     input, target, size_average=None, reduce=None, reduction="mean", weight=None
 ):
-    """Absolute difference of input and target."""
+    """Absolute difference of input and target.
+
+    Args:
+        input: predictions.
+        target: what they should be, of the same shape.
+        size_average: replaced by ``reduction``.
+        reduce: replaced by ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        weight: what each element, or each class, counts; None counts them alike.
+
+    >>> l1_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
     input, target = _same_size(input, target)
     number = chosen_reduction(size_average, reduce, reduction)
     if weight is None:
@@ -112,7 +149,19 @@ def l1_loss(
 def smooth_l1_loss(
     input, target, size_average=None, reduce=None, reduction="mean", beta=1.0
 ):
-    """Squared difference over ``2 * beta`` below ``beta``, else absolute."""
+    """Squared difference over ``2 * beta`` below ``beta``, else absolute.
+
+    Args:
+        input: predictions.
+        target: what they should be, of the same shape.
+        size_average: replaced by ``reduction``.
+        reduce: replaced by ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        beta: where the parabola becomes a line.
+
+    >>> smooth_l1_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.5, 4.0]), reduction='none')
+    tensor([0.1250, 1.5000])
+    """
     input, target = _same_size(input, target)
     number = chosen_reduction(size_average, reduce, reduction)
     if beta == 0.0:
@@ -121,7 +170,18 @@ def smooth_l1_loss(
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-    """Half the squared difference below ``delta``, else linear."""
+    """Half the squared difference below ``delta``, else linear.
+
+    Args:
+        input: predictions.
+        target: what they should be, of the same shape.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        delta: where the parabola becomes a line.
+        weight: what each element, or each class, counts; None counts them alike.
+
+    >>> huber_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.5, 4.0]), reduction='none')
+    tensor([0.1250, 1.5000])
+    """
     input, target = _same_size(input, target)
     number = reduction_number(reduction)
     if weight is None:
@@ -133,7 +193,19 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 def binary_cross_entropy(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
-    """``-(t * log(x) + (1 - t) * log(1 - x))`` of probabilities ``x``."""
+    """``-(t * log(x) + (1 - t) * log(1 - x))`` of probabilities ``x``.
+
+    Args:
+        input: probabilities from 0 to 1.
+        target: what they should be, of the same shape.
+        weight: what each element, or each class, counts; None counts them alike.
+        size_average: replaced by ``reduction``.
+        reduce: replaced by ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    >>> binary_cross_entropy(rl.tensor([0.9, 0.2]), rl.tensor([1.0, 0.0]))
+    tensor(0.1643)
+    """
     number = chosen_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
@@ -155,7 +227,20 @@ def binary_cross_entropy_with_logits(
     reduction="mean",
     pos_weight=None,
 ):
-    """``binary_cross_entropy`` of ``sigmoid(input)``, without overflow."""
+    """``binary_cross_entropy`` of ``sigmoid(input)``, without overflow.
+
+    Args:
+        input: logits.
+        target: what they should be, of the same shape.
+        weight: what each element, or each class, counts; None counts them alike.
+        size_average: replaced by ``reduction``.
+        reduce: replaced by ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        pos_weight: what positive examples count, for each class.
+
+    >>> binary_cross_entropy_with_logits(rl.tensor([2.0, -1.0]), rl.tensor([1.0, 0.0]))
+    tensor(0.2201)
+    """
     number = chosen_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
@@ -170,7 +255,19 @@ def binary_cross_entropy_with_logits(
 def kl_div(
     input, target, size_average=None, reduce=None, reduction="mean", log_target=False
 ):
-    """Kullback-Leibler divergence; ``input`` holds log probabilities."""
+    """Kullback-Leibler divergence; ``input`` holds log probabilities.
+
+    Args:
+        input: log-probabilities.
+        target: probabilities, or with ``log_target`` their logarithms.
+        size_average: replaced by ``reduction``.
+        reduce: replaced by ``reduction``.
+        reduction: ``"none"``, ``"batchmean"``, ``"sum"`` or ``"mean"``.
+        log_target: whether targets are logarithms.
+
+    >>> kl_div(rl.tensor([0.5, 0.5]).log(), rl.tensor([0.25, 0.75]), reduction='sum')
+    tensor(0.1308)
+    """
     if size_average is not None or reduce is not None:
         number = chosen_reduction(size_average, reduce, reduction)
     else:
@@ -199,7 +296,21 @@ def poisson_nll_loss(
     reduce=None,
     reduction="mean",
 ):
-    """Negative log likelihood of counts under Poisson distributions."""
+    """Negative log likelihood of counts under Poisson distributions.
+
+    Args:
+        input: predictions.
+        target: counts.
+        log_input: whether the input is the logarithm of the rate.
+        full: whether Stirling's approximation of ``log(target!)`` is added.
+        size_average: replaced by ``reduction``.
+        eps: a small number against division by zero.
+        reduce: replaced by ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    >>> poisson_nll_loss(rl.tensor([0.0, 1.0]), rl.tensor([1.0, 2.0]))
+    tensor(0.8591)
+    """
     number = chosen_reduction(size_average, reduce, reduction)
     return call.poisson_nll_loss(input, target, log_input, full, eps, number)
 
@@ -207,8 +318,19 @@ def poisson_nll_loss(
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Negative log likelihood of targets under normal distributions.
 
+    Args:
+        input: the means.
+        target: what they should be, of the same shape.
+        var: the variances, one for all of a row or one for each element.
+        full: whether the constant ``log(2 pi) / 2`` is added.
+        eps: a small number against division by zero.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
     Raises:
         ValueError: a negative variance, or one of another shape than the input.
+
+    >>> gaussian_nll_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.0, 3.0]), rl.tensor([1.0, 1.0]))
+    tensor(0.2500)
     """
     if isinstance(var, (int, float)):
         if var < 0:
@@ -233,150 +355,6 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if full:
         loss += 0.5 * math.log(2 * math.pi)
     return reduce_loss(loss, reduction_number(reduction))
-
-
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """``log(1 + exp(-target * input))`` for targets of 1 and -1."""
-    number = chosen_reduction(size_average, reduce, reduction)
-    return call.soft_margin_loss(input, target, number)
-
-
-def margin_ranking_loss(
-    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
-):
-    """``max(0, -target * (input1 - input2) + margin)``."""
-    number = chosen_reduction(size_average, reduce, reduction)
-    if not input1.dim() == input2.dim() == target.dim():
-        raise RuntimeError(
-            "margin_ranking_loss : All input tensors should have same dimension but "
-            f"got sizes: input1: {input1.size()}, input2: {input2.size()}, target: "
-            f"{target.size()} "
-        )
-    return call.margin_ranking_loss(input1, input2, target, margin, number)
-
-
-def hinge_embedding_loss(
-    input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"
-):
-    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1."""
-    number = chosen_reduction(size_average, reduce, reduction)
-    return call.hinge_embedding_loss(input, target, margin, number)
-
-
-def cosine_embedding_loss(
-    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
-):
-    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
-    number = chosen_reduction(size_average, reduce, reduction)
-    return call.cosine_embedding_loss(input1, input2, target, margin, number)
-
-
-def multi_margin_loss(
-    input,
-    target,
-    p=1,
-    margin=1.0,
-    weight=None,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-):
-    """``max(0, margin - x[target] + x[i]) ** p`` over the wrong classes ``i``."""
-    number = chosen_reduction(size_average, reduce, reduction)
-    if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
-    if weight is not None and weight.dim() != 1:
-        raise ValueError("weight must be one-dimensional")
-    return call.multi_margin_loss(input, target, p, margin, weight, number)
-
-
-def multilabel_margin_loss(
-    input, target, size_average=None, reduce=None, reduction="mean"
-):
-    """``max(0, 1 - x[y] + x[i])`` over classes ``y`` in the target and ``i`` not in it.
-
-    A target row lists class numbers and ends at its first -1.
-    """
-    number = chosen_reduction(size_average, reduce, reduction)
-    return call.multilabel_margin_loss(input, target, number)
-
-
-def multilabel_soft_margin_loss(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
-):
-    """Mean over the classes of ``binary_cross_entropy_with_logits``."""
-    number = chosen_reduction(size_average, reduce, reduction)
-    loss = -(target * call.log_sigmoid(input) + (1 - target) * call.log_sigmoid(-input))
-    if weight is not None:
-        loss = loss * weight
-    last = input.dim() - 1
-    return reduce_loss(loss.sum(last) / input.size(last), number)
-
-
-def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    """``p``-norm of ``x1 - x2 + eps`` along the last dimension."""
-    return rl.ops.call.pairwise_distance(x1, x2, p, eps, keepdim)
-
-
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    """Cosine of the angle between two tensors' vectors along a dimension."""
-    return rl.ops.call.cosine_similarity(x1, x2, dim, eps)
-
-
-def _check_margin(margin):
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
-
-
-def _triplet(anchor, positive, negative, distance, margin, swap, number):
-    ndims = anchor.ndim, positive.ndim, negative.ndim
-    if len(set(ndims)) > 1:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same "
-            f"number of dimensions, but got: anchor {ndims[0]}D, positive {ndims[1]}D, "
-            f"and negative {ndims[2]}D inputs"
-        )
-    near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = rl.minimum(far, distance(positive, negative))
-    return reduce_loss((margin + near - far).clamp_min(0), number)
-
-
-def triplet_margin_loss(
-    anchor,
-    positive,
-    negative,
-    margin=1.0,
-    p=2,
-    eps=1e-6,
-    swap=False,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-):
-    """``max(0, margin + |anchor - positive| - |anchor - negative|)``."""
-    number = chosen_reduction(size_average, reduce, reduction)
-    _check_margin(margin)
-    return call.triplet_margin_loss(
-        anchor, positive, negative, margin, p, eps, swap, number
-    )
-
-
-def triplet_margin_with_distance_loss(
-    anchor,
-    positive,
-    negative,
-    *,
-    distance_function=None,
-    margin=1.0,
-    swap=False,
-    reduction="mean",
-):
-    """``triplet_margin_loss`` with a distance of the caller's."""
-    number = reduction_number(reduction)
-    _check_margin(margin)
-    distance = pairwise_distance if distance_function is None else distance_function
-    return _triplet(anchor, positive, negative, distance, margin, swap, number)
 
 
 def ctc_loss(

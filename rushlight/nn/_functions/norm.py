@@ -39,6 +39,10 @@ def batch_norm(
 
     Raises:
         ValueError: one value for each channel in training, or a bad ``eps``.
+
+    >>> batch_norm(rl.tensor([[1.0, 10.0], [3.0, 30.0]]), None, None, training=True)
+    tensor([[-1.0000, -1.0000],
+            [ 1.0000,  1.0000]])
     """
     if training:
         _require_many_values(input.shape)
@@ -68,7 +72,23 @@ def instance_norm(
     momentum=0.1,
     eps=1e-5,
 ):
-    """Normalise each channel of each sample on its own."""
+    """Normalise each channel of each sample on its own.
+
+    Args:
+        input: a batch of shape ``(N, C, ...)``.
+        running_mean: the mean over the batches so far, ``(C,)``, or None.
+        running_var: the variance over the batches so far, ``(C,)``, or None.
+        weight: what each normalized channel is multiplied by, or None.
+        bias: what is added to each, or None.
+        use_input_stats: whether the statistics of this input are used, not the
+            running ones.
+        momentum: how much the new batch counts in the running statistics.
+        eps: what is added to the variance.
+
+    >>> instance_norm(rl.tensor([[[1.0, 3.0], [2.0, 6.0]]]))
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+    """
     if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
             "Expected more than 1 spatial element when training, got input size "
@@ -85,17 +105,51 @@ def instance_norm(
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """Normalise over the last dimensions, whose sizes are ``normalized_shape``."""
+    """Normalise over the last dimensions, whose sizes are ``normalized_shape``.
+
+    Args:
+        input: samples of shape ``(..., *normalized_shape)``.
+        normalized_shape: the sizes of the last dimensions, which are normalized
+            together.
+        weight: what each element of a sample is multiplied by, or None.
+        bias: what is added to each, or None.
+        eps: what is added to the variance.
+
+    >>> layer_norm(rl.tensor([[1.0, 2.0, 3.0]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
     return call.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """Divide by the root of the mean square over the last dimensions."""
+    """Divide by the root of the mean square over the last dimensions.
+
+    Args:
+        input: samples of shape ``(..., *normalized_shape)``.
+        normalized_shape: the sizes of the last dimensions, which are normalized
+            together.
+        weight: what each element of a sample is multiplied by, or None.
+        eps: what is added to the mean square; None takes the eps of the dtype.
+
+    >>> rms_norm(rl.tensor([[3.0, 4.0]]), (2,))
+    tensor([[0.8485, 1.1314]])
+    """
     return call.rms_norm(input, normalized_shape, weight, eps)
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
-    """Normalise each sample over groups of its channels."""
+    """Normalise each sample over groups of its channels.
+
+    Args:
+        input: a batch of shape ``(N, C, ...)``.
+        num_groups: into how many groups the channels are divided.
+        weight: what each normalized channel is multiplied by, or None.
+        bias: what is added to each, or None.
+        eps: what is added to the variance.
+
+    >>> group_norm(rl.tensor([[[1.0], [3.0], [2.0], [6.0]]]), 2).flatten()
+    tensor([-1.0000,  1.0000, -1.0000,  1.0000])
+    """
     if input.dim() < 2:
         raise RuntimeError(
             "Expected at least 2 dimensions for input tensor but received "
@@ -107,7 +161,18 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
-    """Divide by the activity of neighbouring channels."""
+    """Divide by the activity of neighbouring channels.
+
+    Args:
+        input: a batch of shape ``(N, C, ...)``.
+        size: over how many neighbouring channels squares are averaged.
+        alpha: the factor of the mean square.
+        beta: the power of the divisor.
+        k: what is added before the power.
+
+    >>> local_response_norm(rl.ones(1, 2, 1), 2, alpha=1.0).flatten()
+    tensor([0.7378, 0.5946])
+    """
     ndim = input.dim()
     if ndim < 3:
         raise ValueError(
@@ -130,7 +195,18 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
-    """Divide by the ``p``-norm along a dimension, at least ``eps``."""
+    """Divide by the ``p``-norm along a dimension, at least ``eps``.
+
+    Args:
+        input: the vectors.
+        p: the order of the norm.
+        dim: the dimension along which vectors lie.
+        eps: the smallest norm that is divided by.
+        out: where the result is written, or None.
+
+    >>> normalize(rl.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
     length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     if out is None:
         return input / length

@@ -17,6 +17,9 @@ def pad(input, pad, mode="constant", value=None):
             so on; negative numbers cut off.
         mode: ``"constant"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         value: what ``"constant"`` puts there; 0 where it is left out.
+
+    >>> pad(rl.tensor([[1.0, 2.0]]), (1, 2))
+    tensor([[0., 1., 2., 0., 0.]])
     """
     return call.pad(input, pad, mode, value)
 
@@ -26,11 +29,39 @@ def _two(value):
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """The windows of an image as columns: ``(N, C * kh * kw, L)``."""
+    """The windows of an image as columns: ``(N, C * kh * kw, L)``.
+
+    Args:
+        input: images of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the window, one number or two.
+        dilation: step between the elements of a window.
+        padding: how many zeros go on each side.
+        stride: step from one window to the next.
+
+    >>> unfold(rl.arange(9.0).reshape(1, 1, 3, 3), 2)
+    tensor([[[0., 1., 3., 4.],
+             [1., 2., 4., 5.],
+             [3., 4., 6., 7.],
+             [4., 5., 7., 8.]]])
+    """
     return call.im2col(input, *map(_two, (kernel_size, dilation, padding, stride)))
 
 
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Sum columns ``(N, C * kh * kw, L)`` into the image that they are windows of."""
+    """Sum columns ``(N, C * kh * kw, L)`` into the image that they are windows of.
+
+    Args:
+        input: columns of shape ``(N, C * elements of a window, windows)``.
+        output_size: height and width of the images.
+        kernel_size: size of the window, one number or two.
+        dilation: step between the elements of a window.
+        padding: how many zeros go on each side.
+        stride: step from one window to the next.
+
+    >>> fold(rl.ones(1, 4, 4), (3, 3), 2)
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]])
+    """
     settings = output_size, kernel_size, dilation, padding, stride
     return call.col2im(input, *map(_two, settings))

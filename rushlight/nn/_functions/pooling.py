@@ -7,12 +7,49 @@ from collections.abc import Iterable
 import rushlight
 from rushlight.operators import call
 
+_MAX_POOL_ARGUMENTS = """
+
+    Args:
+        input: {sizes}, or without ``N``.
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        dilation: step between the elements of a window.
+        ceil_mode: whether a last, partly covered window counts.
+        return_indices: also return where the largest were.
+
+    >>> {example}
+    {result}
+    """
+_AVG_POOL_ARGUMENTS = """
+
+    Args:
+        input: {sizes}, or without ``N``.
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how many zeros windows take in at the edges, at most half the window.
+        ceil_mode: whether a last, partly covered window counts.
+        count_include_pad: whether zeros of the padding count in the divisor.
+        divisor_override: what sums are divided by instead of the number of elements.
+        out: where the result is written, or None.
+
+    >>> {example}
+    {result}
+    """
+_SIZES = {1: "``(N, C, L)``", 2: "``(N, C, H, W)``", 3: "``(N, C, D, H, W)``"}
+
 
 def _named(function, name, text):
     """A function that was made for a number of dimensions, under its name for them."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return function
+
+
+def _example(name, dims):
+    """A call over two elements along each dimension."""
+    sizes = ", ".join(("1", *"2" * dims))
+    return f"torch.nn.functional.{name}(torch.arange({2**dims}.0).reshape({sizes}), 2)"
 
 
 def _max_pools(dims, text):
@@ -44,10 +81,30 @@ def _max_pools(dims, text):
     ):
         return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
+    largest, both_names = 2.0**dims - 1, f"{name}_with_indices"
+    brackets = "[" * (dims + 1), "]" * (dims + 1)
+    shown = f"tensor({brackets[0]}{largest:.0f}.{brackets[1]})"
+    place = f"tensor({brackets[0]}{largest:.0f}{brackets[1]})"
     places = f"``{name}`` together with the places of the largest values."
     return (
-        _named(max_pool, name, text),
-        _named(with_indices, f"{name}_with_indices", places),
+        _named(
+            max_pool,
+            name,
+            text
+            + _MAX_POOL_ARGUMENTS.format(
+                sizes=_SIZES[dims], example=_example(name, dims), result=shown
+            ),
+        ),
+        _named(
+            with_indices,
+            both_names,
+            places
+            + _MAX_POOL_ARGUMENTS.format(
+                sizes=_SIZES[dims],
+                example=_example(both_names, dims),
+                result=f"({shown}, {place})",
+            ),
+        ),
     )
 
 
@@ -55,18 +112,7 @@ max_pool1d, max_pool1d_with_indices = _max_pools(
     1, "Largest value of each window along the last dimension."
 )
 max_pool2d, max_pool2d_with_indices = _max_pools(
-    2,
-    """Largest value of each window over the last two dimensions.
-
-    Args:
-        input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: size of the window, one number or two.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-        dilation: step between the elements of a window.
-        ceil_mode: whether a last, partly covered window counts.
-        return_indices: also return where in each plane the largest were.
-    """,
+    2, "Largest value of each window over the last two dimensions."
 )
 max_pool3d, max_pool3d_with_indices = _max_pools(
     3, "Largest value of each window over the last three dimensions."
@@ -85,7 +131,19 @@ def _spread(value, count):
 def avg_pool1d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
 ):
-    """Mean of each window along the last dimension."""
+    """Mean of each window along the last dimension.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        kernel_size: size of the window.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        ceil_mode: whether a last, partly covered window counts.
+        count_include_pad: whether zeros of the padding count in the divisor.
+
+    >>> avg_pool1d(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
+    tensor([[2., 3.]])
+    """
     stride = () if stride is None else stride
     return call.avg_pool1d(
         input, kernel_size, stride, padding, ceil_mode, count_include_pad
@@ -117,6 +175,12 @@ def _avg_pool(dims, extent):
         return pool(input, kernel_size, *settings, out=out)
 
     text = f"Mean of each window over the last {extent} dimensions."
+    brackets = "[" * (dims + 1), "]" * (dims + 1)
+    text += _AVG_POOL_ARGUMENTS.format(
+        sizes=_SIZES[dims],
+        example=_example(f"avg_pool{dims}d", dims),
+        result=f"tensor({brackets[0]}{(2**dims - 1) / 2:.4f}{brackets[1]})",
+    )
     return _named(avg_pool, f"avg_pool{dims}d", text)
 
 
@@ -143,28 +207,60 @@ def _filled_size(output_size, input, count):
 
 
 def adaptive_avg_pool1d(input, output_size):
-    """Mean over windows that divide the last dimension evenly."""
+    """Mean over windows that divide the last dimension evenly.
+
+    >>> adaptive_avg_pool1d(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
+    tensor([[2., 3.]])
+    """
     return call.adaptive_avg_pool1d(input, output_size)
 
 
 def adaptive_avg_pool2d(input, output_size):
-    """Mean over windows that divide the last two dimensions evenly."""
+    """Mean over windows that divide the last two dimensions evenly.
+
+    >>> adaptive_avg_pool2d(rl.arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    """
     return call.adaptive_avg_pool2d(input, _filled_size(output_size, input, 2))
 
 
 def adaptive_avg_pool3d(input, output_size):
-    """Mean over windows that divide the last three dimensions evenly."""
+    """Mean over windows that divide the last three dimensions evenly.
+
+    >>> adaptive_avg_pool3d(rl.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[3.5000]]]])
+    """
     return call.adaptive_avg_pool3d(input, _filled_size(output_size, input, 3))
 
 
 def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """Largest value of windows that divide the last dimension evenly."""
+    """Largest value of windows that divide the last dimension evenly.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        output_size: how many windows; None keeps the input's size.
+        return_indices: also return where the largest were.
+
+    >>> adaptive_max_pool1d(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
+    tensor([[3., 4.]])
+    """
     values, indices = call.adaptive_max_pool1d(input, output_size)
     return (values, indices) if return_indices else values
 
 
 def adaptive_max_pool2d(input, output_size, return_indices=False):
-    """Largest value of windows that divide the last two dimensions evenly."""
+    """Largest value of windows that divide the last two dimensions evenly.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        output_size: how many windows; None keeps the input's size.
+        return_indices: also return where the largest were.
+
+    >>> adaptive_max_pool2d(rl.arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
     values, indices = call.adaptive_max_pool2d(
         input, _filled_size(output_size, input, 2)
     )
@@ -172,7 +268,16 @@ def adaptive_max_pool2d(input, output_size, return_indices=False):
 
 
 def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """Largest value of windows that divide the last three dimensions evenly."""
+    """Largest value of windows that divide the last three dimensions evenly.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        output_size: how many windows; None keeps the input's size.
+        return_indices: also return where the largest were.
+
+    >>> adaptive_max_pool3d(rl.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[7.]]]])
+    """
     values, indices = call.adaptive_max_pool3d(
         input, _filled_size(output_size, input, 3)
     )
@@ -180,17 +285,44 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
 
 
 def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool1d`` together with the places of the largest values."""
+    """``adaptive_max_pool1d`` together with the places of the largest values.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        output_size: how many windows; None keeps the input's size.
+        return_indices: also return where the largest were.
+
+    >>> adaptive_max_pool1d_with_indices(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
+    (tensor([[3., 4.]]), tensor([[1, 3]]))
+    """
     return adaptive_max_pool1d(input, output_size, True)
 
 
 def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool2d`` together with the places of the largest values."""
+    """``adaptive_max_pool2d`` together with the places of the largest values.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        output_size: how many windows; None keeps the input's size.
+        return_indices: also return where the largest were.
+
+    >>> adaptive_max_pool2d_with_indices(rl.arange(4.0).reshape(1, 2, 2), 1)
+    (tensor([[[3.]]]), tensor([[[3]]]))
+    """
     return adaptive_max_pool2d(input, output_size, True)
 
 
 def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool3d`` together with the places of the largest values."""
+    """``adaptive_max_pool3d`` together with the places of the largest values.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        output_size: how many windows; None keeps the input's size.
+        return_indices: also return where the largest were.
+
+    >>> adaptive_max_pool3d_with_indices(rl.arange(8.0).reshape(1, 2, 2, 2), 1)
+    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
+    """
     return adaptive_max_pool3d(input, output_size, True)
 
 
@@ -209,17 +341,50 @@ def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, count, pool):
 
 
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``norm_type``-norm of each window along the last dimension."""
+    """``norm_type``-norm of each window along the last dimension.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        norm_type: the order of the norm.
+        kernel_size: size of the window.
+        stride: step of the window; the window's size where it is left out.
+        ceil_mode: whether a last, partly covered window counts.
+
+    >>> lp_pool1d(rl.tensor([[3.0, 4.0, 6.0, 8.0]]), 2, 2)
+    tensor([[ 5., 10.]])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1, avg_pool1d)
 
 
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``norm_type``-norm of each window over the last two dimensions."""
+    """``norm_type``-norm of each window over the last two dimensions.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        norm_type: the order of the norm.
+        kernel_size: size of the window.
+        stride: step of the window; the window's size where it is left out.
+        ceil_mode: whether a last, partly covered window counts.
+
+    >>> lp_pool2d(rl.ones(1, 2, 2), 2, 2)
+    tensor([[[2.]]])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2, avg_pool2d)
 
 
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``norm_type``-norm of each window over the last three dimensions."""
+    """``norm_type``-norm of each window over the last three dimensions.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        norm_type: the order of the norm.
+        kernel_size: size of the window.
+        stride: step of the window; the window's size where it is left out.
+        ceil_mode: whether a last, partly covered window counts.
+
+    >>> lp_pool3d(rl.ones(1, 2, 2, 2), 1, 2)
+    tensor([[[[8.]]]])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, avg_pool3d)
 
 
@@ -276,20 +441,61 @@ def _unpooling(input, kernel_size, stride, padding, output_size, count):
 
 
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put values back where ``max_pool1d`` found them, zeros elsewhere."""
+    """Put values back where ``max_pool1d`` found them, zeros elsewhere.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        indices: where the values were, as pooling gave them.
+        kernel_size: size of the window.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        output_size: the size of the result; by default what pooling just fits.
+
+    >>> max_unpool1d(rl.tensor([[[3.0, 4.0]]]), rl.tensor([[[1, 3]]]), 2)
+    tensor([[[0., 3., 0., 4.]]])
+    """
     sizes, _, _ = _unpooling(input, kernel_size, stride, padding, output_size, 1)
     lines = call.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*sizes, 1])
     return lines.squeeze(-1)
 
 
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put values back where ``max_pool2d`` found them, zeros elsewhere."""
+    """Put values back where ``max_pool2d`` found them, zeros elsewhere.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        indices: where the values were, as pooling gave them.
+        kernel_size: size of the window.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        output_size: the sizes of the result; by default what pooling just fits.
+
+    >>> max_unpool2d(rl.tensor([[[3.0]]]), rl.tensor([[[3]]]), 2)
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
     sizes, _, _ = _unpooling(input, kernel_size, stride, padding, output_size, 2)
     return call.max_unpool2d(input, indices, sizes)
 
 
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put values back where ``max_pool3d`` found them, zeros elsewhere."""
+    """Put values back where ``max_pool3d`` found them, zeros elsewhere.
+
+    Args:
+        input: a batch ``(N, C, ...)``, or one of it without ``N``.
+        indices: where the values were, as pooling gave them.
+        kernel_size: size of the window.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        output_size: the sizes of the result; by default what pooling just fits.
+
+    >>> max_unpool3d(rl.tensor([[[[3.0]]]]), rl.tensor([[[[7]]]]), 2)
+    tensor([[[[0., 0.],
+              [0., 0.]],
+    <BLANKLINE>
+             [[0., 0.],
+              [0., 3.]]]])
+    """
     sizes, stride, padding = _unpooling(
         input, kernel_size, stride, padding, output_size, 3
     )

@@ -164,7 +164,16 @@ def _given(input, size, scale_factor):
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
-    """The older name of ``interpolate``."""
+    """The older name of ``interpolate``.
+
+    Args:
+        input: a batch of shape ``(N, C, ...)``.
+        size: the sizes of the result's last dimensions, or
+        scale_factor: the factors by which they grow.
+        mode: ``"nearest"``, ``"linear"``, ``"bilinear"``, ``"bicubic"`` or
+            ``"trilinear"``.
+        align_corners: whether the centres of the corner pixels stay at the corners.
+    """
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` "
         "instead.",
@@ -174,7 +183,13 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
-    """The older name of ``interpolate`` with ``"nearest"``."""
+    """The older name of ``interpolate`` with ``"nearest"``.
+
+    Args:
+        input: a batch of shape ``(N, C, ...)``.
+        size: the sizes of the result's last dimensions, or
+        scale_factor: the factors by which they grow.
+    """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use "
         "`nn.functional.interpolate` instead.",
@@ -184,7 +199,13 @@ def upsample_nearest(input, size=None, scale_factor=None):
 
 
 def upsample_bilinear(input, size=None, scale_factor=None):
-    """The older name of ``interpolate`` with ``"bilinear"`` and aligned corners."""
+    """The older name of ``interpolate`` with ``"bilinear"`` and aligned corners.
+
+    Args:
+        input: a batch of shape ``(N, C, ...)``.
+        size: the sizes of the result's last dimensions, or
+        scale_factor: the factors by which they grow.
+    """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use "
         "`nn.functional.interpolate` instead.",

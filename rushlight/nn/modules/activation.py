@@ -108,7 +108,13 @@ class Hardswish(_MaybeInPlace):
 
 
 class Threshold(Module):
-    """``x`` where greater than ``threshold``, else ``value``."""
+    """``x`` where greater than ``threshold``, else ``value``.
+
+    Args:
+        threshold: what elements must be above to stay.
+        value: what the others become.
+        inplace: whether the input itself is written to.
+    """
 
     __constants__ = ["threshold", "value", "inplace"]
 
@@ -127,7 +133,13 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """``LeakyReLU`` with slopes drawn at random in training."""
+    """``LeakyReLU`` with slopes drawn at random in training.
+
+    Args:
+        lower: the smallest slope.
+        upper: the largest slope.
+        inplace: whether the input itself is written to.
+    """
 
     __constants__ = ["lower", "upper", "inplace"]
 
@@ -146,7 +158,15 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """Keeps values between ``min_val`` and ``max_val``."""
+    """Keeps values between ``min_val`` and ``max_val``.
+
+    Args:
+        min_val: the lower bound.
+        max_val: the upper bound.
+        inplace: whether the input itself is written to.
+        min_value: replaced by ``min_val``.
+        max_value: replaced by ``max_val``.
+    """
 
     __constants__ = ["min_val", "max_val", "inplace"]
 
@@ -353,6 +373,12 @@ class PReLU(Module):
     """Keeps positive values and scales negative ones by a learned slope.
 
     Shape: ``(N, C, *)`` in and out; one slope for all, or one for each of ``C``.
+
+    Args:
+        num_parameters: 1, or the number of channels.
+        init: the first value of the slopes.
+        device: where the parameters lie.
+        dtype: their data type.
 
     >>> PReLU(init=0.5)(rl.tensor([-4.0, 2.0])).tolist()
     [-2.0, 2.0]

@@ -161,7 +161,20 @@ def _expect_dims(input, *allowed):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of ``(N, C)`` or ``(N, C, L)``; see ``BatchNorm2d``."""
+    """Batch normalisation of ``(N, C)`` or ``(N, C, L)``; see ``BatchNorm2d``.
+
+    Args:
+        num_features: the number of channels.
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics; None for
+            plain means.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     def _check_input_dim(self, input):
         _expect_dims(input, 2, 3)
@@ -186,7 +199,20 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of ``(N, C, D, H, W)``; see ``BatchNorm2d``."""
+    """Batch normalisation of ``(N, C, D, H, W)``; see ``BatchNorm2d``.
+
+    Args:
+        num_features: the number of channels.
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics; None for
+            plain means.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     def _check_input_dim(self, input):
         _expect_dims(input, 5)
@@ -317,7 +343,19 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A ``BatchNorm1d`` whose ``num_features`` are the first input's."""
+    """A ``BatchNorm1d`` whose ``num_features`` are the first input's.
+
+    Args:
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics; None for
+            plain means.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     cls_to_become = BatchNorm1d
     _check_input_dim = BatchNorm1d._check_input_dim
@@ -325,6 +363,17 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A ``BatchNorm2d`` whose ``num_features`` are the first input's.
+
+    Args:
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics; None for
+            plain means.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
 
     >>> norm = LazyBatchNorm2d()
     >>> _ = norm(rl.ones(2, 3, 4, 4))
@@ -337,7 +386,19 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A ``BatchNorm3d`` whose ``num_features`` are the first input's."""
+    """A ``BatchNorm3d`` whose ``num_features`` are the first input's.
+
+    Args:
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics; None for
+            plain means.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     cls_to_become = BatchNorm3d
     _check_input_dim = BatchNorm3d._check_input_dim

@@ -9,7 +9,13 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class PairwiseDistance(Module):
-    """The ``p``-norm of ``x1 - x2`` along the last dimension."""
+    """The ``p``-norm of ``x1 - x2`` along the last dimension.
+
+    Args:
+        p: the order of the norm.
+        eps: what is added to each difference.
+        keepdim: whether the dimension stays, with size 1.
+    """
 
     def __init__(self, p=2.0, eps=1e-6, keepdim=False):
         super().__init__()

@@ -9,7 +9,15 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Module):
-    """Sums columns ``(N, C * kh * kw, L)`` into the image they are windows of."""
+    """Sums columns ``(N, C * kh * kw, L)`` into the image they are windows of.
+
+    Args:
+        output_size: height and width of the image.
+        kernel_size: size of the window, one number or two.
+        dilation: step between the elements of a window.
+        padding: how many zeros go on each side.
+        stride: step from one window to the next.
+    """
 
     def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__()
@@ -38,7 +46,14 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """The windows of an image as columns ``(N, C * kh * kw, L)``."""
+    """The windows of an image as columns ``(N, C * kh * kw, L)``.
+
+    Args:
+        kernel_size: size of the window, one number or two.
+        dilation: step between the elements of a window.
+        padding: how many zeros go on each side.
+        stride: step from one window to the next.
+    """
 
     def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__()

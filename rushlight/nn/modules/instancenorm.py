@@ -82,7 +82,19 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalises each channel of each sample of ``(N, C, L)`` or ``(C, L)``."""
+    """Normalises each channel of each sample of ``(N, C, L)`` or ``(C, L)``.
+
+    Args:
+        num_features: the number of channels.
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     _dims = 1
 
@@ -102,27 +114,72 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalises each channel of each sample of ``(N, C, D, H, W)``."""
+    """Normalises each channel of each sample of ``(N, C, D, H, W)``.
+
+    Args:
+        num_features: the number of channels.
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     _dims = 3
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """An ``InstanceNorm1d`` whose ``num_features`` are the first input's."""
+    """An ``InstanceNorm1d`` whose ``num_features`` are the first input's.
+
+    Args:
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     _dims = 1
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """An ``InstanceNorm2d`` whose ``num_features`` are the first input's."""
+    """An ``InstanceNorm2d`` whose ``num_features`` are the first input's.
+
+    Args:
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     _dims = 2
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """An ``InstanceNorm3d`` whose ``num_features`` are the first input's."""
+    """An ``InstanceNorm3d`` whose ``num_features`` are the first input's.
+
+    Args:
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     _dims = 3
     cls_to_become = InstanceNorm3d

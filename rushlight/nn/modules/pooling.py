@@ -68,7 +68,16 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """Largest value of each window along ``(N, C, L)``; see ``MaxPool2d``."""
+    """Largest value of each window along ``(N, C, L)``; see ``MaxPool2d``.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        dilation: step between the elements of a window.
+        return_indices: also return where the largest were.
+        ceil_mode: whether a last, partly covered window counts.
+    """
 
     def forward(self, input):
         return F.max_pool1d(
@@ -107,7 +116,16 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """Largest value of each window over ``(N, C, D, H, W)``; see ``MaxPool2d``."""
+    """Largest value of each window over ``(N, C, D, H, W)``; see ``MaxPool2d``.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        dilation: step between the elements of a window.
+        return_indices: also return where the largest were.
+        ceil_mode: whether a last, partly covered window counts.
+    """
 
     def forward(self, input):
         return F.max_pool3d(
@@ -141,7 +159,13 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts values back where ``MaxPool1d`` found them."""
+    """Puts values back where ``MaxPool1d`` found them.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+    """
 
     _expand = staticmethod(_single)
 
@@ -152,7 +176,13 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts values back where ``MaxPool2d`` found them."""
+    """Puts values back where ``MaxPool2d`` found them.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+    """
 
     _expand = staticmethod(_pair)
 
@@ -163,7 +193,13 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts values back where ``MaxPool3d`` found them."""
+    """Puts values back where ``MaxPool3d`` found them.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+    """
 
     _expand = staticmethod(_triple)
 
@@ -192,7 +228,15 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Mean of each window along ``(N, C, L)``."""
+    """Mean of each window along ``(N, C, L)``.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        ceil_mode: whether a last, partly covered window counts.
+        count_include_pad: whether zeros of the padding count in the divisor.
+    """
 
     def __init__(
         self,
@@ -262,7 +306,17 @@ class AvgPool2d(_AvgPoolNd):
 
 
 class AvgPool3d(AvgPool2d):
-    """Mean of each window over ``(N, C, D, H, W)``; arguments as in ``AvgPool2d``."""
+    """Mean of each window over ``(N, C, D, H, W)``; arguments as in ``AvgPool2d``.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        ceil_mode: whether a last, partly covered window counts.
+        count_include_pad: whether zeros of the padding count in the divisor.
+        divisor_override: what sums are divided by instead of the number of
+            elements.
+    """
 
     def forward(self, input):
         return F.avg_pool3d(
@@ -296,7 +350,14 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """``norm_type``-norm of each window along ``(N, C, L)``."""
+    """``norm_type``-norm of each window along ``(N, C, L)``.
+
+    Args:
+        norm_type: the order of the norm.
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        ceil_mode: whether a last, partly covered window counts.
+    """
 
     def forward(self, input):
         return F.lp_pool1d(
@@ -305,7 +366,14 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """``norm_type``-norm of each window over ``(N, C, H, W)``."""
+    """``norm_type``-norm of each window over ``(N, C, H, W)``.
+
+    Args:
+        norm_type: the order of the norm.
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        ceil_mode: whether a last, partly covered window counts.
+    """
 
     def forward(self, input):
         return F.lp_pool2d(
@@ -314,7 +382,14 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """``norm_type``-norm of each window over ``(N, C, D, H, W)``."""
+    """``norm_type``-norm of each window over ``(N, C, D, H, W)``.
+
+    Args:
+        norm_type: the order of the norm.
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        ceil_mode: whether a last, partly covered window counts.
+    """
 
     def forward(self, input):
         return F.lp_pool3d(
@@ -444,7 +519,14 @@ def _each(value, dims):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Maximum over windows at random places, over ``(N, C, H, W)``."""
+    """Maximum over windows at random places, over ``(N, C, H, W)``.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        output_size: how many windows, or
+        output_ratio: how many for each element of the input, between 0 and 1.
+        return_indices: also return where the largest were.
+    """
 
     def forward(self, input):
         return F.fractional_max_pool2d(
@@ -458,7 +540,14 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Maximum over windows at random places, in three dimensions."""
+    """Maximum over windows at random places, in three dimensions.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        output_size: how many windows, or
+        output_ratio: how many for each element of the input, between 0 and 1.
+        return_indices: also return where the largest were.
+    """
 
     _dims = 3
 

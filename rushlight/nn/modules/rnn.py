@@ -486,7 +486,16 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of ``RNN``."""
+    """One step of ``RNN``.
+
+    Args:
+        input_size: features of an input.
+        hidden_size: features of the state.
+        bias: whether there are biases.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        device: where the parameters lie.
+        dtype: their data type.
+    """
 
     def __init__(
         self,
@@ -508,7 +517,15 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of ``LSTM``: the next hidden state and cell state."""
+    """One step of ``LSTM``: the next hidden state and cell state.
+
+    Args:
+        input_size: features of an input.
+        hidden_size: features of the state.
+        bias: whether there are biases.
+        device: where the parameters lie.
+        dtype: their data type.
+    """
 
     _mode = "LSTM"
 
@@ -520,7 +537,15 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of ``GRU``."""
+    """One step of ``GRU``.
+
+    Args:
+        input_size: features of an input.
+        hidden_size: features of the state.
+        bias: whether there are biases.
+        device: where the parameters lie.
+        dtype: their data type.
+    """
 
     _mode = "GRU"
 

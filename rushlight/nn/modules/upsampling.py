@@ -9,7 +9,16 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """Resamples the dimensions after the second; arguments as in ``interpolate``."""
+    """Resamples the dimensions after the second; arguments as in ``interpolate``.
+
+    Args:
+        size: the sizes of the result's last dimensions, or
+        scale_factor: the factors by which they grow.
+        mode: as in ``interpolate``.
+        align_corners: whether the centres of the corner pixels stay at the corners.
+        recompute_scale_factor: whether factors follow from the sizes once these are
+            rounded.
+    """
 
     def __init__(
         self,

@@ -27,8 +27,17 @@ def _norm(tensor, norm_type):
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """The norm of all tensors, as if they were one vector.
 
+    Args:
+        tensors: a tensor, or several.
+        norm_type: the order of the norm.
+        error_if_nonfinite: whether a norm that is infinite or NaN is an error.
+        foreach: whether all are computed at once; None decides.
+
     Raises:
         RuntimeError: with ``error_if_nonfinite``, the norm is infinite or NaN.
+
+    >>> get_total_norm([rl.tensor([3.0]), rl.tensor([4.0])])
+    tensor(5.)
     """
     tensors = _listed(tensors)
     norm_type = float(norm_type)
@@ -47,7 +56,20 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
 
 
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
-    """Scale gradients in place by ``max_norm / total_norm`` where that is below 1."""
+    """Scale gradients in place by ``max_norm / total_norm`` where that is below 1.
+
+    Args:
+        parameters: a tensor, or several, whose gradients are changed.
+        max_norm: the largest norm.
+        total_norm: the norm that they have.
+        foreach: whether all are computed at once; None decides.
+
+    >>> x = rl.nn.Parameter(rl.zeros(2))
+    >>> x.grad = rl.tensor([3.0, 4.0])
+    >>> clip_grads_with_norm_([x], 1.0, rl.tensor(5.0))
+    >>> x.grad
+    tensor([0.6000, 0.8000])
+    """
     grads = [each.grad for each in _listed(parameters) if each.grad is not None]
     if not grads:
         return
@@ -70,6 +92,13 @@ def clip_grad_norm_(
 
     Returns:
         The norm before scaling.
+
+    >>> x = rl.nn.Parameter(rl.zeros(2))
+    >>> x.grad = rl.tensor([3.0, 4.0])
+    >>> clip_grad_norm_([x], 1.0)
+    tensor(5.)
+    >>> x.grad
+    tensor([0.6000, 0.8000])
     """
     if not isinstance(parameters, Tensor):
         # An iterator must survive being read twice.
@@ -90,7 +119,15 @@ def clip_grad_norm_(
 def clip_grad_norm(
     parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None
 ):
-    """The older name of ``clip_grad_norm_``."""
+    """The older name of ``clip_grad_norm_``.
+
+    Args:
+        parameters: a tensor, or several, whose gradients are changed.
+        max_norm: the largest norm.
+        norm_type: the order of the norm.
+        error_if_nonfinite: whether a norm that is infinite or NaN is an error.
+        foreach: whether all are computed at once; None decides.
+    """
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
         "`torch.nn.utils.clip_grad_norm_`.",
@@ -101,7 +138,19 @@ def clip_grad_norm(
 
 
 def clip_grad_value_(parameters, clip_value, foreach=None):
-    """Keep every gradient's elements between ``-clip_value`` and ``clip_value``."""
+    """Keep every gradient's elements between ``-clip_value`` and ``clip_value``.
+
+    Args:
+        parameters: a tensor, or several, whose gradients are changed.
+        clip_value: the largest absolute value.
+        foreach: whether all are computed at once; None decides.
+
+    >>> x = rl.nn.Parameter(rl.zeros(2))
+    >>> x.grad = rl.tensor([3.0, -0.5])
+    >>> clip_grad_value_([x], 1.0)
+    >>> x.grad
+    tensor([ 1.0000, -0.5000])
+    """
     clip_value = float(clip_value)
     with rl.no_grad():
         for parameter in _listed(parameters):

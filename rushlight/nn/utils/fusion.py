@@ -32,14 +32,35 @@ def _fused(weight, bias, mean, var, eps, gain, shift, shape):
 def fuse_conv_bn_weights(
     conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False
 ):
-    """The weight and bias of a convolution that norms its result as well."""
+    """The weight and bias of a convolution that norms its result as well.
+
+    Args:
+        conv_w: the weight of the convolution.
+        conv_b: its bias, or None.
+        bn_rm: the running mean.
+        bn_rv: the running variance.
+        bn_eps: what is added to the variance.
+        bn_w: the weight of the batch norm, or None.
+        bn_b: its bias, or None.
+        transpose: whether the convolution is a transposed one.
+    """
     shape = [1] * conv_w.dim()
     shape[1 if transpose else 0] = -1
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape)
 
 
 def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
-    """The weight and bias of a linear layer that norms its result as well."""
+    """The weight and bias of a linear layer that norms its result as well.
+
+    Args:
+        linear_w: the weight of the layer.
+        linear_b: its bias, or None.
+        bn_rm: the running mean.
+        bn_rv: the running variance.
+        bn_eps: what is added to the variance.
+        bn_w: the weight of the batch norm, or None.
+        bn_b: its bias, or None.
+    """
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
 
 
@@ -59,6 +80,11 @@ def _fused_copy(layer, bn, fuse, *options):
 
 def fuse_conv_bn_eval(conv, bn, transpose=False):
     """A copy of a convolution that norms its result as the batch norm would.
+
+    Args:
+        conv: the convolution, in evaluation mode.
+        bn: the batch norm, in evaluation mode.
+        transpose: whether the convolution is a transposed one.
 
     Raises:
         AssertionError: one of the two is in training.

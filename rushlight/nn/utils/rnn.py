@@ -26,7 +26,11 @@ _Fields = namedtuple(
 
 
 def invert_permutation(permutation):
-    """The permutation that undoes another; None for None."""
+    """The permutation that undoes another; None for None.
+
+    >>> invert_permutation(rl.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     places = rl.arange(permutation.numel(), device=permutation.device)
@@ -139,6 +143,9 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 
     Raises:
         RuntimeError: lengths don't match the batch, aren't positive or not sorted.
+
+    >>> pack_padded_sequence(rl.tensor([[1, 3], [2, 0]]), rl.tensor([2, 1])).data
+    tensor([1, 3, 2])
     """
     if not isinstance(lengths, rl.Tensor):
         lengths = rl.tensor(lengths, dtype=rl.int64)
@@ -154,7 +161,18 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 def pad_packed_sequence(
     sequence, batch_first=False, padding_value=0.0, total_length=None
 ):
-    """The padded batch that a packed one was made of, and the lengths."""
+    """The padded batch that a packed one was made of, and the lengths.
+
+    Args:
+        sequence: the packed batch.
+        batch_first: whether the batch is the first dimension.
+        padding_value: what fills up the shorter ones.
+        total_length: the length to fill up to; that of the longest by default.
+
+    >>> pad_packed_sequence(pack_sequence([rl.tensor([1, 2]), rl.tensor([3])]))
+    (tensor([[1, 3],
+            [2, 0]]), tensor([2, 1]))
+    """
     longest = sequence.batch_sizes.numel()
     if total_length is not None and total_length < longest:
         raise ValueError(
@@ -179,6 +197,12 @@ def pad_packed_sequence(
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     """Stack sequences of different lengths, filling up the shorter ones.
 
+    Args:
+        sequences: tensors ``(length, ...)``.
+        batch_first: whether the batch is the first dimension.
+        padding_value: what fills up the shorter ones.
+        padding_side: ``"right"`` or ``"left"``.
+
     >>> pad_sequence([rl.tensor([1, 2]), rl.tensor([3])], True).tolist()
     [[1, 2], [3, 0]]
     """
@@ -191,7 +215,16 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
 
 
 def unpad_sequence(padded_sequences, lengths, batch_first=False):
-    """The sequences, each with its own length, of a padded batch."""
+    """The sequences, each with its own length, of a padded batch.
+
+    Args:
+        padded_sequences: the padded batch.
+        lengths: how long each sequence is.
+        batch_first: whether the batch is the first dimension.
+
+    >>> unpad_sequence(rl.tensor([[1, 3], [2, 0]]), rl.tensor([2, 1]))
+    [tensor([1, 2]), tensor([3])]
+    """
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     counts = [max(0, math.ceil(length)) for length in lengths.tolist()]
     pairs = zip(rows.unbind(0), counts, strict=True)
@@ -201,7 +234,11 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
 
 
 def pack_sequence(sequences, enforce_sorted=True):
-    """Pack a list of sequences."""
+    """Pack a list of sequences.
+
+    >>> pack_sequence([rl.tensor([1, 2]), rl.tensor([3])]).data
+    tensor([1, 3, 2])
+    """
     lengths = rl.tensor([each.size(0) for each in sequences], dtype=rl.int64)
     return pack_padded_sequence(
         pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted
@@ -209,6 +246,10 @@ def pack_sequence(sequences, enforce_sorted=True):
 
 
 def unpack_sequence(packed_sequences):
-    """The list of sequences that a packed batch was made of."""
+    """The list of sequences that a packed batch was made of.
+
+    >>> unpack_sequence(pack_sequence([rl.tensor([1, 2]), rl.tensor([3])]))
+    [tensor([1, 2]), tensor([3])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -11,6 +11,14 @@ class DistributedSampler(Sampler[T_co]):
 
     The shares have one size: missing indices are repeated from the start, or with
     ``drop_last`` the surplus is left out. ``set_epoch`` changes the order.
+
+    Args:
+        dataset: what has a length.
+        num_replicas: how many processes share it; by default as many as there are.
+        rank: which of them this is.
+        shuffle: whether indices are shuffled anew for each epoch.
+        seed: what the shuffling starts from, the same in all processes.
+        drop_last: whether what cannot be shared evenly is left out, not repeated.
     """
 
     def __init__(

@@ -34,6 +34,12 @@ class RandomSampler(Sampler[int]):
 
     Without a generator each pass draws a seed from the default one, so that what
     consumes it during the pass does not change the order.
+
+    Args:
+        data_source: what has a length.
+        replacement: whether an index may be drawn several times.
+        num_samples: how many are drawn.
+        generator: where the random numbers come from.
     """
 
     def __init__(
@@ -104,7 +110,14 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices at random, each in proportion to its weight."""
+    """Indices at random, each in proportion to its weight.
+
+    Args:
+        weights: one for each index; they need not add up to 1.
+        num_samples: how many are drawn.
+        replacement: whether an index may be drawn several times.
+        generator: where the random numbers come from.
+    """
 
     def __init__(
         self,
@@ -151,6 +164,11 @@ class WeightedRandomSampler(Sampler[int]):
 
 class BatchSampler(Sampler[list[int]]):
     """Another sampler's indices in lists of ``batch_size``.
+
+    Args:
+        sampler: gives the indices.
+        batch_size: how many indices a list has.
+        drop_last: whether a last, shorter list is left out.
 
     >>> list(BatchSampler(SequentialSampler(range(5)), batch_size=2, drop_last=False))
     [[0, 1], [2, 3], [4]]
