@@ -13,6 +13,7 @@ import operator
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
+from rushlight.dispatch.packet import OperatorPacket
 from rushlight.fx.experimental.numbers import NumberSteps
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
@@ -250,6 +251,8 @@ def _placeholders(f, args):
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
+        parameters = []
+    if isinstance(f, OperatorPacket):  # PyTorch's have no signature to look at
         parameters = []
     if any(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters):
         raise RuntimeError(
