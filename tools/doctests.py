@@ -42,7 +42,7 @@ def pages():
 
 def declarations():
     """The files that declare operators."""
-    return sorted((ROOT / "rushlight" / "ops").glob("*.yaml"))
+    return sorted((ROOT / "rushlight" / "operators").rglob("*.yaml"))
 
 
 def familiar():

@@ -47,6 +47,11 @@ def test_every_operator_has_a_docstring_of_its_own():
     assert silent == []
 
 
+def test_declarations_are_found_with_their_examples():
+    blocks = [block for p in declarations() for block in example_blocks(p.read_text())]
+    assert len(blocks) > 600
+
+
 def test_docstrings_of_functions_call_their_tensor_input():
     assert "self" not in rushlight.softmax.__doc__
     assert "input (Tensor)" in rushlight.softmax.__doc__
