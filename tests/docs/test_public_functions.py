@@ -115,7 +115,10 @@ def test_methods_of_tensors_have_docstrings():
 @pytest.mark.parametrize("dims", (1, 2, 3))
 def test_examples_of_functions_made_for_so_many_dimensions_run(dims):
     made = [f"max_pool{dims}d", f"max_pool{dims}d_with_indices"]
-    for name in made + [f"avg_pool{dims}d"] * (dims > 1):
+    if dims > 1:
+        fractional = f"fractional_max_pool{dims}d"
+        made += [f"avg_pool{dims}d", fractional, f"{fractional}_with_indices"]
+    for name in made:
         text = getattr(rushlight.nn.functional, name).__doc__
         test = doctest.DocTestParser().get_doctest(text, familiar(), name, None, 0)
         assert test.examples

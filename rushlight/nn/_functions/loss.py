@@ -379,6 +379,10 @@ def ctc_loss(
 
     Raises:
         RuntimeError: the lengths don't fit.
+
+    >>> scores = rl.zeros(4, 1, 3).log_softmax(2)
+    >>> ctc_loss(scores, rl.tensor([[1, 2]]), rl.tensor([4]), rl.tensor([2]))
+    tensor(0.8432)
     """
     return call.ctc_loss(
         log_probs,

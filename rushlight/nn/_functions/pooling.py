@@ -36,6 +36,21 @@ _AVG_POOL_ARGUMENTS = """
     >>> {example}
     {result}
     """
+_FRACTIONAL_ARGUMENTS = """
+
+    Args:
+        input: {sizes}, or without ``N``.
+        kernel_size: size of the window, one number or one for each dimension.
+        output_size: how many windows, or
+        output_ratio: how many for each element of the input, between 0 and 1.
+        return_indices: also return where the largest were.
+
+    Raises:
+        ValueError: neither a size nor a ratio is given.
+
+    >>> {example}
+    {result}
+    """
 _SIZES = {1: "``(N, C, L)``", 2: "``(N, C, H, W)``", 3: "``(N, C, D, H, W)``"}
 
 
@@ -550,30 +565,30 @@ def _fractional_max_pools(dims, text, text_of_both):
         )
         return both if return_indices else both[0]
 
+    call_of = f"torch.nn.functional.{{}}(torch.ones({'4, ' * dims}4), 2, 2)"
+    result = f"rushlight.Size([{', '.join(['4'] + ['2'] * dims)}])"
+    both_names = f"{name}_with_indices"
+    text += _FRACTIONAL_ARGUMENTS.format(
+        sizes=_SIZES[dims], example=call_of.format(name) + ".shape", result=result
+    )
+    text_of_both += _FRACTIONAL_ARGUMENTS.format(
+        sizes=_SIZES[dims],
+        example=call_of.format(both_names) + "[1].shape",
+        result=result,
+    )
     return (
         _named(fractional_max_pool, name, text),
-        _named(with_indices, f"{name}_with_indices", text_of_both),
+        _named(with_indices, both_names, text_of_both),
     )
 
 
 fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pools(
     2,
     "Largest value of windows at random places of planes.",
-    """Largest value of windows at random places of planes, and where it is.
-
-    Args:
-        input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: size of the window, one number or two.
-        output_size: how many windows, or
-        output_ratio: how many for each element of the input, between 0 and 1.
-        return_indices: for `fractional_max_pool2d`: whether places are returned.
-
-    Raises:
-        ValueError: neither a size nor a ratio is given.
-    """,
+    "Largest value of windows at random places of planes, and where it is.",
 )
 fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pools(
     3,
     "Largest value of windows at random places of volumes.",
-    "As `fractional_max_pool2d_with_indices`, of volumes.",
+    "Largest value of windows at random places of volumes, and where it is.",
 )
