@@ -83,10 +83,8 @@ class Generator:
     def __init__(self, device=None):
         self.device = CPU_DEVICE if device is None else as_device(device)
         if self.device.kind >= N_KINDS:
-            raise RuntimeError(
-                f"Cannot execute getNewGenerator() without {self.device.type.upper()} "
-                "backend."
-            )
+            absent = f"{self.device.type.upper()} backend."
+            raise RuntimeError(f"Cannot execute getNewGenerator() without {absent}")
         self.seed_with(DEFAULT_SEED)
 
     @cython.cfunc
