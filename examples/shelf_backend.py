@@ -6,11 +6,11 @@ Run: python examples/shelf_backend.py
 import bisect
 import ctypes
 
-from rushlight.backends import Backend, register_backend
 from rushlight.library import Library
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.backends import Backend, register_backend
 
 PAGE = 4096
 

@@ -115,9 +115,27 @@ def set_deterministic_debug_mode(debug_mode):
     _ask_for(debug_mode)
 
 
-def set_flush_denormal(mode):
-    """Whether tiny numbers can be made zero: False, kernels keep them."""
-    return False
+def set_flush_denormal(mode, /):
+    """Has this thread take numbers below the normal range for zero, or no longer.
+
+    Args:
+        mode: whether they are zero.
+
+    Returns:
+        Whether the processor can do so.
+
+    Raises:
+        RuntimeError: the mode is no truth value.
+
+    >>> _ = set_flush_denormal(False)
+    """
+    from rushlight.runtime.cpu.denormals import set_flush
+
+    if not isinstance(mode, bool):
+        raise RuntimeError(
+            f"flush_denormal expects a bool, but got {type(mode).__name__}"
+        )
+    return set_flush(mode)
 
 
 def get_num_interop_threads():

@@ -3,9 +3,9 @@
 import gc
 
 import pytest
-from rushlight.backends import register_backend
 
 import rushlight as rl
+from rushlight.backends import register_backend
 from rushlight.core.storage import wrap_address
 from rushlight.runtime.cuda import contexts, pinned_memory
 from rushlight.runtime.cuda.backend import serve

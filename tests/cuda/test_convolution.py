@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from rushlight.backends import cudnn as switches
 
 import rushlight as rl
+from rushlight.backends import cudnn as switches
 from rushlight.nn import functional as F
 from rushlight.runtime.cuda import contexts, libraries
 from tests.cuda import dnn

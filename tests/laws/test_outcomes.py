@@ -124,6 +124,28 @@ PROGRAMS = {
         setattr(x, "data", rl.ones(3, dtype=rl.float64))
         x.dtype == rl.float64, x.shape
     """,
+    "places outside of tensors without elements": """
+        a, b = rl.empty(0, 3), rl.empty(3, 0)
+        five, none = rl.tensor([5]), rl.tensor([], dtype=rl.int64)
+        a.index_select(1, five)
+        a.index_select(0, five)
+        a.index_select(1, -five)
+        b.index_select(0, five)
+        a.index_select(0, none)
+        b.index_copy(0, five, rl.empty(1, 0))
+        b.index_fill(0, five, 1)
+        a.index_fill(1, five, 1)
+        a.index_fill(0, five, 1)
+        b.index_add(0, five, rl.empty(1, 0))
+        b.index_reduce(0, five, rl.empty(1, 0), "prod")
+        b.index_reduce(0, five - 4, rl.empty(1, 0), "amax")
+        b.index_put((five,), rl.ones(1))
+        b[five]
+        a.take(five)
+        rl.empty(0).put(five, rl.ones(1))
+        F.embedding(five, b)
+        F.embedding(five, a)
+    """,
     "devices": """
         rl.device("")
         rl.device("mps"), rl.device("xla:1"), rl.device("hpu"), rl.device("npu")

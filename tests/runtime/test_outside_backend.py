@@ -5,9 +5,9 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from rushlight.backends import Backend, backend_for, register_backend
 
 import rushlight as rl
+from rushlight.backends import Backend, backend_for, register_backend
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "shelf_backend.py"
 

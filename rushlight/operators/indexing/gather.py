@@ -242,6 +242,11 @@ def check_type(operator: str, index: Tensor, kinds: str) -> cython.int:
 def refuse(fault: int64_t, x: Tensor, index: Tensor, size: int64_t) -> cython.int:
     """Reports the index that a kernel noted."""
     if fault != NO_FAULT:
+        if x.numel_ == 0 and x.ndim_ > 1 and size:
+            raise RuntimeError(
+                f"INDICES element is out of DATA bounds, id={fault} axis_dim={size}\n"
+                f"  self: {brief(x)}\n  index: {brief(index)}"
+            )
         raise IndexError(
             f"index out of range in self: {fault} for a dimension of size {size}\n"
             f"  self: {brief(x)}\n  index: {brief(index)}"

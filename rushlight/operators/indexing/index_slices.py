@@ -249,6 +249,8 @@ def _put(out, dim, index, source, single, before):
             f"{before}index out of bounds for dimension {dim} with size 0\n"
             f"  self: {brief(out)}\n  index: {brief(index)}"
         )
+    if out.numel() == 0:  # no element is named, wherever an index may be
+        return
     name, parts = mover(out.dtype)
     inner *= parts
     across = int(outer == 1 and inner > 1)
@@ -335,6 +337,10 @@ def index_reduce(self, dim, index, source, reduce, include_self):
         require(kernel, self.dtype, real, self)
     if reduce == "mean":
         require("div_floor_cpu", self.dtype, USUAL - {11}, self)
+    if self.numel() == 0 and self.device.on_host:
+        size = self.shape[dim] if self.dim() else 1
+        if bool(((index < 0) | (index >= size)).any()):
+            raise IndexError("index out of range in self")
     if _in_one_sweep(self, index):
         return _reduced_slices(self, dim, index, source, reduce, include_self)
     places = along(index, dim, source.shape)
