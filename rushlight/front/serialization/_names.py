@@ -176,10 +176,38 @@ def _rebuild_untyped(
 def _rebuild_parameter(data, requires_grad, hooks, state=None):
     if not isinstance(data, rl.Tensor):
         refuse(f"a parameter cannot be made of {type(data).__name__}")
-    parameter = rl.nn.Parameter(data, bool(requires_grad))
-    if isinstance(state, dict):
-        parameter.__dict__.update(state)
-    return parameter
+    return _with_state(rl.nn.Parameter(data, bool(requires_grad)), state)
+
+
+def _with_state(tensor, state):
+    """The tensor with what programs had set on it."""
+    slots = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    for attributes in (state, slots):
+        if attributes is not None and not isinstance(attributes, dict):
+            refuse("the attributes of a tensor are no dictionary")
+    tensor.__dict__.update(state or {})
+    tensor.__dict__.pop("_tangent", None)
+    for name, value in (slots or {}).items():
+        setattr(tensor, name, value)
+    return tensor
+
+
+def _rebuild_of_type(build, kind, arguments, state):
+    """A tensor of a class, as another name makes its parts one, with attributes."""
+    if build not in _BUILDERS and not hasattr(build, "of_tensors"):
+        refuse("what makes a tensor's parts one is not known")
+    if not isinstance(kind, type) or not issubclass(kind, rl.Tensor):
+        refuse("a tensor's type is no class of tensors")
+    tensor = build(*arguments)
+    if type(tensor) is not kind:
+        tensor = tensor.as_subclass(kind)
+    own = getattr(kind, "__setstate__", None)
+    if own is not None and own is not getattr(rl.Tensor, "__setstate__", None):
+        tensor.__setstate__(state)
+        return tensor
+    return _with_state(tensor, state)
 
 
 def _rebuild_meta(dtype, sizes, strides, requires_grad):
@@ -294,6 +322,12 @@ def _defaultdict(factory=None, *items):
     return collections.defaultdict(factory, *items)
 
 
+_BUILDERS = (
+    *(_rebuild_tensor, _rebuild_untyped, _rebuild_parameter, _rebuild_meta),
+    *(_rebuild_sparse, _rebuild_quantized),
+)
+
+
 def _callables() -> dict:
     """What a checkpoint may call, by its name there."""
     names = {
@@ -308,6 +342,7 @@ def _callables() -> dict:
         "torch._utils._rebuild_tensor_v3": _rebuild_untyped,
         "torch._utils._rebuild_parameter": _rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
+        "torch._tensor._rebuild_from_type_v2": _rebuild_of_type,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta,
         "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,
         "torch._utils._rebuild_qtensor": _rebuild_quantized,
@@ -356,6 +391,7 @@ class Globals:
             calls.append(len(parts))
             return rl.empty(0)
 
+        unread.of_tensors = True
         self.unread = unread
         for name in LOOK_AT_ELEMENTS:
             self.names[name] = unread

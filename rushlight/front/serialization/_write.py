@@ -16,6 +16,7 @@ from rushlight.core.sparse import parts_of
 from rushlight.core.storage import UntypedStorage
 from rushlight.io import interop
 from rushlight.io.old_files import MAGIC, VERSION
+from rushlight.io.pickling import own_attributes
 from rushlight.io.serialization import DTYPES, Writer, replacing
 from rushlight.serialization._names import QUANTIZED_STORAGES, TYPED_STORAGES
 from rushlight.serialization._places import location_tag, on_host
@@ -40,6 +41,8 @@ _names = {
         (_REBUILD, "_rebuild_tensor_v2"),
         (_REBUILD, "_rebuild_tensor_v3"),
         (_REBUILD, "_rebuild_parameter"),
+        (_REBUILD, "_rebuild_parameter_with_state"),
+        ("torch._tensor", "_rebuild_from_type_v2"),
         (_REBUILD, "_rebuild_sparse_tensor"),
         (_REBUILD, "_rebuild_qtensor"),
         (_REBUILD, "_rebuild_meta_tensor_no_storage"),
@@ -47,6 +50,7 @@ _names = {
         ("torch.storage", "UntypedStorage"),
         ("torch", "device"),
         ("torch", "Size"),
+        ("torch", "Tensor"),
         ("torch", "per_tensor_affine"),
         ("torch", "per_channel_affine"),
         *(("torch", name) for name in TYPED_STORAGES.values()),
@@ -54,6 +58,10 @@ _names = {
         *(("torch", name) for name in DTYPES),
     ]
 }
+
+
+# How a class of tensors is taken apart where it has no way of its own.
+_OWN_REDUCTIONS = (rl.Tensor.__reduce_ex__, rl.nn.Parameter.__reduce_ex__)
 
 
 class _StorageId:
@@ -120,10 +128,26 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         return NotImplemented
 
     def reduce_tensor(self, tensor):
-        hooks: dict = collections.OrderedDict()
+        """With its class and what programs set on it, where it is more than a tensor."""
+        kind, hooks = type(tensor), collections.OrderedDict()
+        if kind.__reduce_ex__ not in _OWN_REDUCTIONS:
+            return tensor.__reduce_ex__(self.proto)
+        attributes = own_attributes(tensor)
         if isinstance(tensor, rl.nn.Parameter):
             arguments = tensor.detach(), tensor.requires_grad, hooks
+            if attributes:
+                name = "_rebuild_parameter_with_state"
+                return _names[_REBUILD, name], (*arguments, attributes)
             return _names[_REBUILD, "_rebuild_parameter"], arguments
+        build, arguments = self.reduce_plain(tensor, hooks)
+        if kind is rl.Tensor:
+            if not attributes:
+                return build, arguments
+            kind = _names["torch", "Tensor"]
+        whole = build, kind, arguments, attributes
+        return _names["torch._tensor", "_rebuild_from_type_v2"], whole
+
+    def reduce_plain(self, tensor, hooks):
         if tensor.is_quantized:
             return _names[_REBUILD, "_rebuild_qtensor"], self.quantized(tensor, hooks)
         if tensor.layout is not rl.strided:
