@@ -488,6 +488,7 @@ def is_out_alone(
     item = cython.cast(object, value)
     return (
         len(names) == 1
+        and not packet.method
         and (item is None or type(item) is Tensor)
         and names[0] == "out"
         and not watchers
@@ -586,14 +587,12 @@ def call_with_out(
     positional = tuple([cython.cast(object, args[i]) for i in range(n)])
     keywords = keyword_dict(args, n, kwnames)
     out = keywords.pop("out")
+    if packet.method or not has_out(packet):
+        raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
     if out is None:
-        if packet.method or not has_out(packet):
-            raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
         return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
             *positional, **keywords
         )
-    if not has_out(packet):
-        raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
     bound: Bound
     op: Operator
     first_code: cython.int = 0

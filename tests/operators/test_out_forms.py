@@ -388,3 +388,19 @@ def asked(function, *given):
         return type(error).__name__
     dtype = str(result.dtype).rpartition(".")[2]
     return dtype, tuple(result.shape), result.reshape(-1).tolist()
+
+
+METHODS_ALONE = {  # arguments of a method, which takes no output as the function does
+    "add": (1,), "exp": (), "sum": (0,), "cumsum": (0,), "clamp": (0, 1), "tril": (),
+    "argmax": (), "round": (), "mean": (0,), "all": (), "diag": (), "quantile": (0.5,),
+    "sort": (0,), "max": (0,), "topk": (1,), "svd": (), "take": (rl.tensor([0]),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METHODS_ALONE)
+def test_a_method_takes_no_output(name):
+    several = {"sort": 2, "max": 2, "topk": 2, "svd": 3}.get(name)
+    for out in (rl.empty(0), None):
+        given = out if several is None or out is None else (out,) * several
+        with pytest.raises(TypeError):
+            getattr(rl.ones(3, 3), name)(*METHODS_ALONE[name], out=given)

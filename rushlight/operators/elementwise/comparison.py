@@ -126,7 +126,7 @@ def isin(elements, test_elements, assume_unique, invert):
     if not hasattr(test_elements, "dtype"):
         found = elements.reshape(-1) == test_elements
         found = ops._unsafe_view(found, elements.shape)
-    elif test_elements.numel() < 10 * elements.numel() ** 0.145:
+    elif test_elements.numel() <= 10 * elements.numel() ** 0.145:
         found = ops.any(elements.unsqueeze(-1) == test_elements.reshape(-1), -1)
     else:  # so many that it pays to sort them, as in PyTorch
         found = ops._isin_sorted(elements, ops.sort(test_elements.reshape(-1))[0])

@@ -407,7 +407,7 @@ def diag(self, diagonal):
     if self.ndim == 1:
         return ops.diag_embed(self, diagonal)
     if self.ndim == 2:
-        return ops.clone(ops.diagonal(self, diagonal))
+        return ops.diagonal(self, diagonal).clone(memory_format=contiguous_format)
     raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
 
 

@@ -299,6 +299,11 @@ def unflatten(self, dim, sizes):
     """
     if len(sizes) == 0:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not self.ndim:
+        raise RuntimeError(
+            "unflatten got an unexpected error:\nDimension specified as "
+            f"{dim} but tensor has no dimensions"
+        )
     dim = wrap_dim(dim, self.ndim)
     sizes, extent = list(sizes), self.shape[dim]
     known = 1
