@@ -12,6 +12,7 @@ _MODULE = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(_MODULE)
 
 LIST_KINDS = _MODULE.LIST_KINDS
+NUMBER_KINDS = _MODULE.NUMBER_KINDS
 TENSOR_KINDS = _MODULE.TENSOR_KINDS
 Schema = _MODULE.Schema
 SchemaError = _MODULE.SchemaError

@@ -30,7 +30,7 @@ batching, forward, autocast, autocast_cuda
 """
 
 from opgen.model import AUTOCAST, BATCHING, FORWARD, VARIANTS
-from opgen.schema import argument_rows, return_rows
+from opgen.schema import NUMBER_KINDS, argument_rows, return_rows
 from opgen.sources import locate, locate_batching, parameter_defaults
 
 _HEAD = '"""Every operator, as the dispatcher loads it; written by opgen."""\n\n'
@@ -98,12 +98,12 @@ def _implementation(entry):
 
 
 def _optional_operands(entry, module):
-    """How many last Scalars a kernel does without where they equal their defaults."""
+    """How many last numbers a kernel does without where they equal their defaults."""
     if entry.kind != "pointwise":
         return 0
     trailing = 0
     for arg in reversed(entry.schema.args):
-        if arg.kind != 5 or arg.default is ...:
+        if arg.kind not in NUMBER_KINDS or arg.default is ...:
             break
         trailing += 1
     return min(trailing, parameter_defaults(module, entry.function.split(".")[-1]))

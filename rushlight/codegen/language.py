@@ -242,21 +242,6 @@ def real_only(*values):
         raise TypeError("complex values are not meant here")
 
 
-LARGEST_SINGLE = (2 - 2.0**-23) * 2.0**127
-
-
-def held(x, number):
-    """Refuses a finite number that the type of a value does not hold.
-
-    Raises:
-        RuntimeError: the number is too large.
-    """
-    if number is None or not math.isfinite(number) or x.type.bits == 64:
-        return
-    if abs(number) > LARGEST_SINGLE:
-        raise RuntimeError("value cannot be converted to type float without overflow")
-
-
 def signbit(x):
     """Whether the sign bit is set; true for -0.0."""
     if x.type.is_float:

@@ -83,6 +83,7 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
 from rushlight.core.dtype import TYPE_NAMES
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.outputs import refuse_mask
+from rushlight.dispatch.schema import NUMBER_KINDS
 
 # Operators of a thread with this key may wait; see `graph.capture`.
 WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
@@ -230,7 +231,7 @@ class PointwiseKernel(Kernel):
         tags = op.entry[TAGS] if op.entry else ()
         self.wide = self.strict = 0
         for i in range(self.n_operands):
-            lone = op.signature.rows[positions[i]][1] == 5
+            lone = op.signature.rows[positions[i]][1] in NUMBER_KINDS
             if lone and "rounded" not in tags:
                 self.wide |= 1 << i
             if (lone and "wrapped" not in tags) or "strict" in tags:

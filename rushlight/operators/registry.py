@@ -35,6 +35,7 @@ from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.overridable import method
 from rushlight.dispatch.packet import OperatorPacket, describe_with
 from rushlight.dispatch.python_kernels import LazyKernel, PythonKernel, set_fallback
+from rushlight.dispatch.schema import NUMBER_KINDS
 from rushlight.operators.return_types import return_type
 from rushlight.operators.sparse import sparse_table
 
@@ -347,7 +348,9 @@ def static_arguments(rows):
     return tuple(
         i
         for i, row in enumerate(rows)
-        if 7 <= row[1] <= 24 and row[0] not in ("out", "dtype")
+        if 7 <= row[1] <= 24
+        and row[1] not in NUMBER_KINDS
+        and row[0] not in ("out", "dtype")
     )
 
 

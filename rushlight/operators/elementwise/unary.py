@@ -131,19 +131,23 @@ def sinc(x):
 
 
 @pointwise
-def logit(x, eps):
-    """The log-odds; ``eps`` keeps the argument away from 0 and 1."""
+def logit(x, eps=None):
+    """The log-odds; ``eps`` keeps the argument away from 0 and 1, unless it is negative."""
     L.real_only(x)
-    L.held(x, eps)
-    if eps is not None and not eps < 0:
-        x = L.select(x < eps, eps, L.select(x > 1 - eps, 1 - eps, x))
+    if eps is not None:
+        high = 1 - eps
+        inside = L.select(x < eps, eps, L.select(x > high, high, x))
+        x = L.select(eps < 0, x, inside)
     return L.log(x / (1 - x))
 
 
 @pointwise
-def logit_backward(grad, x, eps):
+def logit_backward(grad, x, eps=None):
     """Zero outside [eps, 1 - eps]; NaN outside [0, 1] where there is no ``eps``."""
-    low, outside = (0, math.nan) if eps is None or eps < 0 else (eps, 0)
+    low, outside = 0, math.nan
+    if eps is not None:
+        low = L.select(eps < 0, 0, eps)
+        outside = L.select(eps < 0, L.constant(math.nan, x), 0)
     slope = grad / (x * (1 - x))
     return L.select((x < low) | (x > 1 - low), outside, slope)
 
