@@ -28,6 +28,7 @@ TAGS = {
     "uncounted",  # in place, nothing was written where its sizes stay what they were
     "reshapes",  # gives a tensor another shape in place: no element changes
     "unrelated",  # shares its source's memory and is no view of it all the same
+    "untracked",  # derivatives and tangents do not go through it, though it is a view
     "followed",  # in place, it is recorded only where what is written has gradients
     "steps",  # in place, its results belong to the graph, and their gradient is zero
     # of reductions

@@ -16,12 +16,12 @@ from rushlight.autograd.levels.pushforward import (
     Pushforward,
     differentiable,
     transpose_in_place,
+    with_copies,
 )
 from rushlight.autograd.levels.stack import THREAD, each, revived, tensors
 from rushlight.core import state
-from rushlight.core.overlap import refuse_partial_overlap
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.declared import INPLACE, OUT
+from rushlight.dispatch.declared import INPLACE, OUT, TAGS
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_kernels import set_fallback
 from rushlight.operators import call
@@ -226,7 +226,7 @@ class Dual(Pushforward):
             return self.process_inplace(op, args, carried)
         if op.is_view or op.view_or_copy:
             return self.process_view(op, args)
-        if not carried or op.name == "detach":
+        if not carried or op.untracked:
             return self.outside(op, args)
         result, found = self.push_forward(op, args, args)
         self.attach(result, found, args)
@@ -248,7 +248,7 @@ class Dual(Pushforward):
     def process_view(self, op, args):
         source = args[0]
         result = self.outside(op, args)
-        if op.name == "detach" or result is source or not isinstance(source, Tensor):
+        if op.untracked or result is source or not isinstance(source, Tensor):
             return result
         if owner_depth(source) != THREAD.at:
             return result
@@ -260,9 +260,7 @@ class Dual(Pushforward):
         for number, output in enumerate(outputs):
             if not differentiable(output):
                 continue
-            shared = op.is_view or (
-                output.untyped_storage() is source.untyped_storage()
-            )
+            shared = output.untyped_storage() is source.untyped_storage()
 
             def take(whole, number=None if output is result else number):
                 with Beneath():
@@ -306,20 +304,25 @@ class Dual(Pushforward):
         return self.write_result(op, args)
 
     def write_result(self, op, args):
-        """Compute the new values beside the old ones, then copy them."""
+        """Write, and compute the new tangent from copies of the old values."""
         target = args[0]
-        for other in tensors(args[1:]):
-            refuse_partial_overlap(target, other)
-        before = call.clone(target)
-        given = each(lambda t: before if t is target else t, args)
-        if op.functional is not None:
-            after = op.functional.redispatch(None, *given)
-        else:
+        if op.functional is None:
             self.refuse_unknown(op)
-            after, found = self.transposed(transpose_in_place, op, given)
-            self.attach(after, found, ())
-        target.copy_(after)
-        return target
+        given = with_copies(target, args, call.clone)
+        if op.entry and "random" in op.entry[TAGS]:  # numbers are drawn once
+            return target.copy_(self.written(op, given))
+        result = self.outside(op, args)
+        self.write(target, self.tangent_of(self.written(op, given)))
+        mark_saved(target)
+        return result
+
+    def written(self, op, given):
+        """What an in-place operator writes, as a value of its own with a tangent."""
+        if op.functional is not None:
+            return op.functional.redispatch(None, *given)
+        after, found = self.transposed(transpose_in_place, op, given)
+        self.attach(after, found, ())
+        return after
 
     def refuse_unknown(self, op):
         """Refuses an operator that writes what no derivative tells of.

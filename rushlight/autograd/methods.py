@@ -26,7 +26,7 @@ from cython.cimports.rushlight.autograd.saved import (
 )
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.elements import write_element
-from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_PYTHON
+from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED, KEY_PYTHON
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
@@ -364,6 +364,11 @@ def set_data(t: Tensor, other):
             f"Variable data has to be a tensor, but got {type(other).__name__}"
         )
     value: Tensor = other
+    if ((t.keys | value.keys) >> KEY_BATCHED) & 1:
+        raise RuntimeError(
+            "mutating directly with `.data` inside functorch transform is not allowed: "
+            "copy_ the values instead"
+        )
     if value.dtype_.category < FLOATING and t.wants_grad:
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"

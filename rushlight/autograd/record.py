@@ -565,7 +565,7 @@ class GraphRecorder(Recorder):
                 count_write(cython.cast(object, slots[0]))
         elif op.form == OUT:
             count_write(cython.cast(object, slots[op.n_args - 1]))
-        elif op.is_view or op.view_or_copy:
+        elif (op.is_view or op.view_or_copy) and not op.untracked:
             mark_views(op, result, slots, st)
         return result
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from rushlight.core import state
 from rushlight.core.dtype import all_dtypes
+from rushlight.core.overlap import refuse_internal_overlap
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.operators import call as ops
 
@@ -29,12 +30,12 @@ class Window:
         like: a tensor of the base's type and device.
     """
 
-    __slots__ = ("count", "is_complex", "places", "shape", "signs", "within")
+    __slots__ = ("count", "is_complex", "places", "shape", "shown", "signs", "within")
 
     def __init__(self, view, geometry, like):
-        with _Untransformed():
+        with Untransformed():
             base = _numbered(geometry, like)
-            shown = view(base)
+            self.shown = shown = view(base)
             numbers = _parts(shown)
             self.is_complex = shown.is_complex()
             self.count = _parts(base).numel()
@@ -50,14 +51,21 @@ class Window:
         places = self.places
         if not self.within:
             flat = ops.cat([flat, ops.new_zeros(flat, [1])])
-            with _Untransformed():
+            with Untransformed():
                 places = places.where(places >= 0, places.new_full((), self.count))
         found = self._signed(ops.index_select(flat, 0, places)).reshape(self.shape)
         return ops.view_as_complex(found) if self.is_complex else found
 
     def write(self, base, values):
-        """The base with other values in the place of the view; zeros for None."""
-        with _Untransformed():
+        """The base with other values in the place of the view; zeros for None.
+
+        Raises:
+            RuntimeError: the view shows one element at several places, and it is given
+                several values.
+        """
+        if values is not None:
+            refuse_internal_overlap(self.shown)
+        with Untransformed():
             chosen = ops.arange(self.count, device=self.places.device)
             new = self.count + ops.arange(
                 self.places.numel(), device=self.places.device
@@ -77,7 +85,7 @@ class Window:
         return flat if self.signs is None else flat * self.signs.to(flat.dtype)
 
 
-class _Untransformed:
+class Untransformed:
     """Calls inside the block are of plain tensors, which nobody differentiates."""
 
     __slots__ = ("inference", "keys", "recording")

@@ -122,6 +122,8 @@ def make_subclass(
         data: the elements.
         require_grad: whether gradients flow to it.
     """
+    if (data.keys >> KEY_BATCHED) & 1:  # cut off at all transformations
+        data = cython.cast(object, data).detach()
     t: Tensor = window(kind, data)
     if require_grad and t.dtype_.category < FLOATING:
         raise RuntimeError(

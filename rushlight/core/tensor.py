@@ -695,6 +695,8 @@ class Tensor:
     def data(self):
         """The same elements without history, with a version counter of its own."""
         t: Tensor = same_window(self)
+        if t._stand is not None:
+            t._stand = t._stand.data()
         t.own_extra().counter = VersionCounter.__new__(VersionCounter)
         return t
 

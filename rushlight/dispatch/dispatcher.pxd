@@ -53,6 +53,7 @@ cdef class Operator:
     cdef int device_arg             # index of the argument `device`, or -1
     cdef readonly int form
     cdef readonly bint is_view
+    cdef readonly bint untracked    # no derivative goes through it, though it is a view
     cdef readonly bint view_or_copy
     cdef readonly bint multi_view
     cdef PyObject* table[32]        # borrowed from `kernels`

@@ -226,6 +226,7 @@ class Operator:
         self.fallthroughs = set()
         self.by_backend = {}
         self.is_view = is_view
+        self.untracked = "untracked" in tags
         self.view_or_copy = "view_or_copy" in tags
         self.scales_second = "scales_second" in tags
         self.multi_view = is_view and bool(returns) and returns[0][0] == 2

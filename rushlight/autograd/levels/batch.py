@@ -47,6 +47,10 @@ class Batched(Stand):
 
     readable = False
 
+    def data(self):
+        """Refused: one example has no memory of its own."""
+        raise RuntimeError("accessing `data` under vmap transform is not allowed")
+
     def read(self, method):
         if method == "numpy":
             raise RuntimeError(

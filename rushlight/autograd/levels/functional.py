@@ -116,7 +116,7 @@ class FunctionalLevel(Level):
         if op.form == OUT:
             return self.write_out(op, args, values)
         if self.owns(args[0]) if args and isinstance(args[0], Tensor) else False:
-            if op.is_view or op.view_or_copy or op.name in ("detach", "lift_fresh"):
+            if op.is_view or op.view_or_copy or op.untracked:
                 return self.look_at(op, args, values)
         result = self.outside(op, values)
         known = {id(value): arg for value, arg in zip(values, args)}
@@ -135,7 +135,7 @@ class FunctionalLevel(Level):
         if result is values[0]:
             return source
         shares = (
-            op.is_view
+            (op.is_view and not op.view_or_copy)
             or self.copies
             or (
                 isinstance(result, Tensor)

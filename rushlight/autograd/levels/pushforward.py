@@ -14,7 +14,8 @@ import functools
 import importlib
 
 from rushlight.autograd.levels.gradient import GradientLevel
-from rushlight.autograd.levels.stack import each, mapped, tensors
+from rushlight.autograd.levels.stack import each, mapped, plain, tensors
+from rushlight.autograd.windows import Untransformed
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import FORWARD, IMPLEMENTATION, KIND
 from rushlight.dispatch.library import tangent_rules
@@ -185,6 +186,18 @@ class Pushforward:
         return self.at_value(call.zeros_like, value)
 
 
+def with_copies(target, args, copied):
+    """The arguments of a write with copies of what it may change: its target's memory.
+
+    What outer levels save of a tangent's computation must not be written, either.
+
+    Args:
+        copied: a function that copies a tensor with its tangent.
+    """
+    memory = target.untyped_storage()
+    return each(lambda t: copied(t) if t.untyped_storage() is memory else t, args)
+
+
 def variables_of(inner, args, level, carried):
     """The arguments with variables in the place of tensors that have tangents."""
     leaves, moved, made = [], [], {}
@@ -243,6 +256,12 @@ def pushed_along(inner, linear, vectors, along):
     ]
 
 
+def is_zero(gradient):
+    """Whether a gradient is zero, of all examples where it is of a batch."""
+    with Untransformed():
+        return bool((plain(gradient) == 0).all())
+
+
 def tangents_of(inner, op, result, leaves, moved):
     """The tangents of a result's tensors; None for zero."""
     outputs = list(tensors([result]))
@@ -261,7 +280,7 @@ def tangents_of(inner, op, result, leaves, moved):
             if gradient.requires_grad:
                 linear.append(gradient)
                 along.append(tangent)
-            elif not bool((inner.unwrap(gradient) == 0).all()):
+            elif not is_zero(gradient):
                 raise NotImplementedError(
                     f"Trying to use forward AD with {op.name} that does not support it "
                     "because it has not been implemented yet."

@@ -265,6 +265,16 @@ def sized(level, op, args):
     return level.wrap(op.redispatch(None, level.front(x), [level.size, *size]))
 
 
+def created(level, op, args):
+    """A new tensor of given sizes for each example, and of given strides."""
+    size, *rest = args[1:]
+    if op.entry[NAME] == "new_empty_strided":
+        spans = [(n - 1) * stride for n, stride in zip(size, rest[0])]
+        rest[0] = [1 + sum(spans), *rest[0]]
+    sizes = [level.size, *size]
+    return level.wrap(op.redispatch(None, level.front(args[0]), sizes, *rest))
+
+
 def unsafe_sized(level, op, args):
     """The examples may lie in memory as no view of the batch could: copied, then."""
     x, size = args[0], args[1]

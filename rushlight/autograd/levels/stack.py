@@ -49,6 +49,10 @@ class Stand:
         """Whether a tangent goes with the value."""
         return False
 
+    def data(self):
+        """What ``data`` stands for: the value, whose history is of levels outside."""
+        return self
+
     def read(self, method):
         """The answer of ``item``, ``tolist`` or ``numpy``: the value's."""
         return getattr(self.value, method)()

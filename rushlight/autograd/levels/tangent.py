@@ -7,6 +7,7 @@ from rushlight.autograd.levels.pushforward import (
     differentiable,
     transpose_in_place,
     transpose_twice,
+    with_copies,
 )
 from rushlight.autograd.levels.stack import (
     STANDS,
@@ -22,7 +23,7 @@ from rushlight.autograd.levels.stack import (
 )
 from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.declared import INPLACE, OUT
+from rushlight.dispatch.declared import INPLACE, OUT, TAGS
 from rushlight.operators import call
 
 
@@ -44,6 +45,10 @@ class Dual(Stand):
         """Whether the tangent is not zero."""
         return self.look() is not None
 
+    def data(self):
+        """The value without its tangent."""
+        return Dual(self.level, self.value)
+
     def look(self):
         """The tangent; None for zero."""
         if self.source is not None:
@@ -54,6 +59,16 @@ class Dual(Stand):
         """Takes the view of the source's tangent, unless that is the same as before."""
         if whole is not self.whole:
             self.tangent, self.whole = self.view(whole), whole
+
+    def settle(self):
+        """Has the tangent lie in memory as the value does, so that it has its views."""
+        if self.source is not None:
+            self.source.settle()
+        elif self.tangent is not None and self.tangent.stride() != self.value.stride():
+            sizes, strides = self.value.shape, self.value.stride()
+            at_value, tangent = self.level.at_value, self.tangent
+            fresh = at_value(Tensor.new_empty_strided, tangent, sizes, strides)
+            self.tangent = at_value(Tensor.copy_, fresh, tangent)
 
     def reshape_(self, change):
         """Changes the tangent's window, now and whenever it is viewed again."""
@@ -79,10 +94,10 @@ class Dual(Stand):
         elif 0 in tangent.stride():
             tangent = at_value(call.clone, tangent)
         if moved is not None and not levels_of(moved) <= levels_of(tangent):
-            fresh = at_value(
+            zeros = at_value(
                 Tensor.new_zeros, moved, tangent.shape, dtype=tangent.dtype
             )
-            tangent = at_value(Tensor.copy_, fresh, tangent)
+            tangent = at_value(call.add, tangent, zeros)
         self.tangent = tangent
         return tangent
 
@@ -121,7 +136,7 @@ class TangentLevel(Pushforward, Level):
             return self.process_inplace(op, args)
         mine = [t for t in tensors(args) if self.owns(t)]
         values = each(self.unwrap, args)
-        if op.name == "detach":
+        if op.untracked:
             return mapped(self.wrap, self.outside(op, values))
         if op.is_view or (op.view_or_copy and mine):
             return self.process_view(op, args, values)
@@ -147,7 +162,8 @@ class TangentLevel(Pushforward, Level):
             return result
         if result is values[0]:
             return source
-        shares = op.is_view
+        source._stand.settle()
+        shares = op.is_view and not op.view_or_copy
         others, recording = values[1:], is_grad_enabled()
 
         def take(number):
@@ -169,7 +185,12 @@ class TangentLevel(Pushforward, Level):
                 and result.untyped_storage() is not values[0].untyped_storage()
             ):
                 whole = source._stand.look()
-                return self.wrap(result, None if whole is None else take(None)(whole))
+                moved = None if whole is None else take(None)(whole)
+                if moved is not None and (
+                    moved.untyped_storage() is whole.untyped_storage()
+                ):
+                    moved = self.at_value(call.clone, moved)  # as the value was
+                return self.wrap(result, moved)
             return self.wrap(result, None, source._stand, take(None))
         parts = [
             self.wrap(part, None, source._stand, take(i))
@@ -211,7 +232,7 @@ class TangentLevel(Pushforward, Level):
         return target
 
     def write_tangent(self, op, args, values):
-        """Compute the new tangent from the old values, then write both."""
+        """Write the values, and the tangent that is computed from the old ones."""
         target = args[0]
         stand = target._stand
         number = op.name == "fill_" and not isinstance(args[1], Tensor)
@@ -228,17 +249,33 @@ class TangentLevel(Pushforward, Level):
             else:
                 self.at_value(Tensor.copy_, own, moved)
             return
-        # the old values, apart: what the levels outside save must not be written
-        copies = [values[0], stand.look()]
-        copies = [t if t is None else self.at_value(call.clone, t) for t in copies]
-        before = self.wrap(*copies)
-        args = each(lambda t: before if t is target else t, args)
+        given = with_copies(target, args, self.copied)
+        written = self.write_value(op, values)
         if op.functional is not None:
-            computed, found = self.transposed(transpose_twice, op.functional, args)
+            computed, found = self.transposed(transpose_twice, op.functional, given)
         else:
-            computed, found = self.transposed(transpose_in_place, op, args)
-        self.at_value(Tensor.copy_, values[0], computed)
+            computed, found = self.transposed(transpose_in_place, op, given)
+        if not written:
+            self.at_value(Tensor.copy_, values[0], computed)
         if found[0] is None:
             self.at_value(Tensor.zero_, stand.own())
         else:
             self.at_value(Tensor.copy_, stand.own(found[0]), found[0])
+
+    def copied(self, tensor):
+        """A tensor with a value and a tangent of their own."""
+        value, tangent = self.unwrap(tensor), self.tangent_of(tensor)
+        return self.wrap(
+            self.at_value(call.clone, value),
+            None if tangent is None else self.at_value(call.clone, tangent),
+        )
+
+    def write_value(self, op, values):
+        """Write as the levels outside do, which refuse what they refuse.
+
+        False of an operator that draws numbers, which are drawn once, with the tangent.
+        """
+        drawn = bool(op.entry) and "random" in op.entry[TAGS]
+        if not drawn:
+            self.outside(op, values)
+        return not drawn
