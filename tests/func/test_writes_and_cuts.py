@@ -158,6 +158,24 @@ def test_what_was_copied_where_no_view_was_possible_is_written_apart(way):
         assert same(ours, theirs), f"{view}, {written}: {ours} for {theirs}"
 
 
+def test_a_view_without_gradients_leaves_the_history_of_its_sources_tangent():
+    def program(m):
+        def f(u):
+            y = u * u
+            y.sin_()
+            y.mul_(2)
+            with m.no_grad():
+                part = y.reshape(-1)[1:]
+            return (y * part.sum()).sum()
+
+        x = m.arange(1.0, 7.0).reshape(2, 3) * 0.1
+        slope = m.func.grad(lambda u: m.func.jacfwd(f)(u).sin().sum())
+        return m.func.vmap(slope, in_dims=1)(m.stack([x, x * 2], 1))
+
+    ours, theirs = taken(program, rl), taken(program, torch)
+    assert same(ours, theirs), f"{ours} for {theirs}"
+
+
 def test_a_zero_derivative_is_seen_in_batches():
     def program(m):
         third = m.func.jacfwd(m.func.jacrev(lambda u: u**1 * u.sum() + u**0))

@@ -60,13 +60,21 @@ class Dual(Stand):
         if whole is not self.whole:
             self.tangent, self.whole = self.view(whole), whole
 
+    def recorded(self, function, *args, **options):
+        """A call that moves the tangent: its history is kept whatever the grad mode."""
+        before = set_grad_enabled(True)
+        try:
+            return self.level.at_value(function, *args, **options)
+        finally:
+            set_grad_enabled(before)
+
     def settle(self):
         """Has the tangent lie in memory as the value does, so that it has its views."""
         if self.source is not None:
             self.source.settle()
         elif self.tangent is not None and self.tangent.stride() != self.value.stride():
             sizes, strides = self.value.shape, self.value.stride()
-            at_value, tangent = self.level.at_value, self.tangent
+            at_value, tangent = self.recorded, self.tangent
             fresh = at_value(Tensor.new_empty_strided, tangent, sizes, strides)
             self.tangent = at_value(Tensor.copy_, fresh, tangent)
 
@@ -88,7 +96,7 @@ class Dual(Stand):
         if self.source is not None:
             self.follow(self.source.own(moved))
             return self.tangent
-        at_value, tangent = self.level.at_value, self.tangent
+        at_value, tangent = self.recorded, self.tangent
         if tangent is None:
             tangent = at_value(call.zeros_like, self.value)
         elif 0 in tangent.stride():
