@@ -6,11 +6,10 @@ Run: python examples/shelf_backend.py
 import bisect
 import ctypes
 
-from rushlight.library import Library
-
 import rushlight as rl
 from rushlight import nn
 from rushlight.backends import Backend, register_backend
+from rushlight.library import Library
 
 PAGE = 4096
 

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from rushlight._explain import describe
 
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight.__main__ import main
+from rushlight._explain import describe
 from rushlight.operators import registry
 
 ROOT = Path(__file__).parents[1]

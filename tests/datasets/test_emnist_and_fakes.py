@@ -6,10 +6,10 @@ import struct
 import zipfile
 
 import pytest
-from rushlight.datasets import EMNIST, FakeData
-from rushlight.transforms import ToTensor
 
 import rushlight as rl
+from rushlight.datasets import EMNIST, FakeData
+from rushlight.transforms import ToTensor
 
 
 def idx(*sizes, numbers):

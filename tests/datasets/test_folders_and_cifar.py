@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rushlight.datasets.cifar import read_batch
 
 import rushlight as rl
 from rushlight import datasets, transforms
+from rushlight.datasets.cifar import read_batch
 
 Image = pytest.importorskip("PIL.Image")
 

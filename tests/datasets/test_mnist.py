@@ -8,11 +8,11 @@ import struct
 import threading
 
 import pytest
-from rushlight.datasets import download
-from rushlight.datasets.resource import Resource
 
 import rushlight as rl
 from rushlight import datasets, transforms
+from rushlight.datasets import download
+from rushlight.datasets.resource import Resource
 from rushlight.utils.data import DataLoader
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"

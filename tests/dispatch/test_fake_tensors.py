@@ -1,6 +1,8 @@
 """Fake tensors have the shapes, types and devices that real ones would have."""
 
 import pytest
+
+import rushlight as rl
 from rushlight._subclasses import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -8,8 +10,6 @@ from rushlight._subclasses import (
     FakeTensorMode,
 )
 from rushlight._subclasses.fake_tensor import unset_fake_temporarily
-
-import rushlight as rl
 
 F = rl.nn.functional
 

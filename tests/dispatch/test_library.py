@@ -3,7 +3,6 @@
 import gc
 
 import pytest
-from rushlight.library import Library, custom_op, fallthrough_kernel, register_autograd
 
 import rushlight as rl
 from rushlight.codegen.language import select
@@ -11,6 +10,7 @@ from rushlight.dispatch.dispatcher import FOREIGN_KERNELS
 from rushlight.dispatch.keys import DispatchKey, KeySet
 from rushlight.dispatch.library import _excluded, _scoped_library
 from rushlight.io.interop import storage_buffer
+from rushlight.library import Library, custom_op, fallthrough_kernel, register_autograd
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Programs recorded operator by operator are written as PyTorch writes them."""
 
 import pytest
-from rushlight._subclasses import FakeTensor
 
 import rushlight as rl
+from rushlight._subclasses import FakeTensor
 from rushlight.fx.experimental.proxy_tensor import (
     disable_proxy_modes_tracing,
     get_proxy_mode,

@@ -1,9 +1,9 @@
 """Function modes and ``__torch_function__`` see calls as their caller wrote them."""
 
 import pytest
-from rushlight.overrides import TorchFunctionMode
 
 import rushlight as rl
+from rushlight.overrides import TorchFunctionMode
 
 
 class Passing(TorchFunctionMode):

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rushlight.serialization import safetensors
 
 import rushlight as rl
+from rushlight.serialization import safetensors
 
 ROOT = Path(__file__).parents[2]
 SMALL = {

@@ -1,9 +1,9 @@
 """What is recorded with sizes that stand for any runs with sizes of any kind."""
 
 import pytest
-from rushlight._subclasses import FakeTensorMode
 
 import rushlight as rl
+from rushlight._subclasses import FakeTensorMode
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.fx.experimental.symbolic_shapes import ShapeEnv, SymInt, hint_int
 from rushlight.nn import functional as F

@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from rushlight._inductor import config
 
 import rushlight as rl
+from rushlight._inductor import config
 
 SHAPES = ((4, 6), (6,), (4, 1), (1, 6), (), (3, 4, 6), (4, 6), (4, 6))
 DTYPES = (rl.float32, rl.float32, rl.float32, rl.bfloat16, rl.float64, rl.int64)

@@ -4,13 +4,13 @@ import subprocess
 import sys
 
 import pytest
+
+import rushlight as rl
 from rushlight._functorch.make_functional import (
     combine_state_for_ensemble,
     make_functional,
     make_functional_with_buffers,
 )
-
-import rushlight as rl
 
 PROGRAM = """
 import warnings

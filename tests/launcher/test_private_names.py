@@ -234,6 +234,7 @@ def test_programs_that_may_spread_parameters_run_where_nothing_is_spread():
 
 
 def test_modules_of_spread_training_can_be_imported():
+    from rushlight import nn
     from rushlight.distributed import fsdp
     from rushlight.distributed.fsdp import api, sharded_grad_scaler, wrap
     from rushlight.distributed.fsdp._common_utils import clean_tensor_name
@@ -241,8 +242,6 @@ def test_modules_of_spread_training_can_be_imported():
     from rushlight.distributed.fsdp.fully_sharded_data_parallel import (
         FullyShardedDataParallel,
     )
-
-    from rushlight import nn
 
     assert FullyShardedDataParallel is fsdp.FullyShardedDataParallel
     assert FullyShardedDataParallel.fsdp_modules(nn.Linear(1, 1)) == []
@@ -282,9 +281,8 @@ def test_fsdp_has_pytorch_s_names_and_values():
 
 
 def test_parts_of_translated_programs_can_be_imported_and_not_made():
-    from rushlight.jit import _script, _trace
-
     from rushlight import _C, jit
+    from rushlight.jit import _script, _trace
 
     for name in ("Value", "Node", "Graph", "Block", "ClassType", "ErrorReport"):
         with pytest.raises(TypeError, match="No constructor defined"):

@@ -1,11 +1,11 @@
 """Recurrent modules are the recurrent operators: one implementation, the same bits."""
 
 import pytest
-from rushlight.overrides import TorchFunctionMode
 
 import rushlight as rl
 from rushlight import nn
 from rushlight.operators.recurrent import recurrent
+from rushlight.overrides import TorchFunctionMode
 
 KINDS = {
     "lstm": nn.LSTM,

@@ -3,9 +3,9 @@
 import threading
 
 import pytest
-from rushlight.overrides import TorchFunctionMode
 
 import rushlight
+from rushlight.overrides import TorchFunctionMode
 
 FACTORIES = {
     "arange": (3,),

@@ -1,9 +1,9 @@
 """Window functions: ``rushlight.signal.windows``."""
 
 import pytest
-from rushlight.signal import windows
 
 import rushlight as rl
+from rushlight.signal import windows
 
 SHAPES = {"general_cosine": {"a": [0.5, 0.3, 0.2]}, "gaussian": {"std": 2.0}}
 

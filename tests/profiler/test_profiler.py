@@ -7,16 +7,16 @@ import time
 import warnings
 
 import pytest
+
+import rushlight as rl
+from rushlight.core import spans
+from rushlight.dispatch.keys import DispatchKey
 from rushlight.profiler import (
     ExecutionTraceObserver,
     profile,
     record_function,
     schedule,
 )
-
-import rushlight as rl
-from rushlight.core import spans
-from rushlight.dispatch.keys import DispatchKey
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 SIDES = [(m, importlib.import_module(f"{m.__name__}.profiler")) for m in (rl, torch)]

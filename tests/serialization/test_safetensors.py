@@ -6,9 +6,9 @@ import random
 import struct
 
 import pytest
-from rushlight.serialization import safetensors
 
 import rushlight as rl
+from rushlight.serialization import safetensors
 
 NAMES = sorted(safetensors.CODES)
 

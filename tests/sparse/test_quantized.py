@@ -5,9 +5,9 @@ import io
 import pickle
 
 import pytest
-from rushlight.serialization._names import Placed, _rebuild_quantized
 
 import rushlight as rl
+from rushlight.serialization._names import Placed, _rebuild_quantized
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -1,9 +1,9 @@
 """assert_close says what differs, in PyTorch's words."""
 
 import pytest
-from rushlight.testing import assert_close
 
 import rushlight as rl
+from rushlight.testing import assert_close
 
 
 def fault(actual, expected, **options):

@@ -1,6 +1,7 @@
 """`FileCheck` finds, and misses, what PyTorch's does."""
 
 import pytest
+
 from rushlight.testing import FileCheck
 
 torch = pytest.importorskip("torch")

@@ -1,5 +1,6 @@
 """The logging mode and type tell each operator below autograd, in order."""
 
+import rushlight as rl
 from rushlight.testing._internal.logging_tensor import (
     LoggingTensor,
     LoggingTensorMode,
@@ -7,8 +8,6 @@ from rushlight.testing._internal.logging_tensor import (
     capture_logs_with_logging_tensor_mode,
     log_input,
 )
-
-import rushlight as rl
 
 
 def names(lines):

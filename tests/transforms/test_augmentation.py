@@ -4,10 +4,10 @@ import zlib
 
 import numpy as np
 import pytest
-from rushlight.transforms import functional as F
 
 import rushlight as rl
 from rushlight import transforms as t
+from rushlight.transforms import functional as F
 from tests.transforms.pictures import inputs
 
 Image = pytest.importorskip("PIL.Image")

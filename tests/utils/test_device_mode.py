@@ -1,9 +1,9 @@
 """The default device as a mode, beside PyTorch's."""
 
 import pytest
-from rushlight.overrides import TorchFunctionMode
 
 import rushlight as rl
+from rushlight.overrides import TorchFunctionMode
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 LIBRARIES = [rl, torch]
