@@ -41,6 +41,11 @@ _INSIDE = tuple(
         *("autograd", "core", "dispatch", "export", "fx", "io", "operators", "random"),
     )
 )
+# Where sizes and numbers of fake tensors are worked out: whoever calls there asks.
+_SYMBOLS = tuple(
+    os.path.join(_PACKAGE, one)
+    for one in ("ir/", "graph/fake_", "graph/data_dependent", "front/_subclasses/")
+)
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 # In which order numbers are read that no program writes down.
 _ODD = 0.7182340587215431
@@ -581,8 +586,7 @@ def _in_order(symbol, other):
 def _asked_inside():
     """Whether an operator asks, or who records it; not the program."""
     frame = sys._getframe(2)
-    home = os.path.join(_PACKAGE, "_subclasses")
-    while frame is not None and frame.f_code.co_filename.startswith(home):
+    while frame is not None and frame.f_code.co_filename.startswith(_SYMBOLS):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_INSIDE)
 
