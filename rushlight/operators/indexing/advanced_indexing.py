@@ -501,7 +501,7 @@ def nonzero(self):
     require("nonzero_count_cpu", self.dtype, COUNTED, self)
     found = coordinates(self)
     if found is not None:
-        return _columns(found)
+        return found.t()
     mask = self if self.dtype is bool_ else self != 0
     mask, ndim = mask.contiguous(), self.dim()
     total = _count(mask)
@@ -517,13 +517,7 @@ def nonzero(self):
         width = self.shape[-1]
         rows = mask.numel() // width
         run_whole(places_true, [out, mask, sizes], [ndim, width, total], rows)
-    return _columns(out)
-
-
-def _columns(rows):
-    """A column for each dimension, as PyTorch lays the coordinates of elements out."""
-    ndim, total = rows.shape
-    return rows.t() if total else rows.as_strided((0, ndim), (1, 0))
+    return out.t()  # a column for each dimension, as PyTorch lays it out
 
 
 def take(self, index):

@@ -297,13 +297,8 @@ def unflatten(self, dim, sizes):
     Raises:
         RuntimeError: the sizes don't multiply to the dimension's.
     """
-    if len(sizes) == 0:
-        raise RuntimeError("unflatten: sizes must be non-empty")
-    if not self.ndim:
-        raise RuntimeError(
-            "unflatten got an unexpected error:\nDimension specified as "
-            f"{dim} but tensor has no dimensions"
-        )
+    if not self.ndim or len(sizes) == 0:
+        raise RuntimeError("unflatten: sizes must be non-empty, and so must the shape")
     dim = wrap_dim(dim, self.ndim)
     sizes, extent = list(sizes), self.shape[dim]
     known = 1
