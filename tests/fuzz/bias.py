@@ -34,11 +34,11 @@ def biased(dtype, step, theirs, ours, reference):
     with np.errstate(all="ignore"):
         off = (theirs.astype(np.float64) - exact) / exact
         own = (ours.astype(np.float64) - exact) / exact
-        # numbers below the normals have steps of their own
-        large = np.abs(exact) > 2.0**-13
-        counted = large & np.isfinite(own) & (np.abs(off) <= SOUND * step)
+        # numbers below the normals have steps of their own, and zeros have none
+        large = (np.abs(exact) > 2.0**-13) & np.isfinite(own)
+        counted = large & (np.abs(off) <= SOUND * step)
     count = int(counted.sum())
-    if count < max(ENOUGH, theirs.size / 2):
+    if count < max(ENOUGH, large.sum() / 2):
         return None
     chance = step * (OF_A_STEP + SPREAD / np.sqrt(count))
     # a factor is off the same way in numbers of both signs, a term is not
