@@ -2,6 +2,7 @@
 
     python -m tools.docstrings             # nothing that agreed before may differ
     python -m tools.docstrings REGEX -v    # some of them, with both results
+    python -m tools.docstrings --wrong     # with the last call of each made wrong
     python -m tools.docstrings --record    # what differs now becomes the baseline
 
 Values are compared as they print, numbers to a part in a thousand; of exceptions, the
@@ -18,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BASELINE = ROOT / "tests" / "docstrings.json"
+OF_WRONG_ONES = ROOT / "tests" / "docstrings_wrong.json"
 NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+)")
 # Addresses, paths and durations; generators and functions print in words of their own.
 PASSING = re.compile(
@@ -35,31 +37,39 @@ def main():
     parser.add_argument("regex", nargs="?", default="")
     parser.add_argument("-v", "--verbose", action="store_true")
     parser.add_argument("--record", action="store_true")
+    parser.add_argument(
+        "--wrong", action="store_true", help="with each call made wrong"
+    )
     args = parser.parse_args()
     if importlib.util.find_spec("torch") is None:
         print("docstrings: PyTorch is not installed; nothing was checked")
         return 0
     from tools.docstrings.collect import examples
+    from tools.docstrings.wrong import variants
 
     chosen = [e for e in examples() if re.search(args.regex, e[0])]
+    if args.wrong:
+        chosen = [one for example in chosen for one in variants(*example)]
     theirs, ours = answers("pytorch", chosen), answers("rushlight", chosen)
     found = {}
     for name, statements in chosen:
-        why = difference(theirs.get(name), ours.get(name))
+        rows = theirs.get(name), ours.get(name)
+        why = at_the_end(*rows) if args.wrong else difference(*rows)
         if why is not None and not CHANCE.search(name):
             found[name] = why[0]
             if args.verbose:
                 tell(name, statements, *why)
     print(f"docstrings: {len(chosen) - len(found)}/{len(chosen)} examples agree")
+    baseline = OF_WRONG_ONES if args.wrong else BASELINE
     if args.record:
-        BASELINE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        baseline.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
         return 0
-    return judge(found, {name for name, _ in chosen})
+    return judge(found, {name for name, _ in chosen}, baseline)
 
 
-def judge(found, names):
+def judge(found, names, baseline):
     """1 where an example differs that the baseline does not list."""
-    known = json.loads(BASELINE.read_text())
+    known = json.loads(baseline.read_text()) if baseline.exists() else {}
     new = sorted(set(found) - set(known))
     mended = sorted((set(known) & names) - set(found))
     if new:
@@ -108,6 +118,14 @@ def difference(theirs, ours):
         elif not (same(left[1], right[1]) and same(left[2], right[2])):
             return "value", at, left, right
     return None
+
+
+def at_the_end(theirs, ours):
+    """The difference of the last statement, the only one that was made wrong."""
+    if theirs and ours and difference(theirs[:-1], ours[:-1]) is None:
+        why = difference(theirs[-1:], ours[-1:])
+        return why and (why[0], len(theirs) - 1, *why[2:])
+    return difference(theirs, ours) if ours is None else None
 
 
 def same(left, right):
