@@ -55,7 +55,7 @@ def main():
     for name, statements in chosen:
         rows = theirs.get(name), ours.get(name)
         why = at_the_end(*rows) if args.wrong else difference(*rows)
-        if why is not None and not CHANCE.search(name):
+        if why is not None and not CHANCE.search(name.partition(":")[0]):
             found[name] = why[0]
             if args.verbose:
                 tell(name, statements, *why)
