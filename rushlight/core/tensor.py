@@ -695,8 +695,7 @@ class Tensor:
     def data(self):
         """The same elements without history, with a version counter of its own."""
         t: Tensor = same_window(self)
-        if t._stand is not None:
-            t._stand = t._stand.data()
+        t._stand = None if t._stand is None else t._stand.data()
         t.own_extra().counter = VersionCounter.__new__(VersionCounter)
         return t
 

@@ -135,7 +135,17 @@ def declaration(place):
     end = next(
         (n for n, text in enumerate(lines) if n and text.startswith("- op:")), None
     )
-    return "".join(lines[:end]).rstrip()
+    return "".join(without_example(lines[:end])).rstrip()
+
+
+def without_example(lines):
+    """An entry's lines but for its example, which `help` shows."""
+    inside = False
+    for text in lines:
+        if text.startswith("  ") and not text.startswith("   "):
+            inside = text.startswith("  example:")
+        if not inside:
+            yield text
 
 
 def describe_derivative(op):
