@@ -85,7 +85,11 @@ def merged(forms, method):
     common = set.intersection(*({row[0] for row in rows} for rows in each))
     spread = {row[0] for row in longest if row[2] == "*"}
     spread -= {row[0] for rows in each for row in rows if row[2] != "*"}
-    defaults = {n: value for rows in each for n, value, _ in rows if value is not ...}
+    defaults = {}
+    for rows in each:  # the first form's, where several have one
+        for name, value, _ in rows:
+            if value is not ...:
+                defaults.setdefault(name, value)
     found, optional = [], False
     for name, default, kind in longest:
         default = defaults.get(name, default)

@@ -103,6 +103,7 @@ def test_signatures_read_as_python_writes_them():
     assert str(inspect.signature(rushlight.softmax)) == (
         "(input, dim, dtype=None, *, out=None)"
     )
+    assert inspect.signature(rushlight.conv2d).parameters["padding"].default == 0
     assert str(inspect.signature(rushlight.Tensor.view)) == "(self, *size, dtype=None)"
     assert str(inspect.signature(rushlight.ones(2).sum)) == (
         "(dim=None, keepdim=False, *, dtype=None)"
