@@ -7,20 +7,20 @@ import sys
 import threading
 
 import pytest
-from tests.backends.cpu.kernels import ADD_INDEX, object_file
 
 from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.launch import launch
+from tests.runtime.cpu.kernels import ADD_INDEX, object_file
 
 FILL = """
 import os, sys
-from rushlight.backends.cpu import cache
-from tests.backends.cpu.kernels import ADD_INDEX, object_file
+from rushlight.runtime.cpu import code_cache
+from tests.runtime.cpu.kernels import ADD_INDEX, object_file
 for number in range({count}):
     name = f"k{{number}}"
-    cache.load_or_build(
+    code_cache.load_or_build(
         ("tests", name), name, lambda: object_file(ADD_INDEX.format(name=name)))
-print(cache.counts["built"], cache.counts["loaded"], cache.counts["refused"],
+print(code_cache.counts["built"], code_cache.counts["loaded"], code_cache.counts["refused"],
       "llvmlite" in sys.modules)
 """
 

@@ -5,11 +5,11 @@ import math
 import struct
 
 import pytest
-from tests.backends.cpu.kernels import ADD_INDEX, USES_LIBRARY, object_file
 
 from rushlight.runtime.cpu.image import HEADER, Image, ImageError, pack
 from rushlight.runtime.cpu.launch import launch
 from rushlight.runtime.cpu.link import LinkError, link
+from tests.runtime.cpu.kernels import ADD_INDEX, USES_LIBRARY, object_file
 
 KEY = bytes(range(16))
 

@@ -8,10 +8,10 @@ import threading
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.backends.cpu.kernels import ADD_INDEX, object_file
 
 from rushlight.runtime.cpu import code_cache, pool
 from rushlight.runtime.cpu.launch import NativeKernel, launch
+from tests.runtime.cpu.kernels import ADD_INDEX, object_file
 
 
 @pytest.fixture(scope="module")
