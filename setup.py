@@ -61,6 +61,7 @@ COMPILED = [
     "dispatch.interception",
     "dispatch.calling",
     "dispatch.overridable",
+    "dispatch.named_overload",
     "dispatch.python_key",
     "dispatch.packet",
     "dispatch.profiling",

@@ -2,7 +2,16 @@
 
 from opgen.emit.tests import sampled
 from opgen.formulas import NOT_IMPLEMENTED, FormulaError, translate
-from opgen.model import AUTOCAST, BATCHING, FORWARD, NAMESPACES, RULES, TAGS, VARIANTS
+from opgen.model import (
+    AUTOCAST,
+    BATCHING,
+    CONDITIONS,
+    FORWARD,
+    NAMESPACES,
+    RULES,
+    TAGS,
+    VARIANTS,
+)
 from opgen.schema import TENSOR_KINDS
 from opgen.sources import defined_names, locate, locate_batching, module_of
 
@@ -34,6 +43,7 @@ def check(entries, faults):
             _check_rule,
             _check_sample,
             _check_policies,
+            _check_overloads,
         ):
             rule(entry, faults)
         _check_implementation(entry, operators, faults)
@@ -73,6 +83,8 @@ def _check_variants(entry, faults):
 
 def _check_implementation(entry, operators, faults):
     references = [entry.function]
+    if entry.decomposition is not None:
+        references.append(entry.decomposition)
     if entry.meta not in (None, "none"):
         references.append(entry.meta)
     if entry.check is not None:
@@ -119,6 +131,18 @@ def _check_policies(entry, faults):
     for text, (module, attribute) in found:
         if attribute not in (defined_names(module) or {}):
             faults.add(entry.location, f"'{text}': there is no such rule in {module}")
+
+
+def _check_overloads(entry, faults):
+    kinds = {arg.name: arg.kind for arg in entry.schema.args}
+    for naming in entry.overloads:
+        for what, argument in naming.conditions:
+            if what not in CONDITIONS:
+                faults.add(entry.location, f"'{what}' is no condition for an overload")
+            if argument not in kinds and what != "composed":
+                faults.add(
+                    entry.location, f"overloads name '{argument}', which is no argument"
+                )
 
 
 def _check_sample(entry, faults):

@@ -64,6 +64,9 @@ TAGS = {
     "whole_kept",  # the same of integers
     "beside_number",  # results are laid out as if a number were an operand
     "numbers_apart",  # numbers are no operands where results are laid out
+    # of calls that Python listens to
+    "recorded_in_parts",  # exported programs have its decomposition, too
+    "dispatched_whole",  # PyTorch has a kernel for it: `__torch_dispatch__` sees it whole
 }  # fmt: skip
 # What levels of transformations do with an operator, and autocast's blocks. Beside these
 # words there may be the name of a function: a rule, or for ``autocast`` what gives one of
@@ -84,6 +87,9 @@ AUTOCAST = {
     "apart",  # as outside of the block, whatever it is composed of
     "summed",  # in float32, but for a call that names a type
 }  # fmt: skip
+# What a condition for the name of an overload may ask of an argument.
+# The last one asks who calls: a composition, or a derivative's formula.
+CONDITIONS = ("number", "tensor", "one", "composed")
 POLICIES = ("batching", "forward", "autocast", "autocast_cuda")
 # What docstrings say beside `doc`, as texts and as pairs of a name and a text.
 TEXTS = ("formula", "details", "returns", "example", "like")
@@ -128,6 +134,27 @@ class Formula:
 
 
 @dataclass(frozen=True)
+class Naming:
+    """When PyTorch has an overload of another name for a call.
+
+    Attributes:
+        form: ``"in place"``, ``"function"``, or None for both.
+        conditions: ``(what, argument)`` each: it is a ``number``, a ``tensor``, or a list
+            of ``one``; or ``("composed", "")``.
+        name: the overload's name.
+    """
+
+    form: str | None
+    conditions: tuple[tuple[str, str], ...]
+    name: str
+
+    def __str__(self):
+        parts = [self.form] if self.form else []
+        parts += [" ".join(one).strip() for one in self.conditions]
+        return f"{' and '.join(parts) or 'always'}: {self.name}"
+
+
+@dataclass(frozen=True)
 class Entry:
     """One overload of one operator."""
 
@@ -148,6 +175,8 @@ class Entry:
     forward: str | None = None
     autocast: str | None = None
     autocast_cuda: str | None = None
+    decomposition: str | None = None
+    overloads: tuple[Naming, ...] = ()
     sample: str | None = None
     reference: str | None = None
     doc: str = ""
@@ -192,11 +221,14 @@ class Entry:
         if self.derivative:
             lines.append("  derivative:")
             lines += [f"    {_quoted(str(formula))}" for formula in self.derivative]
+        if self.overloads:
+            names = ", ".join(map(str, self.overloads))
+            lines.append(f"  overloads: {{{names}}}")
         if self.outputs is not None:
             lines.append(f"  outputs: [{', '.join(map(str, self.outputs))}]")
         if self.tags:
             lines.append(f"  tags: [{', '.join(self.tags)}]")
-        for name in POLICIES + ("sample", "reference", "doc"):
+        for name in POLICIES + ("decomposition", "sample", "reference", "doc"):
             if value := getattr(self, name):
                 lines.append(f"  {name}: {_scalar(value)}")
         lines += _documents(self)

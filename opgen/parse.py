@@ -13,19 +13,21 @@ from opgen.model import (
     Entry,
     Formula,
     Location,
+    Naming,
     Rule,
 )
 
 _LISTS = {"variants", "operators", "tags"}
 _TEXTS = {
-    "namespace", "meta", "check", *POLICIES, "sample", "reference", "doc",
-    *TEXTS,
+    "namespace", "meta", "check", *POLICIES, "decomposition", "sample", "reference",
+    "doc", *TEXTS,
 }  # fmt: skip
 _KEYS = {
     "op",
     "dtype",
     "derivative",
     "outputs",
+    "overloads",
     *_LISTS,
     *_TEXTS,
     *PAIRS,
@@ -127,6 +129,8 @@ def _parse_options(fields, file, faults):
         options["rule"] = _parse_rule(_text(fields["dtype"], file, faults))
     if "derivative" in fields:
         options["derivative"] = _parse_derivative(fields["derivative"], file, faults)
+    if "overloads" in fields:
+        options["overloads"] = _parse_overloads(fields["overloads"], file, faults)
     if "outputs" in fields:
         items = _items(fields["outputs"], file, faults)
         options["outputs"] = tuple(int(item) for item in items)
@@ -161,6 +165,23 @@ def _parse_rule(text):
         return Rule(name)
     parts = arguments.rstrip(") ").split(",")
     return Rule(name.strip(), tuple(part.strip() for part in parts))
+
+
+def _parse_overloads(node, file, faults):
+    if not isinstance(node, yaml.MappingNode):
+        faults.add(_line(node, file), "overloads are a mapping 'condition: name'")
+        return ()
+    return tuple(
+        _naming(_text(key, file, faults), _text(value, file, faults))
+        for key, value in node.value
+    )
+
+
+def _naming(text, name):
+    parts = [] if text == "always" else text.split(" and ")
+    form = parts.pop(0) if parts and parts[0] in ("in place", "function") else None
+    pairs = (part.partition(" ") for part in parts)
+    return Naming(form, tuple((what, argument) for what, _, argument in pairs), name)
 
 
 def _parse_derivative(node, file, faults):

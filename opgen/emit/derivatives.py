@@ -115,11 +115,19 @@ def _function(entry, formulas, bits, saved, multi):
             lines.append(f"    return {formulas[0][1].text}")
             return "\n".join(lines) + "\n"
     results = {}
-    for formula, translation in formulas:
+    # PyTorch goes through the gradients in the order of the arguments' names
+    ordered = sorted(formulas, key=lambda pair: pair[0].arguments[0])
+    turned = [pair[0].arguments[0] for pair in ordered] != [
+        pair[0].arguments[0] for pair in formulas
+    ]
+    for formula, translation in ordered:
         names = formula.arguments
         if len(names) == 1:
             text = f"{translation.text} if needs & {bits[names[0]]} else None"
             results[names[0]] = text
+            if turned:
+                results[names[0]] = f"grad_{names[0]}"
+                lines.append(f"    grad_{names[0]} = {text}")
             continue
         targets = [f"grad_{name}" for name in names]
         mask = sum(bits[name] for name in names)

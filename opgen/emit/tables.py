@@ -5,7 +5,7 @@ order in which a call tries them. An entry is the tuple
 
     (name, overload, args, returns, variants, operators, namespace,
      implementation, rule, derivative, source, tags, batching, forward, autocast,
-     autocast_cuda)
+     autocast_cuda, decomposition, overloads)
 
 args
     ``(name, kind, default, kwarg_only, size, flags)`` each; ``...`` is no default;
@@ -25,11 +25,16 @@ derivative
     ``(argument index, is a list)``, ``flags`` are those of ``opgen.emit.derivatives``.
 batching, forward, autocast, autocast_cuda
     None, a word, or ``(module, attribute)`` of a rule.
+decomposition
+    None, or ``(module, attribute)`` of what PyTorch takes the operator apart into.
+overloads
+    ``(name, form or None, ((what, argument index), ...))`` each: when PyTorch has an
+    overload of another name; ``what`` is an index in ``opgen.model.CONDITIONS``.
 
 ``rushlight.dispatch.declared`` has the names of these places.
 """
 
-from opgen.model import AUTOCAST, BATCHING, FORWARD, VARIANTS
+from opgen.model import AUTOCAST, BATCHING, CONDITIONS, FORWARD, VARIANTS
 from opgen.schema import NUMBER_KINDS, argument_rows, return_rows
 from opgen.sources import locate, locate_batching, parameter_defaults
 
@@ -55,6 +60,8 @@ def entry_row(entry, derivative):
         _policy(entry.forward, FORWARD, lambda text: locate(text, entry.family)),
         _policy(entry.autocast, AUTOCAST, lambda text: locate(text, entry.family)),
         _policy(entry.autocast_cuda, AUTOCAST, lambda text: locate(text, entry.family)),
+        entry.decomposition and locate(entry.decomposition, entry.family),
+        _namings(entry),
     )
 
 
@@ -85,6 +92,23 @@ def _literal(value):
 
 def _policy(text, words, place):
     return text if text is None or text in words else place(text)
+
+
+def _namings(entry):
+    """The rows of an entry's further names of overloads."""
+    places = {arg.name: index for index, arg in enumerate(entry.schema.args)}
+    forms = {None: None, "function": 0, "in place": 1}
+    return tuple(
+        (
+            naming.name,
+            forms[naming.form],
+            tuple(
+                (CONDITIONS.index(what), places.get(arg, 0))
+                for what, arg in naming.conditions
+            ),
+        )
+        for naming in entry.overloads
+    )
 
 
 def _implementation(entry):

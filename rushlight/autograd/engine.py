@@ -24,6 +24,7 @@ from cython.cimports.rushlight.autograd.node import (
     gradient_edge,
     owns_memory,
 )
+from cython.cimports.rushlight.autograd.saved import listened_to
 from cython.cimports.rushlight.core._python import Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.cimports.rushlight.core.keys import KEY_ABSENT
 from cython.cimports.rushlight.core.spans import (
@@ -357,6 +358,7 @@ def accumulate(old: object, grad: object) -> object:
             return grad + first  # what is sparse comes second
     if (
         not state().grad_mode
+        and not listened_to(first)
         and first.row_major
         and Py_REFCNT(old) <= 2
         and (owns_memory(first))

@@ -178,6 +178,8 @@ class _MutationBook:
 class _CopyBeforeChange:
     """A mode below autograd that tells the book what is about to be written."""
 
+    sees_own_operators = True
+
     def __init__(self, book):
         self.book = book
 

@@ -21,6 +21,8 @@ from cython.cimports.rushlight.autograd.node import (
 )
 from cython.cimports.rushlight.autograd.saved import (
     SavedTensor,
+    detached,
+    listened_to,
     save_tensor,
     save_written_view,
 )
@@ -355,6 +357,13 @@ def set_grad(t: Tensor, value: object):
             "the gradient and the tensor are on the same device"
         )
     t.own_extra().grad = g
+
+
+def data_of(t: Tensor):
+    """What a tensor's ``data`` is to levels, and to handlers of the operator."""
+    if t._stand is not None:
+        t._stand = t._stand.data()
+    return detached(t) if listened_to(t) else t
 
 
 def set_data(t: Tensor, other):

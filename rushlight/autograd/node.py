@@ -8,14 +8,20 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_REFCNT
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
-from cython.cimports.rushlight.autograd.saved import SavedTensor
+from cython.cimports.rushlight.autograd.saved import SavedTensor, detached, listened_to
 from cython.cimports.rushlight.core._python import (
     Py_DECREF,
     Py_INCREF,
 )
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import COMPLEX, DType
-from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED, RECORDING
+from cython.cimports.rushlight.core.keys import (
+    KEY_ABSENT,
+    KEY_BATCHED,
+    KEY_COMPOSING,
+    KEY_DECOMPOSE,
+    RECORDING,
+)
 from cython.cimports.rushlight.core.posix import sched_yield
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
@@ -245,8 +251,14 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
     recording: cython.bint = state().grad_mode
     if dense and not suits:
         suits = same_strides(leaf, grad)
-    if suits and not recording and Py_REFCNT(grad) == 1 and owns_memory(grad):
-        return grad
+    seen: cython.bint = listened_to(grad)
+    if suits and not recording and Py_REFCNT(grad) == 1:
+        if seen and (owns_memory(grad) or is_lone_view(grad)):
+            return detached(grad)
+        if not seen and owns_memory(grad):
+            return grad
+    if seen and dense:
+        return grad.new_empty_strided(leaf.shape, leaf.stride()).copy_(grad)
     if suits and grad.row_major:
         return grad.clone()
     fresh: Tensor = new_empty(
@@ -258,6 +270,19 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
     )
     fresh.copy_(grad)
     return fresh
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_lone_view(tensor: Tensor) -> cython.bint:
+    """Whether nobody but a view's base, which only the view knows, has the storage."""
+    if tensor.base is None:
+        return False
+    base = cython.cast(cython.pointer(PyObject), tensor.base)
+    if base.ob_refcnt != 1:
+        return False
+    storage = cython.cast(cython.pointer(PyObject), tensor.storage)
+    return storage.ob_refcnt == 2
 
 
 @cython.cfunc
@@ -452,6 +477,8 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
             Py_INCREF(keep[count])
             args[3 + count] = keep[count]
             count += 1
+        if listening(first):
+            return run_observed(node.formula, cython.address(args[1]), 2 + count)
         if state().included & RECORDING:
             return _formulas.run(node.formula, cython.address(args[1]), 2 + count)
         return vectorcall(
@@ -463,6 +490,34 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
     finally:
         for i in range(count):
             Py_DECREF(keep[i])
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def listening(grad: object) -> cython.bint:
+    """Whether handlers see the operators that a formula calls."""
+    st: cython.pointer(ThreadState) = state()
+    keys: uint64_t = st.included
+    if isinstance(grad, Tensor):
+        keys |= cython.cast(Tensor, grad).keys
+    return ((keys & ~st.excluded) >> KEY_DECOMPOSE) & 1
+
+
+@cython.cfunc
+def run_observed(
+    formula: object, args: cython.pointer(cython.pointer(PyObject)), n: cython.size_t
+) -> object:
+    """Call a formula; whoever listens is told that its calls are not a program's."""
+    st: cython.pointer(ThreadState) = state()
+    one: uint64_t = 1
+    before: uint64_t = st.included & (one << KEY_COMPOSING)
+    st.included |= one << KEY_COMPOSING
+    try:
+        return vectorcall(
+            cython.cast(cython.pointer(PyObject), formula), args, n, cython.NULL
+        )
+    finally:
+        st.included = (st.included & ~(one << KEY_COMPOSING)) | before
 
 
 @cython.cfunc
@@ -853,9 +908,10 @@ def reshape_gradient(
                 f"{index} - got {list(found)} but expected shape compatible with "
                 f"{list(sizes)}"
             )
+        keeps: cython.bint = len(dims) > lead or listened_to(grad)
         if dims:
-            fitted = grad.sum(dims, keepdim=len(dims) > lead)
-        if len(dims) > lead and lead > 0 or not dims:
+            fitted = grad.sum(dims, keepdim=keeps)
+        if keeps and lead > 0 or not dims:
             fitted = fitted.reshape(sizes)
     if cython.cast(Tensor, fitted).dtype_ is not dtype:
         fitted = cast_gradient(fitted, dtype)

@@ -18,6 +18,9 @@ cdef class SavedTensor:
     cdef Tensor unpack(self, object owner)
     cdef Tensor attached(self, Tensor tensor, object owner)
 
+# Whether handlers of operators see what becomes of a tensor; and what autograd keeps then.
+cdef bint listened_to(Tensor tensor) noexcept
+cdef Tensor detached(Tensor tensor)
 # Call it for outputs after set_history(): it keeps the output's number.
 cdef SavedTensor save_tensor(Tensor tensor, object owner, bint is_output)
 # The result of an in-place call on a view, after rebase_history().

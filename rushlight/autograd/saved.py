@@ -9,6 +9,7 @@ import weakref
 
 import cython
 from cython.cimports.libc.stdint import uint32_t, uint64_t, uintptr_t
+from cython.cimports.rushlight.core.keys import BELOW_AUTOGRAD, KEY_DECOMPOSE
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, same_window
 
@@ -203,8 +204,11 @@ class SavedTensor:
             raise_modified(self, owner)
         if self.inner and tensor.grad_fn_ is None:
             raise RuntimeError(errors.DETACHED_IN_PLACE)
-        if self.is_output and state().grad_mode:
-            return self.attached(tensor, owner)
+        if self.is_output:
+            if listened_to(tensor):
+                tensor = detached(tensor)
+            if state().grad_mode:
+                return self.attached(tensor, owner)
         return tensor
 
     @cython.cfunc
@@ -281,6 +285,36 @@ def pack(saved: SavedTensor, tensor: Tensor, pack_hook, unpack_hook) -> cython.i
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def listened_to(tensor: Tensor) -> cython.bint:
+    """Whether ``__torch_dispatch__`` of a type or a mode sees what becomes of a tensor."""
+    st: cython.pointer(ThreadState) = state()
+    return (((tensor.keys | st.included) & ~st.excluded) >> KEY_DECOMPOSE) & 1
+
+
+@cython.cfunc
+def detached(tensor: Tensor) -> Tensor:
+    """A tensor without history, by the operator, which listeners see.
+
+    It counts versions with the tensor, whatever a type's handler has made of it.
+    """
+    from rushlight.operators import call
+
+    st: cython.pointer(ThreadState) = state()
+    before: uint64_t = st.excluded
+    st.excluded = before | BELOW_AUTOGRAD
+    try:
+        made: Tensor = call.detach(tensor)
+    finally:
+        st.excluded = before
+    if made is tensor:
+        return same_window(tensor)
+    if made.storage is not tensor.storage:
+        made.own_extra().counter = tensor.own_counter()
+    return made
+
+
+@cython.cfunc
 def save_tensor(tensor: Tensor, owner: object, is_output: cython.bint) -> SavedTensor:
     saved: SavedTensor = SavedTensor.__new__(SavedTensor)
     if tensor.inference:
@@ -290,7 +324,7 @@ def save_tensor(tensor: Tensor, owner: object, is_output: cython.bint) -> SavedT
     if is_output:
         saved.is_output = True
         saved.output_number = tensor.output_number
-        saved.tensor = same_window(tensor)
+        saved.tensor = detached(tensor) if listened_to(tensor) else same_window(tensor)
     else:
         saved.tensor = tensor
         saved.inner = tensor.grad_fn_ is not None

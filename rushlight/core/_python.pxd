@@ -6,6 +6,7 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         unsigned long tp_flags
         Py_ssize_t tp_vectorcall_offset
+        unsigned int tp_version_tag
         void* tp_call
         PyObject* tp_dict
         const char* tp_name

@@ -21,6 +21,7 @@ cdef enum:
     KEY_BELOW = 14
     KEY_ADINPLACEORVIEW = 16
     KEY_AUTOGRAD = 17
+    KEY_DECOMPOSE = 18              # compositions of PyTorch's, where Python listens
     KEY_AUTOCAST = 20
     KEY_BATCHED = 24
     KEY_FORWARD_AD = 25
@@ -30,6 +31,7 @@ cdef enum:
     # No operator answers to these.
     KEY_ABSENT = 40                 # of a tensor: it has sizes and strides, no memory
     KEY_LISTENING = 45              # of a thread: what a call runs is noted
+    KEY_COMPOSING = 46              # of a thread: a composition or a formula calls operators
     # What a thread's set of keys holds while its operators wait.
     RECORDING = 1 << KEY_RECORDING
     # What hands on a call past the recording of gradients.

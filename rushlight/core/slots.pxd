@@ -65,3 +65,4 @@ cdef enum:
     SLOT_TAKEN
     SLOT_SET_GRAD
     SLOT_REQUIRE_GRAD
+    SLOT_DATA

@@ -76,4 +76,5 @@ SLOT_NAMES = (
     "taken",
     "set_grad",
     "require_grad",
+    "data",
 )

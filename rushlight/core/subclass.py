@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import cython
+from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.core._python import PyTypeObject
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import FLOATING, DType
 from cython.cimports.rushlight.core.geometry import row_major, span
-from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED, KEY_PYTHON
+from cython.cimports.rushlight.core.keys import (
+    KEY_ABSENT,
+    KEY_BATCHED,
+    KEY_DECOMPOSE,
+    KEY_PYTHON,
+)
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import (
@@ -20,7 +27,13 @@ from cython.cimports.rushlight.core.tensor import (
 from rushlight.core.layout import strided
 
 _ONE = cython.declare(uint64_t, 1)
-_HOOKED = cython.declare(dict, {})  # type -> whether it defines __torch_dispatch__
+# type -> the version that it had, and the keys that its ``__torch_dispatch__`` asks for
+_HOOKED = cython.declare(dict, {})
+_LISTENING = cython.declare(
+    uint64_t,
+    (cython.cast(uint64_t, 1) << KEY_PYTHON)
+    | (cython.cast(uint64_t, 1) << KEY_DECOMPOSE),
+)
 
 
 @cython.cclass
@@ -65,22 +78,29 @@ def absent_storage(n_bytes: cython.size_t, device: Device, layout=strided):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
-def hooked(kind: object) -> cython.bint:
-    """Whether a type defines ``__torch_dispatch__``."""
-    known = _HOOKED.get(kind)
-    if known is None:
+@cython.exceptval(1, check=True)
+def hooked(kind: object) -> uint64_t:
+    """The keys of tensors of a type: none where it defines no ``__torch_dispatch__``."""
+    body: cython.pointer(PyTypeObject) = cython.cast(
+        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+    )
+    row = _HOOKED.get(kind)
+    known: uint64_t = 0 if row is None else row[1]
+    if row is None or row[0] != body.tp_version_tag or row[0] == 0:
         if len(_HOOKED) > 4096:  # classes made in a loop do not stay for good
             _HOOKED.clear()
         hook = getattr(kind, "__torch_dispatch__", None)
-        known = hook is not None and not getattr(hook, "passes_by", False)
-        _HOOKED[kind] = known
+        known = 0
+        if hook is not None and not getattr(hook, "passes_by", False):
+            own = getattr(kind, "sees_own_operators", False)
+            known = _ONE << KEY_PYTHON if own else _LISTENING
+        _HOOKED[kind] = body.tp_version_tag, known
     return known
 
 
 def has_dispatch(kind) -> bool:
     """Whether a type of tensors takes operators by ``__torch_dispatch__``."""
-    return hooked(kind)
+    return hooked(kind) != 0
 
 
 @cython.cfunc
@@ -100,10 +120,11 @@ def window(kind: object, data: Tensor) -> Tensor:
     t.set_geometry(data.ndim_, data.sizes, data.strides, data.offset)
     if (t.keys >> KEY_BATCHED) & 1:  # of a transformation: it stands for the same
         t._stand = data._stand
-    if hooked(kind):
-        t.keys |= _ONE << KEY_PYTHON
+    listening: uint64_t = hooked(kind)
+    if listening:
+        t.keys = (t.keys & ~_LISTENING) | listening
     elif not (t.keys >> KEY_ABSENT) & 1:
-        t.keys &= ~(_ONE << KEY_PYTHON)
+        t.keys &= ~_LISTENING
     return t
 
 
@@ -158,8 +179,7 @@ def become(kind, source: Tensor):
 
 def take_dispatch(t: Tensor):
     """Has a tensor's calls go to its type's ``__torch_dispatch__``, if it has one."""
-    if hooked(type(t)):
-        t.keys |= _ONE << KEY_PYTHON
+    t.keys |= hooked(type(t))
 
 
 def make_wrapper(
@@ -204,7 +224,7 @@ def make_wrapper(
     t: Tensor = Tensor.__new__(kind)
     t.storage = absent_storage(n_bytes, device, layout)
     t.dtype_ = dtype
-    t.keys = keys_for(device) | (_ONE << KEY_PYTHON) | (_ONE << KEY_ABSENT)
+    t.keys = keys_for(device) | hooked(kind) | (_ONE << KEY_ABSENT)
     t.inference = state().inference_mode
     t.set_geometry(ndim, shape, steps, offset)
     return t

@@ -673,8 +673,7 @@ class Tensor:
 
     @grad.deleter
     def grad(self):
-        if self.extra is not None:
-            self.extra.grad = None
+        self.grad = None
 
     @property
     def output_nr(self):
@@ -695,7 +694,8 @@ class Tensor:
     def data(self):
         """The same elements without history, with a version counter of its own."""
         t: Tensor = same_window(self)
-        t._stand = None if t._stand is None else t._stand.data()
+        if (self.keys | state().included) & (DISPATCHED | STAND_IN):
+            t = unary(slots.SLOT_DATA, t)  # listeners see an operator
         t.own_extra().counter = VersionCounter.__new__(VersionCounter)
         return t
 

@@ -93,6 +93,18 @@ def reshape(self: Tensor, shape):
     return make_alias(self, n, sizes, strides, self.offset)
 
 
+def viewable(self: Tensor, shape) -> bool:
+    """Whether a tensor's elements may be looked at with other sizes, without a copy.
+
+    Raises:
+        RuntimeError: the sizes are of another number of elements.
+    """
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    n: cython.int = fit_sizes(self, shape, sizes)
+    return view_strides(self.ndim_, self.sizes, self.strides, n, sizes, strides) != 0
+
+
 def flatten(self: Tensor, start_dim, end_dim):
     """Joins the dimensions from the first through the last given.
 

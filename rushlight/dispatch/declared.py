@@ -20,7 +20,14 @@ FUNCTIONAL, INPLACE, OUT = range(3)
     FORWARD,
     AUTOCAST,
     AUTOCAST_CUDA,
-) = range(16)
+    DECOMPOSITION,
+    OVERLOADS,
+) = range(18)
+# The row of what stands among operators without a declaration.
+BLANK = ((),) * (OVERLOADS + 1)
+# A further name of an overload, and what its conditions ask of an argument.
+OVERLOAD_NAME, OVERLOAD_FORM, CONDITIONS = range(3)
+NUMBER, TENSOR, ONE, COMPOSED = range(4)
 # Its implementation.
 KIND, MODULE, FUNCTION, META, OPTIONAL, CHECK = range(6)
 

@@ -63,6 +63,9 @@ cdef class Operator:
     cdef uint64_t apart             # those of them that some backends have an entry of their own for
     cdef uint64_t alike             # those that answer for every backend
     cdef readonly dict by_backend   # (key number, backend's key number) -> Kernel
+    cdef readonly tuple names       # rows of further names of the overload: `declared`
+    cdef dict named                 # name -> the operator that stands for it
+    cdef readonly bint whole        # a composition that __torch_dispatch__ sees whole
     cdef readonly Kernel composite  # runs where no other entry takes the call
     cdef readonly Derivative derivative
     cdef readonly Operator functional   # what an in-place or out= form was derived from
@@ -83,6 +86,7 @@ cdef class Operator:
     cdef str base_name(self)
     cdef readonly tuple entry       # the generated row; () for operators from outside
     cdef object call(self, PyObject** slots)
+    cdef object compose(self, PyObject** slots, uint64_t keys)
     cdef object call_elsewhere(self, PyObject** slots, ThreadState* st)
     cdef uint64_t factory_bits(self, PyObject** slots, uint64_t bits) except? 0
     cdef object run(self, PyObject** slots, uint64_t keys)

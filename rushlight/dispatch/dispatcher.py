@@ -19,8 +19,11 @@ from cython.cimports.rushlight.core.keys import (
     KEY_ABSENT,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
+    KEY_COMPOSING,
     KEY_CUDA,
+    KEY_DECOMPOSE,
     KEY_PRIVATEUSE1,
+    KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import fetch, following
@@ -28,6 +31,7 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.signature import Signature
 
 from rushlight.core import naming
+from rushlight.dispatch.declared import OVERLOAD_FORM, OVERLOADS, TAGS
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
@@ -229,6 +233,8 @@ class Operator:
         self.untracked = "untracked" in tags
         self.view_or_copy = "view_or_copy" in tags
         self.scales_second = "scales_second" in tags
+        self.whole = form != OUT and bool(entry) and "dispatched_whole" in entry[TAGS]
+        self.names = names_of(entry, form)
         self.multi_view = is_view and bool(returns) and returns[0][0] == 2
         self.node_name = node_name or name_of_node(name)
         self.device_arg = -1
@@ -259,7 +265,8 @@ class Operator:
                 _RECORDING,
                 _PROFILING,
             ):
-                self.table[i] = cython.NULL
+                if i != KEY_PYTHON or not self.whole:
+                    self.table[i] = cython.NULL
         for key, kernel in self.kernels.items():
             self.table[cython.cast(cython.int, key)] = cython.cast(
                 cython.pointer(PyObject), kernel
@@ -436,8 +443,11 @@ class Operator:
         if bits == 0 or self.device_arg >= 0:
             bits = self.factory_bits(slots, bits)
         bits = (bits | st.included) & ~st.excluded
-        if self.composite is not None and (bits & self.handled) == 0:
-            return self.composite.run(self, slots, 0)
+        if self.composite is not None:
+            if self.whole and wants and st.grad_mode:
+                bits &= ~(one << KEY_PYTHON)  # its parts are recorded, and seen
+            if (bits & self.handled) == 0:
+                return self.compose(slots, bits)
         if not wants or not st.grad_mode:
             # nothing to record: the built-in Autograd handling would only pass on
             if (
@@ -495,7 +505,7 @@ class Operator:
         key: cython.int
         if bits == 0:
             if self.composite is not None:
-                return self.composite.run(self, slots, 0)
+                return self.compose(slots, keys)
             not_available(self, keys)
         key = 63 - __builtin_clzll(bits)
         if (self.apart >> key) & 1:
@@ -519,6 +529,24 @@ class Operator:
         return _RECORDER.keep_books(self, slots, keys)
 
     @cython.cfunc
+    def compose(
+        self, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        """Run the composition; whoever listens is told that its calls are not a program's."""
+        st: cython.pointer(ThreadState)
+        before: uint64_t
+        one: uint64_t = 1
+        if not (keys >> KEY_DECOMPOSE) & 1:
+            return self.composite.run(self, slots, 0)
+        st = state()
+        before = st.included & (one << KEY_COMPOSING)
+        st.included |= one << KEY_COMPOSING
+        try:
+            return self.composite.run(self, slots, 0)
+        finally:
+            st.included = (st.included & ~(one << KEY_COMPOSING)) | before
+
+    @cython.cfunc
     def run_apart(
         self,
         slots: cython.pointer(cython.pointer(PyObject)),
@@ -539,6 +567,13 @@ class Operator:
         if key == KEY_AUTOGRAD:
             return _RECORDER.record(self, slots, keys)
         return _RECORDER.keep_books(self, slots, keys)
+
+
+def names_of(entry, form):
+    """The rows of an overload's further names that go for a form of it."""
+    if not entry or form == OUT:
+        return ()
+    return tuple(row for row in entry[OVERLOADS] if row[OVERLOAD_FORM] in (None, form))
 
 
 @cython.cfunc

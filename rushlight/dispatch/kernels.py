@@ -936,5 +936,11 @@ def promoted_type(values):
     call.n = 0
     call.n_out = 0
     for value in values:
-        add_operand(cython.address(call), value)
+        if not isinstance(value, Tensor) or call.n >= 12:
+            add_operand(cython.address(call), value)
+            continue
+        # its type and its rank are asked, not its memory: it may have none
+        call.values[call.n] = cython.cast(cython.pointer(PyObject), value)
+        call.is_tensor[call.n] = True
+        call.n += 1
     return dtype_of(promote_call(cython.address(call), 0xFFFFFFFF))

@@ -29,6 +29,7 @@ class DispatchKey(enum.IntEnum):
     Below = 14
     ADInplaceOrView = 16
     Autograd = 17
+    Decompose = 18
     Autocast = 20
     Batched = 24
     ForwardAD = 25

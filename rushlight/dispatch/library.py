@@ -11,8 +11,6 @@ import contextlib
 import functools
 import inspect
 
-from rushlight.core.facts import bump_version
-from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch import schema as schemas
 from rushlight.dispatch.dispatcher import (
@@ -385,6 +383,10 @@ def _fragment(namespace):
     return _fragments[namespace]
 
 
+# Operators from outside whose results' sizes a function tells.
+with_fakes: set = set()
+
+
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
     """Give an operator a function for shapes: what runs for meta tensors.
 
@@ -401,6 +403,10 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=T
     namespace, _, name = _qualname(op).partition("::")
     library = lib or _fragment(namespace)
     library.impl(name, func, "Meta", allow_override=allow_override)
+    found = library._operator(name)
+    with_fakes.add(found)
+    if lib is not None:
+        lib._undo.append(lambda: with_fakes.discard(found))
     return func
 
 
@@ -509,135 +515,14 @@ def register_jvp(op, func=None, /, *, lib=None):
 
 def _set_rule(what, rules, op, func, lib):
     """A function for an operator, until the library goes away."""
-    if not isinstance(op, (str, Operator, CustomOpDef)) and not hasattr(op, "name"):
+    named = hasattr(op, "_qualname") or hasattr(op, "name")
+    if not isinstance(op, (str, Operator)) and not named:
         raise ValueError(f"{what}(op): got unexpected type for op: {type(op)}")
     found = op if isinstance(op, Operator) else find_operator(_qualname(op))
     rules[found] = func
     if lib is not None:
         lib._undo.append(lambda: rules.pop(found, None))
     return func
-
-
-class CustomOpDef:
-    """An operator made of a Python function by `custom_op`."""
-
-    def __init__(self, qualname, schema, function, device_types):
-        self._qualname = qualname
-        self._namespace, _, self._name = qualname.partition("::")
-        self._lib = Library(self._namespace, "FRAGMENT")
-        self._lib.define(self._name + schema)
-        self._packet = packets()[(self._namespace, self._name)]
-        self.register_kernel(device_types or "default", function)
-        self.register_autograd(None)
-        functools.update_wrapper(self, function)
-
-    def register_kernel(self, device_types, fn=None):
-        """Run ``fn`` on these device types."""
-        if fn is None:
-            return lambda function: self.register_kernel(device_types, function)
-        impl(self._qualname, device_types, self._checked(fn), lib=self._lib)
-        return fn
-
-    def _checked(self, fn):
-        """A kernel whose writes are counted and whose results are new."""
-        rows = enumerate(self._opoverload.op.signature.rows)
-        written = [(i, row[0]) for i, row in rows if row[5] & 1]
-
-        @functools.wraps(fn)
-        def checked(*args, **kwargs):
-            result = fn(*args, **kwargs)
-            if result is not None:
-                _refuse_shared(self._name, (*args, *kwargs.values()), result)
-            if written:
-                for place, name in written:
-                    given = args[place] if place < len(args) else kwargs.get(name)
-                    for one in (given,) if isinstance(given, Tensor) else given or ():
-                        bump_version(one)
-            return result
-
-        return checked
-
-    def register_fake(self, fn):
-        """Use ``fn`` for shapes."""
-        return register_fake(self._qualname, fn, lib=self._lib)
-
-    def register_autograd(self, backward, *, setup_context=None):
-        """Make the operator differentiable."""
-        register_autograd(
-            self._qualname, backward, setup_context=setup_context, lib=self._lib
-        )
-
-    def register_vmap(self, func=None):
-        """Say what ``vmap`` does with the operator."""
-        return register_vmap(self._qualname, func, lib=self._lib)
-
-    def register_jvp(self, func=None):
-        """Say how forward mode moves the operator's results."""
-        if func is None:
-            return self.register_jvp
-        return register_jvp(self._qualname, func, lib=self._lib)
-
-    def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
-        """Say what a mode, or a type of tensors, does with the operator."""
-        return register_torch_dispatch(
-            self._qualname, torch_dispatch_class, fn, lib=self._lib
-        )
-
-    @property
-    def _opoverload(self):
-        return self._packet.default
-
-    def __call__(self, *args, **kwargs):
-        return self._packet(*args, **kwargs)
-
-    def __repr__(self):
-        return f"<CustomOpDef({self._qualname})>"
-
-
-def _memories(values):
-    for value in values:
-        if isinstance(value, Tensor):
-            yield id(value.untyped_storage())
-        elif isinstance(value, (list, tuple)):
-            yield from _memories(value)
-
-
-def _refuse_shared(name, args, result):
-    """Refuses results that are arguments, or see the memory of one or of another."""
-    seen = set(_memories(args))
-    for memory in _memories((result,)):
-        if memory in seen:
-            raise RuntimeError(
-                f"{name}: The output of this custom operator (1) must not also be an "
-                "input to this custom operator and (2) may not alias any inputs to this "
-                "custom operator or other returns. The most common way to trigger this "
-                "error is if we have y = custom_op(x) and y and x are the same Tensor. "
-                "Please instead return a clone of the offending output tensor(s) (e.g. "
-                "return x.clone()) or refactor the custom operator to not return y."
-            )
-        seen.add(memory)
-
-
-def custom_op(
-    name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None
-):
-    """Make a Python function an operator, its schema read from the annotations.
-
-    Raises:
-        ValueError: an annotation has no schema type.
-    """
-    if fn is None:
-        return lambda function: custom_op(
-            name,
-            function,
-            mutates_args=mutates_args,
-            device_types=device_types,
-            schema=schema,
-            tags=tags,
-        )
-    return CustomOpDef(
-        name, schema or infer_schema(fn, mutates_args=mutates_args), fn, device_types
-    )
 
 
 def _excluded(*keys):
@@ -652,9 +537,7 @@ def _included(*keys):
 
 __all__ = [
     "BACKENDS",
-    "CustomOpDef",
     "Library",
-    "custom_op",
     "define",
     "fallthrough_kernel",
     "find_operator",

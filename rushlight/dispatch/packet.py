@@ -42,6 +42,7 @@ from rushlight.dispatch.declared import (
 from rushlight.dispatch.deprecated_signatures import reordered
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
+from rushlight.dispatch.named_overload import overload_named
 from rushlight.dispatch.overload_aliases import covering
 
 METHODS = cython.declare(cython.int, 6)  # among an entry's variants, in place or not
@@ -132,6 +133,10 @@ class OperatorPacket:
             parts = op.name.split(".")
             if (parts[1] if len(parts) > 1 else "default") == name:
                 return op
+        for op in self.overloads:
+            found = overload_named(op, name)
+            if found is not None:
+                return found
         found = covering(self.name, self.overloads, name)
         if found is None:
             raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")

@@ -12,6 +12,8 @@ from cython.cimports.rushlight.core.keys import (
     BACKEND_BITS,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
+    KEY_COMPOSING,
+    KEY_DECOMPOSE,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -138,6 +140,51 @@ def call_function(
         n,
         cython.NULL,
     )
+
+
+@cython.final
+@cython.cclass
+class DecompositionKernel(Kernel):
+    """What PyTorch takes an operator apart into, where Python listens to operators.
+
+    A function that gives ``NotImplemented`` leaves the operator whole. So do inference
+    mode and blocks below autograd: PyTorch takes operators apart where it records them.
+    """
+
+    module = cython.declare(str, visibility="readonly")
+    attribute = cython.declare(str, visibility="readonly")
+    loaded = cython.declare(PythonKernel)
+
+    composing = cython.declare(cython.bint)
+
+    def __init__(self, module, attribute, composing=True):
+        self.module = module
+        self.attribute = attribute
+        self.composing = composing  # not where the parts are a program's own calls
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        one: uint64_t = 1
+        rest: uint64_t = keys & ~(one << KEY_DECOMPOSE)
+        st: cython.pointer(ThreadState) = state()
+        if st.inference_mode or (st.excluded >> KEY_AUTOGRAD) & 1:
+            return op.run(slots, rest)
+        if self.loaded is None:
+            module = importlib.import_module(self.module)
+            self.loaded = PythonKernel(getattr(module, self.attribute))
+        before: uint64_t = st.included & (one << KEY_COMPOSING)
+        if self.composing:
+            st.included |= one << KEY_COMPOSING
+        try:
+            answer = call_function(self.loaded, op, slots, keys)
+        finally:
+            st.included = (st.included & ~(one << KEY_COMPOSING)) | before
+        return op.run(slots, rest) if answer is NotImplemented else answer
 
 
 @cython.final

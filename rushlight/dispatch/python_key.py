@@ -16,18 +16,24 @@ from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOCAST,
     KEY_AUTOGRAD,
+    KEY_COMPOSING,
+    KEY_DECOMPOSE,
     KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 from cython.cimports.rushlight.dispatch.interception import put_in_line
+from cython.cimports.rushlight.dispatch.named_overload import shown_as
 
 from rushlight.core.subclass import has_dispatch
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import DispatchKey
+from rushlight.dispatch.named_overload import written_arguments
 
 _PYTHON = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PYTHON)
+_DECOMPOSE = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_DECOMPOSE)
+_COMPOSING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_COMPOSING)
 _PRE_DISPATCH = cython.declare(
     uint64_t, cython.cast(uint64_t, 1) << int(DispatchKey.PreDispatch)
 )
@@ -44,6 +50,7 @@ class _Modes(threading.local):
 
     def __init__(self):
         self.stack = []
+        self.listening = 0  # how many of them want operators as PyTorch has them
 
 
 _MODES = cython.declare(object, _Modes())
@@ -64,10 +71,18 @@ def set_rule(op, kind, function):
         _RULES[(op, kind)] = function
 
 
+def rule_of(op, shown, kind):
+    """What was set for a class: for the overload by PyTorch's name, or for all."""
+    return _RULES.get((shown, kind)) or _RULES.get((op, kind))
+
+
 def push_mode(mode):
     """Makes a dispatch mode the first to see this thread's operators."""
     _MODES.stack.append(mode)
     state().included |= _PYTHON
+    if not sees_own_operators(mode):
+        _MODES.listening += 1
+        state().included |= _DECOMPOSE
 
 
 def pop_mode():
@@ -75,7 +90,16 @@ def pop_mode():
     mode = _MODES.stack.pop()
     if not _MODES.stack:
         state().included &= ~_PYTHON
+    if not sees_own_operators(mode):
+        _MODES.listening -= 1
+        if not _MODES.listening:
+            state().included &= ~_DECOMPOSE
     return mode
+
+
+def sees_own_operators(mode) -> bool:
+    """Whether a mode, or a type, wants operators as they are here, not as in PyTorch."""
+    return getattr(mode, "sees_own_operators", False)
 
 
 def active() -> bool:
@@ -86,6 +110,38 @@ def active() -> bool:
 def recording() -> bool:
     """Whether a tracer writes down what this thread calls, compositions whole."""
     return state().included & ~state().excluded & _PRE_DISPATCH != 0
+
+
+def listening(*tensors) -> bool:
+    """Whether a handler that wants PyTorch's operators sees those of some tensors."""
+    st: cython.pointer(ThreadState) = state()
+    keys: uint64_t = st.included
+    for tensor in tensors:
+        keys |= cython.cast(Tensor, tensor).keys
+    return (keys & ~st.excluded) & _DECOMPOSE != 0
+
+
+@contextlib.contextmanager
+def as_listened(listened):
+    """A block in which operators are taken apart as when they were, or were not, heard.
+
+    What was recorded under a mode is recorded again in the same steps without it.
+
+    Args:
+        listened: what ``listening()`` was.
+    """
+    st: cython.pointer(ThreadState) = state()
+    included: uint64_t = st.included & _DECOMPOSE
+    excluded: uint64_t = st.excluded & _DECOMPOSE
+    if listened:
+        st.included |= _DECOMPOSE
+    else:
+        st.excluded |= _DECOMPOSE
+    try:
+        yield
+    finally:
+        state().included = (state().included & ~_DECOMPOSE) | included
+        state().excluded = (state().excluded & ~_DECOMPOSE) | excluded
 
 
 def modes():
@@ -158,6 +214,15 @@ def find_askers(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -
 
 
 @cython.cfunc
+def asks_for_parts(op: Operator, values: list) -> cython.bint:
+    """Whether who is asked first wants the parts of what is a composition here."""
+    stack: list = _MODES.stack
+    if state().included & _PYTHON and stack:
+        return sees_own_operators(stack[len(stack) - 1])
+    return bool(values) and sees_own_operators(type(values[0]))
+
+
+@cython.cfunc
 def add_asker(found: list, value: object):
     if not isinstance(value, Tensor) or not cython.cast(Tensor, value).keys & _PYTHON:
         return
@@ -205,35 +270,47 @@ class DispatchKernel(Kernel):
     ) -> object:
         st: cython.pointer(ThreadState) = state()
         before: uint64_t = st.excluded
-        args, keywords = given_arguments(op, slots)
+        shown: Operator = shown_as(op, slots)
+        args, keywords = given_arguments(shown, slots)
+        if shown is not op:
+            args = written_arguments(shown, args)
         values: list = find_askers(op, slots)
+        if op.whole and asks_for_parts(op, values):
+            return op.compose(slots, keys)
         kinds = tuple([type(value) for value in values])
         # what types and modes do is below autograd, whichever way the call came
         st.excluded = before | _RECORDING
+        composing: uint64_t = st.included & _COMPOSING
+        st.included &= ~_COMPOSING
         mode = None
         try:
             if st.included & _PYTHON and _MODES.stack:
                 mode = pop_mode()
                 try:
-                    rule = _RULES.get((op, type(mode))) if _RULES else None
+                    rule = rule_of(op, shown, type(mode)) if _RULES else None
                     if rule is None:
-                        answer = mode.__torch_dispatch__(op, kinds, args, keywords)
+                        given = op if sees_own_operators(mode) else shown
+                        answer = mode.__torch_dispatch__(given, kinds, args, keywords)
                     else:
-                        answer = rule(mode, op, kinds, args, keywords)
+                        answer = rule(mode, shown, kinds, args, keywords)
                 finally:
                     push_mode(mode)
                 if answer is not NotImplemented:
                     return checked(op, answer)
             for value in values:
-                rule = _RULES.get((op, type(value))) if _RULES else None
+                rule = rule_of(op, shown, type(value)) if _RULES else None
                 if rule is None:
-                    answer = type(value).__torch_dispatch__(op, kinds, args, keywords)
+                    given = op if sees_own_operators(type(value)) else shown
+                    answer = type(value).__torch_dispatch__(
+                        given, kinds, args, keywords
+                    )
                 else:
-                    answer = rule(type(value), op, kinds, args, keywords)
+                    answer = rule(type(value), shown, kinds, args, keywords)
                 if answer is not NotImplemented:
                     return checked(op, answer)
         finally:
             st.excluded = before
+            st.included |= composing
         if mode is None and not values:
             return op.run(slots, keys & ~_PYTHON)
         lines = [] if mode is None else [f"  - mode object {mode!r}"]
@@ -246,6 +323,7 @@ class DispatchKernel(Kernel):
 
 _TRACERS = cython.declare(object, _Modes())
 _casts = cython.declare(object, None)
+_casting = cython.declare(object, None)
 
 
 @cython.final
@@ -296,10 +374,20 @@ def pop_tracer():
     return function
 
 
-def set_casts(function):
-    """Names who casts operands in a block of autocast: ``function(op, args, keywords)``."""
-    global _casts
-    _casts = function
+def set_casts(function, enabled):
+    """Names who casts operands in a block of autocast.
+
+    Args:
+        function: ``function(op, args, keywords)`` does it.
+        enabled: ``enabled(device type)`` says whether a block is on for a device.
+    """
+    global _casts, _casting
+    _casts, _casting = function, enabled
+
+
+def casting(device_type) -> bool:
+    """Whether this thread is in a block of autocast for a type of device."""
+    return _casting is not None and bool(_casting(device_type))
 
 
 def casts():

@@ -6,6 +6,7 @@ import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
+from cython.cimports.rushlight.core._python import PyTypeObject
 from cython.cimports.rushlight.core.descriptors import Py_TYPE
 from cython.cimports.rushlight.core.device import Device, as_device
 from cython.cimports.rushlight.core.dtype import INTEGER, DType
@@ -147,11 +148,21 @@ def postpone(
     return 0
 
 
-_TAKES_CALLS = cython.declare(dict, {})  # type -> whether it has a hook for calls
+# type -> the version that it had when it was asked, and whether it has a hook for calls
+_TAKES_CALLS = cython.declare(dict, {})
 
 
 _PLAIN = cython.declare(cython.pointer(PyObject), cython.NULL)  # the last one without
+_PLAIN_VERSION = cython.declare(cython.uint, 0)
 watchers = cython.declare(cython.int, 0)  # function modes that are on, in any thread
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def version_of(kind: cython.pointer(PyObject)) -> cython.uint:
+    """Which version of a type's attributes it is; 0 where Python counts none."""
+    return cython.cast(cython.pointer(PyTypeObject), kind).tp_version_tag
 
 
 @cython.cfunc
@@ -161,7 +172,7 @@ def asks(item: object) -> cython.bint:
         cython.cast(cython.pointer(PyObject), item)
     )
     if (
-        kind == _PLAIN
+        (kind == _PLAIN and version_of(kind) == _PLAIN_VERSION)
         or kind == cython.cast(cython.pointer(PyObject), Tensor)
         or kind == cython.cast(cython.pointer(PyObject), bool)
         or kind == cython.cast(cython.pointer(PyObject), tuple)
@@ -180,17 +191,20 @@ def asks(item: object) -> cython.bint:
 @cython.exceptval(-1, check=False)
 def type_asks(kind: object) -> cython.bint:
     """Whether a type has a hook for calls, and the thread asks it."""
-    global _PLAIN
-    known = _TAKES_CALLS.get(kind)
-    if known is None:
+    global _PLAIN, _PLAIN_VERSION
+    place: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), kind)
+    row = _TAKES_CALLS.get(kind)
+    known: cython.bint = row is not None and row[1]
+    if row is None or row[0] != version_of(place) or row[0] == 0:
         if len(_TAKES_CALLS) > 4096:  # classes made in a loop do not stay for good
             _PLAIN = cython.NULL
             _TAKES_CALLS.clear()
         hook = getattr(kind, "__torch_function__", None)
         known = hook is not None and not getattr(hook, "passes_by", False)
-        _TAKES_CALLS[kind] = known
+        _TAKES_CALLS[kind] = version_of(place), known
     if not known:
-        _PLAIN = cython.cast(cython.pointer(PyObject), kind)  # the table keeps it alive
+        if version_of(place):  # the table keeps it alive
+            _PLAIN, _PLAIN_VERSION = place, version_of(place)
         return False
     return not silenced_overrides()
 

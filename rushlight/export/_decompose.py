@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight._higher_order_ops.auto_functionalize import run_functionalized
 from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.autograd.levels.functional import FunctionalLevel
@@ -71,7 +72,12 @@ def _decomposed(program, table):
         return program
     tracer.shape_env = fake.shape_env
     interpreter = _Replay(program.graph_module, tracer)
-    with no_grad(), fake, tracer, FunctionalLevel() as level:
+    with (
+        no_grad(),
+        fake,
+        tracer,
+        FunctionalLevel(write_copies=run_functionalized) as level,
+    ):
         given = [level.wrap(v) if isinstance(v, Tensor) else v for v in values]
         results = interpreter.run(*given, enable_io_processing=False)
         written = [
@@ -138,13 +144,22 @@ def _without_dead(graph):
 _NUMBERS = (SymInt, SymFloat, SymBool)
 _READS = frozenset((call.item.overloads[0], call._local_scalar_dense.overloads[0]))
 _SIZE = call.sym_size.overloads[0]
+_SQUEEZE = call.squeeze.overloads[1]
 _CHECK = call._assert_scalar.overloads[0]
+
+
+_ONE_DIMENSION = ("squeeze.dim", "squeeze_.dim")
 
 
 class _Tracer(ProxyTorchDispatchMode):
     """Notes where steps come from, as the program that is taken apart says."""
 
     notes: dict = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.full_name in _ONE_DIMENSION:  # in the core set a list goes with any
+            func, args = _SQUEEZE, (args[0], [args[1]])
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def track(self, tensor, node):
         super().track(tensor, node)

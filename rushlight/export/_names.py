@@ -6,64 +6,19 @@ import operator
 
 from rushlight._higher_order_ops.base import OPERATORS
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.declared import OVERLOAD_NAME
 from rushlight.dispatch.dispatcher import Operator, find_packet
+from rushlight.dispatch.named_overload import row_for
 from rushlight.fx.node import Node
 from rushlight.ir.sym_functions import sym_ite, sym_not
 
-# Operators of one overload here where PyTorch has one for numbers, too.
-_NUMBERS = {
-    **dict.fromkeys(
-        "gt ge lt le eq ne greater greater_equal less less_equal not_equal remainder "
-        "fmod bitwise_and bitwise_or bitwise_xor fill rsub copysign "
-        "__and__ __or__ __xor__ __lshift__ __rshift__ "
-        "__iand__ __ior__ __ixor__ __ilshift__ __irshift__".split(),
-        {"Tensor": "Scalar", "default": "Scalar"},
-    ),
-    "masked_fill": {"Tensor": "Scalar", "default": "Scalar"},
-    "index_fill": {"int_Tensor": "int_Scalar", "default": "int_Scalar"},
-    "bitwise_left_shift": {"Tensor": "Tensor_Scalar"},
-    "bitwise_right_shift": {"Tensor": "Tensor_Scalar"},
-    "float_power": {"Tensor_Tensor": "Tensor_Scalar"},
-    "xlogy": {"Tensor": "Scalar_Other"},
-}
-# The same where the number comes first.
-_NUMBERS_FIRST = {
-    **dict.fromkeys(
-        "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift "
-        "remainder".split(),
-        "Scalar_Tensor",
-    ),
-    "float_power": "Scalar",
-    "xlogy": "Scalar_Self",
-    "pow": "Scalar",
-    "floor_divide": "default",
-}
-# In place there are fewer.
-_IN_PLACE = {
-    "pow_": {"Tensor_Tensor": "Tensor", "Tensor_Scalar": "Scalar"},
-    "float_power_": {"Tensor_Tensor": "Tensor", "Tensor_Scalar": "Scalar"},
-    "ldexp_": {"Tensor": "default"},
-    "floor_divide_": {"default": "Tensor"},
-}
-_TENSORS = {"fill": {"default": "Tensor"}, "masked_fill": {"default": "Tensor"},
-            "index_fill": {"default": "int_Tensor"}}  # fmt: skip
-_SYMBOLIC = {"number": "Tensor", "number_mode": "Tensor_mode"}
-# Operators whose one overload has a name there.
-_RESAMPLING = (
+# What programs call, whose kernels have other overloads there.
+_RESAMPLING = frozenset(
     "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d "
     "upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d "
     "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
-    "_upsample_bicubic2d_aa _upsample_lanczos2d_aa"
-).split()
-_NAMED = {
-    **dict.fromkeys(_RESAMPLING, "vec"),
-    "conv_transpose2d": "input", "conv_transpose3d": "input",
-    "empty": "memory_format",
-}  # fmt: skip
-_WHERE = {
-    (False, False): "self", (False, True): "ScalarOther", (True, False): "ScalarSelf",
-    (True, True): "Scalar",
-}  # fmt: skip
+    "_upsample_bicubic2d_aa _upsample_lanczos2d_aa".split()
+)
 _FUNCTIONS = {
     f"_operator.{name}": getattr(operator, name)
     for name in (
@@ -106,28 +61,10 @@ def name_of(node):
 
 def overload_name(op, args, kwargs=None):
     """PyTorch's name of an overload: it has one for tensors, and one for numbers."""
-    own = op._overloadname
-    if op._opname == "where" and own == "self" and len(args) == 3:
-        plain = tuple(not _is_tensor(one) for one in args[1:])
-        return _WHERE[plain]
-    if op._opname == "isin":
-        return "_".join("Tensor" if _is_tensor(one) else "Scalar" for one in args[:2])
-    if own == "default" and op._opname in _NAMED:
-        return _NAMED[op._opname]
-    base = op._opname
-    base = base if base.endswith("__") else base.removesuffix("_")
-    if base in ("squeeze", "squeeze_copy") and own == "dims" and type(args[1]) is int:
-        return "dim"
-    if base in ("clamp_max", "clamp_min") and len(args) > 1 and _is_tensor(args[1]):
-        return "Tensor"
-    if base in _NUMBERS_FIRST and args and not _is_tensor(args[0]):
-        return _NUMBERS_FIRST[base]
-    number = any(
-        row[1] == 4 and not _is_tensor(one) for row, one in zip(op.signature.rows, args)
-    )
-    own = (_NUMBERS if number else _TENSORS).get(base, {}).get(own, own)
-    own = _IN_PLACE.get(op._opname, {}).get(own, own)
-    return _SYMBOLIC.get(own, own)
+    if op._opname in _RESAMPLING and op._overloadname == "default":
+        return "vec"
+    row = row_for(op, args, _is_tensor, lists=False)
+    return op._overloadname if row is None else row[OVERLOAD_NAME]
 
 
 def _is_tensor(one):

@@ -204,6 +204,8 @@ def _bytes_of(tensor, start, n_bytes):
 class _Seen(TorchDispatchMode):
     """Collects the tensors that operators are given and give."""
 
+    sees_own_operators = True
+
     def __init__(self):
         super().__init__()
         self.tensors: dict = {}
@@ -240,6 +242,8 @@ def listened(call, inputs, state):
 
 class Naming(TorchDispatchMode):
     """Tells a run which operator is at work, and looks at each whether all was told."""
+
+    sees_own_operators = True
 
     def __init__(self, run):
         super().__init__()

@@ -351,6 +351,28 @@ _UNSET = (
 )
 
 
+def _slots():
+    """What the core's slots are filled with."""
+    return {
+        "getitem": indexing.getitem,
+        "setitem": indexing.setitem,
+        "iter": indexing.iterate,
+        "contains": indexing.contains,
+        "repr": printing.tensor_repr,
+        "array": interop.to_array,
+        "legacy": _legacy_init,
+        "deepcopy": pickling.deepcopy_tensor,
+        "reduce": pickling.reduce_tensor,
+        "grad_fn": _autograd.grad_fn,
+        "set_grad": _autograd.set_grad,
+        "data": _autograd.data_of,
+        "set_data": _autograd.set_data,
+        "require_grad": _autograd.set_requires_grad,
+        "dlpack": interop.to_dlpack,
+        "item": _item,
+    }
+
+
 def bind():
     """Give ``Tensor`` its methods; called once, at import."""
     watch_attributes(Tensor)
@@ -379,25 +401,7 @@ def bind():
     for name, read in _HOOK_ATTRIBUTES.items():
         install(name, Attribute(name, read))
     install("_equal_to_array", interop.equal_to_array)
-    bind_slots(
-        {
-            "getitem": indexing.getitem,
-            "setitem": indexing.setitem,
-            "iter": indexing.iterate,
-            "contains": indexing.contains,
-            "repr": printing.tensor_repr,
-            "array": interop.to_array,
-            "legacy": _legacy_init,
-            "deepcopy": pickling.deepcopy_tensor,
-            "reduce": pickling.reduce_tensor,
-            "grad_fn": _autograd.grad_fn,
-            "set_grad": _autograd.set_grad,
-            "set_data": _autograd.set_data,
-            "require_grad": _autograd.set_requires_grad,
-            "dlpack": interop.to_dlpack,
-            "item": _item,
-        }
-    )
+    bind_slots(_slots())
     indexing.bind_operators(
         call.select,
         call.slice,

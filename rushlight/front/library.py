@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from rushlight.dispatch.library import (
+from rushlight.dispatch.custom_operators import (
     CustomOpDef,
-    Library,
     custom_op,
+    register_autocast,
+)
+from rushlight.dispatch.library import (
+    Library,
     define,
     fallthrough_kernel,
     impl,
@@ -31,6 +34,7 @@ __all__ = [
     "impl_abstract",
     "infer_schema",
     "opcheck",
+    "register_autocast",
     "register_autograd",
     "register_fake",
     "register_jvp",

@@ -13,6 +13,7 @@ cdef int never_one(Operator op) except -1
 cdef bint draws(Operator op) except -1
 cdef bint drops(Operator op, PyObject** slots) except -1
 cdef bint any_wants(Operator op, PyObject** slots) except -1
+cdef bint has_known_sizes(Operator op) except -1
 cdef bint sizes_hang_on_elements(Operator op, PyObject** slots) except -1
 
 # Whether new memory is written to, and whether this operator makes such memory then.

@@ -28,6 +28,7 @@ from cython.cimports.rushlight.graph.tape import (
 
 from rushlight.core.factories import on_fill
 from rushlight.dispatch.declared import TAGS, says
+from rushlight.dispatch.library import with_fakes
 from rushlight.dispatch.python_kernels import LazyKernel
 from rushlight.graph.steps import step_of
 
@@ -259,11 +260,25 @@ def is_static(op: Operator, i: cython.int) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
+def has_known_sizes(op: Operator) -> cython.bint:
+    """Whether the sizes of results follow from those of arguments, whatever it reads.
+
+    An operator from outside says so by a function for shapes, or gives nothing.
+    """
+    if op.entry:
+        return says(op, "fixed_sizes")
+    return not op.returns or op in with_fakes
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
 def sizes_hang_on_elements(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject))
 ) -> cython.bint:
-    """Whether results may have other sizes next time; so of operators from outside."""
-    if not op.entry or "data_dependent" in op.entry[TAGS]:
+    """Whether results may have other sizes next time."""
+    if not op.entry:
+        return not has_known_sizes(op)
+    if "data_dependent" in op.entry[TAGS]:
         return True
     base: str = op.base_name()
     if base == "repeat_interleave":

@@ -41,6 +41,7 @@ from cython.cimports.rushlight.graph.call_trace import (
     drops,
     filled,
     fills,
+    has_known_sizes,
     keep_roots,
     keeps_looks,
     loaded,
@@ -71,7 +72,7 @@ from cython.cimports.rushlight.runtime.cpu.launch import launched
 from rushlight.core.device import current_card
 from rushlight.core.state import on_launching, on_reading
 from rushlight.core.storage import count_following, on_missing_memory
-from rushlight.dispatch.declared import says
+from rushlight.dispatch.declared import BLANK
 from rushlight.dispatch.dispatcher import before_replacing, serve_all
 from rushlight.dispatch.dispatcher import forget as forget_operator
 from rushlight.dispatch.keys import DispatchKey
@@ -545,7 +546,7 @@ class RecordingKernel(Kernel):
             st.included = before
             tape.parts = parts
         tape.inner += launched() - launches
-        if tape.heard and not says(op, "fixed_sizes"):
+        if tape.heard and not has_known_sizes(op):
             tape.read = True
         if (
             tape.read
@@ -655,7 +656,7 @@ class RecordingKernel(Kernel):
             if not good:  # an error: the path ends here
                 tape.flush(None)
         if (
-            (tape.heard and not says(op, "fixed_sizes"))
+            (tape.heard and not has_known_sizes(op))
             or sizes_hang_on_elements(op, slots)
             or fills(op)
             or not keeps_looks(tape, call, slots)
@@ -752,7 +753,7 @@ def formula_operator(formula: object, n: cython.int) -> object:
     found: object = False
     if module.__name__.startswith("rushlight."):
         rows = tuple([(f"a{i}", 1, None, False, 0, 0) for i in range(n)])
-        found = Operator("gradient", name, rows, (), entry=((),) * 13)
+        found = Operator("gradient", name, rows, (), entry=BLANK)
         forget_operator(found)
         found.set_composite(PythonKernel(formula))
     _FORMULAS[formula] = found

@@ -6,7 +6,9 @@ import warnings
 
 from rushlight.core import sparse
 from rushlight.core.layout import sparse_coo, strided
+from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.storage import UntypedStorage
+from rushlight.core.subclass import dispatched, is_absent, make_wrapper
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 
@@ -25,6 +27,13 @@ def reduce_tensor(tensor):
     wanted = tensor.requires_grad
     attributes = own_attributes(tensor) or None
     kind = type(tensor)
+    if is_absent(tensor) and kind is not Tensor and tensor.layout is strided:
+        facts = tensor.storage_offset(), tensor.dtype, tensor.device, wanted
+        return (
+            rebuild_wrapper,
+            (kind, tensor.shape, tensor.stride(), *facts),
+            attributes,
+        )
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.is_quantized:
@@ -36,6 +45,14 @@ def reduce_tensor(tensor):
     geometry = tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())
     parts = kind, tensor.untyped_storage(), *geometry, tensor.dtype, wanted
     return rebuild, parts, attributes
+
+
+def rebuild_wrapper(kind, sizes, strides, offset, dtype, device, requires_grad):
+    """A tensor of a type, without memory of its own; its attributes come after it."""
+    made = make_wrapper(
+        kind, tuple(sizes), tuple(strides), offset, dtype, strided, device
+    )
+    return made.requires_grad_(requires_grad) if requires_grad else made
 
 
 def sparse_parts(tensor):
@@ -132,6 +149,30 @@ def copy_storage(storage, memo):
     return memo[id(storage)]
 
 
+def cloned_wrapper(tensor):
+    """A copy of a tensor without memory, as its type's handler makes it.
+
+    Raises:
+        RuntimeError: the handler of ``clone`` gives a tensor of another type.
+    """
+    recording = is_grad_enabled()
+    set_grad_enabled(False)
+    try:
+        copied = tensor.clone()
+    finally:
+        set_grad_enabled(recording)
+    if type(copied) is not type(tensor):
+        raise RuntimeError(
+            "The default implementation of __deepcopy__() for wrapper subclasses only "
+            "works for subclass types that properly implement clone(), and whose clone() "
+            f"gives the same type: {type(tensor).__name__} gives "
+            f"{type(copied).__name__}\n"
+            "  remedy: handle aten.clone.default in __torch_dispatch__, or define "
+            "__deepcopy__"
+        )
+    return copied
+
+
 def deepcopy_tensor(tensor, memo):
     """A copy with a storage of its own; copies of views of one storage share one.
 
@@ -147,7 +188,9 @@ def deepcopy_tensor(tensor, memo):
             "module, this may be because of a tensor stored in it that has a grad_fn: "
             "detach it first."
         )
-    if tensor.layout is not strided or tensor.is_quantized:
+    if dispatched(tensor) and is_absent(tensor):
+        copied = cloned_wrapper(tensor)
+    elif tensor.layout is not strided or tensor.is_quantized:
         copied = tensor.detach().clone()
     else:
         copied = make_tensor(
@@ -156,7 +199,7 @@ def deepcopy_tensor(tensor, memo):
         )  # fmt: skip
     copied = copied.conj() if tensor.is_conj() else copied
     copied = copied._neg_view() if tensor.is_neg() else copied
-    if type(tensor) is not Tensor:
+    if type(tensor) is not type(copied):
         copied = Tensor._make_subclass(type(tensor), copied)
     memo[id(tensor)] = copied
     if tensor.requires_grad:

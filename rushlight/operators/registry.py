@@ -13,6 +13,7 @@ from rushlight.dispatch import profiling as _profiling  # before there are opera
 from rushlight.dispatch.declared import (
     ARGUMENTS,
     CHECK,
+    DECOMPOSITION,
     DERIVATIVE,
     DUNDERS,
     IMPLEMENTATION,
@@ -34,7 +35,12 @@ from rushlight.dispatch.launch_cache import PlannedComposite, PlannedKernel
 from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.overridable import method
 from rushlight.dispatch.packet import OperatorPacket, describe_with
-from rushlight.dispatch.python_kernels import LazyKernel, PythonKernel, set_fallback
+from rushlight.dispatch.python_kernels import (
+    DecompositionKernel,
+    LazyKernel,
+    PythonKernel,
+    set_fallback,
+)
 from rushlight.dispatch.schema import NUMBER_KINDS
 from rushlight.operators.return_types import return_type
 from rushlight.operators.sparse import sparse_table
@@ -238,6 +244,7 @@ def make_operator(entry, namespace="aten"):
         out.set_return_type(return_type(f"{name}_out", op.return_type._fields))
     op.set_forms(inplace, out)
     attach_kernels(op, inplace, out, entry)
+    attach_decomposition(op, entry)
     return op
 
 
@@ -273,6 +280,14 @@ def make_derivative(row):
         return None
     module, function, saved, groups, flags, outputs = row
     return Derivative(module, function, saved, groups, flags, outputs)
+
+
+def attach_decomposition(op, entry):
+    """What PyTorch takes the operator apart into, where Python listens."""
+    if entry[DECOMPOSITION] is not None:
+        composing = "recorded_in_parts" not in entry[TAGS]
+        kernel = DecompositionKernel(*entry[DECOMPOSITION], composing)
+        op.set_kernel(DispatchKey.Decompose, kernel)
 
 
 def attach_kernels(op, inplace, out, entry):

@@ -165,6 +165,42 @@ def scaled(grad, factor):
     return grad * conjugated(factor)
 
 
+def unsqueezed_again(grad, shape, dim):
+    """The gradient of a tensor without some dimensions of size one."""
+    if not python_key.listening(grad) or len(dim) != 1 or grad.ndim == len(shape):
+        return grad.reshape(shape)
+    return grad.unsqueeze(dim[0] % len(shape))
+
+
+def in_columns(rows, strides):
+    """Whether a matrix lies column by column, as the transpose of a weight does."""
+    return strides[0] == 1 and strides[1] == rows
+
+
+def first_gradient(grad, mat2, strides):
+    """The gradient of a product's first matrix, laid out as the matrix is.
+
+    Args:
+        mat2: the second matrix.
+        strides: the first matrix's.
+    """
+    if in_columns(grad.shape[0], strides):
+        return ops.mm(conjugated(mat2), grad.t()).t()
+    return ops.mm(grad, conjugated(mat2.t()))
+
+
+def second_gradient(grad, mat1, strides):
+    """The gradient of a product's second matrix, laid out as the matrix is.
+
+    Args:
+        mat1: the first matrix.
+        strides: the second matrix's.
+    """
+    if in_columns(mat1.shape[1], strides):
+        return ops.mm(grad.t(), conjugated(mat1)).t()
+    return ops.mm(conjugated(mat1.t()), grad)
+
+
 def take_windows(grad, indices, dims):
     """The elements that pooling picked from each plane, ``dims`` dimensions wide."""
     picked = ops.gather(grad.flatten(-dims), -1, indices.flatten(-dims))

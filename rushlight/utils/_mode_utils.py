@@ -8,7 +8,7 @@ from rushlight.dispatch.keys import DispatchKey, KeySet
 
 def no_dispatch():
     """A block whose operators go to no ``__torch_dispatch__``."""
-    return Guard(exclude=KeySet.of(DispatchKey.Python))
+    return Guard(exclude=KeySet.of(DispatchKey.Python, DispatchKey.Decompose))
 
 
 def all_same_mode(modes):

@@ -15,6 +15,7 @@ import rushlight as rl
 from rushlight.autograd.function import Function
 from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch import python_key
 from rushlight.utils._selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
@@ -235,6 +236,7 @@ class _Part:
         self.compare, self.stop = compare, stop
         self.holders: list = []  # weak: a value nobody can ask for need not come back
         self.facts: list = []
+        self.listened = False  # whether handlers saw what it was made of
 
     def run(self):
         """The call itself; its saved values are replaced by their places."""
@@ -242,6 +244,7 @@ class _Part:
             with self.contexts[0]:
                 return self.function(*self.args, **self.kwargs)
         with saved_tensors_hooks(self.pack, self.unpack), self.contexts[0]:
+            self.listened = python_key.listening()
             return self.function(*self.args, **self.kwargs)
 
     def pack(self, tensor):
@@ -298,6 +301,7 @@ class _Part:
                 self.around.again(),
                 saved_tensors_hooks(keep, lambda tensor: tensor),
                 self.contexts[1],
+                python_key.as_listened(self.listened),
             ):
                 self.function(*self.args, **self.kwargs)
         except _Enough:

@@ -107,10 +107,6 @@ def conv_backward_flop(
     return count
 
 
-def _linear(input, weight, bias=None, *, out_val=None):
-    return 2 * input.numel() * weight.size(0)
-
-
 aten = rl.ops.aten
 register_flop_formula(aten.mm)(mm_flop)
 register_flop_formula(aten.addmm)(addmm_flop)
@@ -249,10 +245,6 @@ class FlopCounterMode(TorchDispatchMode):
         out = func(*args, **kwargs)
         packet = func.overloadpacket
         formula = self.formulas.get(packet)
-        if packet is aten.linear:  # PyTorch's is a product below autograd
-            formula = _linear
-            biased = len(args) > 2 and args[2] is not None
-            packet = aten.addmm if biased else aten.mm
         if formula is not None:
             count = formula(*args, **kwargs, out_val=out)
             for name in {"Global", *(self.running or self.path)}:

@@ -4,7 +4,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import Tensor
-from rushlight.dispatch.library import Library, _scoped_library, custom_op
+from rushlight.dispatch.custom_operators import custom_op
+from rushlight.dispatch.library import Library, _scoped_library
 
 SEEN = {}
 

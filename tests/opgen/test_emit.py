@@ -36,9 +36,11 @@ from rushlight.operators.elementwise import binary as family
 
 def mul_Tensor(needs, grad, other, self):
     """rushlight/operators/elementwise/binary.yaml:1"""
+    grad_other = grad * self if needs & 2 else None
+    grad_self = grad * other if needs & 1 else None
     return (
-        grad * other if needs & 1 else None,
-        grad * self if needs & 2 else None,
+        grad_self,
+        grad_other,
     )
 
 

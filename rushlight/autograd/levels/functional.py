@@ -26,6 +26,8 @@ from rushlight.core.window import make_tensor
 from rushlight.dispatch.declared import INPLACE, OUT
 from rushlight.operators import call
 
+WRITTEN = 1  # among the flags of an argument: the operator writes to it
+
 
 class Memory:
     """What several windows share: the value of the whole, and how often it was written."""
@@ -90,12 +92,16 @@ class FunctionalLevel(Level):
 
     Args:
         copies: whether views become copies, too.
+        write_copies: what runs an operator that writes to some of its arguments, on
+            copies of those: ``write_copies(op, values, places)`` gives its result and
+            what it has written.
     """
 
     title = "FunctionalTensor"
 
-    def __init__(self, copies=False):
+    def __init__(self, copies=False, write_copies=None):
         self.copies = copies
+        self.write_copies = write_copies or _write_copies
 
     def wrap(self, value):
         tensor = imitate(value, STANDS)
@@ -111,6 +117,10 @@ class FunctionalLevel(Level):
 
     def process(self, op, args):
         values = each(self.unwrap, args)
+        rows = () if op.entry or op.form == OUT else enumerate(op.signature.rows)
+        places = [at for at, row in rows if row[5] & WRITTEN]
+        if any(self.owns(one) for at in places for one in tensors([args[at]])):
+            return self.write_some(op, args, values, places)
         if op.form == INPLACE:
             return self.write(op, args, values)
         if op.form == OUT:
@@ -208,6 +218,15 @@ class FunctionalLevel(Level):
         self.assign(target, made)
         return target
 
+    def write_some(self, op, args, values, places):
+        """An operator that says which of its arguments it writes to."""
+        with Outside(self):
+            result, made = self.write_copies(op, values, places)
+        for at, new in zip(places, made):
+            for target, value in zip(tensors([args[at]]), tensors([new])):
+                self.assign(target, value)
+        return mapped(self.wrap, result)
+
     def write_out(self, op, args, values):
         """``out=``: the result takes the place of what it was to be written into."""
         given = args[-1]
@@ -279,6 +298,14 @@ def _copying(op):
         return op
     found = [one for one in copies.overloads if _overload(one) == _overload(op)]
     return found[0] if found else op
+
+
+def _write_copies(op, values, places):
+    """An operator's result, and the copies of arguments that it has written to."""
+    given = list(values)
+    for at in places:
+        given[at] = mapped(lambda one: one.clone(), values[at])
+    return op.redispatch(None, *given), [given[at] for at in places]
 
 
 def _functional(op, values):

@@ -87,6 +87,7 @@ class FakeTensor(Tensor):
         constant: the real tensor of a number that was written down, or None.
     """
 
+    sees_own_operators = True  # it runs them; nobody reads their names
     fake_mode: FakeTensorMode
     constant: Tensor | None
 
@@ -212,6 +213,8 @@ class FakeTensorMode(TorchDispatchMode):
     ...     rl.ones(2, 3) @ rl.ones(3, 4)
     FakeTensor(..., size=(2, 4))
     """
+
+    sees_own_operators = True
 
     def __init__(
         self,

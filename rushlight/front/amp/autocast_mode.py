@@ -220,7 +220,7 @@ def _register(kind):
     if kind in _libraries:
         return
     library = _libraries[kind] = Library("aten", "IMPL")
-    set_casts(run_with_casts)
+    set_casts(run_with_casts, lambda kind: _threads.enabled[kind])
     place, key = _KINDS[kind]
     for packet in packets().values():
         for operator in packet.overloads:

@@ -8,6 +8,8 @@ recorded after all.
 
 from __future__ import annotations
 
+import importlib
+
 from rushlight.core.dtype import DType
 from rushlight.core.dtypes import (
     bfloat16,
@@ -25,10 +27,10 @@ from rushlight.core.dtypes import (
 )
 from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.declared import DECOMPOSITION, says
 from rushlight.operators import call
-from rushlight.operators.functions import tensor
 
-__all__ = ["TAKEN_APART", "WITHOUT_ELEMENTS"]
+__all__ = ["WITHOUT_ELEMENTS", "decomposition_of"]
 
 _CASTS = {
     "float": float32, "double": float64, "half": float16,
@@ -56,37 +58,6 @@ def _contiguous(self, *, memory_format=contiguous_format):
     return self if already else NotImplemented
 
 
-def _stft(self, n_fft, *rest, **kwargs):
-    """Padding is a step of its own, on a signal of three dimensions."""
-    names = (
-        "hop_length", "win_length", "window", "center", "pad_mode", "normalized",
-        "onesided", "return_complex", "align_to_window",
-    )  # fmt: skip
-    given = {**dict(zip(names, rest)), **kwargs}
-    if not given.pop("center", True) or given.get("align_to_window") is not None:
-        return NotImplemented
-    mode = given.pop("pad_mode", "reflect")
-    rank = self.dim()
-    sizes = [1] * (3 - rank) + list(self.shape)
-    side = n_fft // 2
-    padded = call.pad(self.view(sizes), [side, side], mode)
-    flat = padded.view(padded.shape[-rank:])
-    values = [given.get(one) for one in ("hop_length", "win_length", "window")]
-    values += [False, "reflect", given.get("normalized", False)]
-    values += [given.get(one) for one in ("onesided", "return_complex")]
-    return call.stft(flat, n_fft, *values)
-
-
-def _unravel_index(indices, shape):
-    if not shape:
-        return NotImplemented
-    steps = [1]
-    for size in reversed(shape[1:]):
-        steps.insert(0, steps[0] * size)
-    places = indices.unsqueeze(-1).floor_divide(tensor(steps))
-    return places.remainder(tensor(list(shape))).unbind(-1)
-
-
 def _to(self, device=None, dtype=None, *rest, **kwargs):
     """A device alone goes with all else that a tensor is."""
     if isinstance(device, DType):
@@ -102,22 +73,25 @@ def _to(self, device=None, dtype=None, *rest, **kwargs):
     return call.to(self, **{**place, **given})
 
 
+def decomposition_of(op):
+    """What is called in an operator's place while a program is recorded, or None.
+
+    An operator that is Python of PyTorch's says so in its declaration.
+    """
+    found = TAKEN_APART.get(op._opname)
+    if found is None and says(op, "recorded_in_parts"):
+        module, name = op.entry[DECOMPOSITION]
+        found = getattr(importlib.import_module(module), name)
+    return found
+
+
 # Operators by name; the same tracer records what these call.
 TAKEN_APART = {
     **{name: _cast(dtype) for name, dtype in _CASTS.items()},
-    "_rmatmul": lambda self, other: call.matmul(other, self),
-    "_rdiv": lambda self, other: call.mul(call.reciprocal(self), other),
-    "_rfloor_divide": lambda self, other: call.floor_divide(other, self),
-    "_rpow": lambda self, other: call.pow(other, self),
-    "_rremainder": lambda self, other: call.remainder(other, self),
-    "_rbitwise_left_shift": lambda self, other: call.bitwise_left_shift(other, self),
-    "_rbitwise_right_shift": lambda self, other: call.bitwise_right_shift(other, self),
     "_segment_reduce": call.segment_reduce,
     "conj": _conj,
     "contiguous": _contiguous,
-    "stft": _stft,
     "to": _to,
-    "unravel_index": _unravel_index,
 }
 
 

@@ -15,7 +15,7 @@ from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
-from rushlight.fx.experimental.as_called import TAKEN_APART, WITHOUT_ELEMENTS
+from rushlight.fx.experimental.as_called import WITHOUT_ELEMENTS, decomposition_of
 from rushlight.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from rushlight.fx.graph import Graph
 from rushlight.fx.passes.shape_prop import _extract_tensor_metadata
@@ -149,7 +149,7 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
             return op(*args, **kwargs)
         if op._opname in ("lift_fresh", "lift_fresh_copy"):
             return self._lift(op, args)
-        apart = TAKEN_APART.get(op._opname)
+        apart = decomposition_of(op)
         if apart is not None:
             result = None
             with python_key.traced_again():

@@ -6,7 +6,7 @@ import math
 import warnings
 
 import rushlight as rl
-from rushlight.dispatch.python_key import recording
+from rushlight.dispatch.python_key import listening, recording
 from rushlight.nn._functions.dropout import dropout
 from rushlight.nn._functions.padding import pad
 from rushlight.operators import call
@@ -44,7 +44,7 @@ def _project_inputs(query, key, value, weight, bias, separate):
     """Queries, keys and values after the input projection, packed or separate."""
     if separate is not None:
         weights = separate
-    elif key is value and recording():
+    elif key is value and (recording() or listening(query, weight)):
         return _project_together(query, key, weight, bias)
     else:
         weights = weight.chunk(3)
@@ -220,7 +220,7 @@ def multi_head_attention_forward(
 def _goes_by_tiles(q, k):
     """Whether nobody loses by it: short rows' gradients take longer so."""
     many = q.size(1) * k.size(1) >= _MANY_SCORES
-    return many or not q.requires_grad or recording()
+    return many or not q.requires_grad or recording() or listening(q)
 
 
 def _without_weights(q, k, v, mask, dropout_p, samples, is_causal):

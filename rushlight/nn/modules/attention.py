@@ -129,7 +129,10 @@ class MultiheadAttention(Module):
             is_causal = False
         swap = self.batch_first and query.dim() == 3
         if swap:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+            turned = query.transpose(0, 1)  # what is one tensor stays one
+            other = turned if key is query else key.transpose(0, 1)
+            value = other if value is key else value.transpose(0, 1)
+            query, key = turned, other
         output, weights = F.multi_head_attention_forward(
             query,
             key,

@@ -208,7 +208,8 @@ class RNNBase(Module):
         if self.mode == "LSTM":
             sizes.append(self.hidden_size)
         if hx is None:
-            return tuple(like.new_zeros((count, samples, size)) for size in sizes)
+            made = {"dtype": like.dtype, "device": like.device}
+            return tuple(rl.zeros((count, samples, size), **made) for size in sizes)
         given = hx if isinstance(hx, tuple) else (hx,)
         for name, each, size in zip(("hidden[0]", "hidden[1]"), given, sizes):
             expected = (count, samples, size)
@@ -472,7 +473,8 @@ class RNNCellBase(Module):
         rows = input if batched else input.unsqueeze(0)
         count = 2 if self._mode == "LSTM" else 1
         if state is None:
-            state = (rows.new_zeros((rows.size(0), self.hidden_size)),) * count
+            sizes = rows.size(0), self.hidden_size
+            state = (rl.zeros(sizes, dtype=rows.dtype, device=rows.device),) * count
         elif not batched:
             state = tuple(each.unsqueeze(0) for each in state)
         self._check_sizes(rows, state)

@@ -10,6 +10,7 @@ from rushlight.core.dtype import FLOATING
 from rushlight.core.dtypes import bool_, float32, int64
 from rushlight.core.roles import host
 from rushlight.core.state import is_recording
+from rushlight.dispatch.python_key import listening
 from rushlight.kernels.attention.attention_blocks import (
     MOST,
     QUERIES,
@@ -140,7 +141,11 @@ def _fits_blocks(query, key, value, attn_mask, dropout_p):
         1 <= sizes[0] == sizes[1] <= MOST
         and 1 <= sizes[2] <= MOST
         and 1 <= sizes[3] == value.shape[-2]
-        and (not query.device.on_host or _worth_blocks(query.shape[-2], sizes[3]))
+        and (
+            not query.device.on_host
+            or listening(query)
+            or _worth_blocks(query.shape[-2], sizes[3])
+        )
     )
 
 
@@ -155,7 +160,8 @@ def _worth_blocks(queries, keys):
 
 def _four(tensor, lead):
     """The tensor with these leading dimensions, as two of them."""
-    tensor = tensor.expand(*lead, *tensor.shape[-2:])
+    if tuple(tensor.shape[:-2]) != tuple(lead):
+        tensor = tensor.expand(*lead, *tensor.shape[-2:])
     for _ in range(len(lead), 2):
         tensor = tensor.unsqueeze(0)
     return tensor.flatten(0, -4) if len(lead) > 2 else tensor

@@ -10,6 +10,7 @@ from rushlight.core.dtypes import bool_, complex128, float32, float64, int32
 from rushlight.core.factories import wrapped_number
 from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.state import is_recording
+from rushlight.dispatch import python_key
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators import operand_types
@@ -519,7 +520,7 @@ def pow_gradient(grad, self, exponent):
     if not is_tensor(exponent):
         if exponent == 0:
             return ops.zeros_like(grad)
-        if exponent == 2 and not is_recording():
+        if exponent == 2 and not (is_recording() or python_key.listening(grad)):
             return grad * (2 * conjugated(self))
         if isinstance(exponent, int) and exponent == -(2**63):
             exponent = float(exponent)  # there is none below it

@@ -8,6 +8,7 @@ from rushlight.codegen.language import pointwise
 from rushlight.core.dtype import BOOLEAN, FLOATING, can_cast, finfo, get_default_dtype
 from rushlight.core.dtypes import bool_, float32
 from rushlight.dispatch.outputs import TYPE_NAMES
+from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
 from rushlight.operators.operand_types import nan_to_num as refuse_complex_gradient
 from rushlight.operators.shared import conjugated
@@ -224,6 +225,13 @@ def sinc_gradient(grad, self):
 def cube(x):
     """``x * x * x``."""
     return x * x * x
+
+
+def rsqrt_gradient(grad, result):
+    """``-grad / 2`` times the result's third power."""
+    if listening(grad):
+        return conjugated(ops.pow(result, 3)) * (-0.5 * grad)
+    return -0.5 * grad * cube(conjugated(result))
 
 
 def acosh_slope(self):

@@ -3,6 +3,7 @@
 from rushlight.core.dtype import by_code
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.roles import host, roles_for
+from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import (
     brief,
@@ -176,6 +177,14 @@ def raise_faults(codes, operator, single):
         LinAlgError: the factorization failed, or a matrix is singular; a plain
             RuntimeError of ``lu_factor``.
     """
+    if listening(codes):
+        ops._linalg_check_errors(codes, operator, is_matrix=single)
+    else:
+        check_errors(codes, operator, single)
+
+
+def check_errors(codes, operator, single):
+    """The same by an operator's arguments; `_linalg_check_errors` of PyTorch."""
     fault = host.lapack.first_fault(codes)
     if fault is None:
         return

@@ -287,7 +287,8 @@ def kl_div(self, target, reduction, log_target):
         raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     if log_target:
         return reduce(ops.exp(target) * (target - self), reduction)
-    return reduce(ops.xlogy(target, target) - target * self, reduction)
+    product = target * self
+    return reduce(ops.xlogy(target, target) - product, reduction)
 
 
 def soft_margin_second_gradient(grad, grad_output, self, target):

@@ -22,6 +22,7 @@ from rushlight.core.dtypes import float32, float64, uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
 from rushlight.core.state import is_recording
+from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
 from rushlight.operators.half_precision import narrowed, widened
 from rushlight.operators.half_precision import statistics_dtype as _wide
@@ -598,6 +599,8 @@ def group_norm_gradients(
         grad = ops.zeros_like(input)
     if not is_recording() and not statistics:
         mask = [bool(needs & 1), bool(needs & 2), bool(needs & 4)]
+        if listening(grad):
+            grad = grad.contiguous()
         return ops.native_group_norm_backward(
             grad, input, mean, rstd, weight, N, C, HxW, group, mask
         )

@@ -501,7 +501,8 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
     if ord == 1:
         return grad * ops.sgn(self)
     if ord == 2:
-        return ops.masked_fill(self / result, result == 0, 0) * grad
+        slope = self / result
+        return ops.masked_fill_(slope, result == 0, 0) * grad
     size, ord = ops.abs(self), float(ord)
     if math.isnan(ord):
         return grad * self * math.nan

@@ -47,6 +47,16 @@ def pad(self, pad, mode, value):
     return ops._pad_around(self, pad, mode)
 
 
+def reflection_pad(self, padding):
+    """The tensor with borders that mirror it."""
+    return pad(self, padding, "reflect", None)
+
+
+def replication_pad(self, padding):
+    """The tensor with borders of its outermost elements."""
+    return pad(self, padding, "replicate", None)
+
+
 def _check_padded(input, pad, mode):
     """Refuses samples without elements, and paddings that leave none."""
     spatial = len(pad) // 2

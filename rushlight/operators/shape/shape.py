@@ -407,7 +407,7 @@ def diag(self, diagonal):
     if self.ndim == 1:
         return ops.diag_embed(self, diagonal)
     if self.ndim == 2:
-        return ops.diagonal(self, diagonal).clone(memory_format=contiguous_format)
+        return ops.diagonal_copy(self, diagonal)
     raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
 
 
