@@ -6,13 +6,21 @@ Tables are made before the package can be imported, so the file is run by its pa
 import importlib.util
 from pathlib import Path
 
-_PATH = Path(__file__).parents[1] / "rushlight" / "dispatch" / "schema.py"
-_SPEC = importlib.util.spec_from_file_location("opgen._schema", _PATH)
-_MODULE = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_MODULE)
+_FOLDER = Path(__file__).parents[1] / "rushlight" / "dispatch"
 
+
+def _load(name):
+    spec = importlib.util.spec_from_file_location(
+        f"opgen._{name}", _FOLDER / f"{name}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_MODULE = _load("schema")
 LIST_KINDS = _MODULE.LIST_KINDS
-NUMBER_KINDS = _MODULE.NUMBER_KINDS
+NUMBER_KINDS = _load("declared").NUMBER_KINDS
 TENSOR_KINDS = _MODULE.TENSOR_KINDS
 Schema = _MODULE.Schema
 SchemaError = _MODULE.SchemaError

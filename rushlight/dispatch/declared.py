@@ -2,6 +2,8 @@
 
 # The forms of an operator, as `dispatch.dispatcher` numbers them.
 FUNCTIONAL, INPLACE, OUT = range(3)
+# Kinds of arguments (`dispatch.schema.KINDS`) that kernels are given when they run.
+NUMBER_KINDS = frozenset({5, 11, 12})
 # An operator's row; operators from outside have none.
 (
     NAME,

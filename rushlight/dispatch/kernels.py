@@ -81,9 +81,8 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
 )
 
 from rushlight.core.dtype import TYPE_NAMES
-from rushlight.dispatch.declared import TAGS
+from rushlight.dispatch.declared import NUMBER_KINDS, TAGS
 from rushlight.dispatch.outputs import refuse_mask
-from rushlight.dispatch.schema import NUMBER_KINDS
 
 # Operators of a thread with this key may wait; see `graph.capture`.
 WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)

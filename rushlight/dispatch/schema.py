@@ -22,7 +22,6 @@ KINDS = {
     "bool[]": 24, "Scalar[]": 25,
 }  # fmt: skip
 TENSOR_KINDS = frozenset({0, 1, 2, 3, 4})
-NUMBER_KINDS = frozenset({5, 11, 12})  # what kernels are given when they run
 LIST_KINDS = frozenset({9, 10, 22, 24, 25})
 NAMED_KINDS = frozenset({17, 18, 19, 20})
 SYNONYMS = {

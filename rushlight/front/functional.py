@@ -6,6 +6,7 @@ from rushlight.core import naming
 from rushlight.core.tensor import Tensor, install
 from rushlight.dispatch.overridable import method, open_functions
 from rushlight.operators import call
+from rushlight.operators.functions import broadcast_shapes as broadcast_shapes
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors",

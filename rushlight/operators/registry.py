@@ -21,6 +21,7 @@ from rushlight.dispatch.declared import (
     MODULE,
     NAME,
     NAMESPACE,
+    NUMBER_KINDS,
     OPTIONAL,
     RULE,
     TAGS,
@@ -41,7 +42,6 @@ from rushlight.dispatch.python_kernels import (
     PythonKernel,
     set_fallback,
 )
-from rushlight.dispatch.schema import NUMBER_KINDS
 from rushlight.operators.return_types import return_type
 from rushlight.operators.sparse import sparse_table
 

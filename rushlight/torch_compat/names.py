@@ -28,6 +28,8 @@ OWN = (
     "_lazy_exports",
     "_name_errors",
     "_profiling",
+    "profiler._modules",
+    "profiler.execution_trace",
     "_removed_functions",
     "_runtime_flags",
     "_storage_methods",

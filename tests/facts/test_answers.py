@@ -69,7 +69,6 @@ FACTS = [
     ("has_mkl", False),
     ("has_lapack", True),
     ("version.__version__", "2.13.0"),
-    ("set_flush_denormal(True)", False),
 ]
 
 

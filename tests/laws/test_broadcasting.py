@@ -30,7 +30,7 @@ SIZES = (
 
 def pairs():
     """The names of elementwise operators of two tensors, and of what they compose."""
-    for path in sorted(DECLARATIONS.glob("*.yaml")):
+    for path in sorted(DECLARATIONS.rglob("*.yaml")):
         for entry in yaml.safe_load(path.read_text()):
             found = PAIR.match(entry["op"])
             if found and "pointwise" in entry:

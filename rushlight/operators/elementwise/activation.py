@@ -183,7 +183,7 @@ def hardswish(x):
 @pointwise
 def hardswish_backward(grad, x):
     """Zero, a line, one."""
-    return L.select(x <= -3, 0, L.select(x < 3, grad * (x / 3 + 0.5), grad))
+    return L.select(x <= -3, 0, L.select(x >= 3, grad, grad * (x / 3 + 0.5)))
 
 
 @pointwise

@@ -103,3 +103,14 @@ def convolution_backward(grad, input, weight, transposed, run):
         None if d_weight is None else halved_weight(d_weight, transposed),
         None if d_bias is None else together(d_bias),
     )
+
+
+def plain_sum(first, second):
+    """A sum of parts: `add` multiplies complex numbers with one, as PyTorch's does.
+
+    What stands beside an infinity would become NaN there, and does not in a product.
+    """
+    if not first.dtype.is_complex:
+        return first + second
+    parts = ops.view_as_real(first) + ops.view_as_real(second)
+    return ops.view_as_complex(parts)

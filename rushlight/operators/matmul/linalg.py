@@ -119,7 +119,7 @@ def complex_product(a, b, added=None, alpha=1, beta=1):
     result = result if alpha == 1 else result * alpha
     if added is None:
         return result
-    return result + (added if beta == 1 else added * beta)
+    return embedding_of_complex.plain_sum(result, added if beta == 1 else added * beta)
 
 
 def product(a, b, sums, *added):
@@ -632,7 +632,9 @@ def addmv(self, mat, vec, beta=1, alpha=1):
     check_addmv(self, mat, vec)
     beta, alpha = number_for(beta, mat.dtype), number_for(alpha, mat.dtype)
     scaled = ops.mv(mat, vec) * alpha
-    return scaled if beta == 0 else self * beta + scaled
+    if beta == 0:
+        return scaled
+    return embedding_of_complex.plain_sum(self * beta, scaled)
 
 
 def check_addmv(self, mat, vec):
