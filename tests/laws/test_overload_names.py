@@ -7,12 +7,12 @@ import rushlight as rl
 aten = rl.ops.aten
 
 FOUND = {
-    "squeeze.dim": "squeeze.dims",
+    "squeeze.dim": "squeeze.dim",
     "all.dims": "all.dim",
-    "fill_.Scalar": "fill_",
-    "clamp_min.Tensor": "clamp_min",
-    "remainder.Scalar": "remainder.Tensor",
-    "where.ScalarSelf": "where.self",
+    "fill_.Scalar": "fill_.Scalar",
+    "clamp_min.Tensor": "clamp_min.Tensor",
+    "remainder.Scalar": "remainder.Scalar",
+    "where.ScalarSelf": "where.ScalarSelf",
     "add.out": "add.Tensor_out",
     "add.Scalar_out": "add.Tensor_out",
     "sum.IntList_out": "sum.dim_IntList_out",
