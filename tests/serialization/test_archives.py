@@ -164,7 +164,7 @@ def test_the_next_save_removes_the_draft_of_a_killed_one(tmp_path, monkeypatch):
     code = """
         import os, signal, sys
         import rushlight as rl
-        from rushlight.core import serialization
+        from rushlight.io import serialization
         def die(*_):
             os.kill(os.getpid(), signal.SIGKILL)
         serialization.Writer.close = die

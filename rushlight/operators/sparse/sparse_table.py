@@ -71,8 +71,14 @@ ROWS = {
 
 def _kernel(path):
     module, attribute = path.rsplit(".", 1)
-    home = "rushlight" if module.startswith("core") else "rushlight.operators.sparse"
-    return LazyKernel(f"{home}.{module}", attribute)
+    return LazyKernel(_module(module), attribute)
+
+
+def _module(name):
+    """A module of this folder; with a dot, of the core or of another family's folder."""
+    if name.startswith("core."):
+        return f"rushlight.{name}"
+    return f"rushlight.operators.{name if '.' in name else f'sparse.{name}'}"
 
 
 def attach(operators, copied):
@@ -119,9 +125,7 @@ def _attach_values(op, name, options):
 
 
 def _lazy(family, maker, name, options):
-    return LazyKernel(
-        f"rushlight.operators.sparse.{family}", maker, _Maker(name, options)
-    )
+    return LazyKernel(_module(family), maker, _Maker(name, options))
 
 
 _MAKERS = (
@@ -132,7 +136,7 @@ _MAKERS = (
 )
 
 
-_Q = "quantized"
+_Q = "quantized.quantized"
 ON_INTEGERS = (
     "select.int slice.Tensor t transpose.int permute unsqueeze squeeze squeeze.dim view "
     "reshape index_select unfold narrow flip repeat"
