@@ -75,10 +75,12 @@ def _kernel(path):
 
 
 def _module(name):
-    """A module of this folder; with a dot, of the core or of another family's folder."""
+    """A module of this folder, of the core, or that of quantized tensors."""
     if name.startswith("core."):
         return f"rushlight.{name}"
-    return f"rushlight.operators.{name if '.' in name else f'sparse.{name}'}"
+    if name == _Q:
+        return f"rushlight.operators.quantized.{name}"
+    return f"rushlight.operators.sparse.{name}"
 
 
 def attach(operators, copied):
@@ -136,7 +138,7 @@ _MAKERS = (
 )
 
 
-_Q = "quantized.quantized"
+_Q = "quantized"
 ON_INTEGERS = (
     "select.int slice.Tensor t transpose.int permute unsqueeze squeeze squeeze.dim view "
     "reshape index_select unfold narrow flip repeat"
