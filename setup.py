@@ -27,6 +27,7 @@ COMPILED = [
     "core.formats",
     "core.elements",
     "core.sizes",
+    "core.slots",
     "core.tensor",
     "core.facts",
     "core.window",

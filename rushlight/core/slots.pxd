@@ -1,4 +1,4 @@
-# Where Tensor finds the callables behind Python's operators; names in tensor.SLOT_NAMES.
+# Where Tensor finds the callables behind Python's operators; names in slots.SLOT_NAMES.
 cdef enum:
     SLOT_ADD
     SLOT_RADD
@@ -66,3 +66,12 @@ cdef enum:
     SLOT_SET_GRAD
     SLOT_REQUIRE_GRAD
     SLOT_DATA
+
+# What is bound to a slot, and calls of it. TypeError where nothing is bound, but of two operands.
+cdef object bound(int slot)
+cdef object unary(int slot, object a)
+cdef object binary_slot(int slot, object a, object b)
+# The same, where a TypeError means NotImplemented.
+cdef object guarded(int slot, object a, object b)
+# What the tensor's type, or a mode, makes of a method; PASS_BY where neither takes it.
+cdef object taken(str name, tuple args)

@@ -1,4 +1,14 @@
-"""Names of the operators that tensors look up, in the order of their numbers."""
+"""Operators that tensors look up: their names, what is bound to them, how it is called.
+
+A tensor knows no operator: the room of operators binds its callables to the names, in
+``bind_slots``, and methods such as ``__add__`` call what is there by its number.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core._python import PyObject_Vectorcall
 
 
 class _PassBy:
@@ -78,3 +88,64 @@ SLOT_NAMES = (
     "require_grad",
     "data",
 )
+
+_SLOTS = cython.declare(cython.pointer(PyObject)[72])
+_KEEP = cython.declare(list, [None] * 72)
+
+
+def bind_slots(table):
+    """Point Python's operators on tensors at the callables in ``table``."""
+    for name, function in table.items():
+        i: cython.int = SLOT_NAMES.index(name)
+        _KEEP[i] = function
+        _SLOTS[i] = cython.cast(cython.pointer(PyObject), function)
+
+
+@cython.cfunc
+def bound(slot: cython.int) -> object:
+    """What is bound to a slot."""
+    if _SLOTS[slot] == cython.NULL:
+        raise TypeError(f"no operator is bound to '{SLOT_NAMES[slot]}'")
+    return cython.cast(object, _SLOTS[slot])
+
+
+@cython.cfunc
+def unary(slot: cython.int, a: object) -> object:
+    """A slot's callable on one operand."""
+    args: cython.pointer(PyObject)[2]
+    if _SLOTS[slot] == cython.NULL:
+        raise TypeError(f"no operator is bound to '{SLOT_NAMES[slot]}'")
+    args[0] = cython.NULL
+    args[1] = cython.cast(cython.pointer(PyObject), a)
+    return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 1, cython.NULL)
+
+
+@cython.cfunc
+def binary_slot(slot: cython.int, a: object, b: object) -> object:
+    """A slot's callable on two operands; ``NotImplemented`` where nothing is bound."""
+    args: cython.pointer(PyObject)[3]
+    if _SLOTS[slot] == cython.NULL:
+        return NotImplemented
+    args[0] = cython.NULL
+    args[1] = cython.cast(cython.pointer(PyObject), a)
+    args[2] = cython.cast(cython.pointer(PyObject), b)
+    return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 2, cython.NULL)
+
+
+@cython.cfunc
+def guarded(slot: cython.int, a: object, b: object) -> object:
+    """A foreign operand gets its own chance: TypeError becomes NotImplemented."""
+    try:
+        return binary_slot(slot, a, b)
+    except TypeError:
+        if slot == SLOT_EQ and hasattr(type(b), "__array__"):
+            return a._equal_to_array(b)
+        return NotImplemented
+
+
+@cython.cfunc
+def taken(name: str, args: tuple) -> object:
+    """What the tensor's type, or a mode, makes of a method."""
+    if _SLOTS[SLOT_TAKEN] == cython.NULL:
+        return PASS_BY
+    return cython.cast(object, _SLOTS[SLOT_TAKEN])(name, args)

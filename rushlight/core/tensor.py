@@ -13,7 +13,6 @@ from cython.cimports.rushlight.core._python import (
     Py_XDECREF,
     PyObject_GC_Track,
     PyObject_GC_UnTrack,
-    PyObject_Vectorcall,
     PyType_Modified,
     PyTypeObject,
     destructor,
@@ -49,6 +48,13 @@ from cython.cimports.rushlight.core.keys import (
     RECORDING,
 )
 from cython.cimports.rushlight.core.sizes import new_size
+from cython.cimports.rushlight.core.slots import (
+    binary_slot,
+    bound,
+    guarded,
+    taken,
+    unary,
+)
 from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
 from cython.cimports.rushlight.core.storage import (
     Storage,
@@ -63,61 +69,15 @@ from cython.cimports.rushlight.core.storage import (
 from rushlight.core.elements import converted
 from rushlight.core.layout import sparse_coo, sparse_csr, strided
 from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS, NOT_ALLOCATED
-from rushlight.core.slots import PASS_BY, SLOT_NAMES
+from rushlight.core.slots import PASS_BY
 from rushlight.core.state import tell_of_making, tell_of_reading
-
-_SLOTS = cython.declare(cython.pointer(PyObject)[72])
-_KEEP = cython.declare(list, [None] * 72)
-
-
-def bind_slots(table):
-    """Point Python's operators on tensors at the callables in ``table``."""
-    for name, function in table.items():
-        i: cython.int = SLOT_NAMES.index(name)
-        _KEEP[i] = function
-        _SLOTS[i] = cython.cast(cython.pointer(PyObject), function)
-
-
-@cython.cfunc
-def unary(slot: cython.int, a: object) -> object:
-    args: cython.pointer(PyObject)[2]
-    if _SLOTS[slot] == cython.NULL:
-        raise TypeError(f"no operator is bound to '{SLOT_NAMES[slot]}'")
-    args[0] = cython.NULL
-    args[1] = cython.cast(cython.pointer(PyObject), a)
-    return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 1, cython.NULL)
 
 
 @cython.cfunc
 def binary(slot: cython.int, a: object, b: object) -> object:
-    args: cython.pointer(PyObject)[3]
-    if _SLOTS[slot] == cython.NULL:
-        return NotImplemented
     if not isinstance(b, Tensor) and type(b) is not float and type(b) is not int:
         return guarded(slot, a, b)
-    args[0] = cython.NULL
-    args[1] = cython.cast(cython.pointer(PyObject), a)
-    args[2] = cython.cast(cython.pointer(PyObject), b)
-    return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 2, cython.NULL)
-
-
-@cython.cfunc
-def guarded(slot: cython.int, a: object, b: object) -> object:
-    """A foreign operand gets its own chance: TypeError becomes NotImplemented."""
-    try:
-        return cython.cast(object, _SLOTS[slot])(a, b)
-    except TypeError:
-        if slot == slots.SLOT_EQ and hasattr(type(b), "__array__"):
-            return a._equal_to_array(b)
-        return NotImplemented
-
-
-@cython.cfunc
-def taken(name: str, args: tuple) -> object:
-    """What the tensor's type, or a mode, makes of a method."""
-    if _SLOTS[slots.SLOT_TAKEN] == cython.NULL:
-        return PASS_BY
-    return cython.cast(object, _SLOTS[slots.SLOT_TAKEN])(name, args)
+    return binary_slot(slot, a, b)
 
 
 @cython.cfunc
@@ -433,7 +393,7 @@ class Tensor:
 
     def __init__(self, *args, **kwargs):
         if self.storage is NOWHERE:
-            cython.cast(object, _SLOTS[slots.SLOT_LEGACY])(self, *args, **kwargs)
+            bound(slots.SLOT_LEGACY)(self, *args, **kwargs)
 
     def __dealloc__(self):
         if self.sizes != self.inline_sizes:
@@ -788,7 +748,7 @@ class Tensor:
         if type(self) is not Tensor or type(value) is not Tensor or state().modes:
             if taken("__setitem__", (self, index, value)) is not PASS_BY:
                 return
-        cython.cast(object, _SLOTS[slots.SLOT_SETITEM])(self, index, value)
+        bound(slots.SLOT_SETITEM)(self, index, value)
 
     def __iter__(self):
         return unary(slots.SLOT_ITER, self)
@@ -962,15 +922,6 @@ class Tensor:
 
     def __pos__(self):
         return unary(slots.SLOT_POS, self)
-
-
-@cython.cfunc
-def binary_slot(slot: cython.int, a: object, b: object) -> object:
-    args: cython.pointer(PyObject)[3]
-    args[0] = cython.NULL
-    args[1] = cython.cast(cython.pointer(PyObject), a)
-    args[2] = cython.cast(cython.pointer(PyObject), b)
-    return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 2, cython.NULL)
 
 
 def install(name, value, kind=Tensor):

@@ -21,7 +21,8 @@ from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
 from cython.cimports.rushlight.dispatch.interception import ask, intercept
 from cython.cimports.rushlight.dispatch.signature import asks, asks_within, watchers
 
-from rushlight.core.tensor import bind_slots, install
+from rushlight.core.slots import bind_slots
+from rushlight.core.tensor import install
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 
 PASS_BY = cython.declare(object, _PASS_BY)

@@ -8,6 +8,7 @@ from rushlight.core import facts, indexing, views
 from rushlight.core.device import Device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.layout import contiguous_format, strided
+from rushlight.core.slots import bind_slots
 from rushlight.core.state import silence_overrides
 from rushlight.core.subclass import (
     become,
@@ -15,7 +16,7 @@ from rushlight.core.subclass import (
     make_wrapper,
     take_dispatch,
 )
-from rushlight.core.tensor import Tensor, bind_slots, install
+from rushlight.core.tensor import Tensor, install
 from rushlight.dispatch import deferred, python_key
 from rushlight.dispatch.disabled import _disabled_torch_dispatch_impl
 from rushlight.dispatch.overridable import (

@@ -7,7 +7,8 @@ import importlib
 import sys
 import types
 
-from rushlight.core.tensor import SLOT_NAMES, Tensor, bind_slots, install
+from rushlight.core.slots import SLOT_NAMES, bind_slots
+from rushlight.core.tensor import Tensor, install
 from rushlight.dispatch import overload as _overload  # operators' further attributes
 from rushlight.dispatch import profiling as _profiling  # before there are operators
 from rushlight.dispatch.declared import (
