@@ -13,7 +13,9 @@ from rushlight.autograd.grad_mode import (
 from rushlight.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from rushlight.autograd.methods import backward, grad
 from rushlight.autograd.variable import Variable
+from rushlight.core import naming as _naming
 from rushlight.core.state import is_grad_enabled, is_inference_mode_enabled
+from rushlight.dispatch.overridable import open_functions as _open_functions
 
 __all__ = [
     "Function",
@@ -36,6 +38,9 @@ __all__ = [
     "set_multithreading_enabled",
 ]
 
+
+# Types and modes may take them whole; what they do inside is nobody's to take.
+_open_functions(globals(), ("backward", "grad"), f"{_naming.package}.autograd")
 
 # What few programs use is imported when it is first asked for.
 _ON_DEMAND = ("forward_ad", "functional", "profiler")

@@ -271,6 +271,14 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply_node(cls, args, kwargs, push=None):
         """The same; ``push(node, outputs, results)`` sees them before they are saved."""
+        asked = state.silence_overrides(2)  # what is read here, nobody is asked about
+        try:
+            return cls._recorded(asked, args, kwargs, push)
+        finally:
+            state.silence_overrides(asked)
+
+    @classmethod
+    def _recorded(cls, asked, args, kwargs, push):
         node = cls._backward_cls()
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         node._tensor_flags = flags = tuple([isinstance(arg, Tensor) for arg in args])
@@ -280,10 +288,10 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         recording = True in node.needs_input_grad and state.is_grad_enabled()
         if recording:
             methods.connect(node, tensors)
-        outputs = cls._run_forward(node, args, kwargs)
+        outputs = cls._run_forward(asked, node, args, kwargs)
         several = isinstance(outputs, tuple)
         raw = outputs if several else (outputs,)
-        results = _Wrapping(node, tensors, raw, recording).wrap()
+        results = _Wrapping(node, tensors, raw, recording, asked).wrap()
         if push is not None:
             push(node, raw, results)
         node.dirty_tensors = ()  # which would hold their own node
@@ -292,7 +300,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         return results if several else results[0]
 
     @classmethod
-    def _run_forward(cls, node, args, kwargs):
+    def _run_forward(cls, asked, node, args, kwargs):
+        silent = state.silence_overrides(asked)
         earlier = state.set_grad_enabled(False)
         try:
             if cls.setup_context is Function.setup_context:
@@ -302,6 +311,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             return output
         finally:
             state.set_grad_enabled(earlier)
+            state.silence_overrides(silent)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -327,11 +337,12 @@ def _bound(forward, args, kwargs):
 class _Wrapping:
     """Turns what ``forward`` returned into outputs of the node."""
 
-    def __init__(self, node, inputs, outputs, recording):
+    def __init__(self, node, inputs, outputs, recording, asked):
         self.node = node
         self.inputs = inputs
         self.outputs = outputs
         self.recording = recording
+        self.asked = asked  # what is silenced outside
         self.dirty = node.dirty_tensors
         self.fixed = node.non_differentiable
         self.several = (
@@ -371,15 +382,27 @@ class _Wrapping:
             if given and not changed:
                 if output.requires_grad:
                     return output.detach()
-                return output.view_as(output)
+                return self.shown(output)
             return output
         if changed:
             return self.attach_changed(output, index)
         if given:
-            return methods.shown_again(output, self.node, index, self.several)
+            if type(output) is Tensor and not state.function_modes():
+                return methods.shown_again(output, self.node, index, self.several)
+            output = self.shown(output)
         methods.attach_output(output, self.node, index)
         methods.forbid_rebase(output, self.several)
         return output
+
+    def shown(self, output):
+        """A view of an input that is given back, which types and modes may take."""
+        silent = state.silence_overrides(self.asked)
+        earlier = state.set_grad_enabled(False)
+        try:
+            return output.view_as(output)
+        finally:
+            state.set_grad_enabled(earlier)
+            state.silence_overrides(silent)
 
     def attach_changed(self, output, index):
         if output.is_leaf and output.requires_grad:

@@ -203,7 +203,7 @@ def backward(
         grad_tensors = grad_variables
     wanted: object = None
     if inputs is not None:
-        wanted = as_tuple(inputs)
+        wanted = as_tuple(inputs.values() if type(inputs) is dict else inputs)
         if len(wanted) == 0:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     if create_graph:
@@ -234,7 +234,8 @@ def grad(
 
     Args:
         outputs: the tensors to differentiate.
-        inputs: the tensors to differentiate by; ``.grad`` is left alone.
+        inputs: the tensors to differentiate by, or a dictionary of them, for which
+            there is one of gradients; ``.grad`` is left alone.
         grad_outputs: the gradient to start from at each output.
         retain_graph: keep what the graph saved; default is ``create_graph``.
         create_graph: record the backward itself, for higher derivatives.
@@ -258,6 +259,19 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
+    if type(inputs) is dict:
+        results = grad(
+            outputs,
+            tuple(inputs.values()),
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            only_inputs,
+            allow_unused,
+            is_grads_batched,
+            materialize_grads,
+        )
+        return dict(zip(inputs, results))
     if is_grads_batched:
         from rushlight.autograd.levels.batch import batched_grad
 
@@ -275,7 +289,7 @@ def grad(
     wanted: tuple = as_tuple(inputs)
     if len(wanted) == 0:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    results: list = run_backward(
+    results = run_backward(
         roots,
         root_gradients(roots, grad_outputs),
         create_graph if retain_graph is None else retain_graph,
