@@ -18,11 +18,9 @@ _fresh = len(_gc.get_objects()) < 20_000
 # The imports below follow the architecture, from the core upwards.
 from rushlight.core.dtype import DType as dtype
 from rushlight.core.dtype import (
-    can_cast,
     finfo,
     get_default_dtype,
     iinfo,
-    promote_types,
     set_default_dtype,
 )
 from rushlight.core.dtype import all_dtypes as _all_dtypes
@@ -46,7 +44,7 @@ from rushlight.core.layout import (
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.device import get_default_device, set_default_device
-from rushlight.io.interop import frombuffer, from_dlpack, from_numpy
+from rushlight.io.interop import from_dlpack, from_numpy
 from rushlight.io.printing import set_printoptions
 from rushlight.random.generator import Generator, default_generator
 from rushlight.core.roles import switches as _switches
@@ -110,6 +108,7 @@ from rushlight.functional import (
     unique,
     unique_consecutive,
 )
+from rushlight._functions import can_cast, frombuffer, promote_types
 from rushlight._removed_functions import eig, lstsq, matrix_rank, solve, symeig
 from rushlight.random import (
     fork_rng,

@@ -6,6 +6,20 @@ the package as ``torch`` get that name in all of them.
 
 package = "rushlight"
 
+
+def wrong_kind(function, argument, kind, value):
+    """The refusal of an argument that is of another kind."""
+    given = type(value).__name__
+    return TypeError(f"{function}(): argument '{argument}' must be {kind}, not {given}")
+
+
+def checked(function, x, argument="dim", kind=int):
+    """An argument that has to be an integer, or a flag."""
+    if type(x) is not kind and (bool in (kind, type(x)) or not hasattr(x, "__index__")):
+        raise wrong_kind(function, argument, kind.__name__, x)
+    return x
+
+
 NO_GRAD_OF_INNER_TENSORS = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
     "attribute won't be populated during autograd.backward(). If you indeed want the .grad "

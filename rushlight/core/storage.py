@@ -655,7 +655,7 @@ class Storage:
                     f"Trying to slice with a step of {step}, but only a step of 1 is "
                     "supported"
                 )
-            return Storage.from_buffer(self, offset=start, count=max(stop - start, 0))
+            return Storage.over_buffer(self, offset=start, count=max(stop - start, 0))
         return cython.cast(cython.p_uchar, self.data)[position(self, index)]
 
     def __setitem__(self, index, value: cython.uchar):
@@ -715,7 +715,7 @@ class Storage:
         return allocate(self.n_bytes, CPU_DEVICE).copy_(self)
 
     @staticmethod
-    def from_buffer(
+    def over_buffer(
         buffer, *, count: cython.Py_ssize_t = -1, offset: cython.Py_ssize_t = 0
     ):
         """A storage over an object's memory (``bytearray``, ``mmap``, …), not a copy.
@@ -734,7 +734,7 @@ class Storage:
             count = max(left, 0)
         if offset < 0 or count > left:
             raise ValueError(
-                f"from_buffer: {count} bytes from byte {offset} were asked for, "
+                f"over_buffer: {count} bytes from byte {offset} were asked for, "
                 f"but the buffer has {held.view.len}"
             )
         start = cython.cast(cython.p_char, held.view.buf) + offset

@@ -68,7 +68,7 @@ from cython.cimports.rushlight.core.storage import (
 
 from rushlight.core.elements import converted
 from rushlight.core.layout import sparse_coo, sparse_csr, strided
-from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS, NOT_ALLOCATED
+from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS, NOT_ALLOCATED, checked
 from rushlight.core.slots import PASS_BY
 from rushlight.core.state import tell_of_making, tell_of_reading
 
@@ -498,13 +498,13 @@ class Tensor:
         """All sizes, or the size of one dimension."""
         if dim is None:
             return size_of(self)
-        return self.sizes[wrap_dim(dim, self.ndim_, False)]
+        return self.sizes[wrap_dim(checked("size", dim), self.ndim_, False)]
 
     def stride(self, dim=None):
         """All strides in elements, or the stride of one dimension."""
         if dim is None:
             return tuple([self.strides[i] for i in range(self.ndim_)])
-        return self.strides[wrap_dim(dim, self.ndim_, False)]
+        return self.strides[wrap_dim(checked("stride", dim), self.ndim_, False)]
 
     def numel(self):
         """The number of elements."""
@@ -600,6 +600,7 @@ class Tensor:
 
     def requires_grad_(self, requires_grad=True):
         """Switch recording for this tensor on or off, in place."""
+        checked("requires_grad_", requires_grad, "requires_grad", bool)
         if self.wants_grad != cython.cast(cython.bint, requires_grad):
             binary_slot(slots.SLOT_REQUIRE_GRAD, self, requires_grad)
         return self

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from rushlight import _typed_storage
 from rushlight.autograd.node import expect_other_types
-from rushlight.core import state
-from rushlight.core.dtype import INTEGER, DType, promote_types
+from rushlight.core import dtype as dtypes
+from rushlight.core import naming, state
+from rushlight.core.dtype import INTEGER, DType
 from rushlight.core.dtypes import int64
 from rushlight.core.layout import MemoryFormat, contiguous_format
 from rushlight.core.tensor import Tensor
+from rushlight.io import interop
 from rushlight.io.interop import from_numpy
 from rushlight.io.interop import to_dlpack as _to_dlpack
 from rushlight.operators import call
@@ -26,6 +28,64 @@ class FatalError(Exception):
 
 
 max_pool1d_with_indices = call.max_pool1d_with_indices
+
+# ---- types
+
+
+def _expect_dtypes(function, **given):
+    for name, value in given.items():
+        if not isinstance(value, DType):
+            raise naming.wrong_kind(function, name, f"{naming.package}.dtype", value)
+
+
+def can_cast(from_, to):
+    """Whether values may be converted without changing category downwards."""
+    _expect_dtypes("can_cast", from_=from_, to=to)
+    return dtypes.can_cast(from_, to)
+
+
+def promote_types(type1, type2):
+    """The smallest type that holds values of both.
+
+    >>> import rushlight as rl
+    >>> rl.promote_types(rl.uint8, rl.int8)
+    rushlight.int16
+    """
+    _expect_dtypes("promote_types", type1=type1, type2=type2)
+    return dtypes.promote_types(type1, type2)
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A one-dimensional tensor over an object's memory, not a copy.
+
+    Args:
+        buffer: an object with the buffer protocol, such as ``bytearray`` or ``mmap``.
+        dtype: what the bytes are.
+        count: elements to use; all that are there if negative.
+        offset: bytes to leave out at the start.
+        requires_grad: whether gradients are wanted.
+
+    Raises:
+        ValueError: the object has no memory to share, or it is empty or too small.
+        TypeError: an argument is of another kind.
+
+    >>> import rushlight as rl
+    >>> rl.frombuffer(bytearray([1, 0, 2, 0]), dtype=rl.int16)
+    tensor([1, 2], dtype=rushlight.int16)
+    """
+    _expect_dtypes("frombuffer", dtype=dtype)
+    for name, value in (("count", count), ("offset", offset)):
+        if not hasattr(value, "__index__"):
+            raise naming.wrong_kind("frombuffer", name, "int", value)
+    if not isinstance(requires_grad, bool):
+        raise naming.wrong_kind("frombuffer", "requires_grad", "bool", requires_grad)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    options = {"count": count, "offset": offset, "requires_grad": requires_grad}
+    return interop.frombuffer(view, dtype=dtype, **options)
+
 
 # ---- positions
 
@@ -70,7 +130,7 @@ def unravel_index(indices, shape):
             )
     if any(size < 0 for size in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    kind = promote_types(indices.dtype, int64)
+    kind = dtypes.promote_types(indices.dtype, int64)
     indices = indices if indices.dtype is kind else indices.to(kind)
     return tuple(call.unravel_index(indices, [int(n) for n in sizes]))
 

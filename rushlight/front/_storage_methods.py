@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from rushlight._typed_storage import WORDS, TypedStorage
 from rushlight.core import naming
 from rushlight.core.device import Device
-from rushlight.core.dtype import all_dtypes, get_default_dtype
+from rushlight.core.dtype import DType, all_dtypes, get_default_dtype
+from rushlight.core.naming import wrong_kind
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor, install
 from rushlight.core.window import make_tensor
@@ -159,7 +161,7 @@ def from_file(filename, shared=False, nbytes=0):
                 f"({error.errno})"
             ) from None
         raise
-    return UntypedStorage.from_buffer(pages)
+    return UntypedStorage.over_buffer(pages)
 
 
 def tensor_from_file(
@@ -199,6 +201,12 @@ def tensor_from_file(
     """
     if pin_memory:
         raise RuntimeError("tensors constructed from a file cannot be pinned")
+    if not isinstance(shared, bool | None):
+        raise wrong_kind("from_file", "shared", "bool", shared)
+    if size is not None and not hasattr(size, "__index__"):
+        raise wrong_kind("from_file", "size", "int", size)
+    if not isinstance(dtype, DType | None):
+        raise wrong_kind("from_file", "dtype", f"{naming.package}.dtype", dtype)
     dtype = get_default_dtype() if dtype is None else dtype
     size = int(size or 0)
     storage = from_file(filename, bool(shared), size * dtype.itemsize)
@@ -295,7 +303,60 @@ def _filename(self):
     return pages.path if pages is not None and pages.shared else None
 
 
+def storage_from_buffer(
+    buffer, byte_order=None, count=-1, offset=0, dtype=None, *, device=None
+):
+    """A storage with a copy of an object's bytes, in this machine's order.
+
+    Args:
+        buffer: an object with the buffer protocol.
+        byte_order: ``"native"``, ``"big"`` or ``"little"``; of bytes alone it may be None.
+        count: elements; all that are left if negative.
+        offset: bytes to leave out at the start.
+        dtype: what the bytes are.
+        device: the host's, or None.
+
+    Raises:
+        RuntimeError: there is no dtype, or no order of its bytes.
+        ValueError: the bytes asked for are not all in the buffer.
+
+    >>> import rushlight as rl
+    >>> rl.UntypedStorage.from_buffer(b"abc", offset=1, dtype=rl.uint8).tolist()
+    [98, 99]
+    """
+    if not isinstance(dtype, DType):
+        raise RuntimeError("argument 'dtype' cannot be None")
+    if byte_order is None and dtype.name not in ("uint8", "int8"):
+        raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+    if byte_order not in (None, "native", "big", "little"):
+        raise ValueError(
+            f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')"
+        )
+    data, width = memoryview(buffer).cast("B"), dtype.itemsize
+    if not 0 <= offset <= len(data):
+        raise ValueError(
+            "offset must be non-negative and no greater than buffer length "
+            f"({len(data)}), but got {offset}"
+        )
+    if count < 0 and (len(data) - offset) % width:
+        raise ValueError(
+            f"buffer size ({len(data)}) must be a multiple of element size ({width})"
+        )
+    count = (len(data) - offset) // width if count < 0 else count
+    if count * width > len(data) - offset:
+        raise ValueError(
+            f"buffer has only {len(data) - offset} bytes after offset {offset}, but "
+            f"{count} elements of {width} bytes were specified"
+        )
+    bytes_of_it = data[offset : offset + count * width]
+    storage = UntypedStorage.over_buffer(bytearray(bytes_of_it))
+    if byte_order in ("big", "little") and byte_order != sys.byteorder:
+        interop.swap_bytes(storage, dtype)
+    return storage.clone()
+
+
 def _install():
+    install("from_buffer", staticmethod(storage_from_buffer), UntypedStorage)
     for method, name in CONVERSIONS.items():
         install(method, _converter(name), UntypedStorage)
     methods = {
@@ -364,7 +425,7 @@ def _rebuild_storage(descriptor, size):
     if storage is not None:
         os.close(own)
         return storage
-    storage = UntypedStorage.from_buffer(map_pages(own, size))
+    storage = UntypedStorage.over_buffer(map_pages(own, size))
     _known["storages"][key] = storage
     return storage
 

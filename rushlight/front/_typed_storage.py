@@ -5,7 +5,14 @@ from __future__ import annotations
 import functools
 import warnings
 
-from rushlight.core.dtype import TYPE_NAMES, DType, all_dtypes, set_default_dtype
+from rushlight.core.device import Device
+from rushlight.core.dtype import (
+    TYPE_NAMES,
+    DType,
+    all_dtypes,
+    get_default_dtype,
+    set_default_dtype,
+)
 from rushlight.core.layout import Size, sparse_coo, strided
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.storage import UntypedStorage
@@ -381,6 +388,29 @@ class TypedStorage(metaclass=_LegacyStorageMeta):
         memory = UntypedStorage.from_file(filename, shared, size * dtype.itemsize)
         return TypedStorage(wrap_storage=memory, dtype=dtype)
 
+    @classmethod
+    def _from_buffer(cls, *args, dtype=None, device=None, **kwargs):
+        """A copy of an object's bytes: ``FloatStorage.from_buffer`` and its kind."""
+        own = cls.__dict__.get("dtype")
+        if isinstance(own, DType):
+            given = {"dtype": dtype is not None or len(args) == 5, "device": device}
+            for name, value in given.items():
+                if value:
+                    raise RuntimeError(
+                        f"from_buffer: '{name}' can only be specified in "
+                        "UntypedStorage.from_buffer and TypedStorage.from_buffer"
+                    )
+            dtype = own
+        elif device is not None and Device(device).type != "cpu":
+            raise RuntimeError(
+                f"TypedStorage.from_buffer: Not available for device {Device(device).type}"
+            )
+        dtype = get_default_dtype() if dtype is None else dtype
+        memory = UntypedStorage.from_buffer(*args, dtype=dtype, **kwargs)
+        return TypedStorage(wrap_storage=memory, dtype=dtype)
+
+    from_buffer = _from_buffer
+
     def pickle_storage_type(self):
         """The name that files have for the type."""
         return f"{WORDS[self._dtype.name]}Storage"
@@ -444,6 +474,8 @@ def _storage_type(name):
         "__module__": "rushlight",
         "dtype": all_dtypes()[name],
         "from_file": classmethod(TypedStorage.from_file.__func__),
+        "from_buffer": classmethod(TypedStorage.from_buffer.__func__),
+        "_from_buffer": classmethod(TypedStorage.from_buffer.__func__),
     }
     return _LegacyStorageMeta(WORDS[name] + "Storage", (), body)
 

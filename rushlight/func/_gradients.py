@@ -321,7 +321,15 @@ def linearize(func, *primals):
     """
     output = func(*primals)
 
+    dtypes = [leaf.dtype for leaf in pytree.tree_leaves(primals)]
+
     def push(*tangents):
+        for at, (leaf, dtype) in enumerate(zip(pytree.tree_leaves(tangents), dtypes)):
+            if leaf.dtype is not dtype:
+                raise RuntimeError(
+                    f"tangent:{at} with dtype {leaf.dtype} in flattened pytree doesn't "
+                    f"match the dtype {dtype} of the corresponding primal."
+                )
         return jvp(func, primals, tangents)[1]
 
     return output, push

@@ -172,6 +172,21 @@ def storage_buffer(storage: Storage):
     return window(storage.data, storage.n_bytes, storage)
 
 
+def swap_bytes(storage: Storage, dtype):
+    """Turns round the bytes of every element, in place; of complex ones, of both parts."""
+    width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+    if width == 1 or not storage.device.has_memory or not storage.nbytes():
+        return
+    if storage.nbytes() % width:
+        raise RuntimeError(
+            f"byteswap: {storage.nbytes()} bytes are no whole number of {dtype} elements"
+        )
+    view = storage_buffer(storage)
+    before = bytes(view)
+    for i in range(width):
+        view[i::width] = before[width - 1 - i :: width]
+
+
 def row_major_strides(shape) -> list:
     """Element strides of a contiguous tensor of this shape.
 
@@ -189,7 +204,7 @@ def from_buffer(buffer, dtype: DType, shape, offset=0):
     count = math.prod(shape) * dtype.itemsize
     storage = UntypedStorage(0)
     if count:
-        storage = UntypedStorage.from_buffer(buffer, offset=offset, count=count)
+        storage = UntypedStorage.over_buffer(buffer, offset=offset, count=count)
     return make_tensor(storage, shape, row_major_strides(shape), 0, dtype)
 
 

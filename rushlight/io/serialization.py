@@ -359,7 +359,7 @@ class Archive:
         if skip:
             return UntypedStorage(size).fill_(0)
         if self.map is not None and start % WIDEST == 0:
-            return UntypedStorage.from_buffer(self.map, offset=start, count=size)
+            return UntypedStorage.over_buffer(self.map, offset=start, count=size)
         storage = UntypedStorage(size)
         view = interop.storage_buffer(storage)
         self.file.seek(start)

@@ -9,6 +9,7 @@ from rushlight.core.device import get_default_device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
 from rushlight.core.layout import Size
+from rushlight.core.naming import wrong_kind
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
@@ -190,14 +191,15 @@ def broadcast_shapes(*shapes):
     for at, shape in enumerate(listed):
         for place in range(-1, -1 - len(shape), -1):
             size = shape[place]
-            if not isinstance(size, (int, float, str)):
+            if not isinstance(size, (int, float, str, tuple, list)):
                 raise TypeError(f"sizes are integers, but got {type(size).__name__}")
             if size == common[place]:
                 continue
             if common[place] == 1:
-                if isinstance(size, str):
+                if isinstance(size, (str, tuple, list)):
                     raise TypeError(
-                        "'<' not supported between instances of 'str' and 'int'"
+                        f"'<' not supported between instances of '{type(size).__name__}' "
+                        "and 'int'"
                     )
                 if size < 0:
                     raise ValueError(
@@ -242,6 +244,8 @@ def is_floating_point(input):
     >>> is_floating_point(rl.tensor([1.0]))
     True
     """
+    if not isinstance(input, Tensor):
+        raise wrong_kind("is_floating_point", "input", "Tensor", input)
     return input.is_floating_point()
 
 
@@ -251,6 +255,8 @@ def is_complex(input):
     >>> is_complex(rl.tensor([1j]))
     True
     """
+    if not isinstance(input, Tensor):
+        raise wrong_kind("is_complex", "input", "Tensor", input)
     return input.is_complex()
 
 

@@ -128,7 +128,7 @@ def test_a_meta_storage_has_a_size_but_no_bytes():
 
 def test_a_buffer_is_shared_and_stays_exported():
     data = bytearray(b"hello")
-    storage = UntypedStorage.from_buffer(data)
+    storage = UntypedStorage.over_buffer(data)
     storage[0] = ord("J")
     assert data == b"Jello"
     with pytest.raises(BufferError):
@@ -138,16 +138,16 @@ def test_a_buffer_is_shared_and_stays_exported():
 
 
 def test_part_of_a_buffer_can_be_taken():
-    storage = UntypedStorage.from_buffer(b"0123456789", count=3, offset=4)
+    storage = UntypedStorage.over_buffer(b"0123456789", count=3, offset=4)
     assert storage.bytes() == b"456"
     with pytest.raises(ValueError, match="has 10"):
-        UntypedStorage.from_buffer(b"0123456789", count=7, offset=4)
+        UntypedStorage.over_buffer(b"0123456789", count=7, offset=4)
     with pytest.raises(ValueError, match="has 10"):
-        UntypedStorage.from_buffer(b"0123456789", offset=11)
+        UntypedStorage.over_buffer(b"0123456789", offset=11)
 
 
 def test_foreign_memory_cannot_be_resized():
-    storage = UntypedStorage.from_buffer(bytearray(4))
+    storage = UntypedStorage.over_buffer(bytearray(4))
     assert not storage.resizable()
     with pytest.raises(RuntimeError, match="not resizable"):
         storage.resize_(8)
@@ -157,7 +157,7 @@ def test_a_mapped_file_serves_as_memory(tmp_path):
     path = tmp_path / "bytes"
     path.write_bytes(b"abcdef")
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
-        storage = UntypedStorage.from_buffer(mapped)
+        storage = UntypedStorage.over_buffer(mapped)
         storage[0] = ord("A")
         del storage
         mapped.flush()

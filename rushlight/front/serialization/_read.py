@@ -46,7 +46,7 @@ class _Storages:
             n_bytes = count * kind.dtype.itemsize
             made = self.archive.storage(f"data/{key}", n_bytes, choices.skips)
             if self.swapped and not choices.skips:
-                swap_bytes(made, kind.dtype)
+                interop.swap_bytes(made, kind.dtype)
             self.found[key] = self.put(made, location)
         return Placed(self.found[key], kind.dtype)
 
@@ -78,21 +78,6 @@ def _order_of(archive):
     if order not in ("little", "big"):
         raise ValueError(f"Unknown endianness type: {order}")
     return order
-
-
-def swap_bytes(storage, dtype):
-    """Turns round the bytes of every element, in place; of complex ones, of both parts."""
-    width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
-    if width == 1 or not storage.device.has_memory or not storage.nbytes():
-        return
-    if storage.nbytes() % width:
-        raise RuntimeError(
-            f"byteswap: {storage.nbytes()} bytes are no whole number of {dtype} elements"
-        )
-    view = interop.storage_buffer(storage)
-    before = bytes(view)
-    for i in range(width):
-        view[i::width] = before[width - 1 - i :: width]
 
 
 def _check_persistent(persistent):

@@ -238,7 +238,7 @@ def _tensors(data, title, device):
             continue
         start = begin + entry.start
         if isinstance(data, mmap.mmap) and start % entry.dtype.itemsize == 0:
-            storage = UntypedStorage.from_buffer(data, offset=start, count=count)
+            storage = UntypedStorage.over_buffer(data, offset=start, count=count)
         else:
             storage = UntypedStorage(count)
             interop.storage_buffer(storage)[:] = data[start : start + count]

@@ -782,6 +782,11 @@ def tensordot(self, other, dims_self, dims_other):
 
 def chain_matmul(matrices):
     """The product of several matrices in the order that multiplies least."""
+    for matrix in matrices:
+        if matrix.ndim != 2:
+            raise RuntimeError(
+                f"Tensor dimension is {matrix.ndim}, expected 2 instead."
+            )
     count = len(matrices)
     sizes = [matrices[0].shape[0], *(m.shape[1] for m in matrices)]
     cost = [[0] * count for _ in range(count)]
