@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from types import ModuleType
 
@@ -129,10 +130,30 @@ def exported(present):
     return sorted(public | {name for name in names() if name[0] != "_"})
 
 
+# What was asked of the package once, and the question of today.
+DEPRECATED = {
+    "has_cuda": "backends.cuda.is_built",
+    "has_cudnn": "backends.cudnn.is_available",
+    "has_mkldnn": "backends.mkldnn.is_available",
+    "has_mps": "backends.mps.is_built",
+}
+
+
+def _answer(name):
+    """What a name says that PyTorch keeps with a warning only."""
+    module, _, question = DEPRECATED[name].rpartition(".")
+    warnings.warn(
+        f"'{name}' is deprecated, please use 'torch.{DEPRECATED[name]}()'", stacklevel=4
+    )
+    return getattr(import_module(f"rushlight.{module}"), question)()
+
+
 def find(name):
     """The module, class or function of that name; None where there is none."""
     if name == "return_types":
         return import_module("rushlight.operators.return_types")
+    if name in DEPRECATED:
+        return _answer(name)
     if name in MODULES:
         return import_module(f"rushlight.{name}")
     home = _HOMES.get(name)

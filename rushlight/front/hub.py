@@ -74,6 +74,11 @@ def set_dir(d):
     _chosen["folder"] = os.path.expanduser(d)
 
 
+def _check_module_exists(name):
+    """Whether a module could be imported."""
+    return importlib.util.find_spec(name) is not None
+
+
 def _folder(repo_or_dir, source, name):
     """The local folder that is meant.
 
@@ -112,7 +117,7 @@ def _hubconf(path):
     missing = [
         package
         for package in getattr(module, "dependencies", ())
-        if importlib.util.find_spec(package) is None
+        if not _check_module_exists(package)
     ]
     if missing:
         raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")

@@ -10,6 +10,18 @@ from types import FunctionType
 
 from rushlight.core import naming
 from rushlight.dispatch.overridable import open_functions
+from rushlight.dispatch.torch_function import (
+    handle_torch_function as handle_torch_function,
+)
+from rushlight.dispatch.torch_function import (
+    has_torch_function as has_torch_function,
+)
+from rushlight.dispatch.torch_function import (
+    has_torch_function_unary as has_torch_function_unary,
+)
+from rushlight.dispatch.torch_function import (
+    has_torch_function_variadic as has_torch_function_variadic,
+)
 from rushlight.nn import _reduction as _Reduction
 from rushlight.nn._functions.activation import (
     celu,

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class _FlaggedMeta(type(Tensor)):
+class _ParameterMeta(type(Tensor)):
     """Lets ``isinstance`` accept tensor subclasses that carry the class's flag."""
 
     def __instancecheck__(cls, instance):
@@ -36,7 +36,7 @@ class _FlaggedMeta(type(Tensor)):
         )
 
 
-class Parameter(Tensor, metaclass=_FlaggedMeta):
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that becomes part of ``module.parameters()`` once it is assigned.
 
     It shares memory with ``data``.
@@ -86,7 +86,7 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
         return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
 
 
-class Buffer(Tensor, metaclass=_FlaggedMeta):
+class Buffer(Tensor, metaclass=_ParameterMeta):
     """A tensor that is registered as a buffer once it is assigned to a module.
 
     Args:

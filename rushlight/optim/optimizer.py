@@ -8,6 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from copy import deepcopy
 from itertools import chain
+from typing import Any
 
 import rushlight as rl
 from rushlight.autograd.hooks import registered
@@ -54,6 +55,7 @@ def register_optimizer_step_post_hook(hook):
 
 
 # For annotations: tensors, pairs of a name and a tensor, or groups of them.
+StateDict = dict[str, Any]
 ParamsT = Iterable[Tensor] | Iterable[dict] | Iterable[tuple[str, Tensor]]
 
 

@@ -6,7 +6,12 @@ import contextlib
 import enum
 
 __all__ = [
+    "SDPAParams",
+    "SDPBackend",
     "allow_fp16_bf16_reduction_math_sdp",
+    "can_use_cudnn_attention",
+    "can_use_efficient_attention",
+    "can_use_flash_attention",
     "cudnn_sdp_enabled",
     "cufft_plan_cache",
     "enable_cudnn_sdp",
@@ -135,6 +140,47 @@ def fp16_bf16_reduction_math_sdp_allowed():
 def allow_fp16_bf16_reduction_math_sdp(enabled):
     """Says whether it may."""
     _other["reduction"] = bool(enabled)
+
+
+class SDPBackend(enum.IntEnum):
+    """Ways to compute attention, as PyTorch counts them."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+class SDPAParams:
+    """Operands of attention, of which a kernel says whether it takes them."""
+
+    def __init__(self, query, key, value, attn_mask, dropout, is_causal, enable_gqa):
+        self.query, self.key, self.value = query, key, value
+        self.attn_mask, self.dropout = attn_mask, dropout
+        self.is_causal, self.enable_gqa = is_causal, enable_gqa
+
+
+def _is_never_used(params, debug=False):
+    if not isinstance(params, SDPAParams):
+        raise TypeError(f"params must be SDPAParams, not {type(params).__name__}")
+    return False
+
+
+def can_use_flash_attention(params, debug=False):
+    """Whether attention of such operands takes the flash kernel of a GPU: no."""
+    return _is_never_used(params, debug)
+
+
+def can_use_efficient_attention(params, debug=False):
+    """Whether it takes the memory-efficient kernel of a GPU: no."""
+    return _is_never_used(params, debug)
+
+
+def can_use_cudnn_attention(params, debug=False):
+    """Whether it takes cuDNN's kernel: no."""
+    return _is_never_used(params, debug)
 
 
 def is_flash_attention_available():

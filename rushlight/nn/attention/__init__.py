@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 
 from rushlight.backends import cuda as _switches
+from rushlight.backends.cuda import SDPBackend
 from rushlight.nn.attention._registry import (
     activate_flash_attention_impl,
     current_flash_attention_impl,
@@ -26,17 +26,7 @@ __all__ = [
 ]
 
 WARN_FOR_UNFUSED_KERNELS = False
-
-
-class SDPBackend(enum.IntEnum):
-    """Ways to compute attention, as PyTorch counts them."""
-
-    ERROR = -1
-    MATH = 0
-    FLASH_ATTENTION = 1
-    EFFICIENT_ATTENTION = 2
-    CUDNN_ATTENTION = 3
-    OVERRIDEABLE = 4
+SDPBackend.__module__ = __name__  # where programs find it
 
 
 _KINDS = {
