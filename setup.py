@@ -91,6 +91,7 @@ COMPILED = [
     "nn.modules._calling",
     "graph.tape",
     "graph.call_trace",
+    "graph.call_matching",
     "graph.capture",
     "graph.launch_recorder",
     "graph.module_replay",

@@ -26,3 +26,7 @@ cdef bint note_results(Tape tape, Call call, Operator op, PyObject** slots, obje
 cdef bint keep_roots(Call call, Operator op, PyObject** slots, object result) except -1
 cdef bint keeps_looks(Tape tape, Call call, PyObject** slots) except -1
 cdef bint writes_given(Call call) except -1
+
+# Whether an operator's floats change values only, and whether a kernel is compiled for one.
+cdef bint floats_vary(Operator op) except -1
+cdef bint is_static(Operator op, int i) except -1

@@ -35,6 +35,14 @@ from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator, replacements
 from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
+from cython.cimports.rushlight.graph.call_matching import (
+    add_branch,
+    branch_of,
+    count_of,
+    is_admitted,
+    matches,
+    set_key,
+)
 from cython.cimports.rushlight.graph.call_trace import (
     any_wants,
     draws,
@@ -55,9 +63,6 @@ from cython.cimports.rushlight.graph.call_trace import (
 )
 from cython.cimports.rushlight.graph.tape import (
     ARGUMENT,
-    CONSTANT,
-    NUMBER,
-    TENSOR,
     WINDOW,
     Call,
     Tape,
@@ -65,7 +70,6 @@ from cython.cimports.rushlight.graph.tape import (
     asks,
     fill_rest,
     followed,
-    usable,
 )
 from cython.cimports.rushlight.runtime.cpu.launch import launched
 
@@ -82,7 +86,6 @@ _LISTENING = cython.declare(uint64_t, _ONE << KEY_LISTENING)
 _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
 _PROFILING = cython.declare(uint64_t, _ONE << KEY_PROFILING)
 _CPU = cython.declare(uint64_t, 1)
-_CHILDREN = cython.declare(cython.Py_ssize_t, 32)  # branches of one call, at most
 _TRIES = cython.declare(cython.int, 3)  # of a composition at one place
 _FORMULAS = cython.declare(dict, {})  # formula -> what stands for it on paths
 _SPARE = cython.declare(list, [])  # a tape that nobody uses
@@ -94,108 +97,6 @@ ELSEWHERE = "another thread reads an element"
 _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
 
 # -- following -------------------------------------------------------------------------
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def same_constant(a: object, b: object) -> cython.bint:
-    """Whether a constant is the noted one: of the same type, and equal."""
-    if a is b:
-        return True
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        a, b = tuple(a), tuple(b)  # sizes are a type of their own
-    if type(a) is not type(b):
-        return False
-    if type(a) is float:
-        return a == b and (a != 0 or str(a) == str(b))
-    if type(a) is list or type(a) is tuple:
-        if len(a) != len(b):
-            return False
-        for one, other in zip(a, b):
-            if not same_constant(one, other):
-                return False
-        return True
-    if type(a) is int or type(a) is bool or type(a) is str or type(a) is complex:
-        return a == b
-    try:
-        return bool(a == b)
-    except Exception:  # whatever it is, it does not compare
-        return False
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def same_tensor(tape: Tape, v: Value, item: object) -> cython.bint:
-    """Whether an argument is the noted window on the noted storage."""
-    t: Tensor
-    slot: cython.int
-    if not isinstance(item, Tensor):
-        return False
-    t = cython.cast(Tensor, item)
-    if not v.fits(t):
-        return False
-    slot = tape.find(t.storage)
-    if slot < 0:
-        if v.slot != len(tape.slots) or not usable(t) or tape.overlaps(t.storage):
-            return False
-        tape.add(t.storage, False)
-        return True
-    return slot == v.slot
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def matches(
-    tape: Tape,
-    call: Call,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-) -> cython.bint:
-    """Whether a call is the noted one; its inputs have their numbers then."""
-    i: cython.int
-    j: cython.Py_ssize_t
-    count: cython.int = len(tape.slots)
-    params: cython.Py_ssize_t = len(tape.params)
-    fits: cython.bint = True
-    if call.op is not op:
-        return False
-    for i in range(op.n_args):
-        item = cython.cast(object, slots[i])
-        noted = call.values[i]
-        if call.kinds[i] == CONSTANT:
-            if item is not noted and (
-                isinstance(item, Tensor) or not same_constant(item, noted)
-            ):
-                fits = False
-                break
-        elif call.kinds[i] == TENSOR:
-            if not same_tensor(tape, cython.cast(Value, noted), item):
-                fits = False
-                break
-        elif call.kinds[i] == NUMBER:
-            if type(item) is not float:
-                fits = False
-                break
-            tape.params.append(item)
-        else:
-            if not isinstance(item, (list, tuple)) or len(item) != len(noted):
-                fits = False
-                break
-            for j in range(len(noted)):
-                one = noted[j]
-                if isinstance(one, Value):
-                    if not same_tensor(tape, cython.cast(Value, one), item[j]):
-                        fits = False
-                        break
-                elif isinstance(item[j], Tensor) or not same_constant(item[j], one):
-                    fits = False
-                    break
-            if not fits:
-                break
-    if not fits:
-        tape.drop(count)
-        del tape.params[params:]
-    return fits
 
 
 @cython.cfunc
@@ -316,7 +217,6 @@ class RecordingKernel(Kernel):
     ) -> object:
         """Makes what the noted call gave, or notes the call."""
         call: Call
-        one: Call
         parent: Call
         result: object
         if default_dtype() is not tape.default or filled() != tape.filled:
@@ -333,16 +233,7 @@ class RecordingKernel(Kernel):
                 or call.switches != switches
                 or not matches(tape, call, op, slots)
             ):
-                call = None
-                for one in parent.children:
-                    if (
-                        one is not parent.last
-                        and one.switches == switches
-                        and matches(tape, one, op, slots)
-                    ):
-                        call = one
-                        parent.last = one
-                        break
+                call = branch_of(tape, op, slots, switches)
             if call is not None:
                 if call.barrier:
                     return self.stop(tape, call, op, slots, keys)
@@ -353,21 +244,36 @@ class RecordingKernel(Kernel):
                 result = made(tape, call, slots)
                 tape.flush(OUTSIDE)
                 return result
-            if op.composite is not None and count_of(parent, op) >= _TRIES:
+            if op.composite is not None and count_of(tape, op) >= _TRIES:
                 return op.composite.run(op, slots, 0)
-            if len(parent.children) >= _CHILDREN:
-                tape.owner.overflowed(parent)
-                tape.flush(None)
-                tape.off = True
-                if op.composite is not None:
-                    return op.composite.run(op, slots, 0)
-                return past(op, slots, keys)
+            if not is_admitted(tape):
+                return self.go_past(tape, op, slots, keys)
+            if len(parent.children):
+                tape.owner.branched(parent, op, given(op, slots))
             if len(tape.calls):
                 self.leave(tape)
             tape.loosen()
+        else:
+            set_key(tape, op, slots, switches)
         if op.composite is not None:
             return self.note_composite(tape, op, slots, keys, switches)
         return self.note(tape, op, slots, keys)
+
+    @cython.cfunc
+    def go_past(
+        self,
+        tape: Tape,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        """Runs an operator that is not noted, and those after it as if nobody followed."""
+        tape.flush(None)
+        tape.off = True
+        state().included &= ~RECORDING
+        if op.composite is not None:
+            return op.composite.run(op, slots, 0)
+        return op.run(slots, keys & ~RECORDING)
 
     @cython.cfunc
     def compose(
@@ -420,6 +326,7 @@ class RecordingKernel(Kernel):
             if not tape.clashes:
                 never_one(op)
             return op.composite.run(op, slots, 0)
+        call.key, call.look = tape.key, tape.look
         self.expand_begin(tape, call)
         try:
             result = op.composite.run(op, slots, 0)
@@ -479,11 +386,7 @@ class RecordingKernel(Kernel):
     @cython.exceptval(-1, check=False)
     def take_in(self, tape: Tape, parent: Call, call: Call) -> cython.int:
         """Makes a noted call the path's last."""
-        call.parent = parent
-        call.depth = parent.depth + 1
-        parent.children.append(call)
-        parent.last = call
-        tape.owner.noted(call)
+        add_branch(tape, parent, call)
         tape.calls.append(call)
         tape.done = len(tape.calls)
         tape.at = call
@@ -597,8 +500,6 @@ class RecordingKernel(Kernel):
             st.included = before
             st.excluded = excluded
             st.modes = modes
-        if tape.owner is not None:
-            tape.owner.branched(tape.at)
 
     @cython.cfunc
     def stop(
@@ -637,6 +538,7 @@ class RecordingKernel(Kernel):
         if call is None:
             tape.flush(OUTSIDE if tape.clashes else str(op))
             return past(op, slots, keys)
+        call.key, call.look = tape.key, tape.look
         expanded: cython.bint = tape.varies and may_be_parts(op, keys & MEMORY_BITS)
         tape.heard = False
         if expanded:
@@ -667,11 +569,7 @@ class RecordingKernel(Kernel):
         if not call.barrier:
             self.take_in(tape, parent, call)
             return result
-        call.parent = parent
-        call.depth = parent.depth + 1
-        parent.children.append(call)
-        parent.last = call
-        tape.owner.noted(call)
+        add_branch(tape, parent, call)
         tape.flush(str(op))
         tape.at = tape.root = call
         return result
@@ -696,17 +594,6 @@ def is_whole(tape: Tape, first: cython.int, result: object) -> cython.bint:
         if not tape.fresh[i]:
             return False  # a tensor of the function's own
     return not tape.broken and not tape.read
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def count_of(parent: Call, op: Operator) -> cython.int:
-    """With how many different arguments a composition was noted at one place."""
-    found: cython.int = 0
-    child: Call
-    for child in parent.children:
-        found += child.op is op
-    return found
 
 
 @cython.final
@@ -758,6 +645,12 @@ def formula_operator(formula: object, n: cython.int) -> object:
         found.set_composite(PythonKernel(formula))
     _FORMULAS[formula] = found
     return found
+
+
+@cython.cfunc
+def given(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> list:
+    """The arguments of a call."""
+    return [cython.cast(object, slots[i]) for i in range(op.n_args)]
 
 
 @cython.cfunc
@@ -815,7 +708,7 @@ def begin(owner):
 
     Args:
         owner: has ``roots``, ``build``, ``ended``, ``noted``, ``branched`` and
-            ``overflowed``; see `rushlight.graph.compiled_function`.
+            ``evicted``; see `rushlight.graph.compiled_function`.
 
     Returns:
         What `end` wants; None where operators are followed already.
@@ -873,11 +766,13 @@ def run(owner, function, args: tuple, kwargs: dict, watch):
         return function(*args, **kwargs)
     try:
         result = function(*args, **kwargs)
-        leaf = tape.at
+        leaf = None if tape.off else tape.at
     except BaseException:
         end(tape, None)  # what waits runs, and nothing is made of it
         raise
     end(tape)
+    if leaf is None:
+        return result
     if type(result) is Tensor and cython.cast(Tensor, result).grad_fn_ is None:
         return result
     watch(result, owner, leaf)

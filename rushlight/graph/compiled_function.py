@@ -63,6 +63,44 @@ def shown_line(line):
     return f'File "{line[0]}", line {line[1]}, in {line[2]}' if line else "unknown line"
 
 
+def difference(call, op, args):
+    """How a call differs from a noted one: the first argument that another has been."""
+    if call.op is not op:
+        return f"{op} where {call.op} was called"
+    for name, value, item in zip(op.signature.names, call.values, args, strict=False):
+        if isinstance(item, Tensor) and hasattr(value, "sizes"):
+            for what, was, now in (
+                ("type", value.dtype, item.dtype),
+                ("size", value.sizes, tuple(item.shape)),
+                ("stride", value.strides, item.stride()),
+            ):
+                if was != now:
+                    return f"{op}: {shown_change(name, what, was, now)}"
+        elif not isinstance(item, Tensor) and str(value) != str(item):
+            return f"{op}: {name} is {item}, was {value}"
+    return f"{op}: other tensors share memory than did"
+
+
+def shown_change(name, what, was, now):
+    """Which size of a tensor is another one, or which of what else it has."""
+    if isinstance(was, tuple) and len(was) == len(now):
+        at = next(d for d, pair in enumerate(zip(was, now)) if pair[0] != pair[1])
+        return f"{what} of {name} at dimension {at} is {now[at]}, was {was[at]}"
+    return f"{what} of {name} is {now}, was {was}"
+
+
+class Limits:
+    """How many branches are kept at one place; PyTorch's names (``torch._dynamo.config``).
+
+    Attributes:
+        recompile_limit: so many are noted at first sight, others when they come again.
+        accumulated_recompile_limit: so many are kept.
+    """
+
+    recompile_limit = 8
+    accumulated_recompile_limit = 256
+
+
 class Runner:
     """The paths of one compiled function, or of the sweeps back through one.
 
@@ -74,13 +112,23 @@ class Runner:
         mode: PyTorch's name of what is wanted of programs; some ask for graphs of a card's.
         settings: what of `rushlight._inductor.config` is otherwise for its programs.
         graphed: how many programs are launched as one.
+        limits: see `Limits`; looked at when a branch is added.
     """
 
-    def __init__(self, name, fullgraph=False, backend=None, mode=None, settings=None):
+    def __init__(
+        self,
+        name,
+        fullgraph=False,
+        backend=None,
+        mode=None,
+        settings=None,
+        limits=Limits,
+    ):
         self.roots: dict = {}
         self.name, self.fullgraph = name, fullgraph
         self.backend, self.mode = backend, mode
         self.settings = settings or {}
+        self.limits = limits
         self.graphed = 0
         self.backwards: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.breaks: list = []
@@ -91,22 +139,49 @@ class Runner:
         """A call was met for the first time."""
         call.notes = users_line()
 
-    def branched(self, call):
-        """A path is left: nothing noted goes on from here."""
+    def first_branches(self):
+        """How many branches at one place are noted when they come for the first time.
+
+        A backend of somebody's own and a function that is to be one graph have all.
+        """
+        if self.backend is not None or self.fullgraph:
+            return sys.maxsize
+        return max(self.limits.recompile_limit, 1)
+
+    def most_branches(self):
+        """How many branches are kept at one place."""
+        return max(
+            self.limits.recompile_limit, self.limits.accumulated_recompile_limit, 2
+        )
+
+    def branched(self, call, op, args):
+        """Something else is called after a call than was noted there.
+
+        Args:
+            call: the place, which has branches.
+            op: the operator.
+            args: what it is given.
+        """
         counters["frames"]["recompiled"] += 1
         if logs.recompiles.active:
             logs.recompiles.say(
-                f"{self.name}: a new branch after {call.op} "
-                f"({call.depth} operators), {shown_line(users_line())}"
+                f"{self.name}: a new branch at {call.depth} operators: "
+                f"{difference(call.children[-1], op, args)}\n"
+                f"  {shown_line(users_line())}"
             )
 
-    def overflowed(self, call):
-        """There are too many branches: the rest of the function is not followed."""
-        line = shown_line(users_line())
-        logs.recompiles.warn(
-            f"{self.name}: {len(call.children)} branches at one place, which is the "
-            f"most that are kept; the rest of the call is not compiled. {line}"
-        )
+    def evicted(self, call):
+        """Forgets the programs of a branch that made room for another."""
+        gone = []
+        todo = [call]
+        while todo:
+            call = todo.pop()
+            todo += call.children
+            if call.after is not None:
+                todo.append(call.after)
+            gone += call.programs.values()
+        gone = [getattr(one, "program", one) for one in gone]
+        self.graphs = [one for one in self.graphs if not any(one is g for g in gone)]
 
     def ended(self, leaf, why):
         """A path that was noted ends."""
@@ -170,7 +245,9 @@ class Runner:
         found = self.backwards.get(leaf)
         if found is None:
             name = f"{self.name}, backward"
-            found = Runner(name, False, self.backend, self.mode, self.settings)
+            found = Runner(
+                name, False, self.backend, self.mode, self.settings, self.limits
+            )
             self.backwards[leaf] = found
         return found
 
@@ -244,14 +321,16 @@ def run(runner, function, args, kwargs):
 _ready: list = []
 
 
-def make_runner(name, fullgraph=False, backend=None, mode=None, settings=None):
-    """The runner of a function that is to be compiled."""
+def make_runner(
+    name, fullgraph=False, backend=None, mode=None, settings=None, limits=Limits
+):
+    """The runner of a function that is to be compiled; see `Runner`."""
     if not _ready:
         capture.serve()
         importlib.import_module("rushlight.graph.module_replay")
         when_ending(_swept)
         _ready.append(True)
-    return Runner(name, fullgraph, backend, mode, settings)
+    return Runner(name, fullgraph, backend, mode, settings, limits)
 
 
 __all__ = ["Runner", "Unsupported", "counters", "make_runner", "reset", "run"]

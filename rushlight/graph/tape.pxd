@@ -56,7 +56,13 @@ cdef class Call:
     cdef readonly bint barrier      # it looks at elements: nothing waits beyond it
     cdef readonly Call parent
     cdef readonly list children
-    cdef readonly Call last         # the child that came last
+    cdef Call last                  # the child that came last
+    cdef dict branches              # hash of a call -> the children that have it
+    cdef set seen                   # hashes of calls that came once, and were not noted
+    cdef uint64_t key               # the hash of this call
+    cdef uint64_t look              # the hash of its operator and tensors alone
+    cdef long long ticks            # how often another of the children was taken
+    cdef long long used             # the parent's tick when it was taken last
     cdef readonly dict programs     # which storages are wanted -> program
     cdef public dict stretches      # what modules' calls add from here: see `graph.module_replay`
     cdef readonly Call after        # where the path goes on once it was run to here
@@ -81,6 +87,8 @@ cdef class Tape:
     cdef int64_t launches           # kernels that had run after the last call was noted
     cdef bint watching              # kernels are counted
     cdef bint heard                 # an element was read
+    cdef uint64_t key               # the hashes of the call that is to be noted
+    cdef uint64_t look
     cdef list parts                 # the calls of the function that is being noted
     cdef bint read                  # it reads elements
     cdef bint broken                # what it does is not all there

@@ -162,6 +162,7 @@ class Call:
 
     def __cinit__(self):
         self.children = []
+        self.branches = {}
         self.programs = {}
         self.device = CPU_DEVICE
 
@@ -213,6 +214,8 @@ class Call:
     def forget(self):
         """Forgets all branches and programs."""
         self.children = []
+        self.branches = {}
+        self.seen = None
         self.last = None
         self.programs = {}
         self.stretches = None

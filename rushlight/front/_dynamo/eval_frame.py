@@ -103,7 +103,9 @@ def _compiled(model, backend, disable=False, fullgraph=False, mode=None, built=N
     else:
         name = getattr(model, "__qualname__", type(model).__qualname__)
         chosen = None if isinstance(backend, str) else backend
-        follow = compiled_function.make_runner(name, fullgraph, chosen, mode, built)
+        follow = compiled_function.make_runner(
+            name, fullgraph, chosen, mode, built, config
+        )
     if disable:
         return model
     if isinstance(model, Module):

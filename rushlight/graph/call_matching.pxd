@@ -1,0 +1,13 @@
+from cpython.object cimport PyObject
+from rushlight.dispatch.dispatcher cimport Operator
+from rushlight.graph.tape cimport Call, Tape
+
+# Whether a call is the noted one; its inputs have their numbers then.
+cdef bint matches(Tape tape, Call call, Operator op, PyObject** slots) except -1
+
+# The branches at a place, by a hash of what they were called with.
+cdef int set_key(Tape tape, Operator op, PyObject** slots, int switches) except -1
+cdef Call branch_of(Tape tape, Operator op, PyObject** slots, int switches)
+cdef int count_of(Tape tape, Operator op) except -1
+cdef int add_branch(Tape tape, Call parent, Call call) except -1
+cdef bint is_admitted(Tape tape) except -1
