@@ -70,6 +70,7 @@ COMPILED = [
     "dispatch.trace",
     "dispatch.launch_cache",
     "dispatch.derived",
+    "dispatch.destination",
     "dispatch.loops",
     "dispatch.operands",
     "dispatch.deferred",

@@ -48,6 +48,7 @@ TAGS = {
     "out_late",  # both are looked at once `out=` has the result's sizes
     "out_once",  # but that it shows each element once is looked at before, too
     "alone",  # what is written, in place or as `out=`, shares none with other inputs
+    "direct",  # its function's last elementwise call may write `out=` itself
     "placed",  # in place, its function writes in a large tensor itself: `copy_to_write`
     "folded",  # what is written may show one element at several places
     "out_detached",  # `out=` takes values from inputs that require gradients

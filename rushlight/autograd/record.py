@@ -49,6 +49,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 from cython.cimports.rushlight.dispatch.outputs import refuse_gradient
 
 from rushlight.dispatch.declared import IMPLEMENTATION, KIND, RULE, TAGS
+from rushlight.dispatch.destination import set_write_counter
 from rushlight.dispatch.outputs import refuse_count
 
 _ONE = cython.declare(uint64_t, 1)
@@ -571,3 +572,4 @@ class GraphRecorder(Recorder):
 
 
 set_recorder(GraphRecorder())
+set_write_counter(lambda target: count_write(target))

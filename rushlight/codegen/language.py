@@ -272,7 +272,7 @@ def clamp(x, low=None, high=None):
     if not x.type.is_float:
         return value
     # Asked of both bounds at once, as one instruction does.
-    return select(_is_nan(low, x) | _is_nan(high, x), constant(math.nan, x), value)
+    return nan_where(_is_nan(low, x) | _is_nan(high, x), value)
 
 
 def _is_nan(bound, x):
@@ -280,6 +280,16 @@ def _is_nan(bound, x):
     if isinstance(bound, Expr):
         return isnan(bound)
     return constant(bound is not None and math.isnan(bound), x < x)
+
+
+def nan_where(condition, x):
+    """``x``, or NaN where a condition holds.
+
+    All bits set are NaN: a condition is that many bits of a lane already, and to join them
+    is one instruction where a choice between registers is three.
+    """
+    joined = bits_of(x) | select(condition, constant(-1, bits_of(x)), 0)
+    return reinterpret(joined, x.type.name)
 
 
 def logical_not(x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core.dtype import FLOATING
 from cython.cimports.rushlight.core.keys import KEY_CPU
 from cython.cimports.rushlight.core.overlap import (
@@ -13,6 +13,13 @@ from cython.cimports.rushlight.core.overlap import (
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.destination import (
+    DIRECT,
+    large,
+    may_write,
+    run_direct,
+    wants_graph,
+)
 from cython.cimports.rushlight.dispatch.dispatcher import (
     INPLACE,
     OUT,
@@ -41,7 +48,6 @@ from rushlight.dispatch.outputs import refuse_count
 _COPY = cython.declare(Operator, None)
 _NON_BLOCKING = cython.declare(object, False)
 _CPU = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_CPU)
-LARGE = cython.declare(int64_t, 1 << 17)  # bytes
 
 
 @cython.final
@@ -81,20 +87,13 @@ class DerivedKernel(Kernel):
             take_type(op, slots, target)
             if op.out_overlap & 7 and not op.out_late:
                 refuse_reading(slots, op.n_args - 1, target, op.out_overlap)
-        # At the composite level (keys == 0) the functional form dispatches anew.
-        if (
-            op.out_overlap & 32
-            and op.form == INPLACE
-            and keys == _CPU
-            and large(written)
-        ):
-            result = run_in_place(source, slots, keys, written)
-        elif keys:
-            result = source.run(slots, keys)
-        elif op.form == OUT and op.out_detached and wants_graph(op, slots):
-            result = call_apart(source, slots, op.n_args - 1, target)
+        into = target if op.form == OUT else written
+        if op.out_overlap & DIRECT and may_write(op, slots, keys, into):
+            result = run_direct(op, slots, keys, into)
+            if result is into:
+                return into
         else:
-            result = source.call(slots)
+            result = run_functional(op, slots, keys, into)
         if op.form == INPLACE:
             if result is written:
                 return written
@@ -110,11 +109,22 @@ class DerivedKernel(Kernel):
 
 
 @cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def large(t: Tensor) -> cython.bint:
-    """Whether two copies of a tensor would take longer than a call without a plan."""
-    return t.row_major and t.numel_ * t.dtype_.itemsize >= LARGE
+def run_functional(
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    keys: uint64_t,
+    into: object,
+) -> object:
+    """The result, to be moved to where the caller wants it."""
+    source: Operator = op.functional
+    if op.out_overlap & 32 and op.form == INPLACE and keys == _CPU and large(into):
+        return run_in_place(source, slots, keys, into)
+    if keys:
+        return source.run(slots, keys)
+    # At the composite level the functional form dispatches anew.
+    if op.form == OUT and op.out_detached and wants_graph(op, slots):
+        return call_apart(source, slots, op.n_args - 1, into)
+    return source.call(slots)
 
 
 @cython.cfunc
@@ -251,22 +261,6 @@ def refuse_type(
             f"output tensor dtype {plain_name(result.dtype_)} should match"
         )
     return 0
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def wants_graph(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
-    """Whether gradients will flow through a call."""
-    i: cython.int
-    if not state().grad_mode:
-        return False
-    for i in range(op.n_args):
-        value = cython.cast(object, slots[i])
-        if isinstance(value, Tensor) and cython.cast(Tensor, value).wants_grad:
-            return True
-    return False
 
 
 @cython.cfunc

@@ -347,6 +347,8 @@ class Operator:
         self.out_overlap += 4 * ("alone" in tags) + 8 * ("folded" in tags)
         self.out_overlap += 16 * ("uncounted" in tags)
         self.out_overlap += 32 * ("placed" in tags)
+        if "direct" in tags:  # where calls are planned, a large output alone
+            self.out_overlap += 64 if "planned" in tags else 128
         self.scales_second = "scales_second" in tags
 
     @cython.cfunc

@@ -38,6 +38,7 @@ from cython.cimports.rushlight.core.overlap import (
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.derived import copy_into
+from cython.cimports.rushlight.dispatch.destination import destination, take_destination
 from cython.cimports.rushlight.dispatch.dispatcher import (
     FUNCTIONAL,
     INPLACE,
@@ -489,6 +490,7 @@ class PointwiseKernel(Kernel):
         first: Tensor = None
         t: Tensor
         out: Tensor
+        operands: cython.pointer(PyObject)[3]
         data: cython.p_char[4]
         ints: int64_t[9]
         scalars: cython.double[4]
@@ -549,9 +551,15 @@ class PointwiseKernel(Kernel):
                     return None
                 data[1 + i] = cython.cast(cython.p_char, cython.address(scalars[i]))
         if op.form == FUNCTIONAL:
-            out = new_empty(
-                first.ndim_, first.sizes, cython.NULL, dtype_of(d), CPU_DEVICE
-            )
+            out = None
+            if destination != cython.NULL:
+                for i in range(count):
+                    operands[i] = slots[self.positions[i]]
+                out = take_destination(first.ndim_, first.sizes, d, operands, count)
+            if out is None:
+                out = new_empty(
+                    first.ndim_, first.sizes, cython.NULL, dtype_of(d), CPU_DEVICE
+                )
         elif op.form == OUT:
             item = cython.cast(object, slots[op.n_args - 1])
             if not isinstance(item, Tensor):
@@ -642,9 +650,17 @@ class PointwiseKernel(Kernel):
             outs = self.resolve_by_function(cython.address(call))
         examine(cython.address(call), op.name)
         if op.form == FUNCTIONAL and self.n_outputs == 1:
-            result: Tensor = self.fresh_output(
-                cython.address(call), call.result, device_of_call(cython.address(call))
-            )
+            result: Tensor = None
+            if destination != cython.NULL and call.device_kind == KIND_CPU:
+                result = take_destination(
+                    call.ndim, call.sizes, call.result, call.values, call.n
+                )
+            if result is None:
+                result = self.fresh_output(
+                    cython.address(call),
+                    call.result,
+                    device_of_call(cython.address(call)),
+                )
             set_output(cython.address(call), 0, result)
             if call.device_kind == KIND_META:
                 return result
@@ -858,10 +874,7 @@ def run_pointwise(
     examine(cython.address(call), source.name)
     if outputs is None:
         names = tuple(out_dtypes) if out_dtypes else (compute_name,)
-        device = device_of_call(cython.address(call))
-        outputs = [
-            laid_out(cython.address(call), _code_named(n), device) for n in names
-        ]
+        outputs = outputs_of(cython.address(call), [_code_named(n) for n in names])
     else:
         widen(cython.address(call), outputs[0])
         names = tuple([t.dtype.name for t in outputs])
@@ -886,6 +899,19 @@ def run_pointwise(
             )
             run_elsewhere(kernel, where, cython.address(call))
     return outputs[0] if count == 1 else tuple(outputs)
+
+
+@cython.cfunc
+def outputs_of(call: cython.pointer(Call), codes: list) -> list:
+    """Fresh outputs of types, or the one that is offered for the only one."""
+    device: Device = device_of_call(call)
+    if len(codes) == 1 and destination != cython.NULL and device.on_host:
+        out: Tensor = take_destination(
+            call.ndim, call.sizes, codes[0], call.values, call.n
+        )
+        if out is not None:
+            return [out]
+    return [laid_out(call, code, device) for code in codes]
 
 
 @cython.cfunc

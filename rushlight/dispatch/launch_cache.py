@@ -38,6 +38,7 @@ from cython.cimports.rushlight.core.tensor import (
     alias,
     new_empty,
 )
+from cython.cimports.rushlight.dispatch.destination import destination
 from cython.cimports.rushlight.dispatch.dispatcher import Operator, fetch_arguments
 from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
 from cython.cimports.rushlight.dispatch.signature import asks
@@ -208,7 +209,12 @@ class PlannedKernel(PythonKernel):
     ) -> object:
         st: cython.pointer(ThreadState) = state()
         # what writes in a tensor given to it is no plan of what gives a fresh one
-        if keys != _CPU or st.included & _PLANNING or st.written != cython.NULL:
+        if (
+            keys != _CPU
+            or st.included & _PLANNING
+            or st.written != cython.NULL
+            or destination != cython.NULL
+        ):
             return PythonKernel.run(self, op, slots, keys)
         return self.by_plan(op, slots, keys, _ANY, 0)
 
@@ -299,6 +305,8 @@ class PlannedComposite(PlannedKernel):
         if following:
             fetch_arguments(op, slots)
         if st.included or st.excluded & ~_GRAPH or st.modes or st.elsewhere:
+            return PythonKernel.run(self, op, slots, keys)
+        if destination != cython.NULL:
             return PythonKernel.run(self, op, slots, keys)
         switches = st.grad_mode + 2 * st.inference_mode
         switches += cython.cast(int64_t, st.excluded >> KEY_ADINPLACEORVIEW) << 2

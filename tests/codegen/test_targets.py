@@ -82,6 +82,16 @@ def test_logarithms_by_avx2_pick_from_one_register():
             assert "masked.gather" not in text
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bounds_that_are_nan_are_joined_by_avx2_without_a_choice(dtype):
+    for front, count in ((binary.clamp_min, 2), (binary.clamp_both, 3)):
+        with using(named("x86-64-v3")):
+            text = llvm.emit(front.lowered((dtype,) * count, (dtype,), dtype))
+            compiled = toolchain.compile_ir(text, inspect=True)
+        assert "vmaxp" in compiled.assembly
+        assert "vblendvp" not in compiled.assembly
+
+
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_half_whose_sign_alone_changes_is_not_rounded(name, dtype):

@@ -11,6 +11,7 @@ from rushlight.core.factories import wrapped_number
 from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.state import is_recording
 from rushlight.dispatch import python_key
+from rushlight.dispatch.destination import withdraw_destination
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators import operand_types
@@ -473,6 +474,7 @@ def pow_scalar(self, exponent):
         if exponent == 3:
             if self.dtype.name in ("float32", "float64"):
                 return ops._cube(self)
+            withdraw_destination()  # the square may not take what it is multiplied by
             return ops.mul(ops.mul(self, self), self)  # halves are rounded in between
         if self.is_complex():
             return complex_power(self, exponent)

@@ -30,7 +30,7 @@ def angle(x):
     """The angle of the point; for real numbers, pi below zero, NaN kept."""
     if L.is_complex(x):
         return L.atan2(L.imag(x), L.real(x))
-    return L.select(L.isnan(x), x, L.select(x < 0, math.pi, L.constant(0, x)))
+    return L.nan_where(L.isnan(x), L.select(x < 0, math.pi, L.constant(0, x)))
 
 
 def angle_of(self):
