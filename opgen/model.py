@@ -54,6 +54,7 @@ TAGS = {
     "out_detached",  # `out=` takes values from inputs that require gradients
     # of elementwise kernels
     "wide_last",  # a lone last operand is not rounded to half precision
+    "alone_wide",  # nor is one of that very type what its kernel rounds in between
     "strict",  # numbers beside tensors must be within the type's range
     "halves_round",  # but halves, which take what is too large for infinite
     "wrapped",  # numbers that are no operands need not be

@@ -12,7 +12,12 @@ import math
 from rushlight.codegen.frontend.complexes import Complex, complex_function
 from rushlight.codegen.frontend.faults import refuse_zero
 from rushlight.codegen.frontend.nest import fold
-from rushlight.codegen.frontend.pointwise import computing, pointwise, rounded
+from rushlight.codegen.frontend.pointwise import (
+    computing,
+    pointwise,
+    rounded,
+    rounds_between,
+)
 from rushlight.codegen.frontend.reduction import reduction
 from rushlight.codegen.frontend.rowwise import (
     element,
@@ -32,6 +37,7 @@ FRONT = (
     pointwise,
     computing,
     rounded,
+    rounds_between,
     reduction,
     rowwise,
     element,

@@ -27,6 +27,7 @@ cdef class PointwiseKernel(Kernel):
     cdef dict special
     cdef object checker             # refuses operands by their types, or None
     cdef unsigned int wide          # bit i: a number is not rounded to half precision
+    cdef bint alone_wide            # and of the very type, too: its kernel rounds in between
     cdef int wide_lone              # operand that is not, if it has one element; or -1
     cdef bint swapped               # the second operand comes first where layouts differ
     cdef unsigned int strict        # bit i: a number must be within the type's range

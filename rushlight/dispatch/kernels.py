@@ -239,6 +239,7 @@ class PointwiseKernel(Kernel):
         if "halves_round" in tags:
             self.strict |= HALVES_ROUND
         self.wide_lone = self.n_operands - 1 if "wide_last" in tags else -1
+        self.alone_wide = "alone_wide" in tags
         if self.wide_lone >= 0:
             self.wide |= 1 << self.wide_lone
         self.swapped = "swapped" in tags
@@ -308,6 +309,8 @@ class PointwiseKernel(Kernel):
         elif self.rule == 8:
             call.result = code
         call.mixed = not uniform or code != call.compute
+        if self.alone_wide and dtype.itemsize == 2 and dtype.category == FLOATING:
+            call.mixed = True  # kernels differ by whether the last has one element
         for i in range(call.n):  # numbers may be of another type than the tensors
             if not call.is_tensor[i] and (
                 number_code(call.compute, (self.wide >> i) & 1) != call.compute
@@ -347,7 +350,9 @@ class PointwiseKernel(Kernel):
             wide = (self.wide >> i) & 1 and not call.is_tensor[i]
             if i == self.wide_lone and call.is_tensor[i]:
                 t = cython.cast(Tensor, cython.cast(object, call.values[i]))
-                wide = t.numel_ == 1 and t.dtype_.code != call.compute
+                wide = t.numel_ == 1 and (
+                    self.alone_wide or t.dtype_.code != call.compute
+                )
             found = found or wide
             names.append("float32" if wide else name)
         return tuple(names) if found else name

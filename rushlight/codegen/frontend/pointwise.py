@@ -35,6 +35,9 @@ ZERO = Const(i64, 0)
 
 
 _COMPUTING = ContextVar("computing", default="float32")
+_WIDE = ContextVar(
+    "wide", default=()
+)  # operands that are not brought to half precision
 
 
 def computing() -> str:
@@ -48,6 +51,11 @@ def rounded(x):
     if kind not in COMPUTED_IN or isinstance(x, Complex) or not x.type.is_float:
         return x
     return rounded_to(kind, x)
+
+
+def rounds_between(x) -> bool:
+    """Whether an operand is one of half precision, not a wide number beside such ones."""
+    return computing() in COMPUTED_IN and all(x is not wide for wide in _WIDE.get())
 
 
 def pointwise(function) -> Pointwise:
@@ -168,10 +176,13 @@ class Pointwise(Front):
         ]
         half = [kind for kind in compute if kind in COMPUTED_IN]
         token = _COMPUTING.set((half or [*compute, "float32"])[0])
+        wide = [x for x, kind in zip(inputs, compute) if kind not in COMPUTED_IN]
+        token_of_wide = _WIDE.set(wide)
         try:
             result = self.function(*inputs, *static)
         finally:
             _COMPUTING.reset(token)
+            _WIDE.reset(token_of_wide)
         results = result if isinstance(result, tuple) else (result,)
         default = inputs[0] if inputs else Const(ir.f32, 0)
         return [_as_result(value, default) for value in results], inputs

@@ -137,7 +137,22 @@ def rdiv(x, y):
 def floor_divide(x, y):
     """Quotient rounded down; floats by way of the remainder, as exact as that."""
     refuse_truth(x, "div_floor")
+    if L.rounds_between(y):
+        return floor_divide_halves(x, y)
     return L.floor_div(x, y)
+
+
+def floor_divide_halves(x, y):
+    """The same of halves, whose steps are rounded one by one as PyTorch's are."""
+    quotient, rest = L.rounded(x / y), L.fmod(x, y)
+    beyond = (abs(quotient) == math.inf) & (abs(x) != math.inf)
+    whole = L.rounded(L.select(beyond, x, L.rounded(x - rest)) / y)
+    below = (rest != 0) & ((y < 0) != (rest < 0))
+    whole = L.select(below, L.rounded(whole - 1), whole)
+    result = L.floor(whole)
+    result = L.select(L.rounded(whole - result) > 0.5, L.rounded(result + 1), result)
+    result = L.select(whole == 0, L.copysign(L.constant(0, x), quotient), result)
+    return L.select(y == 0, quotient, result)
 
 
 @pointwise
