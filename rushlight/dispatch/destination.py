@@ -135,14 +135,14 @@ def take_destination(
             return None
     for i in range(count):
         item = cython.cast(object, operands[i])
-        if isinstance(item, Tensor) and not apart_or_same(out, item):
+        if isinstance(item, Tensor) and not disjoint_or_same(out, item):
             return None
     return out
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def apart_or_same(out: Tensor, item: Tensor) -> cython.bint:
+def disjoint_or_same(out: Tensor, item: Tensor) -> cython.bint:
     """Whether no element of an operand is written before it is read."""
     d: cython.int
     if out.storage is not item.storage:

@@ -9,7 +9,7 @@ import pytest
 import rushlight as rl
 from rushlight.autograd import gradcheck, gradgradcheck
 from rushlight.kernels.fft.fft_radix import root, roots
-from rushlight.kernels.fft.fft_steps import steps_beside, table_of
+from rushlight.kernels.fft.fft_steps import steps_beside, steps_of, table_of
 from rushlight.operators.spectral.fft_schedule import radices_of, transform_lines
 
 LENGTHS = [
@@ -249,6 +249,40 @@ def test_steps_multiply_to_the_size():
             for steps in (table_of(size, itemsize), steps_beside(size, itemsize)):
                 assert steps is None or np.prod(steps, initial=1) == size
     assert table_of(1 << 20, 4) is None  # lines that would not stay close by
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [9, 11, 13, 34, 57, 74, 105, 169, 243, 330])
+def test_many_lines_of_odd_lengths_and_primes_are_numpys(size, dtype):
+    """A lane for each line: whole blocks, parts of one, one line, and lines with gaps."""
+    rng, close = np.random.default_rng(size), 3e-6 if dtype == "float32" else 1e-14
+    for count in (1, 3, 7, 37):
+        real = rng.standard_normal((count, size)).astype(dtype)
+        pairs = (real + 1j * rng.standard_normal((count, size))).astype(
+            f"c{real.itemsize * 2}"
+        )
+        half = np.fft.rfft(real).astype(pairs.dtype)
+        for x, mine, theirs in (
+            (pairs, rl.fft.fft, np.fft.fft),
+            (pairs, rl.fft.ifft, np.fft.ifft),
+            (real, rl.fft.fft, np.fft.fft),
+            (real, rl.fft.rfft, np.fft.rfft),
+            (half, lambda x: rl.fft.irfft(x, n=size), lambda x: np.fft.irfft(x, n=size)),
+        ):  # fmt: skip
+            exact = theirs(x)
+            gaps = rl.tensor(np.repeat(x, 2, 0))[::2]
+            for tensor in (rl.tensor(x), gaps, rl.tensor(x.T).t()):
+                found = mine(tensor).numpy()
+                assert np.abs(found - exact).max() <= close * np.abs(exact).max()
+
+
+def test_lengths_without_large_primes_have_steps():
+    for size in range(2, 2000):
+        rest = size
+        for prime in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31):
+            while rest % prime == 0:
+                rest //= prime
+        assert (steps_of(size) is not None) == (rest == 1)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 12, 49, 96, 1000, 1009])

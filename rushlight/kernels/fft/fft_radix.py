@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import math
 
+from rushlight.codegen.target import current
 from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
@@ -35,13 +36,21 @@ RADICES = (16, 8, 7, 5, 4, 3, 2)
 # What a line's elements are. HALF is the first half of a line whose transform is real;
 # PAIRED is that of twice as long a line, of which real neighbours make a complex number.
 COMPLEX, REAL, HALF, PAIRED = 0, 1, 2, 3
-VECTOR_BYTES = 64
 # The kernel's integers, in order. Steps between elements and lines count real numbers.
 INTS = (
     "size", "width", "room", "inner", "blocks", "tasks", "stages", "swap",
     "in_kind", "in_count", "in_step", "in_line", "in_outer",
     "out_kind", "out_count", "out_step", "out_line", "out_outer",
 )  # fmt: skip
+
+
+def lanes_of(itemsize):
+    """Elements of so many bytes in a vector of these kernels.
+
+    It is one register, and two where they are short: butterflies keep some dozen vectors,
+    which lie in memory where a processor has no registers for them.
+    """
+    return max(current().vector_bytes, 32) // itemsize
 
 
 def root(turns, count):
@@ -238,7 +247,7 @@ class Lines:
     def __init__(self, type, radices):
         self.b = b = Builder()
         self.chosen = radices
-        self.lanes = VECTOR_BYTES // type.itemsize
+        self.lanes = lanes_of(type.itemsize)
         names = ("out", "source", "work", "roots", "scale")
         pointers = [b.let(n, ir.argument(k, type)) for k, n in enumerate(names)]
         self.out, self.source, self.work, self.roots, scale = pointers

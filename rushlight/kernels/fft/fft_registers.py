@@ -18,7 +18,7 @@ from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Broadcast, Const, Type, load
-from rushlight.kernels.fft.fft_radix import VECTOR_BYTES, entangled, small_transform
+from rushlight.kernels.fft.fft_radix import entangled, lanes_of, small_transform
 from rushlight.kernels.loop_helpers import moved, rolled
 
 SIZES = (8, 16)  # of which a line fills whole vectors, and its parts the registers
@@ -41,7 +41,7 @@ class Short:
         self.type, self.size = type, size
         self.order = (0, 1) if forward else (1, 0)  # inverses swap the parts
         self.paired = paired
-        self.lanes = VECTOR_BYTES // type.itemsize
+        self.lanes = lanes_of(type.itemsize)
         names = ("out", "source", "scale", "halves")
         pointers = [b.let(n, ir.argument(k, type)) for k, n in enumerate(names)]
         self.out, self.source, scale, self.halves = pointers
@@ -143,7 +143,7 @@ def transform_short(source, out, count, in_line, out_line, forward, factor, plan
         plan: the `Plan` of a line.
     """
     parts = factor.dtype
-    lanes = VECTOR_BYTES // parts.itemsize
+    lanes = lanes_of(parts.itemsize)
     blocks = count // lanes
     paired = not source.is_complex()
     kernel = short_kernel(parts.name, plan.size, forward, paired)

@@ -32,7 +32,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Broadcast, Const, Shuffle, Type, i64, load
 from rushlight.kernels.fft.fft_radix import (
-    VECTOR_BYTES,
+    lanes_of,
     minus,
     plus,
     roots,
@@ -42,7 +42,7 @@ from rushlight.kernels.fft.fft_radix import (
 from rushlight.kernels.loop_helpers import minimum, moved, quotient, remainder, rolled
 from rushlight.operators import call as ops
 
-RADICES = (16, 15, 14, 12, 10, 9, 8, 7, 6, 5, 4, 3, 2)
+RADICES = (31, 29, 23, 19, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 ROOM = (
     1 << 17
 )  # bytes of an array of lines, at most: two stay in the second-level cache
@@ -58,8 +58,8 @@ def steps_of(size):
 
     The first step reads a root for every vector, the last one none: the largest is last.
 
-    >>> steps_of(125), steps_of(128), steps_of(120), steps_of(1), steps_of(22)
-    ((5, 5, 5), (8, 16), (10, 12), (), None)
+    >>> steps_of(125), steps_of(128), steps_of(120), steps_of(1), steps_of(22), steps_of(74)
+    ((5, 5, 5), (8, 16), (10, 12), (), (2, 11), None)
     """
     if size == 1:
         return ()
@@ -97,18 +97,22 @@ def work(rows, steps, lanes):
 def table_of(size, itemsize):
     """The rows of a line's table and the steps of what is left of it; None where none fit.
 
-    At least half of the lanes that run over columns must be columns.
+    At least half of the lanes that run over columns must be columns. One row is a line of
+    its own: every lane has another.
 
-    >>> table_of(1000, 4), table_of(512, 4), table_of(96, 4), table_of(12, 4)
-    ((8, 5, 5, 5), (16, 4, 8), (8, 12), None)
+    >>> from rushlight.codegen.target import named, using
+    >>> with using(named("x86-64-v4")):
+    ...     table_of(1000, 4), table_of(512, 4), table_of(96, 4), table_of(243, 4)
+    ((8, 5, 5, 5), (16, 4, 8), (8, 12), (1, 3, 9, 9))
     """
-    lanes = VECTOR_BYTES // itemsize
+    lanes = lanes_of(itemsize)
     found = []
-    rows = 2
+    rows = 1
     while rows <= lanes and size % rows == 0:
         columns, lines = size // rows, lanes // rows
         steps = steps_of(columns)
-        if 2 * columns >= lanes and steps and fits(size, lines, itemsize):
+        full = rows == 1 or 2 * columns >= lanes
+        if full and steps and fits(size, lines, itemsize):
             found.append((work(rows, steps, lanes), rows, *steps))
         rows *= 2
     return min(found)[1:] if found else None
@@ -117,7 +121,7 @@ def table_of(size, itemsize):
 @functools.cache
 def steps_beside(size, itemsize):
     """The steps of a line among others that lie side by side; None where none fit."""
-    return steps_of(size) if fits(size, VECTOR_BYTES // itemsize, itemsize) else None
+    return steps_of(size) if fits(size, lanes_of(itemsize), itemsize) else None
 
 
 @functools.lru_cache(KEPT)
@@ -129,7 +133,7 @@ def table_roots(rows, steps, halves, dtype):
     first the columns' real parts, then the imaginary ones. Those of other steps: for every
     place a pair for every result but the first.
     """
-    lanes = VECTOR_BYTES // dtype.itemsize
+    lanes = lanes_of(dtype.itemsize)
     columns = length = math.prod(steps)
     size = rows * columns
     tables = []
@@ -170,7 +174,7 @@ class Steps:
         self.b = b = Builder()
         self.type, self.steps, self.arrays = type, steps, []
         self.order = (0, 1) if forward else (1, 0)  # inverses swap the parts
-        self.lanes = VECTOR_BYTES // type.itemsize
+        self.lanes = lanes_of(type.itemsize)
         pointers = ("out", "source", "scale", "roots")
         pointers = [b.let(n, ir.argument(k, type)) for k, n in enumerate(pointers)]
         self.out, self.source, self.scale, self.roots = pointers
@@ -570,7 +574,7 @@ def transform_along(size, source, out, batch, forward, scale, whole=False):
     if not source.is_complex():
         halves = TO_WHOLE if whole else TO_HALF
     rows, *steps = table_of(size, dtype.itemsize)
-    lines = VECTOR_BYTES // dtype.itemsize // rows
+    lines = lanes_of(dtype.itemsize) // rows
     scaled = number != 1.0 and halves in (NEITHER, FROM_HALF)
     kernel = kernel_of(Along, dtype.name, size, forward, scaled, halves)
     blocks = -(-count // lines)
@@ -591,7 +595,7 @@ def transform_beside(size, source, out, batch, steps, forward, scale):
     (outer, in_outer, out_outer), (count, _, _) = batch
     factor, number = scale
     dtype = factor.dtype
-    lanes = VECTOR_BYTES // dtype.itemsize
+    lanes = lanes_of(dtype.itemsize)
     grain = max(1, host.launch.SMALLEST_TASK // (8 * size * lanes))
     radices = steps_beside(size, dtype.itemsize)
     table, ints = (

@@ -13,13 +13,14 @@ from rushlight.kernels.fft.fft_radix import (
     PAIRED,
     RADICES,
     REAL,
-    VECTOR_BYTES,
+    lanes_of,
     lines_kernel,
     roots,
 )
 from rushlight.kernels.fft.fft_registers import SIZES, transform_short
 from rushlight.kernels.fft.fft_steps import (
     steps_beside,
+    steps_of,
     table_of,
     transform_along,
     transform_beside,
@@ -158,7 +159,7 @@ def transform_lines(source, out, dim, forward, scale, size=None):
         in_kind, out_kind = COMPLEX, PAIRED
         length, in_count, in_step = size // 2, size // 2, 2
     plan = plan_for(length, parts)
-    if plan.radices is None:
+    if plan.radices is None and not steps_of(length):
         return transform_primes(source, out, dim, forward, scale, size)
     batch = batches(source, out, dim)
     if batch is None:
@@ -183,7 +184,7 @@ def transform_lines(source, out, dim, forward, scale, size=None):
                     return transform_many(
                         source, out, dim, forward, scale, size, plan, batch[1]
                     )
-            elif table_of(length, parts.itemsize):
+            elif has_table(length, inner, parts.itemsize):
                 transform_along(*how, forward, factor, whole)
                 return out
         elif (
@@ -195,7 +196,12 @@ def transform_lines(source, out, dim, forward, scale, size=None):
             return out
     if whole:
         return transform_whole(source, out, dim, forward, scale)
-    lanes = VECTOR_BYTES // parts.itemsize
+    if size % 2 and (in_kind, out_kind) != (COMPLEX, COMPLEX):
+        if has_table(size, inner, parts.itemsize):
+            return transform_as_complex(source, out, dim, forward, scale, size)
+    if plan.radices is None:
+        return transform_primes(source, out, dim, forward, scale, size)
+    lanes = lanes_of(parts.itemsize)
     width = width_of(length, inner, lanes, in_step == out_step == 2)
     blocks = outer * -(-inner // width)
     work = length * width * blocks * (len(plan.radices) + 2)
@@ -212,6 +218,30 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     factor = number(scale, parts)
     operands = (out, source, scratch, plan.roots, factor, plan.steps, plan.halves)
     host.launch.launch(plan.kernel, operands, ints, tasks, 1)
+    return out
+
+
+def has_table(size, count, itemsize):
+    """Whether a kernel of one size is for so many lines.
+
+    A quarter of its lanes must have one, or the size none of the radices of all sizes.
+    """
+    table = table_of(size, itemsize)
+    return table is not None and (
+        4 * count * table[0] >= lanes_of(itemsize) or radices_of(size) is None
+    )
+
+
+def transform_as_complex(source, out, dim, forward, scale, size):
+    """Real lines of an odd length, by way of complex ones."""
+    if out.is_complex():
+        lines = source.movedim(dim, -1).to(out.dtype).contiguous()
+    else:
+        lines, scale = half_lines(source.movedim(dim, -1), size), 2 * scale
+    transform_lines(lines, lines, lines.ndim - 1, forward, scale)
+    target = out.movedim(dim, -1)
+    lines = lines[..., : target.shape[-1]]
+    target.copy_(lines if out.is_complex() else ops.real(lines))
     return out
 
 
@@ -280,26 +310,37 @@ def transform_primes(source, out, dim, forward, scale, size):
     if out.is_complex():
         dtype, lines = out.dtype, source.to(out.dtype).movedim(dim, -1)
     else:
-        dtype, lines = source.dtype, whole_lines(source.movedim(dim, -1), size)
+        dtype, lines = source.dtype, half_lines(source.movedim(dim, -1), size)
+        scale = 2 * scale
     wave, spectrum = chirp(size, dtype, forward)
     room = spectrum.shape[0]
-    padded = ops.zeros((*lines.shape[:-1], room), dtype=dtype)
-    padded[..., :size].copy_(lines * wave)
+    padded = ops.empty((*lines.shape[:-1], room), dtype=dtype)
+    ops.mul(lines, wave, out=padded[..., :size])
+    padded[..., size:].zero_()
     transform_lines(padded, padded, padded.ndim - 1, True, 1.0)
     padded.mul_(spectrum)
     transform_lines(padded, padded, padded.ndim - 1, False, scale / room)
     target = out.movedim(dim, -1)
     count = target.shape[-1]
-    result = padded[..., :count] * wave[:count]
-    target.copy_(result if out.is_complex() else ops.real(result))
+    if out.is_complex():
+        ops.mul(padded[..., :count], wave[:count], out=target)
+    else:
+        target.copy_(ops.real(padded[..., :count] * wave[:count]))
     return out
 
 
-def whole_lines(half, size):
-    """Lines of which only the first half is given, whose transforms are real."""
-    half = half[..., : size // 2 + 1].resolve_conj().clone()
-    ends = [0] if size % 2 else [0, size // 2]
-    for end in ends:
-        ops.imag(half)[..., end].zero_()
-    mirrored = ops.flip(half[..., 1 : (size + 1) // 2], [-1]).conj()
-    return ops.cat([half, mirrored], -1)
+def half_lines(half, size):
+    """Lines whose transforms have half the real numbers that the first half's line gives.
+
+    What mirrors the first half adds the conjugate of what that gives: it is left out. The
+    first element has no mirror, nor the one in the middle; their imaginary parts count as
+    zero.
+    """
+    count = size // 2 + 1
+    lines = ops.empty((*half.shape[:-1], size), dtype=half.dtype)
+    lines[..., :count].copy_(half[..., :count])
+    lines[..., count:].zero_()
+    for end in [0] if size % 2 else [0, size // 2]:
+        ops.real(lines)[..., end].mul_(0.5)
+        ops.imag(lines)[..., end].zero_()
+    return lines
