@@ -93,6 +93,8 @@ COMPILED = [
     "graph.tape",
     "graph.call_trace",
     "graph.call_matching",
+    "graph.size_vectors",
+    "graph.open_sizes",
     "graph.capture",
     "graph.launch_recorder",
     "graph.module_replay",

@@ -11,3 +11,5 @@ cdef Call branch_of(Tape tape, Operator op, PyObject** slots, int switches)
 cdef int count_of(Tape tape, Operator op) except -1
 cdef int add_branch(Tape tape, Call parent, Call call) except -1
 cdef bint is_admitted(Tape tape) except -1
+cdef int chain_branch(Tape tape, Call parent, Call call) except -1
+cdef bint has_room(Tape tape) except -1

@@ -25,6 +25,7 @@ from cython.cimports.rushlight.graph.tape import (
 )
 
 _PRIME = cython.declare(uint64_t, 1099511628211)
+_ANY_FLOAT = cython.declare(object, 0.0)
 _SEEN = cython.declare(cython.Py_ssize_t, 4096)  # hashes of calls that came once
 _IDLE = cython.declare(cython.longlong, 4)  # times a full place before a branch goes
 
@@ -159,6 +160,18 @@ def tensor_key(key: uint64_t, t: Tensor) -> uint64_t:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def value_key(key: uint64_t, v: Value) -> uint64_t:
+    """The hash of a tensor that a window fits."""
+    d: cython.int
+    key = mixed(key, cython.cast(uintptr_t, cython.cast(cython.p_void, v.dtype)))
+    key = mixed(key, v.deferred + cython.cast(uint64_t, v.ndim))
+    for d in range(v.ndim):
+        key = mixed(mixed(key, v.sizes_[d]), v.strides_[d])
+    return mixed(key, v.offset)
+
+
+@cython.cfunc
 @cython.exceptval(check=True)
 def item_key(key: uint64_t, item: object, varies: cython.bint) -> uint64_t:
     """A hash that is the same for all arguments that `same_constant` takes for one.
@@ -168,6 +181,8 @@ def item_key(key: uint64_t, item: object, varies: cython.bint) -> uint64_t:
     """
     if isinstance(item, Tensor):
         return tensor_key(key, cython.cast(Tensor, item))
+    if isinstance(item, Value):
+        return value_key(key, cython.cast(Value, item))
     if isinstance(item, (list, tuple)):
         key = mixed(key, len(item))
         for one in item:
@@ -199,6 +214,8 @@ def set_key(
         item = cython.cast(object, slots[i])
         if isinstance(item, Tensor):
             look = tensor_key(look, cython.cast(Tensor, item))
+        elif isinstance(item, Value):
+            look = value_key(look, cython.cast(Value, item))
         else:
             key = item_key(
                 key, item, varies and type(item) is float and not is_static(op, i)
@@ -265,13 +282,34 @@ def add_branch(tape: Tape, parent: Call, call: Call) -> cython.int:
         if not parent.branches[oldest.key]:
             del parent.branches[oldest.key]
         tape.owner.evicted(oldest)
+    append_branch(parent, call)
+    tape.owner.noted(call)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def append_branch(parent: Call, call: Call) -> cython.int:
     call.parent = parent
     call.depth = parent.depth + 1
     parent.children.append(call)
     parent.branches.setdefault(call.key, []).append(call)
     mark_taken(parent, call)
-    tape.owner.noted(call)
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def chain_branch(tape: Tape, parent: Call, call: Call) -> cython.int:
+    """Has a call that was not followed be the only one after another."""
+    slots = cython.declare(cython.pointer(PyObject)[24])
+    i: cython.int
+    for i in range(call.op.n_args):
+        item = _ANY_FLOAT if call.kinds[i] == NUMBER else call.values[i]
+        slots[i] = cython.cast(cython.pointer(PyObject), item)
+    set_key(tape, call.op, slots, call.switches)
+    call.key, call.look = tape.key, tape.look
+    return append_branch(parent, call)
 
 
 @cython.cfunc
@@ -283,6 +321,17 @@ def count_of(tape: Tape, op: Operator) -> cython.int:
     for child in cython.cast(Call, tape.at).children:
         found += child.op is op and child.look == tape.look
     return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def has_room(tape: Tape) -> cython.bint:
+    """Whether this place may have one more branch, if in place of one that is idle."""
+    parent: Call = tape.at
+    count: cython.longlong = len(parent.children)
+    if count < tape.owner.most_branches():
+        return True
+    return parent.ticks - oldest_of(parent).used >= _IDLE * count
 
 
 @cython.cfunc
@@ -305,8 +354,7 @@ def is_admitted(tape: Tape) -> cython.bint:
     if key not in parent.seen:
         parent.seen.add(key)
         return False
-    if count >= tape.owner.most_branches():
-        if parent.ticks - oldest_of(parent).used < _IDLE * count:
-            return False
+    if not has_room(tape):
+        return False
     parent.seen.discard(key)
     return True

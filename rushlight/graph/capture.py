@@ -61,6 +61,7 @@ from cython.cimports.rushlight.graph.call_trace import (
     sizes_hang_on_elements,
     writes_given,
 )
+from cython.cimports.rushlight.graph.open_sizes import open_branch
 from cython.cimports.rushlight.graph.tape import (
     ARGUMENT,
     WINDOW,
@@ -246,6 +247,15 @@ class RecordingKernel(Kernel):
                 return result
             if op.composite is not None and count_of(tape, op) >= _TRIES:
                 return op.composite.run(op, slots, 0)
+            if tape.owner.families:
+                call = open_branch(tape, op, slots, switches)
+                if call is not None:
+                    tape.calls.append(call)
+                    tape.at = call
+                    result = made(tape, call, slots)
+                    if call.stops or tape.exposed:
+                        tape.flush(OUTSIDE)
+                    return result
             if not is_admitted(tape):
                 return self.go_past(tape, op, slots, keys)
             if len(parent.children):

@@ -112,6 +112,8 @@ class Runner:
         mode: PyTorch's name of what is wanted of programs; some ask for graphs of a card's.
         settings: what of `rushlight._inductor.config` is otherwise for its programs.
         graphed: how many programs are launched as one.
+        dynamic: False where each size is to have a path and program of its own.
+        families: paths that are alike but for a size (`rushlight.graph.open_sizes`).
         limits: see `Limits`; looked at when a branch is added.
     """
 
@@ -123,6 +125,7 @@ class Runner:
         mode=None,
         settings=None,
         limits=Limits,
+        dynamic=None,
     ):
         self.roots: dict = {}
         self.name, self.fullgraph = name, fullgraph
@@ -130,7 +133,9 @@ class Runner:
         self.settings = settings or {}
         self.limits = limits
         self.graphed = 0
-        self.backwards: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self.backwards: dict = {}
+        self.families: list = []
+        self.dynamic = dynamic
         self.breaks: list = []
         self.graphs: list = []
         _runners.add(self)
@@ -227,10 +232,7 @@ class Runner:
             from rushlight.graph import to_fx
 
             return to_fx.program(self, leaf, wanted, tape.slots)
-        from rushlight.graph import pipeline
-
-        with config.patch(self.settings):
-            made = pipeline.build(tape, leaf, wanted, self.name)
+        made = self.made(tape, leaf, wanted)
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(leaf.path)
         self.graphs.append(made)
@@ -240,21 +242,41 @@ class Runner:
 
         return cuda_graphs.graphed(made, self)
 
+    def made(self, tape, leaf, wanted):
+        """The program of a path: by a family's plan, or by one of its own."""
+        from rushlight.graph import open_sizes, pipeline
+
+        if leaf.opened_by is not None:
+            family, size = leaf.opened_by
+            if family.wanted == wanted:
+                counters["stats"]["opened_programs"] += 1
+                return family.program(leaf, size)
+        with config.patch(self.settings):
+            graph, items = pipeline.plan(tape, leaf, wanted, self.name)
+            program = pipeline.build(graph, items, self.name)
+        if self.opens_sizes():
+            open_sizes.learn(self, tape, leaf, wanted, program, items)
+        return program
+
+    def opens_sizes(self):
+        """Whether paths for sizes that were not met are made of some that were."""
+        return self.dynamic is not False and self.mode not in GRAPHED
+
     def behind(self, leaf):
-        """The runner of the sweeps back from a path."""
-        found = self.backwards.get(leaf)
+        """The runner of the sweeps back from a path, and from others of its calls."""
+        key = hash(tuple([call.op for call in leaf.path]))
+        found = self.backwards.get(key)
         if found is None:
             name = f"{self.name}, backward"
-            found = Runner(
-                name, False, self.backend, self.mode, self.settings, self.limits
-            )
-            self.backwards[leaf] = found
+            how = self.mode, self.settings, self.limits, self.dynamic
+            found = Runner(name, False, self.backend, *how)
+            self.backwards[key] = found
         return found
 
     def forget(self):
         """Forgets all paths and programs."""
         self.roots = {}
-        self.backwards = weakref.WeakKeyDictionary()
+        self.backwards, self.families = {}, []
         self.breaks, self.graphs = [], []
         self.graphed = 0
 
@@ -321,16 +343,14 @@ def run(runner, function, args, kwargs):
 _ready: list = []
 
 
-def make_runner(
-    name, fullgraph=False, backend=None, mode=None, settings=None, limits=Limits
-):
+def make_runner(name, *how, **more):
     """The runner of a function that is to be compiled; see `Runner`."""
     if not _ready:
         capture.serve()
         importlib.import_module("rushlight.graph.module_replay")
         when_ending(_swept)
         _ready.append(True)
-    return Runner(name, fullgraph, backend, mode, settings, limits)
+    return Runner(name, *how, **more)
 
 
 __all__ = ["Runner", "Unsupported", "counters", "make_runner", "reset", "run"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from rushlight._inductor import config
-from rushlight.codegen.frontend.nest import ROW, Nest, arrange
+from rushlight.codegen.frontend.nest import ALONG, ROW, Nest, arrange
 from rushlight.codegen.frontend.pointwise import (
     _COMPUTING,
     COMPUTED_IN,
@@ -493,6 +493,7 @@ def rows_turn(turn, group, kernel, strides, items, places):
     native = turn.told.specialize(in_types, out_types, in_types, found)
     turn.set_kernel(native, places, items)
     turn.set_raw(found.integers, found.rows, found.grain)
+    turn.rank, turn.along = found.key[0], found.key[1] == ALONG
 
 
 def _plain(compute):

@@ -84,6 +84,13 @@ def planned(graph, items, extra=()):
     Args:
         extra: bytes of the places that are no storages of the path.
     """
+    plan_moves(graph, items)
+    kinds = kinds_of(graph, items)
+    return program_of(graph, items, kinds, extra)
+
+
+def plan_moves(graph, items):
+    """Writes down in each turn what memory it takes, asks for and lets go of."""
     uses = last_uses([item.touches for item in items])
     count = len(graph.wanted)
     for item, last in zip(items, uses, strict=True):
@@ -95,12 +102,22 @@ def planned(graph, items, extra=()):
         given = {target for target, _ in taken}
         turn.asked.extend(slot for slot in item.asks if slot not in given)
         turn.freed.extend(gone)
+
+
+def kinds_of(graph, items):
+    """For each storage of the path what it is to its program."""
     kinds = [(GIVEN, INNER, KEPT)[kind] for kind in graph.wanted]
     for item in items:
         if item.turn.is_call:
             for slot in item.touches:
                 kinds[slot] = kinds[slot] and KEPT
-    kinds += [INNER] * len(extra)
+    return kinds
+
+
+def program_of(graph, items, kinds, extra=()):
+    """The program of turns whose memory is planned."""
+    count = len(kinds)
+    kinds = [*kinds, *[INNER] * len(extra)]
     sizes = [graph.sizes.get(slot, 0) for slot in range(count)] + list(extra)
     turns = [item.turn for item in items]
     kept = graph.prepared, graph.given_and_written()

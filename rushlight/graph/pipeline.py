@@ -9,8 +9,8 @@ from rushlight.graph.program import Step as Turn
 from rushlight.graph.steps import FRESH, Graph, window
 
 
-def build(tape, leaf, wanted, name):
-    """The program of a path that ends in a call.
+def plan(tape, leaf, wanted, name):
+    """What the program of a path that ends in a call is planned from: its graph and items.
 
     Args:
         tape: has the storages, by number.
@@ -34,9 +34,14 @@ def build(tape, leaf, wanted, name):
             items += launched(graph, part, wanted_later)
         elif not is_free(part):
             items.append(alone(part))
-    program = listening(graph, items)
     if logs.fusion.active:
         tell_fusion(name, parts)
+    return graph, items
+
+
+def build(graph, items, name):
+    """The program of what `plan` gave."""
+    program = listening(graph, items)
     if logs.output_code.active:
         logs.output_code.say(f"{name}:\n{program.code}")
     return program

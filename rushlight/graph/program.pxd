@@ -43,6 +43,8 @@ cdef class Step:
     cdef int outer                  # loops outside of the kernel's own
     cdef int64_t sizes[8]
     cdef int64_t strides[24][8]
+    cdef public int rank            # of a nest: loops along a row
+    cdef public bint along          # of a nest: rows are worked on one by one
     cdef bytes content              # of a table
     cdef bint truth
     cdef public int behind          # steps of the same call that come after it
@@ -77,7 +79,7 @@ cdef class Look:
 
 # What follows from parameters alone.
 cdef class Prepared:
-    cdef list slots
+    cdef readonly list slots
     cdef object make
     cdef object known               # the first storage -> looks of all, and what was made
     cdef list seen                  # looks of those that were asked for last

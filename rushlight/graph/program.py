@@ -534,6 +534,9 @@ def storage_of(tensor: Tensor) -> Storage:
 class Program:
     """The steps for a path, with what is wanted of it.
 
+    Attributes:
+        patience: how often it runs before its calls are heard.
+
     Args:
         steps: a list of `Step`.
         graph: what they were made from (`rushlight.graph.steps.Graph`).
@@ -554,6 +557,7 @@ class Program:
     items: list
     where: list
     listens: cython.bint
+    patience = cython.declare(cython.int, visibility="public")
     timed = cython.declare(cython.bint, visibility="public")
     n_places = cython.declare(cython.int, visibility="readonly")
     extra = cython.declare(list, visibility="readonly")
@@ -674,7 +678,9 @@ class Program:
                 if held[i]:
                     self.give(i, data[i], held[i])
             free(far)
-        if self.listens:
+        if self.listens and self.patience > 0:
+            self.patience -= 1
+        elif self.listens:
             from rushlight.graph.memory_plan import replanned
 
             self.take_over(replanned(self, self.items))
@@ -727,7 +733,7 @@ class Program:
             if step.kind == LAUNCH:
                 launch(step, tape, data)
             elif step.kind == RUN:
-                if step.tried or not self.listens:
+                if step.tried or not self.listens or self.patience > 0:
                     tape.execute(step.call)
                 else:
                     self.listen_to(tape, step)

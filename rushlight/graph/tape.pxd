@@ -56,7 +56,7 @@ cdef class Call:
     cdef readonly bint barrier      # it looks at elements: nothing waits beyond it
     cdef readonly Call parent
     cdef readonly list children
-    cdef Call last                  # the child that came last
+    cdef readonly Call last         # the child that came last
     cdef dict branches              # hash of a call -> the children that have it
     cdef set seen                   # hashes of calls that came once, and were not noted
     cdef uint64_t key               # the hash of this call
@@ -67,6 +67,7 @@ cdef class Call:
     cdef public dict stretches      # what modules' calls add from here: see `graph.module_replay`
     cdef readonly Call after        # where the path goes on once it was run to here
     cdef public object notes        # for those who look at paths: the user's line
+    cdef object opened              # the family that made the path ending here, and for which size
     cdef readonly int depth
     cdef object __weakref__
 

@@ -207,6 +207,11 @@ class Call:
             self.after = Call()
         return self.after
 
+    @property
+    def opened_by(self):
+        """The family that made the path ending here, and for which size; or None."""
+        return self.opened
+
     def keep_program(self, wanted, program):
         """Keeps the program for what is wanted of the path that ends here."""
         self.programs[wanted] = program

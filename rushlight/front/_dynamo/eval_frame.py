@@ -40,8 +40,9 @@ def compile(
         model: a module, which becomes the ``_orig_mod`` of what comes back, or a
             function.
         fullgraph: whether needing an element in the middle is an error.
-        dynamic: kept for PyTorch's programs: sizes are parameters of the kernels, so that
-            other sizes compile nothing, whatever it is.
+        dynamic: False where each size is to have a program planned for it alone. Else
+            programs are made of one that three sizes have opened
+            (`rushlight.graph.open_sizes`); kernels take sizes as they come, whatever it is.
         backend: ``"inductor"`` (our own, as None is), ``"eager"``, or a function that is given a
             `GraphModule` of operators and example inputs, and gives a function.
         mode: one of PyTorch's; not together with ``options``. With ``"reduce-overhead"`` and
@@ -88,12 +89,21 @@ def compile(
         built = settings(options)
         if options.get("triton.cudagraphs"):
             mode = "reduce-overhead"
+    how = fullgraph, mode, built, dynamic
     if model is None:
-        return lambda found: _compiled(found, backend, disable, fullgraph, mode, built)
-    return _compiled(model, backend, disable, fullgraph, mode, built)
+        return lambda found: _compiled(found, backend, disable, *how)
+    return _compiled(model, backend, disable, *how)
 
 
-def _compiled(model, backend, disable=False, fullgraph=False, mode=None, built=None):
+def _compiled(
+    model,
+    backend,
+    disable=False,
+    fullgraph=False,
+    mode=None,
+    built=None,
+    dynamic=None,
+):
     if not callable(model):
         raise RuntimeError("A callable function is expected, got None.")
     backend = find_backend("inductor" if backend is None else backend)
@@ -104,7 +114,7 @@ def _compiled(model, backend, disable=False, fullgraph=False, mode=None, built=N
         name = getattr(model, "__qualname__", type(model).__qualname__)
         chosen = None if isinstance(backend, str) else backend
         follow = compiled_function.make_runner(
-            name, fullgraph, chosen, mode, built, config
+            name, fullgraph, chosen, mode, built, config, dynamic
         )
     if disable:
         return model

@@ -1,0 +1,460 @@
+"""Paths and programs for a size that was not met, made of three that were.
+
+The integers of a path and of its program (sizes, strides, offsets, bytes, loops of kernels)
+are a vector, in an order of their own. Paths that are alike but for it are a *family*. Where
+each of its integers is a polynomial of one size through three members, with whole
+coefficients, and the three are of every remainder, the family is open: the path for another
+size is written down without a run, and so is its program, by the plan of the first member.
+
+What may hang on a size in other ways is not taken over. A size beyond four times the
+largest member is planned by itself, and joins the family if it fits the terms. Which
+kernels an operator launches is heard again, or the operator runs; a size of 1 or 0, at which
+strides mean nothing, and a path that another kind of value leads to, are noted as ever.
+All arguments of each call are compared with the path as if it had been noted.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.dispatcher import Operator
+from cython.cimports.rushlight.graph.call_matching import (
+    add_branch,
+    chain_branch,
+    has_room,
+    matches,
+)
+from cython.cimports.rushlight.graph.program import Step
+from cython.cimports.rushlight.graph.size_vectors import Reading, Writing, is_integer
+from cython.cimports.rushlight.graph.tape import (
+    NUMBER,
+    TENSOR,
+    Call,
+    Tape,
+    Value,
+)
+
+from rushlight.graph.memory_plan import kinds_of, program_of
+from rushlight.graph.size_vectors import with_parts
+from rushlight.graph.steps import Graph, step_of
+
+_SAMPLES = cython.declare(cython.Py_ssize_t, 3)
+_FAMILIES = 16  # of one function
+
+
+class OpenGraph(Graph):
+    """The graph of a program that was made for another size: its steps on demand.
+
+    Args:
+        like: the graph of the family's first member.
+        calls: the path's.
+        sizes: bytes of its storages.
+    """
+
+    def __init__(self, like, calls, sizes):
+        self.like, self.calls, self.sizes = like, calls, sizes
+        self.wanted, self.lasting = like.wanted, like.lasting
+        self.prepared, self.devices = like.prepared, like.devices
+
+    @property
+    def steps(self):
+        """The calls as steps."""
+        return [
+            step_of(part)
+            for call in self.calls
+            for part in ([call] if call.parts is None else call.parts)
+        ]
+
+    def given_and_written(self):
+        """The storages that were there before and are written to."""
+        return self.like.given_and_written()
+
+
+# -- families --------------------------------------------------------------------------
+
+
+@cython.final
+@cython.cclass
+class Family:
+    """Paths that are alike but for their integers, and what these are of one size.
+
+    Args:
+        state: the default type and more that the paths hang on.
+        calls: the first member's.
+        reading: its integers and marks.
+        wanted: what is wanted of each storage.
+        program, items: its program, and what that was planned from.
+    """
+
+    state: tuple
+    calls = cython.declare(list, visibility="readonly")
+    reading: Reading
+    graph = cython.declare(object, visibility="readonly")
+    wanted = cython.declare(bytes, visibility="readonly")
+    items: list
+    moves: list
+    kinds: list
+    vectors: list
+    paths: list
+    n: cython.Py_ssize_t
+    varying: cython.Py_ssize_t  # the first integer that does
+    terms: cython.pointer(int64_t)  # three for each integer
+    values: cython.pointer(int64_t)
+    largest: int64_t  # that members have had
+    is_open = cython.declare(cython.bint, visibility="readonly")
+    is_closed = cython.declare(cython.bint, visibility="readonly")
+
+    def __init__(self, state, calls, reading, wanted, program, items):
+        step: Step
+        self.state, self.calls, self.reading = state, calls, reading
+        self.wanted, self.graph, self.items = wanted, program.graph, items
+        self.kinds = kinds_of(self.graph, items)
+        self.moves = []
+        self.n = len(reading.ints)
+        self.vectors, self.paths = [reading.ints], [calls]
+        for item in items:
+            step = item.turn
+            # the first program is planned anew once its calls were heard
+            self.moves.append((step.taken[:], step.asked[:], step.freed[:]))
+        self.terms = cython.cast(
+            cython.pointer(int64_t), malloc(4 * (self.n + 1) * cython.sizeof(int64_t))
+        )
+        if self.terms == cython.NULL:
+            raise MemoryError("no memory for a family of programs")
+        self.values = self.terms + 3 * self.n
+
+    def __dealloc__(self):
+        free(self.terms)
+
+    def has(self, state, reading) -> bool:
+        """Whether a path is a member."""
+        other: Reading = reading
+        return (
+            self.state == state
+            and len(other.ints) == self.n
+            and other.marks == self.reading.marks
+        )
+
+    def add(self, calls, reading):
+        """Takes a member in; with the third the family is open, or closed for good."""
+        other: Reading = reading
+        if self.is_open:
+            self.confirm(other)
+            return
+        if other.ints in self.vectors:
+            return
+        self.vectors.append(other.ints)
+        self.paths.append(calls)
+        if len(self.vectors) < _SAMPLES:
+            return
+        known = self.sizes_known()
+        if known is None:
+            self.vectors.pop()
+            self.paths.pop()
+            return
+        self.is_open = self.fit(known)
+        self.largest = max(known)
+        self.is_closed = not self.is_open
+        self.vectors = []
+
+    @cython.cfunc
+    def confirm(self, reading: Reading) -> object:
+        """Takes a size for granted, and those up to four times it, where it fits the terms."""
+        i: cython.Py_ssize_t
+        size: int64_t = self.solved(self.varying, reading.ints[self.varying])
+        if size <= self.largest or not self.evaluate(size):
+            return
+        for i in range(self.n):
+            if self.values[i] != cython.cast(int64_t, reading.ints[i]):
+                return
+        self.largest = size
+
+    def sizes_known(self):
+        """The size at each of the three members; None where they tell too little of it.
+
+        It is the integer that differs least: others are multiples of it, and more.
+        """
+        one, two, three = self.vectors
+        gap, at = 0, -1
+        for i, pair in enumerate(zip(one, two)):
+            new = abs(pair[1] - pair[0])
+            if new and (at < 0 or new < gap):
+                gap, at = new, i
+        sizes = one[at], two[at], three[at]
+        if len({*sizes}) < 3 or gcd(sizes[1] - sizes[0], sizes[2] - sizes[0]) != 1:
+            return None
+        return sizes
+
+    def fit(self, sizes) -> bool:
+        """Whether all integers are polynomials of the size; their terms are kept then."""
+        i: cython.Py_ssize_t
+        self.varying = self.n
+        for i in range(self.n):
+            found = terms_of(sizes, [vector[i] for vector in self.vectors])
+            if found is None:
+                return False
+            self.terms[3 * i], self.terms[3 * i + 1], self.terms[3 * i + 2] = found
+            if (found[1] or found[2]) and self.varying == self.n:
+                self.varying = i
+        for i in self.reading.sizes:
+            if self.varies(i) and min(vector[i] for vector in self.vectors) < 2:
+                return False
+        fixed = {slot for prepared in self.graph.prepared for slot in prepared.slots}
+        for slot, first, end in self.reading.windows:
+            if slot in fixed and any([self.varies(i) for i in range(first, end)]):
+                return False
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def varies(self, i: cython.Py_ssize_t) -> cython.bint:
+        """Whether an integer is another one for another size."""
+        return self.terms[3 * i + 1] != 0 or self.terms[3 * i + 2] != 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def evaluate(self, size: int64_t) -> cython.bint:
+        """Sets the integers for a size; False where it has none."""
+        i: cython.Py_ssize_t
+        term: cython.pointer(int64_t) = self.terms
+        if size < 2 or size > 1 << 24:
+            return False
+        for i in range(self.n):
+            self.values[i] = term[0] + size * (term[1] + size * term[2])
+            if self.values[i] < 0 and (term[1] or term[2]):
+                return False
+            term += 3
+        for i in self.reading.sizes:
+            if self.values[i] < 2 and self.varies(i):
+                return False
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def leads_to(self, tape: Tape) -> cython.bint:
+        """Whether what was followed is where a member begins, whatever the size."""
+        i: cython.Py_ssize_t
+        count: cython.Py_ssize_t = len(tape.calls)
+        path: list
+        if (tape.default, tape.replaced, tape.filled) != self.state:
+            return False
+        if count and self.reading.starts[count] > self.varying:
+            return False
+        for path in self.paths:
+            for i in range(count):
+                if path[i] is not tape.calls[i]:
+                    break
+            else:
+                return True
+        return False
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def size_of(
+        self,
+        call: Call,
+        at: cython.Py_ssize_t,
+        slots: cython.pointer(cython.pointer(PyObject)),
+    ) -> int64_t:
+        """The size at which a call has some arguments; -1 where there is none.
+
+        Args:
+            at: where its integers begin.
+        """
+        i: cython.int
+        d: cython.int
+        v: Value
+        t: Tensor
+        for i in range(call.op.n_args):
+            item = cython.cast(object, slots[i])
+            if call.kinds[i] == NUMBER:
+                continue
+            if call.kinds[i] == TENSOR:
+                v = call.values[i]
+                if not isinstance(item, Tensor):
+                    return -1
+                t = item
+                if t.ndim_ != v.ndim:
+                    return -1
+                for d in range(v.ndim):
+                    if self.varies(at + 2 * d):
+                        return self.solved(at + 2 * d, t.sizes[d])
+                at += 2 * v.ndim + 1
+                continue
+            for one, like in leaves(item, call.values[i]):
+                if isinstance(like, Value):
+                    at += 2 * like.ndim + 1
+                elif is_integer(like):
+                    if self.varies(at) and type(one) is int:
+                        return self.solved(at, one)
+                    at += 1
+        return -1
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def solved(self, i: cython.Py_ssize_t, value: int64_t) -> int64_t:
+        """The size for which an integer has a value; -1 where there is none."""
+        slope: int64_t = self.terms[3 * i + 1]
+        value -= self.terms[3 * i]
+        if self.terms[3 * i + 2] or not slope or value % slope:
+            return -1
+        return value // slope
+
+    @cython.cfunc
+    def writing(self, at: cython.Py_ssize_t) -> Writing:
+        made: Writing = Writing.__new__(Writing)
+        made.ints, made.at = self.values, at
+        return made
+
+    def program(self, leaf, size):
+        """The program of a path that the family has made.
+
+        Args:
+            leaf: its last call.
+        """
+        self.evaluate(size)
+        path = leaf.path
+        calls = with_parts(path)
+        made: Writing = self.writing(self.end_of_path())
+        sizes = {slot: made.next() for slot in sorted(self.graph.sizes)}
+        items = [
+            made.item(item, calls, number, moves)
+            for item, number, moves in zip(self.items, self.reading.numbers, self.moves)
+        ]
+        program = program_of(OpenGraph(self.graph, path, sizes), items, self.kinds)
+        if any([item.turn.is_call for item in items]):
+            program.set_items(items)
+        program.patience = 8
+        return program
+
+    def end_of_path(self):
+        """Where the integers of the path end and those of the program begin."""
+        return self.reading.starts[len(self.calls)]
+
+
+def terms_of(sizes, values):
+    """The terms of a polynomial of degree 2 with whole terms; None where there is none.
+
+    >>> terms_of((4, 5, 7), (9, 11, 15)), terms_of((4, 5, 7), (32, 50, 98))
+    ((1, 2, 0), (0, 0, 2))
+    >>> terms_of((4, 5, 7), (2, 2, 3))
+    """
+    a, b, _ = sizes
+    x, y, _ = values
+    tries = []
+    if (y - x) % (b - a) == 0:
+        slope = (y - x) // (b - a)
+        tries.append((x - slope * a, slope, 0))
+    bent, whole = x * b - y * a, a * b * (a - b)
+    if whole and bent % whole == 0:
+        square = bent // whole
+        if a and (x - square * a * a) % a == 0:
+            tries.append((0, (x - square * a * a) // a, square))
+    for one in tries:
+        if all(one[0] + n * (one[1] + n * one[2]) == v for n, v in zip(sizes, values)):
+            return one
+    return None
+
+
+def leaves(item, like):
+    """Pairs of what an argument has and what a noted one has, lists opened."""
+    if isinstance(like, (list, tuple)):
+        if not isinstance(item, (list, tuple)) or len(item) != len(like):
+            item = [None] * len(like)
+        for one, other in zip(item, like):
+            yield from leaves(one, other)
+    else:
+        yield item, like
+
+
+@cython.cfunc
+def open_branch(
+    tape: Tape,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    switches: cython.int,
+) -> Call:
+    """A path for the size that a call has, where a family leads from here; else None."""
+    families: list = tape.owner.families
+    family: Family
+    call: Call
+    size: int64_t
+    count: cython.Py_ssize_t = len(tape.calls)
+    for family in families:
+        if not family.is_open or count >= len(family.calls):
+            continue
+        call = family.calls[count]
+        if call.op is not op or call.switches != switches or not family.leads_to(tape):
+            continue
+        size = family.size_of(call, family.reading.starts[count], slots)
+        if size < 0 or size > 4 * family.largest or not has_room(tape):
+            continue
+        if not family.evaluate(size):
+            continue
+        call = written(tape, family, count, size, op, slots)
+        if call is not None:
+            return call
+    return None
+
+
+@cython.cfunc
+def written(
+    tape: Tape,
+    family: Family,
+    count: cython.Py_ssize_t,
+    size: int64_t,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+) -> Call:
+    """The first call of a family's path for a size, with the others after it; or None.
+
+    Args:
+        count: how many calls of it were followed.
+    """
+    making: Writing = family.writing(family.reading.starts[count])
+    first: Call = making.call(family.calls[count])
+    call: Call
+    before: Call
+    i: cython.Py_ssize_t
+    if not matches(tape, first, op, slots):
+        return None
+    first.key, first.look = tape.key, tape.look
+    add_branch(tape, tape.at, first)
+    before = first
+    for i in range(count + 1, len(family.calls)):
+        call = making.call(family.calls[i])
+        chain_branch(tape, before, call)
+        before = call
+    before.opened = family, size
+    return first
+
+
+def learn(owner, tape: Tape, leaf, wanted, program, items):
+    """Takes a path with its program into a family.
+
+    Args:
+        owner: has ``families``.
+        leaf: the path's last call.
+        wanted: what is wanted of each storage.
+        program, items: the program, and what it was planned from.
+    """
+    family: Family
+    calls = leaf.path
+    reading: Reading = Reading()
+    reading.path(calls)
+    reading.starts.append(len(reading.ints))
+    if not reading.program(wanted, program.graph, items):
+        return
+    state = (tape.default, tape.replaced, tape.filled)
+    for family in owner.families:
+        if family.has(state, reading):
+            if not family.is_closed:
+                family.add(calls, reading)
+            return
+    owner.families.insert(0, Family(state, calls, reading, wanted, program, items))
+    del owner.families[_FAMILIES:]
