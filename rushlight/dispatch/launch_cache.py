@@ -502,7 +502,9 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
                 t.bump_version()
     if plan.single:
         return window(plan.results[0], tensors)
-    return tuple([window(place, tensors) for place in plan.results])
+    return tuple(
+        [None if place is None else window(place, tensors) for place in plan.results]
+    )
 
 
 @cython.cfunc
@@ -549,6 +551,8 @@ def is_same(ours: object, theirs: object) -> cython.bint:
         left, right = a, b
         if left is right:
             continue
+        if left is None or right is None:
+            return False
         if left.dtype_ is not right.dtype_ or look_of(left) != look_of(right):
             return False
         if (left.keys ^ right.keys) & DEFERRED:

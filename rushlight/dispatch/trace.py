@@ -46,7 +46,7 @@ _GRAPH = cython.declare(
     | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
 )
 recording = cython.declare(cython.int, 0)
-_STEPS = cython.declare(cython.Py_ssize_t, 96)  # of one plan, at most
+_STEPS = cython.declare(cython.Py_ssize_t, 512)  # of one plan, at most
 _ROOMY = cython.declare(int64_t, 1 << 22)  # bytes that a plan asks for, at most
 _TABLE = cython.declare(int64_t, 1 << 14)  # bytes of one table that a plan keeps
 # A flag starts at this value; a kernel that meets a bad index writes it there. It is no
@@ -579,6 +579,9 @@ def finished(notes: Recorder, result: object) -> Plan:
     plan.steps = notes.steps
     plan.results = []
     for item in (result,) if plan.single else result:
+        if item is None and not plan.single:
+            plan.results.append(None)  # a gradient that its arguments say nobody wants
+            continue
         if not isinstance(item, Tensor):
             return None
         place = notes.place(item)

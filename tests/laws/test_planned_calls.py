@@ -140,3 +140,45 @@ def test_memory_that_is_filled_by_hand_is_filled_again():
     for k, result in enumerate(made):
         alone = F.interpolate(image(1, 1, 4, 4) + k, (3, 7), mode="bicubic")
         assert rl.equal(result, alone)
+
+
+LAYERS = {
+    "LSTM": ("lstm.input", "_lstm_sequence"),
+    "GRU": ("gru.input", "_gru_sequence"),
+    "RNN": ("rnn_tanh.input", "_rnn_sequence"),
+}
+
+
+@pytest.mark.parametrize("steps", [1, 3, 40])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_recurrent_layers_follow_plans_there_and_back(kind, steps):
+    """Also where nobody wants the input's gradient, which is nothing then."""
+    layer = getattr(rl.nn, kind)(5, 7, bidirectional=steps == 3)
+    x = rl.randn(steps, 2, 5)
+
+    def forward():
+        with rl.no_grad():
+            return layer(x)
+
+    def step():
+        layer.zero_grad()
+        layer(x)[0].square().sum().backward()
+
+    composed, sequence = LAYERS[kind]
+    for name, call in ((composed, forward), (sequence, step)):
+        before = outcomes().get(name, (0, 0))
+        back = outcomes().get(f"{sequence}_backward", (0, 0))
+        for _ in range(4):
+            call()
+        assert outcomes()[name][0] > before[0], name
+        assert outcomes()[name][1] == before[1], name
+    after = outcomes()[f"{sequence}_backward"]
+    assert after[0] > back[0] and after[1] == back[1]
+
+
+def test_dropout_between_planned_layers_is_drawn_anew():
+    layer = rl.nn.LSTM(5, 7, num_layers=2, dropout=0.5)
+    x = rl.randn(3, 2, 5)
+    with rl.no_grad():
+        sums = {layer(x)[0].sum().item() for _ in range(6)}
+    assert len(sums) == 6

@@ -753,7 +753,8 @@ def product_into(out: Tensor, a: Tensor, b: Tensor, addend: Tensor = None) -> No
     left: Matrix = matrix_of(a)
     right: Matrix = matrix_of(b)
     added: cython.bint = addend is not None
-    run(out.dtype_, out.dtype_, there, left, right, d, added, 1)
+    batch: int64_t = out.sizes[0] if out.ndim_ == 3 else 1
+    run(out.dtype_, out.dtype_, there, left, right, d, added, batch)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
