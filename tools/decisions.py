@@ -26,6 +26,7 @@ TOPICS = (
     "cuda",
     "graph",
     "export",
+    "distributed",
     "testing",
     "packaging",
 )

@@ -41,6 +41,7 @@ MODULES = """
 
 # What differs on purpose, or where nothing can be asked.
 MEANT = {
+    "distributed.DeviceMesh": "its layouts and roots are handed in there, privately",
     "hub.load_state_dict_from_url": "files are read as if a stranger had written them",
     "utils.model_zoo.load_url": "likewise",
     "autograd.profiler.FunctionEvent": "made by the profiler alone",

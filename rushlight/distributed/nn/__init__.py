@@ -1,4 +1,4 @@
-"""Collective operations that gradients pass through: they need other processes."""
+"""Collectives that gradients go back through."""
 
 from rushlight.distributed.nn.functional import (
     all_gather,

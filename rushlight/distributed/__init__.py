@@ -1,0 +1,68 @@
+"""Programs over several processes: stores, groups, collectives.
+
+``init_process_group`` joins the processes that a launcher started
+(``python -m rushlight.distributed.run``), ``all_reduce`` and its like exchange tensors,
+and ``nn.parallel.DistributedDataParallel`` trains a module in all of them.
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+from rushlight.distributed.distributed_c10d import (
+    _coalescing_manager,
+    _get_default_group,
+    _world,
+)
+from rushlight.distributed import constants, distributed_c10d
+from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+__all__ = [
+    *distributed_c10d.__all__,
+    "DeviceMesh",
+    "get_debug_level",
+    "init_device_mesh",
+    "is_available",
+]
+globals().update(
+    {name: getattr(distributed_c10d, name) for name in distributed_c10d.__all__}
+)
+_LATER = """
+    algorithms checkpoint elastic fsdp launch nn optim rpc run tensor utils
+"""
+
+
+def is_available():
+    """Whether programs over several processes can run: they can.
+
+    >>> is_available()
+    True
+    """
+    return True
+
+
+def _unavailable(name):
+    raise NotImplementedError(
+        f"torch.distributed.{name}: not available yet over several processes\n  remedy: "
+        "nn.parallel.DistributedDataParallel; docs/what_is_left.md says what is missing"
+    )
+
+
+def _no_group(*args, **kwargs):
+    raise ValueError(
+        "Default process group has not been initialized, please make sure to call "
+        "init_process_group."
+    )
+
+
+def get_debug_level():
+    """What ``TORCH_DISTRIBUTED_DEBUG`` asks for: ``OFF``, ``INFO`` or ``DETAIL``."""
+    return _os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF")
+
+
+def __getattr__(name):
+    if name in _LATER.split():
+        from importlib import import_module
+
+        return import_module(f"rushlight.distributed.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

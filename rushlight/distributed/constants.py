@@ -1,0 +1,7 @@
+"""Times and names that process groups start from."""
+
+from datetime import timedelta
+
+__all__ = ["default_pg_timeout"]
+
+default_pg_timeout = timedelta(minutes=30)

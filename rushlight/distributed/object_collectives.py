@@ -1,0 +1,249 @@
+"""Collectives of any objects. These, and no others, unpickle what another rank sends."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import rushlight as rl
+from rushlight.distributed.collective_functions import (
+    all_gather,
+    broadcast,
+    gather,
+    group_for,
+    rank_in_group,
+    scatter,
+)
+from rushlight.distributed.point_to_point import recv, send
+
+__all__ = [
+    "all_gather_object",
+    "broadcast_object_list",
+    "gather_object",
+    "recv_object_list",
+    "scatter_object_list",
+    "send_object_list",
+]
+
+
+def to_tensor(obj):
+    """An object's pickle as a tensor, and its length as another.
+
+    Args:
+        obj: anything that pickles.
+    """
+    buffer = io.BytesIO()
+    pickle.Pickler(buffer).dump(obj)
+    data = rl.frombuffer(bytearray(buffer.getbuffer()), dtype=rl.uint8)
+    return data, rl.tensor([data.numel()])
+
+
+def to_object(tensor, size):
+    """The object of a pickle.
+
+    Args:
+        tensor: its octets, and perhaps more.
+        size: their number.
+    """
+    return pickle.loads(bytes(memoryview(tensor[: int(size)].numpy())))
+
+
+def _padded(data, size):
+    if data.numel() == size:
+        return data
+    padded = rl.zeros(size, dtype=rl.uint8)
+    padded[: data.numel()] = data
+    return padded
+
+
+def _all_sizes(size, group):
+    sizes = [rl.zeros(1, dtype=rl.int64) for _ in range(group.size())]
+    all_gather(sizes, size, group=group)
+    return [int(each) for each in sizes]
+
+
+def all_gather_object(object_list, obj, group=None):
+    """Bring an object of each rank to every rank.
+
+    Args:
+        object_list: a list with a place for each rank's.
+        obj: this rank's; it is pickled, and unpickled by the others.
+        group: the group; all processes without it.
+    """
+    chosen = group_for(group, "all_gather_object")
+    if chosen is None:
+        return
+    data, size = to_tensor(obj)
+    sizes = _all_sizes(size, chosen)
+    most = max(sizes)
+    outputs = list(rl.empty(chosen.size(), most, dtype=rl.uint8).unbind(0))
+    all_gather(outputs, _padded(data, most), group=group)
+    for index, (output, count) in enumerate(zip(outputs, sizes)):
+        object_list[index] = to_object(output, count)
+
+
+def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
+    """Bring an object of each rank to one.
+
+    Args:
+        obj: this rank's; it is pickled, and unpickled by the one.
+        object_gather_list: on that rank, a list with a place for each.
+        dst: the rank, among all processes; 0 without it.
+        group: the group; all processes without it.
+        group_dst: the rank, in the group.
+    """
+    chosen = group_for(group, "gather_object")
+    if chosen is None:
+        return
+    if dst is None and group_dst is None:
+        group_dst = 0
+    root = rank_in_group(chosen, dst, group_dst, "dst")
+    is_root = chosen.rank() == root
+    if is_root and not object_gather_list:
+        raise ValueError(
+            "Argument ``gather_list`` must be specified on destination rank."
+        )
+    if not is_root and object_gather_list:
+        raise ValueError(
+            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
+        )
+    data, size = to_tensor(obj)
+    sizes = _all_sizes(size, chosen)
+    most = max(sizes)
+    outputs = []
+    if is_root:
+        outputs = list(rl.empty(chosen.size(), most, dtype=rl.uint8).unbind(0))
+    gather(_padded(data, most), outputs or None, group=group, group_dst=root)
+    for index, output in enumerate(outputs):
+        object_gather_list[index] = to_object(output, sizes[index])
+
+
+def _pack(object_list):
+    pairs = [to_tensor(each) for each in object_list]
+    sizes = rl.cat([size for _, size in pairs])
+    return sizes, rl.cat([data for data, _ in pairs])
+
+
+def _unpack(object_list, sizes, data):
+    for index, part in enumerate(data.split(sizes.tolist())):
+        object_list[index] = to_object(part, part.numel())
+
+
+def broadcast_object_list(
+    object_list, src=None, group=None, device=None, group_src=None
+):
+    """Copy one rank's objects to all.
+
+    Args:
+        object_list: what is sent on ``src``; filled on the others, which unpickle it.
+        src: the rank, among all processes; 0 without it.
+        group: the group; all processes without it.
+        device: without effect on the host.
+        group_src: the rank, in the group.
+    """
+    chosen = group_for(group, "broadcast_object_list")
+    if chosen is None:
+        return
+    if src is None and group_src is None:
+        group_src = 0
+    root = rank_in_group(chosen, src, group_src, "src")
+    is_root = chosen.rank() == root
+    if is_root:
+        sizes, data = _pack(object_list)
+    else:
+        sizes = rl.zeros(len(object_list), dtype=rl.int64)
+    broadcast(sizes, group=group, group_src=root)
+    if not is_root:
+        data = rl.empty(int(sizes.sum()), dtype=rl.uint8)
+    broadcast(data, group=group, group_src=root)
+    if not is_root:
+        _unpack(object_list, sizes, data)
+
+
+def send_object_list(
+    object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False
+):
+    """Send objects to a rank, which unpickles them.
+
+    Args:
+        object_list: the objects.
+        dst: the rank, among all processes.
+        group: the group; all processes without it.
+        device: without effect on the host.
+        group_dst: the rank, in the group.
+        use_batch: without effect here.
+    """
+    if group_for(group, "send_object_list") is None:
+        return
+    sizes, data = _pack(object_list)
+    send(sizes, dst, group, group_dst=group_dst)
+    send(data, dst, group, group_dst=group_dst)
+
+
+def recv_object_list(
+    object_list, src=None, group=None, device=None, group_src=None, use_batch=False
+):
+    """Receive objects from a rank, and unpickle them.
+
+    Args:
+        object_list: a list with a place for each.
+        src: the rank, among all processes; any without it.
+        group: the group; all processes without it.
+        device: without effect on the host.
+        group_src: the rank, in the group.
+        use_batch: without effect here.
+
+    Returns:
+        The rank that they came from, among all processes.
+    """
+    if group_for(group, "recv_object_list") is None:
+        return -1
+    sizes = rl.zeros(len(object_list), dtype=rl.int64)
+    source = recv(sizes, src, group, group_src=group_src)
+    data = rl.empty(int(sizes.sum()), dtype=rl.uint8)
+    recv(data, source, group)
+    _unpack(object_list, sizes, data)
+    return source
+
+
+def scatter_object_list(
+    scatter_object_output_list,
+    scatter_object_input_list=None,
+    src=None,
+    group=None,
+    group_src=None,
+):
+    """Bring one object of one rank to each.
+
+    Args:
+        scatter_object_output_list: a list whose first place gets this rank's.
+        scatter_object_input_list: on that rank, an object for each.
+        src: the rank that has them, among all processes; 0 without it.
+        group: the group; all processes without it.
+        group_src: the rank, in the group.
+    """
+    chosen = group_for(group, "scatter_object_list")
+    if chosen is None:
+        return
+    if not isinstance(scatter_object_output_list, list) or not (
+        scatter_object_output_list
+    ):
+        raise ValueError(
+            "Expected argument scatter_object_output_list to be a list of size at "
+            "least 1."
+        )
+    if src is None and group_src is None:
+        group_src = 0
+    root = rank_in_group(chosen, src, group_src, "src")
+    is_root = chosen.rank() == root
+    sizes = rl.zeros(chosen.size(), dtype=rl.int64)
+    pairs = []
+    if is_root:
+        pairs = [to_tensor(each) for each in scatter_object_input_list]
+        sizes = rl.cat([size for _, size in pairs])
+    broadcast(sizes, group=group, group_src=root)
+    most = int(sizes.max())
+    output = rl.empty(most, dtype=rl.uint8)
+    inputs = [_padded(data, most) for data, _ in pairs]
+    scatter(output, inputs or None, group=group, group_src=root)
+    scatter_object_output_list[0] = to_object(output, sizes[chosen.rank()])

@@ -1,0 +1,426 @@
+"""A group of processes and what it can do, over connections that the group owns."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from rushlight.distributed.collectives import direct
+from rushlight.distributed.collectives.operands import Operand, octets, type_name
+from rushlight.distributed.collectives.shared import Slabs
+from rushlight.distributed.reductions import ReduceOp, reduction_name
+from rushlight.distributed.stores.base import seconds
+from rushlight.distributed.transport.channel import Channel
+from rushlight.distributed.transport.connect import connect_all
+from rushlight.distributed.transport.frames import Call
+from rushlight.distributed.transport.mailbox import Mailbox, Message
+from rushlight.distributed.work import Executor, Work
+
+__all__ = ["ProcessGroup", "ProcessGroupGloo"]
+
+SMALL_BYTES = 1 << 13  # up to here octets go with the frame
+
+
+class ProcessGroup:
+    """Processes that exchange tensors.
+
+    Args:
+        store: where they meet; keys of the group alone.
+        rank: this process's number in it.
+        size: the number of processes.
+        timeout: how long a collective may take, a ``timedelta``.
+        meeting_host: where the store is served, or None.
+    """
+
+    __module__ = "rushlight.distributed"
+
+    def __init__(
+        self, store, rank, size, timeout=timedelta(minutes=30), meeting_host=None
+    ):
+        self._store, self._rank, self._size = store, rank, size
+        self._timeout = timeout
+        self.group_name, self.group_desc = "", "undefined"
+        self.bound_device_id = None
+        self._channel = self._slabs = self._mailbox = self._connections = None
+        if size > 1:
+            self._connections = connect_all(
+                store, rank, size, seconds(timeout), meeting_host
+            )
+            self._channel = Channel(self._connections, seconds(timeout))
+            if self._channel.slabs:
+                self._slabs = Slabs(self._channel)
+        self._executor = Executor(self._channel)
+
+    def rank(self):
+        """This process's number in the group."""
+        return self._rank
+
+    def size(self):
+        """The number of processes."""
+        return self._size
+
+    def name(self):
+        """The name of the backend."""
+        return "gloo"
+
+    _get_backend_name = name
+
+    def get_group_store(self):
+        """Where the processes of the group met."""
+        return self._store
+
+    def set_timeout(self, timeout):
+        """Set how long a collective may take.
+
+        Args:
+            timeout: a ``timedelta``.
+        """
+        self._timeout = timeout
+        if self._channel is not None:
+            self._channel.timeout = seconds(timeout)
+
+    def recent_collectives(self):
+        """The last collectives of the group, oldest first: a flight recorder.
+
+        Returns:
+            A dict for each: its sequence number, operator, sizes, state and times.
+        """
+        return self._executor.recorder.dump()
+
+    def _get_sequence_number_for_group(self):
+        return self._channel.sequence if self._channel else 0
+
+    def __repr__(self):
+        return f"<ProcessGroup {self.group_name!r}: rank {self._rank} of {self._size}>"
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # -- how all collectives run ------------------------------------------------------
+
+    def _start(self, call, body, result, async_op, timeout=None):
+        """Run ``body(channel)`` now, or in its turn; then results are in place."""
+        if async_op:
+            return self._executor.submit(call, body, result, timeout)
+        self._executor.run(call, body, timeout)
+        return None
+
+    def _uses_slabs(self, flat):
+        octets_of_it = flat.numel() * flat.element_size()
+        return self._slabs is not None and octets_of_it > SMALL_BYTES
+
+    def _all_reduce_flat(self, channel, flat, reduction):
+        if channel is None or not flat.numel():
+            return
+        if self._uses_slabs(flat):
+            self._slabs.all_reduce(flat, reduction)
+        else:
+            direct.all_reduce(channel, flat, reduction)
+
+    def _all_reduce(self, tensors, op=ReduceOp.SUM, async_op=False):
+        """Reduce one tensor, or several in one collective, on every rank."""
+        names = [reduction_name(op, each) for each in tensors]
+        operands = [Operand(each, name) for each, name in zip(tensors, names)]
+        sizes = tensors[0].shape
+        if len(tensors) > 1:
+            sizes = [each.numel() for each in tensors]
+        call = Call("all_reduce", type_name(tensors[0]), sizes, reduction=names[0])
+
+        def body(channel):
+            for each in operands:
+                self._all_reduce_flat(channel, each.flat, each.reduction)
+                each.store()
+
+        return self._start(call, body, tensors, async_op)
+
+    def _reduce(self, tensor, root, op=ReduceOp.SUM, async_op=False):
+        name = reduction_name(op, tensor)
+        operand = Operand(tensor, name)
+        call = Call("reduce", type_name(tensor), tensor.shape, root, name)
+
+        def body(channel):
+            flat = operand.flat
+            if channel is None or not flat.numel():
+                return
+            if self._uses_slabs(flat):
+                self._slabs.all_reduce(flat, operand.reduction, root)
+            else:
+                direct.reduce(channel, flat, operand.reduction, root)
+            operand.store()
+
+        return self._start(call, body, [tensor], async_op)
+
+    def _broadcast(self, tensor, root, async_op=False):
+        operand = Operand(tensor)
+        call = Call("broadcast", type_name(tensor), tensor.shape, root)
+
+        def body(channel):
+            flat = operand.flat
+            if channel is None or not flat.numel():
+                return
+            if self._uses_slabs(flat):
+                self._slabs.broadcast(flat, root)
+            else:
+                direct.broadcast(channel, flat, root)
+            operand.store()
+
+        return self._start(call, body, [tensor], async_op)
+
+    def _all_gather(self, outputs, tensor, async_op=False, result=None):
+        """Bring every rank's tensor to all; ``outputs`` are of its size each."""
+        operand, outs = Operand(tensor), [Operand(each) for each in outputs]
+        call = Call("all_gather", type_name(tensor), tensor.shape)
+
+        def body(channel):
+            flats = [each.flat for each in outs]
+            if channel is None:
+                flats[0].copy_(operand.flat)
+            elif self._uses_slabs(operand.flat):
+                self._slabs.all_gather(flats, operand.flat)
+            elif operand.flat.numel():
+                direct.all_gather(channel, flats, operand.flat)
+            for each in outs:
+                each.store()
+
+        return self._start(call, body, result or list(outputs), async_op)
+
+    def _gather(self, outputs, tensor, root, async_op=False):
+        operand, outs = Operand(tensor), [Operand(each) for each in outputs]
+        call = Call("gather", type_name(tensor), tensor.shape, root)
+
+        def body(channel):
+            if channel is None:
+                outs[0].flat.copy_(operand.flat)
+            else:
+                flats = [each.flat for each in outs]
+                direct.gather(channel, flats, operand.flat, root)
+            for each in outs:
+                each.store()
+
+        return self._start(call, body, list(outputs), async_op)
+
+    def _scatter(self, tensor, inputs, root, async_op=False):
+        operand, parts = Operand(tensor), [Operand(each) for each in inputs]
+        call = Call("scatter", type_name(tensor), tensor.shape, root)
+
+        def body(channel):
+            flats = [each.flat for each in parts]
+            if channel is None:
+                operand.flat.copy_(flats[0])
+            else:
+                direct.scatter(channel, operand.flat, flats, root)
+            operand.store()
+
+        return self._start(call, body, [tensor], async_op)
+
+    def _reduce_scatter(self, output, inputs, op=ReduceOp.SUM, async_op=False):
+        name = reduction_name(op, output)
+        out, parts = Operand(output, name), [Operand(each) for each in inputs]
+        call = Call("reduce_scatter", type_name(output), None, reduction=name)
+
+        def body(channel):
+            flats = [each.flat for each in parts]
+            if channel is None:
+                out.flat.copy_(flats[0])
+            elif self._fits_slabs(flats):
+                self._slabs.reduce_scatter(out.flat, flats, out.reduction)
+            else:
+                direct.reduce_scatter(channel, out.flat, flats, out.reduction)
+            out.store()
+
+        return self._start(call, body, [output], async_op)
+
+    def _fits_slabs(self, flats):
+        """Whether parts go through shared memory: all of one size, and large."""
+        sizes = {flat.numel() for flat in flats}
+        return len(sizes) == 1 and self._uses_slabs(flats[0])
+
+    def _all_to_all(self, outputs, inputs, async_op=False, result=None):
+        outs = [Operand(each) for each in outputs]
+        parts = [Operand(each) for each in inputs]
+        call = Call("all_to_all", type_name(inputs[0]))
+
+        def body(channel):
+            flats = [each.flat for each in outs], [each.flat for each in parts]
+            if channel is None:
+                flats[0][0].copy_(flats[1][0])
+            else:
+                direct.all_to_all(channel, *flats)
+            for each in outs:
+                each.store()
+
+        return self._start(call, body, result or list(outputs), async_op)
+
+    def _barrier(self, async_op=False, timeout=None):
+        def body(channel):
+            if channel is not None:
+                direct.barrier(channel)
+
+        return self._start(Call("barrier"), body, [], async_op, timeout)
+
+    def _monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """Wait on rank 0 for all others; say which of them do not come."""
+
+        def late(ranks, wait):
+            named = ", ".join(map(str, ranks if wait_all_ranks else ranks[:1]))
+            word = "Ranks" if wait_all_ranks else "Rank"
+            return f"{word} {named} failed to pass monitoredBarrier in {wait} ms"
+
+        def body(channel):
+            if channel is None:
+                return
+            channel.late_text = late if channel.rank == 0 else None
+            if channel.rank:
+                channel.announce(1)
+                channel.await_phase(2, [0])
+            else:
+                channel.await_phase(1)
+                channel.announce(2)
+            channel.next_piece()
+
+        patience = seconds(self._timeout if timeout is None else timeout)
+        # Others hear from rank 0 which of them are late: they wait longer than it.
+        patience += 5 if self._rank else 0
+        self._start(Call("monitored_barrier"), body, [], False, patience)
+
+    # -- messages between two ranks ---------------------------------------------------
+
+    def _message(self, tensor, rank, tag, starts):
+        operand = Operand(tensor)
+        work = Work([tensor])
+
+        def finish(error, source):
+            if error is None and starts == "receive":
+                operand.store()
+            work._finish(error, source)
+
+        if self._mailbox is None:
+            self._mailbox = Mailbox(self._connections.peers.values(), self._rank)
+        deadline = time.monotonic() + seconds(self._timeout)
+        view = octets(operand.flat)
+        message = Message(view, rank, tag, deadline, finish)
+        work._operand = operand  # its memory is in use until it is over
+        getattr(self._mailbox, starts)(message)
+        return work
+
+    def _send(self, tensor, rank, tag=0):
+        return self._message(tensor, rank, tag, "send")
+
+    def _receive(self, tensor, rank, tag=0):
+        return self._message(tensor, rank, tag, "receive")
+
+    # -- the end ----------------------------------------------------------------------
+
+    def shutdown(self, failure=None):
+        """Leave the group; collectives of others that need this process fail.
+
+        Args:
+            failure: why this process leaves in the midst; None where it is done.
+        """
+        if self._channel is None or self._connections is None:
+            return
+        if failure is None:
+            self._executor.drain(5)
+        self._connections = None
+        self._executor.close()
+        if self._mailbox is not None:
+            self._mailbox.close()
+        self._slabs = None
+        self._channel.leave(failure)
+
+    def abort(self):
+        """Leave the group and make the collectives of all others fail."""
+        self.shutdown("it has aborted the group")
+
+
+def _tensors_of(value):
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _option(opts, name, default):
+    if isinstance(opts, (ReduceOp, int)):
+        return opts
+    return default if opts is None else getattr(opts, name)
+
+
+class ProcessGroupGloo(ProcessGroup):
+    """The group under the names that PyTorch's has: each call gives a ``Work``."""
+
+    __module__ = "rushlight.distributed"
+
+    def allreduce(self, tensors, opts=None):
+        """Reduce tensors on every rank."""
+        op = _option(opts, "reduceOp", ReduceOp.SUM)
+        return self._all_reduce(_tensors_of(tensors), op, True)
+
+    allreduce_coalesced = allreduce
+
+    def broadcast(self, tensors, opts=None, root=None):
+        """Copy a rank's tensor to all."""
+        root = _option(opts, "rootRank", 0) if root is None else root
+        return self._broadcast(_tensors_of(tensors)[0], root, True)
+
+    def reduce(self, tensors, root=0, op=ReduceOp.SUM):
+        """Reduce tensors on one rank."""
+        if not isinstance(root, int):
+            root, op = root.rootRank, root.reduceOp
+        return self._reduce(_tensors_of(tensors)[0], root, op, True)
+
+    def allgather(self, output_tensors, input_tensor, opts=None):
+        """Bring all ranks' tensors to each."""
+        outputs, tensor = output_tensors, _tensors_of(input_tensor)[0]
+        if isinstance(outputs[0], (list, tuple)):
+            outputs = outputs[0]
+        return self._all_gather(outputs, tensor, True)
+
+    def _allgather_base(self, output, input, opts=None):
+        parts = output.view(self._size, *input.shape)
+        return self._all_gather(list(parts), input, True, [output])
+
+    def gather(self, output_tensors, input_tensor, root=0):
+        """Bring all ranks' tensors to one."""
+        root = root if isinstance(root, int) else root.rootRank
+        outputs = output_tensors[0] if output_tensors else []
+        return self._gather(outputs, _tensors_of(input_tensor)[0], root, True)
+
+    def scatter(self, output_tensor, input_tensors, root=0):
+        """Bring one rank's tensors to each."""
+        root = root if isinstance(root, int) else root.rootRank
+        inputs = input_tensors[0] if input_tensors else []
+        return self._scatter(_tensors_of(output_tensor)[0], inputs, root, True)
+
+    def reduce_scatter(self, output_tensor, input_tensors, opts=None):
+        """Reduce what all ranks have for each, on that rank."""
+        op, inputs = _option(opts, "reduceOp", ReduceOp.SUM), input_tensors
+        if isinstance(inputs[0], (list, tuple)):
+            inputs = inputs[0]
+        return self._reduce_scatter(_tensors_of(output_tensor)[0], inputs, op, True)
+
+    def _reduce_scatter_base(self, output, input, opts=None):
+        op = _option(opts, "reduceOp", ReduceOp.SUM)
+        parts = input.view(self._size, *output.shape)
+        return self._reduce_scatter(output, list(parts), op, True)
+
+    def alltoall(self, output_tensors, input_tensors, opts=None):
+        """Bring a tensor from each rank to each."""
+        return self._all_to_all(output_tensors, input_tensors, True)
+
+    def barrier(self, opts=None):
+        """Wait until every rank has come."""
+        return self._barrier(True)
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """Wait until every rank has come; rank 0 says which do not."""
+        self._monitored_barrier(timeout, wait_all_ranks)
+
+    def send(self, tensors, dstRank, tag=0):
+        """Send a tensor to a rank."""
+        return self._send(_tensors_of(tensors)[0], dstRank, tag)
+
+    def recv(self, tensors, srcRank, tag=0):
+        """Receive a tensor from a rank."""
+        return self._receive(_tensors_of(tensors)[0], srcRank, tag)
+
+    def recv_anysource(self, tensors, tag=0):
+        """Receive a tensor from any rank."""
+        return self._receive(_tensors_of(tensors)[0], None, tag)

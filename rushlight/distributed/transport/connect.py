@@ -1,0 +1,191 @@
+"""How the processes of a group come to be connected, each with each."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import secrets
+import select
+import socket
+import struct
+import time
+
+from rushlight.distributed.errors import DistBackendError
+from rushlight.distributed.transport.host import address_for, machine
+from rushlight.distributed.transport.peer import Peer
+
+__all__ = ["Connections", "connect_all"]
+
+LANES = 3  # collectives, messages, control
+TOKEN = 16
+HELLO = struct.Struct(f"<{TOKEN}sIB")
+SLAB_BYTES = 4 << 20
+
+
+class Connections:
+    """What a group is made of.
+
+    Args:
+        rank: this process's number.
+        peers: number -> the other process.
+        slabs: number -> its shared memory, where all are on one machine; else empty.
+    """
+
+    def __init__(self, rank, peers, slabs):
+        self.rank, self.peers, self.slabs = rank, peers, slabs
+
+
+def _listeners(host):
+    """Listening sockets: of this machine alone, and on an address."""
+    local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    local.bind("\0rushlight-" + secrets.token_hex(12))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    remote = socket.socket(family, socket.SOCK_STREAM)
+    remote.bind((host, 0))
+    for each in (local, remote):
+        each.listen(4096)
+    return local, remote
+
+
+def _own_page(rank, host, local, remote, token):
+    return {
+        "rank": rank,
+        "pid": os.getpid(),
+        "machine": machine() if _shares_memory() else secrets.token_hex(8),
+        "local": local.getsockname()[1:].decode(),
+        "host": host,
+        "port": remote.getsockname()[1],
+        "token": token.hex(),
+    }
+
+
+def _shares_memory():
+    return os.environ.get("RUSHLIGHT_DISTRIBUTED_SHARED_MEMORY", "1") != "0"
+
+
+def _tune(connection):
+    if connection.family == socket.AF_UNIX:
+        return
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("KEEPIDLE", 1), ("KEEPINTVL", 1), ("KEEPCNT", 3)):
+        number = getattr(socket, "TCP_" + option, None)
+        if number is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, number, value)
+
+
+def _dial(own, page, lane, patience):
+    """A connection to a process of a lower number."""
+    near = own["machine"] == page["machine"]
+    if near:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(patience)
+        made.connect("\0" + page["local"])
+    else:
+        made = socket.create_connection((page["host"], page["port"]), patience)
+    _tune(made)
+    made.sendall(HELLO.pack(bytes.fromhex(page["token"]), own["rank"], lane))
+    return made
+
+
+def _read_exactly(connection, size):
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            return None
+        data += piece
+    return data
+
+
+def _answer(listeners, token, count, deadline):
+    """Connections from processes of higher numbers: (rank, lane) -> socket."""
+    found = {}
+    while len(found) < count:
+        left = deadline - time.monotonic()
+        ready, _, _ = select.select(listeners, [], [], max(left, 0))
+        if not ready:
+            missing = count - len(found)
+            raise DistBackendError(
+                f"Connect timeout: {missing} of {count} connections of a process group "
+                "have not come"
+            )
+        connection, _ = ready[0].accept()
+        connection.settimeout(max(left, 0.001))
+        hello = _read_exactly(connection, HELLO.size)
+        said, rank, lane = HELLO.unpack(hello) if hello else (b"", 0, 0)
+        if not secrets.compare_digest(said, token):
+            connection.close()  # no process of this group
+            continue
+        _tune(connection)
+        found[rank, lane] = connection
+    return found
+
+
+def _exchange_slabs(rank, size, lanes):
+    """Hand each process of this machine the memory of each other one.
+
+    Descriptors go over the connections: the memory has no name in any file system,
+    and is gone with the last process, however that ends.
+    """
+    own = os.memfd_create("rushlight-collectives")
+    os.ftruncate(own, SLAB_BYTES)
+    slabs = {rank: mmap.mmap(own, SLAB_BYTES)}
+    for each in lanes.values():
+        socket.send_fds(each, [b"m"], [own])
+    for other, each in lanes.items():
+        _, (descriptor, *_), *_ = socket.recv_fds(each, 1, 1)
+        slabs[other] = mmap.mmap(descriptor, SLAB_BYTES)
+        os.close(descriptor)
+    os.close(own)
+    return slabs
+
+
+def connect_all(store, rank, size, timeout, meeting_host=None):
+    """Connect every process of a group with every other.
+
+    Args:
+        store: where the processes meet; keys of the group alone.
+        rank: this process's number.
+        size: the number of processes.
+        timeout: seconds for all of it.
+        meeting_host: where the store is served, which says what address to listen on.
+
+    Returns:
+        The connections.
+    """
+    deadline = time.monotonic() + timeout
+    host, token = address_for(meeting_host), secrets.token_bytes(TOKEN)
+    local, remote = _listeners(host)
+    own = _own_page(rank, host, local, remote, token)
+    store.set(f"rank_{rank}", json.dumps(own))
+    pages = {
+        each: json.loads(store.get(f"rank_{each}"))
+        for each in range(size)
+        if each != rank
+    }
+    try:
+        sockets = {
+            (each, lane): _dial(own, pages[each], lane, timeout)
+            for each in range(rank)
+            for lane in range(LANES)
+        }
+        count = (size - 1 - rank) * LANES
+        sockets.update(_answer([local, remote], token, count, deadline))
+    finally:
+        local.close()
+        remote.close()
+    near = {k for k, page in pages.items() if page["machine"] == own["machine"]}
+    slabs = {}
+    if len(near) == size - 1 and near:
+        slabs = _exchange_slabs(rank, size, {k: sockets[k, 0] for k in near})
+    peers = {
+        each: Peer(
+            each,
+            [sockets[each, lane] for lane in range(LANES)],
+            page["pid"] if each in near else 0,
+        )
+        for each, page in pages.items()
+    }
+    return Connections(rank, peers, slabs)

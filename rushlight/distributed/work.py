@@ -1,0 +1,276 @@
+"""Collectives on their way: the thread that runs them in order, and their results."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from rushlight.distributed.errors import DistBackendError
+from rushlight.distributed.stores.base import seconds
+from rushlight.futures import Future
+
+__all__ = ["Executor", "FlightRecorder", "Work"]
+
+NO_TIMEOUT = None
+
+
+class FlightRecorder:
+    """The last collectives of a group: what, when, and how far they came.
+
+    Args:
+        size: how many.
+    """
+
+    def __init__(self, size=200):
+        self.entries = deque(maxlen=size)
+
+    def record(self, call):
+        """Note that a collective has been asked for; its entry, a list."""
+        entry = [call, "scheduled", time.time(), None]
+        self.entries.append(entry)
+        return entry
+
+    def dump(self):
+        """The entries as dicts, oldest first."""
+        return [
+            {
+                "sequence_number": call.sequence,
+                "operator": call.operator,
+                "call": str(call),
+                "state": state,
+                "time_created": started,
+                "time_completed": ended,
+            }
+            for call, state, started, ended in self.entries
+        ]
+
+
+class Work:
+    """A collective or a message on its way.
+
+    Args:
+        result: the tensors that it fills.
+        source: the rank that it comes from, where that is known.
+    """
+
+    __module__ = "rushlight.distributed"
+
+    def __init__(self, result=(), source=-1):
+        self._done = threading.Event()
+        self._result, self._source, self._error = list(result), source, None
+        self._lock, self._future = threading.Lock(), None
+
+    def _finish(self, error=None, source=None):
+        with self._lock:
+            self._error = error
+            if source is not None:
+                self._source = source
+            self._done.set()
+            future = self._future
+        if future is not None:
+            self._settle(future)
+
+    def _settle(self, future):
+        if self._error is None:
+            future.set_result(self._result)
+        else:
+            future.set_exception(self._error)
+
+    def is_completed(self):
+        """Whether it is over, well or not."""
+        return self._done.is_set()
+
+    def is_success(self):
+        """Whether it is over, and well."""
+        return self._done.is_set() and self._error is None
+
+    def exception(self):
+        """What it failed with; None where it did not."""
+        return self._error
+
+    def wait(self, timeout=NO_TIMEOUT):
+        """Wait until it is over.
+
+        Args:
+            timeout: a ``timedelta``; without it, the time that the group gives.
+
+        Returns:
+            True.
+
+        Raises:
+            DistBackendError: it failed.
+            RuntimeError: it is not over in time.
+        """
+        patience = None if timeout is None else seconds(timeout)
+        if not self._done.wait(patience or None):
+            raise DistBackendError(
+                f"Work ran for {patience * 1000:.0f} milliseconds before timing out."
+            )
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def synchronize(self):
+        """Wait until it is over."""
+        self.wait()
+
+    def block_current_stream(self):
+        """Wait until it is over: the host has no streams."""
+        self.wait()
+
+    def source_rank(self):
+        """The rank that a message came from."""
+        return self._source
+
+    _source_rank = source_rank
+
+    def result(self):
+        """The tensors that it has filled."""
+        self.wait()
+        return self._result
+
+    def get_future(self):
+        """A ``Future`` of the list of tensors that it fills."""
+        with self._lock:
+            if self._future is None:
+                self._future = Future()
+                settled = self._done.is_set()
+            else:
+                settled = False
+        if settled:
+            self._settle(self._future)
+        return self._future
+
+
+class Task:
+    """One collective that waits for its turn."""
+
+    __slots__ = ("call", "body", "work", "timeout")
+
+    def __init__(self, call, body, work, timeout):
+        self.call, self.body, self.work, self.timeout = call, body, work, timeout
+
+
+class Executor:
+    """Runs the collectives of a group in the order they are asked for.
+
+    One that the caller waits for anyway, with none before it, runs on the caller's
+    thread: no hand-over, no second wake-up. Others run on a thread of the group.
+
+    Args:
+        channel: what they run over; None in a group of one process.
+    """
+
+    def __init__(self, channel):
+        self.channel = channel
+        self.recorder = FlightRecorder()
+        self.changed = threading.Condition()
+        self.queue, self.busy = deque(), False
+        self.thread, self.closing = None, False
+
+    def run(self, call, body, timeout=None):
+        """Run a collective and wait for it.
+
+        Args:
+            call: what it is.
+            body: called with the channel.
+            timeout: seconds, where they are not the group's.
+        """
+        with self.changed:
+            inline = not (self.busy or self.queue)
+            if inline:
+                self.busy = True
+        if not inline:
+            self.submit(call, body, (), timeout).wait()
+            return
+        try:
+            self._execute(call, body, timeout)
+        finally:
+            with self.changed:
+                self.busy = False
+                if self.queue:
+                    self.changed.notify_all()
+
+    def submit(self, call, body, result=(), timeout=None):
+        """Put a collective behind those asked for before.
+
+        Args:
+            call: what it is.
+            body: called with the channel.
+            result: the tensors that it fills.
+            timeout: seconds, where they are not the group's.
+
+        Returns:
+            Its ``Work``.
+        """
+        work = Work(result)
+        with self.changed:
+            self.queue.append(Task(call, body, work, timeout))
+            if self.thread is None:
+                self.thread = threading.Thread(
+                    target=self._serve, name="rushlight-collectives", daemon=True
+                )
+                self.thread.start()
+            self.changed.notify_all()
+        return work
+
+    def _execute(self, call, body, timeout):
+        entry = self.recorder.record(call)
+        channel = self.channel
+        if channel is None:
+            body(None)
+        else:
+            channel.begin(call, timeout)
+            entry[1] = "started"
+            try:
+                body(channel)
+            except DistBackendError:
+                entry[1] = "failed"
+                raise
+            except BaseException as error:
+                entry[1] = "failed"
+                channel.fail(f"rank {channel.rank} raised {error!r}", channel.rank)
+                raise
+        entry[1], entry[3] = "completed", time.time()
+
+    def _serve(self):
+        while True:
+            with self.changed:
+                self.changed.wait_for(
+                    lambda: self.closing or (self.queue and not self.busy)
+                )
+                if self.closing and not self.queue:
+                    return
+                if self.busy:
+                    continue
+                task = self.queue.popleft()
+                self.busy = True
+            error = None
+            try:
+                self._execute(task.call, task.body, task.timeout)
+            except Exception as fault:
+                error = fault
+            with self.changed:
+                self.busy = False
+                self.changed.notify_all()
+            task.work._finish(error)
+
+    def drain(self, patience=None):
+        """Wait until nothing is on its way; whether that came in time.
+
+        Args:
+            patience: seconds; any time without it.
+        """
+        with self.changed:
+            return self.changed.wait_for(
+                lambda: not (self.queue or self.busy), patience
+            )
+
+    def close(self):
+        """End the thread, once what has been asked for is over."""
+        with self.changed:
+            self.closing = True
+            self.changed.notify_all()
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join(5)

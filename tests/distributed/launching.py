@@ -1,0 +1,66 @@
+"""Programs in several processes, as a launcher would start them."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def free_port():
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(program, size, *arguments, **environment):
+    """The processes of a program, a rank each."""
+    base = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "WORLD_SIZE": str(size),
+        "OMP_NUM_THREADS": "1",
+        "RUSHLIGHT_CHECK_PLANS": "0",
+        **environment,
+    }
+    return [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(PROGRAMS / program), *arguments],
+            env={**base, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+
+
+def finish(processes, patience=240):
+    """(status, output, errors) of each, once all have ended."""
+    last = time.monotonic() + patience
+    found = []
+    try:
+        for process in processes:
+            output, errors = process.communicate(timeout=last - time.monotonic())
+            found.append((process.returncode, output, errors))
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+    return found
+
+
+def run(program, size, *arguments, **environment):
+    """The outputs of a program's ranks, all of which must succeed."""
+    found = finish(start(program, size, *arguments, **environment))
+    for rank, (status, output, errors) in enumerate(found):
+        assert status == 0, f"rank {rank} of {size}:\n{output}\n{errors}"
+    return [output for _, output, _ in found]
