@@ -11,7 +11,7 @@ from opgen.sources import defined_names
 ARGUMENT, RESULT = 0, 1
 OF_TENSOR = {
     "shape": 2, "dtype": 3, "ndim": 4, "strides": 5, "device": 6,
-    "storage_offset": 11,
+    "storage_offset": 11, "column_major": 12,
 }  # fmt: skip
 OF_LIST = {"shapes": 7, "dtypes": 8}
 OF_RESULT = {"shape": 9, "dtype": 10}

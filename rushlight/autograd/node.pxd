@@ -22,6 +22,7 @@ cdef class Node:
     cdef tuple saved                # values for the formula: SavedTensor where it was a tensor, else the value
     cdef bint released
     cdef bint keeps_number         # saved a number where a tensor might have been: runs once only
+    cdef bint number_as_tensor     # and it is one to handlers: a program gave it
     cdef bint multi                 # formula wants all the gradients: a tuple, not the first
     cdef bint is_accumulator
     # shape and dtype of the first output; meta_ndim is -1 where they stand in metas

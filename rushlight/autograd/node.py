@@ -478,7 +478,9 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
             args[3 + count] = keep[count]
             count += 1
         if listening(first):
-            return run_observed(node.formula, cython.address(args[1]), 2 + count)
+            composing: cython.bint = not node.number_as_tensor
+            formula: object = node.formula
+            return run_observed(formula, composing, cython.address(args[1]), 2 + count)
         if state().included & RECORDING:
             return _formulas.run(node.formula, cython.address(args[1]), 2 + count)
         return vectorcall(
@@ -505,13 +507,17 @@ def listening(grad: object) -> cython.bint:
 
 @cython.cfunc
 def run_observed(
-    formula: object, args: cython.pointer(cython.pointer(PyObject)), n: cython.size_t
+    formula: object,
+    composing: cython.bint,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.size_t,
 ) -> object:
-    """Call a formula; whoever listens is told that its calls are not a program's."""
+    """Call a formula; whoever listens may be told that its calls are not a program's."""
     st: cython.pointer(ThreadState) = state()
     one: uint64_t = 1
     before: uint64_t = st.included & (one << KEY_COMPOSING)
-    st.included |= one << KEY_COMPOSING
+    if composing:
+        st.included |= one << KEY_COMPOSING
     try:
         return vectorcall(
             cython.cast(cython.pointer(PyObject), formula), args, n, cython.NULL

@@ -7,6 +7,7 @@ import time
 import uuid
 
 from rushlight._profiling.collect import MEMORY, Collector
+from rushlight.autograd import span_operators
 from rushlight.autograd.profiler_util import (
     EventList,
     FunctionEvent,
@@ -17,6 +18,7 @@ from rushlight.autograd.profiler_util import (
 )
 from rushlight.core import spans
 from rushlight.dispatch import profiling
+from rushlight.dispatch.python_key import listening
 
 __all__ = [
     "EnforceUnique",
@@ -65,11 +67,18 @@ class record_function:
         self._tokens = []
 
     def __enter__(self):
-        self._tokens.append(spans.begin(self.name))
+        if listening():
+            self._tokens.append(span_operators.enter(self.name, self.args))
+        else:
+            self._tokens.append(spans.begin(self.name))
         return self
 
     def __exit__(self, *raised):
-        spans.end(self._tokens.pop())
+        token = self._tokens.pop()
+        if isinstance(token, int):
+            spans.end(token)
+        else:
+            span_operators.leave(token)
         return False
 
     def __call__(self, function):

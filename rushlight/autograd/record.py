@@ -29,6 +29,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
     KEY_BATCHED,
+    KEY_COMPOSING,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
@@ -290,6 +291,8 @@ def saved_value(what: cython.int, item: object, node: Node) -> object:
         return t.stride()
     if what == 11:
         return t.offset
+    if what == 12:  # a matrix column by column, as the transpose of a weight is
+        return t.ndim_ == 2 and t.strides[0] == 1 and t.strides[1] == t.sizes[0]
     return t.storage.device
 
 
@@ -328,6 +331,9 @@ def save_values(
                 and not isinstance(item, Tensor)
             ):
                 node.keeps_number = True  # a second backward is refused, as of a tensor
+                node.number_as_tensor = (
+                    op.named_by_caller and not (state().included >> KEY_COMPOSING) & 1
+                )
             values.append(saved_value(what, item, node))
     node.saved = tuple(values)
 

@@ -64,6 +64,7 @@ cdef class Operator:
     cdef uint64_t alike             # those that answer for every backend
     cdef readonly dict by_backend   # (key number, backend's key number) -> Kernel
     cdef readonly tuple names       # rows of further names of the overload: `declared`
+    cdef bint named_by_caller       # one of them is for calls that compositions make
     cdef dict named                 # name -> the operator that stands for it
     cdef readonly bint whole        # a composition that __torch_dispatch__ sees whole
     cdef readonly Kernel composite  # runs where no other entry takes the call

@@ -31,7 +31,13 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.signature import Signature
 
 from rushlight.core import naming
-from rushlight.dispatch.declared import OVERLOAD_FORM, OVERLOADS, TAGS
+from rushlight.dispatch.declared import (
+    COMPOSED,
+    CONDITIONS,
+    OVERLOAD_FORM,
+    OVERLOADS,
+    TAGS,
+)
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
@@ -235,6 +241,9 @@ class Operator:
         self.scales_second = "scales_second" in tags
         self.whole = form != OUT and bool(entry) and "dispatched_whole" in entry[TAGS]
         self.names = names_of(entry, form)
+        self.named_by_caller = any(
+            what == COMPOSED for row in self.names for what, _ in row[CONDITIONS]
+        )
         self.multi_view = is_view and bool(returns) and returns[0][0] == 2
         self.node_name = node_name or name_of_node(name)
         self.device_arg = -1

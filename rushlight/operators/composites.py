@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from rushlight.core.dtype import FLOATING, finfo
-from rushlight.core.dtypes import uint8
+from rushlight.core.dtypes import int64, uint8
 from rushlight.core.geometry import infer_size
 from rushlight.core.layout import contiguous_format, strided
 from rushlight.core.state import is_grad_enabled
@@ -175,6 +175,44 @@ def inner(self, other):
     return NotImplemented
 
 
+def cross(self, other, dim):
+    """Along the first dimension of size three unless one is given."""
+    if dim is None:
+        if 3 not in self.shape:
+            return NotImplemented
+        dim = list(self.shape).index(3)
+    return ops.linalg_cross(self, other, dim=dim)
+
+
+def bilinear(input1, input2, weight, bias):
+    """Rows of both inputs with the weight between, in one operator."""
+    ndim = input1.dim()
+    fits = ndim > 0 and ndim == input2.dim() and weight.dim() == 3
+    if not fits or input1.shape[:-1] != input2.shape[:-1]:
+        return NotImplemented
+    if (input1.shape[-1], input2.shape[-1]) != tuple(weight.shape[1:]):
+        return NotImplemented
+    left = ops.reshape(input1, [-1, input1.shape[-1]])
+    right = ops.reshape(input2, [-1, input2.shape[-1]])
+    made = ops._trilinear(left, weight, right, [1, 3], [0], [1, 2], [2, 3])
+    made = ops.reshape(made, [*input1.shape[:-1], weight.shape[0]])
+    return made if bias is None else ops.add(made, bias)
+
+
+def cdist(x1, x2, p, compute_mode):
+    """Differences are one operator, where no gradient is recorded."""
+    if is_grad_enabled() and (x1.requires_grad or x2.requires_grad):
+        return NotImplemented
+    if x1.dim() < 2 or x1.shape[:-2] != x2.shape[:-2] or x1.dtype is not x2.dtype:
+        return NotImplemented
+    many = max(x1.shape[-2], x2.shape[-2]) > 25
+    if p == 2 and (compute_mode == 1 or compute_mode != 2 and many):
+        return NotImplemented
+    if x1.shape[-1] != x2.shape[-1] or not x1.is_floating_point() or not p >= 0:
+        return NotImplemented
+    return ops._cdist_forward(x1, x2, float(p), compute_mode)
+
+
 def outer(self, vec2):
     """Products of every pair."""
     if self.dim() != 1 or vec2.dim() != 1:
@@ -234,6 +272,19 @@ def ndtr(self):
     return ops.mul(ops.add(ops.erf(scaled), 1), 0.5)
 
 
+def prelu(self, weight):
+    """Slopes as many-dimensional as the input."""
+    if weight.dim() > 1 or self.dim() == weight.dim() or self.dtype is not weight.dtype:
+        return NotImplemented
+    channels = self.shape[1] if self.dim() > 1 else 1
+    if weight.numel() not in (1, channels):
+        return NotImplemented
+    sizes = [1] * self.dim()
+    if len(sizes) > 1:
+        sizes[1] = weight.numel()
+    return ops._prelu_kernel(self, ops.reshape(weight, sizes))
+
+
 def where(condition, self, other):
     """A number among the choices is a tensor first."""
     numbers = [not isinstance(one, Tensor) for one in (self, other)]
@@ -291,12 +342,46 @@ def batch_norm(
     )[0]
 
 
+def pad_in_circles(self, pad):
+    """New memory, whose middle is the tensor and whose borders are the other ends."""
+    count = len(pad) // 2
+    dims = [self.dim() - 1 - i for i in range(count)]
+    sides = list(zip(dims, pad[::2], pad[1::2]))
+    sizes = list(self.shape)
+    for dim, before, after in sides:
+        sizes[dim] += before + after
+    whole = self.new_empty(sizes)
+    inner, source = whole, self
+    for dim, before, after in reversed(sides):
+        end = sizes[dim] - max(after, 0)
+        inner = ops.slice(inner, dim, max(before, 0), end)
+        end = self.shape[dim] - max(-after, 0)
+        source = ops.slice(source, dim, max(-before, 0), end)
+    ops.copy_(inner, source)
+    for dim, before, after in reversed(sides):
+        size, left, right = sizes[dim], max(before, 0), max(after, 0)
+        if left:
+            source = ops.slice(whole, dim, size - left - right, size - right)
+            ops.copy_(ops.slice(whole, dim, 0, left), source)
+        if right:
+            source = ops.slice(whole, dim, left, left + right)
+            ops.copy_(ops.slice(whole, dim, size - right, size), source)
+    return whole
+
+
 def pad_around(self, pad, mode):
     """Padding by own elements, named by how many dimensions get a border."""
+    if mode == "circular" and all(type(size) is int for size in pad):
+        return pad_in_circles(self, pad)
     name = {"reflect": "reflection", "replicate": "replication"}.get(mode)
     if name is None or is_grad_enabled() and self.requires_grad:
         return NotImplemented
     return getattr(ops, f"{name}_pad{len(pad) // 2}d")(self, pad)
+
+
+def diag(self, diagonal):
+    """A matrix's diagonal is copied by one operator."""
+    return NotImplemented if self.ndim != 2 else ops.diagonal_copy(self, diagonal)
 
 
 # Rows
@@ -310,6 +395,34 @@ def argsort(self, dim, descending):
 def argsort_stable(self, stable, dim, descending):
     """The places that sorting gives, of equal elements in order."""
     return ops.sort(self, stable=stable, dim=dim, descending=descending)[1]
+
+
+def take_along_dim(self, indices, dim):
+    """Indices count around the dimension, once they are broadcast."""
+    if dim is None or self.dim() != indices.dim() or indices.dtype is not int64:
+        return NotImplemented
+    if not -self.dim() <= dim < self.dim() or not self.shape[dim]:
+        return NotImplemented
+    dim %= self.dim()
+    source, places = list(self.shape), list(indices.shape)
+    source[dim] = places[dim] = 1
+    rest = list(broadcast_shapes(source, places))
+    source, places = list(rest), list(rest)
+    source[dim], places[dim] = self.shape[dim], indices.shape[dim]
+    wide, indices = ops.expand(self, source), ops.expand(indices, places)
+    return ops.gather(wide, dim, ops.remainder(indices, self.shape[dim]))
+
+
+def diff(self, n, dim, prepend, append):
+    """Differences taken no times are a copy, into new memory."""
+    if n or self.dim() == 0:
+        return NotImplemented
+    return ops.copy_(ops.zeros_like(self), self)
+
+
+def linalg_eigvals(self):
+    """The vectors are computed, too."""
+    return ops.linalg_eig(self)[0]
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
@@ -362,6 +475,15 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
         ceil_mode,
     )
     return ops.squeeze(values, -2), ops.squeeze(places, -2)
+
+
+def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+    """Images and volumes by operators of their own."""
+    name = {4: "grid_sampler_2d", 5: "grid_sampler_3d"}.get(input.dim())
+    if name is None or input.dim() != grid.dim():
+        return NotImplemented
+    sampler = getattr(ops, name)
+    return sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 # Signals and places

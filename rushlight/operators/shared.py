@@ -172,31 +172,26 @@ def unsqueezed_again(grad, shape, dim):
     return grad.unsqueeze(dim[0] % len(shape))
 
 
-def in_columns(rows, strides):
-    """Whether a matrix lies column by column, as the transpose of a weight does."""
-    return strides[0] == 1 and strides[1] == rows
-
-
-def first_gradient(grad, mat2, strides):
+def first_gradient(grad, mat2, in_columns):
     """The gradient of a product's first matrix, laid out as the matrix is.
 
     Args:
         mat2: the second matrix.
-        strides: the first matrix's.
+        in_columns: whether the first matrix lies column by column.
     """
-    if in_columns(grad.shape[0], strides):
+    if in_columns:
         return ops.mm(conjugated(mat2), grad.t()).t()
     return ops.mm(grad, conjugated(mat2.t()))
 
 
-def second_gradient(grad, mat1, strides):
+def second_gradient(grad, mat1, in_columns):
     """The gradient of a product's second matrix, laid out as the matrix is.
 
     Args:
         mat1: the first matrix.
-        strides: the second matrix's.
+        in_columns: whether the second matrix lies column by column.
     """
-    if in_columns(mat1.shape[1], strides):
+    if in_columns:
         return ops.mm(grad.t(), conjugated(mat1)).t()
     return ops.mm(conjugated(mat1.t()), grad)
 
@@ -299,7 +294,13 @@ def alert_not_deterministic(name):
 
 
 def set_warn_always(b, /):
-    """Whether warnings that come once come each time; Python's own filters hold beside."""
+    """Whether warnings that come once come each time; Python's own filters hold beside.
+
+    Args:
+        b: whether they do.
+
+    >>> set_warn_always(False)
+    """
     global _repeat
     _repeat = bool(b)
 

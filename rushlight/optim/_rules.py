@@ -94,21 +94,32 @@ def complex_or_real(parameter, value):
     return complex(value, value) if parameter.is_complex() else value
 
 
-def zero_step(group=None, parameter=None):
-    """The counter of steps that a parameter's state has: with it where steps are fused."""
+def zero_step(group=None, parameter=None, make=rl.zeros, start=()):
+    """The counter of steps that a parameter's state has: with it where steps are fused.
+
+    Args:
+        make: what makes it, as handlers see, of ``start``.
+    """
     fused = group is not None and group.get("fused")
     wide = not fused and rl.get_default_dtype() == rl.float64
     there = fused or group is not None and group.get("capturable")
-    return rl.tensor(
-        0.0,
+    return make(
+        start,
         dtype=rl.float64 if wide else rl.float32,
         device=parameter.device if there else "cpu",
     )
 
 
+def step_of_number(group, parameter):
+    """The same, made of a number."""
+    if group.get("capturable") or group.get("fused"):
+        return zero_step(group, parameter)
+    return zero_step(group, parameter, rl.tensor, 0.0)
+
+
 def zero_moments(group, parameter, state):
     """What a parameter's state has before the first step, where two means are kept."""
-    state["step"] = zero_step(group, parameter)
+    state["step"] = step_of_number(group, parameter)
     state["exp_avg"] = rl.zeros_like(parameter)
     state["exp_avg_sq"] = rl.zeros_like(parameter)
 
@@ -117,6 +128,13 @@ def counted(state):
     """The number of the step that begins, which the state counts."""
     state["step"] += 1
     return state["step"].item()
+
+
+def keep_largest(group, largest, other):
+    """The larger elements of two tensors, in the place of the first."""
+    if group["differentiable"]:
+        return largest.copy_(rl.maximum(largest, other))
+    return rl.maximum(largest, other, out=largest)
 
 
 def decayed(group, parameter, grad):
@@ -228,6 +246,8 @@ class Elementwise(Optimizer):
                 if not state:
                     self._init_state(group, parameter, state)
                 check_capturable(group, parameter, self._captured)
+            for parameter in there:
+                state = self.state[parameter]
                 self.change(group, parameter, parameter.grad, state)
 
     def plain_group(self) -> dict:

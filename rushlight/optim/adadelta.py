@@ -53,7 +53,11 @@ class Adadelta(rules.Elementwise):
         grad = rules.decayed(group, parameter, grad)
         square, travelled = state["square_avg"], state["acc_delta"]
         square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
-        delta = travelled.add(eps).sqrt() / square.add(eps).sqrt() * grad
+        root = square.add(eps).sqrt_()
+        delta = travelled.add(eps).sqrt_()
+        if group["differentiable"]:
+            delta = delta.clone()  # the root's gradient needs the root
+        delta.div_(root).mul_(grad)
         travelled.mul_(rho).addcmul_(delta, delta, value=1 - rho)
         parameter.add_(delta, alpha=-rules.number(group["lr"]))
 

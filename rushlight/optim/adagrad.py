@@ -85,7 +85,11 @@ class Adagrad(rules.Elementwise):
             parameter.index_put_(places, values / root * -rate, accumulate=True)
             return
         total.addcmul_(grad, grad, value=1)
-        parameter.addcdiv_(grad, total.sqrt() + group["eps"], value=-rate)
+        root = total.sqrt()
+        root = (
+            root + group["eps"] if group["differentiable"] else root.add_(group["eps"])
+        )
+        parameter.addcdiv_(grad, root, value=-rate)
 
 
 adagrad = rule("adagrad")

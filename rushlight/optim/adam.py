@@ -162,19 +162,18 @@ class Adam(rules.Elementwise):
         beta1, beta2 = group["betas"]
         lr, decay = group["lr"], group["weight_decay"]
         state["step"] += 1
-        step = state["step"].item()
         if decay != 0:
             if group["decoupled_weight_decay"]:
                 parameter.mul_(1 - lr * decay)
             else:
-                grad = grad + decay * parameter
+                grad = grad.add(parameter, alpha=decay)
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad.conj(), value=1 - beta2)
+        step = state["step"].item()
         if group["amsgrad"]:
-            largest = state["max_exp_avg_sq"]
-            square = largest.copy_(rl.maximum(largest, square))
-        root = square.sqrt() / (1 - beta2**step) ** 0.5 + group["eps"]
+            square = rules.keep_largest(group, state["max_exp_avg_sq"], square)
+        root = (square.sqrt() / (1 - beta2**step) ** 0.5).add_(group["eps"])
         size = lr / (1 - beta1**step)
         if isinstance(size, rl.Tensor):
             # ``root`` keeps its own copy: autograd reads the mean again in backward.

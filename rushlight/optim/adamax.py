@@ -40,7 +40,7 @@ class Adamax(rules.Elementwise):
         super().__init__(params, self._chosen(locals()))
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step(group, parameter)
+        state["step"] = rules.step_of_number(group, parameter)
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_inf"] = rl.zeros_like(parameter)
 
@@ -50,7 +50,7 @@ class Adamax(rules.Elementwise):
         grad = rules.decayed(group, parameter, grad)
         mean, largest = state["exp_avg"], state["exp_inf"]
         mean.lerp_(grad, 1 - beta1)
-        largest.copy_(rl.maximum(largest * beta2, grad.abs() + group["eps"]))
+        rules.keep_largest(group, largest.mul_(beta2), grad.abs().add_(group["eps"]))
         rate = rules.number(group["lr"]) / (1 - beta1 ** state["step"].item())
         parameter.addcdiv_(mean, largest, value=-rate)
 

@@ -51,16 +51,17 @@ class ASGD(rules.Elementwise):
 
     def _update(self, group, parameter, grad, state):
         lr, lambd = rules.number(group["lr"]), group["lambd"]
-        step = rules.counted(state)
+        state["step"] += 1
         grad = rules.decayed(group, parameter, grad)
-        eta, share = state["eta"].item(), state["mu"].item()
+        eta = state["eta"].item()
         parameter.mul_(1 - lambd * eta)
         parameter.add_(grad, alpha=-eta)
-        average = state["ax"]
+        average, share = state["ax"], state["mu"].item()
         if share != 1:
             average.add_(parameter.sub(average).mul_(share))
         else:
             average.copy_(parameter)
+        step = state["step"].item()
         state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1, step - group["t0"]))
 

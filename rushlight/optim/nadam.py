@@ -51,7 +51,7 @@ class NAdam(rules.Elementwise):
         super().__init__(params, self._chosen(locals()))
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step(group, parameter)
+        state["step"] = rules.step_of_number(group, parameter)
         state["mu_product"] = rl.tensor(1.0, dtype=rl.float32)
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_avg_sq"] = rl.zeros_like(parameter)
@@ -66,11 +66,14 @@ class NAdam(rules.Elementwise):
 
         now, later = momentum_at(step), momentum_at(step + 1)
         state["mu_product"] *= now
-        product = state["mu_product"].item()
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        root = square.div(1 - beta2**step).sqrt() + group["eps"]
+        root = square.div(1 - beta2**step).sqrt()
+        product = state["mu_product"].item()
+        root = (
+            root + group["eps"] if group["differentiable"] else root.add_(group["eps"])
+        )
         parameter.addcdiv_(grad, root, value=-lr * (1.0 - now) / (1.0 - product))
         parameter.addcdiv_(mean, root, value=-lr * later / (1.0 - product * later))
 

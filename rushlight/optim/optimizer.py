@@ -12,8 +12,10 @@ from typing import Any
 
 import rushlight as rl
 from rushlight.autograd.hooks import registered
+from rushlight.autograd.profiler import record_function
 from rushlight.core import spans
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.python_key import listening
 
 __all__ = [
     "Optimizer",
@@ -150,6 +152,9 @@ class Optimizer:
             self = args[0]
             if spans.is_recording():
                 return _step_as_span(func, self, args, kwargs)
+            if listening():
+                with _named_span(self, "step"):
+                    return _step_with_hooks(func, self, args, kwargs)
             if not (
                 self._optimizer_step_pre_hooks
                 or self._optimizer_step_post_hooks
@@ -270,23 +275,11 @@ class Optimizer:
 
     def zero_grad(self, set_to_none=True):
         """Forget the gradients of all parameters, or fill them with zeros."""
-        token = -1
-        if spans.is_recording():
-            kind = type(self).__name__
-            token = spans.begin(f"Optimizer.zero_grad#{kind}.zero_grad")
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if set_to_none:
-                    parameter.grad = None
-                    continue
-                grad = parameter.grad
-                if grad is not None:
-                    if grad.grad_fn is not None:
-                        grad.detach_()
-                    else:
-                        grad.requires_grad_(False)
-                    grad.zero_()
-        spans.end(token)
+        if spans.is_recording() or listening():
+            with _named_span(self, "zero_grad"):
+                _forget_gradients(self, set_to_none)
+        else:
+            _forget_gradients(self, set_to_none)
 
     def step(self, closure=None):
         """Change the parameters once; every subclass defines it.
@@ -349,14 +342,30 @@ class Optimizer:
                 )
 
 
+def _named_span(optimizer, what):
+    """A block under the name that profilers and handlers see."""
+    return record_function(f"Optimizer.{what}#{type(optimizer).__name__}.{what}")
+
+
+def _forget_gradients(optimizer, set_to_none):
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if set_to_none:
+                parameter.grad = None
+                continue
+            grad = parameter.grad
+            if grad is not None:
+                if grad.grad_fn is not None:
+                    grad.detach_()
+                else:
+                    grad.requires_grad_(False)
+                grad.zero_()
+
+
 def _step_as_span(func, optimizer, args, kwargs):
     """A step under the name that profilers show, with its hooks."""
-    kind = type(optimizer).__name__
-    token = spans.begin(f"Optimizer.step#{kind}.step")
-    try:
+    with _named_span(optimizer, "step"):
         return _step_with_hooks(func, optimizer, args, kwargs)
-    finally:
-        spans.end(token)
 
 
 def _step_with_hooks(func, optimizer, args, kwargs):

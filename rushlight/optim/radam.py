@@ -68,7 +68,9 @@ class RAdam(rules.Elementwise):
                 * longest
                 / ((longest - 4) * (longest - 2) * length)
             ) ** 0.5
-            root = square.sqrt() + group["eps"]
+            root = square.sqrt()
+            eps = group["eps"]
+            root = root + eps if group["differentiable"] else root.add_(eps)
             update = update * (correction2**0.5 / root) * rectified
         parameter.add_(update, alpha=-1.0)
 

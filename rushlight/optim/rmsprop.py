@@ -69,10 +69,12 @@ class RMSprop(rules.Elementwise):
         if group["centered"]:
             mean = state["grad_avg"]
             mean.lerp_(grad, 1 - alpha)
-            root = square.addcmul(mean, mean, value=-1).sqrt()
+            root = square.addcmul(mean, mean, value=-1).sqrt_()
         else:
             root = square.sqrt()
-        root = root + group["eps"]
+        root = (
+            root + group["eps"] if group["differentiable"] else root.add_(group["eps"])
+        )
         if group["momentum"] > 0:
             buffer = state["momentum_buffer"]
             buffer.mul_(group["momentum"]).addcdiv_(grad, root)

@@ -134,14 +134,14 @@ class SGD(rules.Elementwise):
     def _update(self, group, parameter, grad, state):
         lr, momentum = group["lr"], group["momentum"]
         if group["weight_decay"] != 0:
-            grad = grad + group["weight_decay"] * parameter
+            grad = grad.add(parameter, alpha=group["weight_decay"])
         if momentum != 0:
             buffer = state.get("momentum_buffer")
             if buffer is None:
                 buffer = state["momentum_buffer"] = grad.detach().clone()
             else:
                 buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
-            grad = grad + momentum * buffer if group["nesterov"] else buffer
+            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
         if group["differentiable"] and isinstance(lr, rl.Tensor):
             parameter.sub_(grad * lr)
         else:

@@ -36,6 +36,14 @@ def test_a_mode_sees_the_operators_of_the_database():
     assert not differences("operator", operators.names()[::EVERY], operators.compare)
 
 
-def test_what_wrappers_see_otherwise_is_a_twentieth_at_most():
-    known = [key for key in KNOWN if key[0] == "wrapper"]
-    assert len(known) <= 0.05 * len(wrappers.CALLS)
+@pytest.mark.parametrize(
+    "table, size",
+    [
+        ("wrapper", len(wrappers.CALLS)),
+        ("model", len(models.MODELS)),
+        ("operator", len(operators.names())),
+    ],
+)
+def test_what_handlers_see_otherwise_is_a_twentieth_at_most(table, size):
+    known = [key for key in KNOWN if key[0] == table]
+    assert len(known) <= 0.05 * size

@@ -119,6 +119,26 @@ def test_results_lie_as_queries_do():
     assert by_blocks(dense, query, query).stride() == dense.stride()
 
 
+def test_results_and_gradients_lie_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+
+    def layouts(lib):
+        plain = lib.rand(2, 3, 5, 4)
+        rows = lib.rand(2, 5, 3, 4).transpose(1, 2)
+        turned = lib.rand(5, 6, 4).transpose(0, 1).view(2, 3, 5, 4)
+        wide = lib.rand(2, 3, 5, 8)[..., :4]
+        attend = lib.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        again = lib.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+        for given in (plain, rows, turned, wide, plain[:, :1].expand(2, 3, 5, 4)):
+            for others in (plain, rows):
+                operands = given, others, others
+                out, logs = attend(*operands)
+                grads = again(lib.ones_like(out), *operands, out, logs, 0.0, False)
+                yield tuple(t.stride() for t in (out, *grads))
+
+    assert list(layouts(rl)) == list(layouts(torch))
+
+
 def test_who_sees_nothing_gets_zeros_and_gives_none():
     operands = [drawn(1, 1, 70, 8).requires_grad_() for _ in range(3)]
     mask = rl.ones(70, 70, dtype=rl.bool)

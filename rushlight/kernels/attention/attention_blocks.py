@@ -523,8 +523,8 @@ class Forward(Attention):
 class Backward(Attention):
     """Gradients; chunks are parts of the queries, then groups of heads, then batches.
 
-    ``grad_key`` and ``grad_value`` have a matrix for each part, of the type of the sums
-    and zero before; the parts take turns at blocks of queries.
+    ``grad_key`` and ``grad_value`` have a matrix for each part, one below the other, of
+    the type of the sums and zero before; the parts take turns at blocks of queries.
     """
 
     operands = BACKWARD
@@ -551,8 +551,8 @@ class Backward(Attention):
         group = b.let("group", remainder(rest, groups))
         batch = b.let("batch", quotient(rest, groups))
         self.totals = [
-            rows_of(b.let(key, moved(self.base[key], chunk * n["keys"] * size)), size)
-            for key, size in (("grad_key", n["depth"]), ("grad_value", n["width"]))
+            self.at(key, batch, group, part * n["keys"])
+            for key in ("grad_key", "grad_value")
         ]
         span = b.let("span", n["several"] * QUERIES)
         step = n["parts"] * span

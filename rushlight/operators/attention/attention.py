@@ -308,8 +308,10 @@ def _mask_for(attn_mask, query, key):
 
 
 def _laid_as(query, width):
-    """New memory for a row of each query; heads are inside of rows where they are there."""
-    batch, heads, queries, _ = query.shape
+    """New memory for a row of each query, laid out as the queries are."""
+    batch, heads, queries, depth = query.shape
+    if width == depth:
+        return ops.empty_like(query)
     if query.is_contiguous() or not query.transpose(1, 2).is_contiguous():
         return fresh(query, (batch, heads, queries, width))
     return fresh(query, (batch, queries, heads, width)).transpose(1, 2)
@@ -358,10 +360,13 @@ def attention_backward_by_blocks(
     several = _together(queries, batch * groups)
     spans = -(-queries // (several * QUERIES))
     parts = min(-(-PARTS // max(1, batch * groups)), spans)
-    grad_query = _laid_as(query, depth)
+    # heads side by side in rows, as in PyTorch; so are those of keys and values
+    grad_query = fresh(query, (batch, queries, heads, depth)).transpose(1, 2)
     sums = logsumexp.dtype
-    grad_key = filled(query, (batch, groups, parts, keys, depth), 0, sums)
-    grad_value = filled(query, (batch, groups, parts, keys, width), 0, sums)
+    by_part = [
+        filled(query, (batch, parts, keys, groups, size), 0, sums)
+        for size in (depth, width)
+    ]
     if not keys:
         grad_query.zero_()
     elif query.device.has_memory:
@@ -369,15 +374,12 @@ def attention_backward_by_blocks(
         sizes = query.shape, groups, keys, width, is_causal, scale
         total = batch * groups * parts
         work = -(-queries // parts) * keys * (3 * depth + 2 * width)
-        operands = grad_query, grad_key[:, :, 0], grad_value[:, :, 0], grad_out, out
-        operands = *operands, query, key, value, mask
+        first = [each[:, 0].transpose(1, 2) for each in by_part]
+        operands = grad_query, *first, grad_out, out, query, key, value, mask
         known = logsumexp.contiguous()
         _launch("backward", operands, known, sizes, parts, several, total, work)
-    by_part = grad_key, grad_value
-    if parts > 1:
-        results = [t.sum(2) for t in by_part]
-    else:
-        results = [t.squeeze(2) for t in by_part]
+    results = [(t.sum(1) if parts > 1 else t.squeeze(1)) for t in by_part]
+    results = [t.transpose(1, 2) for t in results]
     if sums is not query.dtype:
         results = [t.to(query.dtype) for t in results]
     return grad_query, *results

@@ -606,12 +606,12 @@ def linalg_vander(x, columns):
             "linalg.vander supports floating point, complex, and integer tensors, but "
             f"got {scalar_name(x.dtype)}"
         )
-    x = ops.atleast_1d(x)
+    x = ops.unsqueeze(x, -1) if x.ndim == 0 else x
     columns = x.shape[-1] if columns is None else columns
     if columns < 2:
         raise RuntimeError("N must be greater than 1.")
     powers = x.unsqueeze(-1).expand(*x.shape, columns - 1).cumprod(-1)
-    return ops.cat([ops.ones_like(powers.narrow(-1, 0, 1)), powers], -1)
+    return ops.cat([powers.new_ones((*x.shape, 1)), powers], -1)
 
 
 def _powers(x, columns):

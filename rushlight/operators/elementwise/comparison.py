@@ -74,8 +74,8 @@ def isclose(self, other, rtol, atol, equal_nan):
         return close
     if self.dtype.category < FLOATING:
         self, other = self.to(float64), other.to(float64)
-    gap = ops.abs(self - other)
     allowed = atol + ops.abs(rtol * other)
+    gap = ops.abs(self - other)
     finite = ops.isfinite(gap)
     finite &= gap <= allowed
     close |= finite  # in place: the layout is that of the comparison

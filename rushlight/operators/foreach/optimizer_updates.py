@@ -9,6 +9,7 @@ from rushlight.core.facts import bump_version
 from rushlight.core.roles import host
 from rushlight.core.state import included_keys
 from rushlight.dispatch.keys import DispatchKey
+from rushlight.dispatch.python_key import listening
 from rushlight.operators import batched_launch, call
 from rushlight.operators.functions import tensor
 
@@ -218,9 +219,11 @@ GUARDED = {
 
 
 def can_fuse(params):
-    """Whether the kernels can update these parameters: dense and floating."""
+    """Whether the kernels can update these parameters: dense, floating, seen by nobody."""
     if not params:
         return True
+    if listening(*params):
+        return False  # handlers see the operators of one parameter after the other
     grads = [each.grad for each in params]
     head = params[0]
     return (

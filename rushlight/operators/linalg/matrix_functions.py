@@ -267,8 +267,8 @@ def linalg_cond(self, p):
         values = ops.linalg_svdvals(self)
         if values.numel() == 0:
             return _no_matrix(values)
-        first, last = values.select(-1, 0), values.select(-1, -1)
-        return last / first if p == -2 else first / last
+        first, last = values.narrow(-1, 0, 1), values.narrow(-1, -1, 1)
+        return (last / first if p == -2 else first / last).squeeze(-1)
     if isinstance(p, str):
         check_square(self, f"linalg.cond(ord={p})")
     if p not in ("fro", "nuc") and (isinstance(p, str) or abs(p) not in (1, math.inf)):

@@ -483,7 +483,8 @@ def linalg_pinv_of_numbers(self, atol, rtol, hermitian):
 def linalg_pinv_of_rcond(self, rcond, hermitian):
     """With a relative tolerance, a number or a tensor."""
     _check_pinv(self)
-    atol, rtol = tolerances(self, 0.0, rcond)
+    atol = None if isinstance(rcond, Tensor) else 0.0
+    atol, rtol = tolerances(self, atol, rcond)
     return ops.linalg_pinv(self, atol=atol, rtol=rtol, hermitian=hermitian)
 
 

@@ -376,7 +376,8 @@ def ctc_loss(
     scores = log_probs if batched else log_probs.unsqueeze(1)
     loss = ops._ctc_loss(scores, targets, inputs, labels, blank, zero_infinity)[0]
     if zero_infinity:
-        loss = ops.where(loss == INF, 0.0, loss)
+        nothing = ops.zeros([], dtype=loss.dtype, device=loss.device)
+        loss = ops.where(loss == INF, nothing, loss)
     if reduction == MEAN:
         weights = [max(length, 1) for length in labels]
         weights = tensor(weights, dtype=loss.dtype, device=loss.device)

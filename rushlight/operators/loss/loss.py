@@ -286,7 +286,8 @@ def kl_div(self, target, reduction, log_target):
         kind = "Complex" if COMPLEX in kinds else "Integral"
         raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     if log_target:
-        return reduce(ops.exp(target) * (target - self), reduction)
+        gap = target - self
+        return reduce(ops.exp(target) * gap, reduction)
     product = target * self
     return reduce(ops.xlogy(target, target) - product, reduction)
 

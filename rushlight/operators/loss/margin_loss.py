@@ -23,12 +23,13 @@ TINY = 1e-12
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """``exp(input) - target * input``, with Stirling's term for ``full``."""
     if log_input:
-        loss = ops.exp(input) - target * input
+        product = target * input
+        loss = ops.exp(input) - product
     else:
         loss = input - target * ops.log(input + float(eps))
     if full:
-        stirling = target * ops.log(target) - target
-        stirling = stirling + 0.5 * ops.log(2 * math.pi * target)
+        rest = 0.5 * ops.log(2 * math.pi * target)
+        stirling = target * ops.log(target) - target + rest
         loss = ops.add_(loss, stirling.masked_fill(target <= 1, 0))
     return reduce(loss, reduction)
 
@@ -37,10 +38,10 @@ def hinge_embedding_loss(self, target, margin, reduction):
     """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1."""
     zeros = ops.zeros_like(self)
     # the margin in the input's dtype, whatever that is
-    gap = ops.full_like(self, margin).sub_(self)
-    apart = ops.where(target != 1, ops.clamp_min(gap, 0), zeros)
+    gap = ops.empty_like(self).fill_(margin).sub_(self).clamp_min_(0)
+    others = ops.where(target != 1, gap, zeros)
     together = ops.where(target != -1, self, zeros)
-    return reduce(apart + together, reduction)
+    return reduce(others + together, reduction)
 
 
 def margin_ranking_loss(input1, input2, target, margin, reduction):
@@ -55,7 +56,8 @@ def margin_ranking_loss(input1, input2, target, margin, reduction):
             f"got sizes: input1: {input1.size()}, input2: {input2.size()}, target: "
             f"{target.size()} "
         )
-    loss = ops.clamp_min(-target * (input1 - input2) + float(margin), 0)
+    gap = input1 - input2
+    loss = (-target * gap + float(margin)).clamp_min_(0)
     return reduce(loss, reduction)
 
 
@@ -78,10 +80,12 @@ def cosine_embedding_loss(input1, input2, target, margin, reduction):
     along = (input1 * input2).sum(target.ndim)
     first = (input1 * input1).sum(target.ndim) + TINY
     second = (input2 * input2).sum(target.ndim) + TINY
-    cosine = along / ops.sqrt(first * second)
+    cosine = along / (first * second).sqrt_()
     zeros = ops.zeros_like(cosine)
-    together = ops.where(target == 1, 1 - cosine, zeros)
-    apart = ops.where(target == -1, ops.clamp_min(cosine - float(margin), 0), zeros)
+    unlike = ops.empty_like(cosine).fill_(1).sub_(cosine)
+    beyond = (cosine - float(margin)).clamp_min_(0)
+    together = ops.where(target == 1, unlike, zeros)
+    apart = ops.where(target == -1, beyond, zeros)
     return reduce(together + apart, reduction)
 
 

@@ -200,3 +200,107 @@ def _summed(tensor, names, needed):
     if not gone:
         return tensor, names
     return tensor.sum(gone), [name for name in names if name in needed]
+
+
+# As PyTorch takes it, step by step, where handlers listen
+
+
+def decomposed(equation, tensors, path=None):
+    """Operands with all dimensions in one order, multiplied two at a time."""
+    named, output = _subscripts(equation, tensors)
+    _check_path(path, len(tensors))
+    order = _dimension_order(named, output)
+    operands = [_with_all(*pair, order) for pair in zip(tensors, named)]
+    if not _broadcast(operands):
+        return NotImplemented
+    if len(operands) == 1:
+        gone = list(range(len(output), len(order)))
+        return ops.sum(operands[0], gone) if gone else operands[0]
+    counts = [sum(one.shape[dim] != 1 for one in operands) for dim in range(len(order))]
+    for step in range(len(operands) - 1):
+        first, second = (
+            (0, 1) if path is None else sorted(path[2 * step : 2 * step + 2])
+        )
+        _check_pair(first, second, len(operands))
+        b, a = operands.pop(second), operands.pop(first)
+        product = _multiplied(a, b, counts, len(output))
+        operands.insert(0 if path is None else len(operands), product)
+    result = operands[0]
+    if len(order) == len(output):
+        return result
+    return ops.view(result, list(result.shape[: len(output)]))
+
+
+def _dimension_order(named, output):
+    """The result's names, then those that are summed over, in the order of letters."""
+    rest = {name for names in named for name in names} - set(output)
+    return [*output, *sorted(rest, key=lambda name: (len(name) == 1, name))]
+
+
+def _with_all(tensor, names, order):
+    """The tensor with every dimension in its place, of size one where it has none."""
+    seen: list = []
+    for name in names:
+        if name in seen:  # the diagonal of what shares a name
+            place = seen.index(name)
+            tensor = ops.diagonal(tensor, 0, place, len(seen))
+            tensor = ops.movedim(tensor, -1, place)
+        else:
+            seen.append(name)
+    for name in order:
+        if name not in seen:
+            tensor = ops.unsqueeze(tensor, -1)
+            seen.append(name)
+    return ops.permute(tensor, [seen.index(name) for name in order])
+
+
+def _broadcast(operands):
+    """Whether sizes of every dimension are the same, or one."""
+    return all(len(set(sizes) - {1}) < 2 for sizes in zip(*(t.shape for t in operands)))
+
+
+def _multiplied(a, b, counts, kept):
+    """The product of two operands, summed over what no operand after them has.
+
+    Args:
+        counts: how many operands have each dimension; what is done is taken off.
+        kept: how many dimensions the result keeps.
+    """
+    sums: tuple = [], [], []  # of both, of the first alone, of the second alone
+    for dim in range(kept, len(counts)):
+        wide = [one.shape[dim] != 1 for one in (a, b)]
+        if all(wide):
+            counts[dim] -= 1
+            if counts[dim] == 1:
+                sums[0].append(dim)
+                counts[dim] = 0
+        elif counts[dim] == 1 and any(wide):
+            sums[1 if wide[0] else 2].append(dim)
+            counts[dim] = 0
+    a = ops.sum(a, sums[1], True) if sums[1] else a
+    b = ops.sum(b, sums[2], True) if sums[2] else b
+    return _paired(a, b, sums[0])
+
+
+def _paired(a, b, summed):
+    """One product of matrices in batches, with the summed dimensions of size one."""
+    if not summed:
+        return ops.mul(a, b)
+    both, first, second = [], [], []
+    for dim in range(a.ndim):
+        wide = a.shape[dim] > 1, b.shape[dim] > 1
+        if dim not in summed:
+            (both if all(wide) else first if wide[0] else second).append(dim)
+    sizes = [[t.shape[d] for d in dims] for t, dims in (
+        (a, both), (a, first), (a, summed), (b, second),
+    )]  # fmt: skip
+    batch, rows, inner, columns = map(math.prod, sizes)
+    left = ops.permute(a, [*both, *first, *summed, *second])
+    left = ops.reshape(left, [batch, rows, inner])
+    right = ops.permute(b, [*both, *summed, *second, *first])
+    right = ops.reshape(right, [batch, inner, columns])
+    made = ops.view(
+        ops.bmm(left, right), [*sizes[0], *sizes[1], *(1 for _ in summed), *sizes[3]]
+    )
+    order = [*both, *first, *summed, *second]
+    return ops.permute(made, [order.index(dim) for dim in range(a.ndim)])

@@ -813,3 +813,18 @@ def chain_matmul(matrices):
 
     made = multiply(0, count - 1)
     return ops.view(made, made.shape) if listening(made) else made
+
+
+def trilinear_backward(grad, i1, i2, i3, expand1, expand2, expand3, sumdim, needs):
+    """The gradients: products of the other two with what arrives."""
+    return (
+        ops._trilinear(grad, i2, i3, sumdim, expand2, expand3, expand1)
+        if needs & 1
+        else None,
+        ops._trilinear(i1, grad, i3, expand1, sumdim, expand3, expand2)
+        if needs & 2
+        else None,
+        ops._trilinear(i1, i2, grad, expand1, expand2, sumdim, expand3)
+        if needs & 4
+        else None,
+    )

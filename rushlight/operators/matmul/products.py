@@ -1,6 +1,7 @@
 """Products of vectors and matrices that are made of simpler ones."""
 
 import math
+import string
 
 from rushlight.core.dtype import BOOLEAN, FLOATING, finfo, promote_types
 from rushlight.core.dtypes import float32
@@ -67,8 +68,8 @@ def matrix_power(self, n):
         n >>= 1
         self = ops.matmul(self, self) if n else self
     if result is None:
-        eye = ops.eye(self.shape[-1], dtype=self.dtype, device=self.device)
         plain = ops.clone(self, memory_format=contiguous_format)
+        eye = ops.eye(self.shape[-1], dtype=self.dtype, device=self.device)
         return plain.copy_(eye)  # depends on the matrix, if in nothing
     return result
 
@@ -218,6 +219,20 @@ def bilinear(input1, input2, weight, bias):
     halfway = ops.mm(left, folded).reshape(count, features, width)
     result = ops.bmm(halfway, right).reshape(*input1.shape[:-1], features)
     return result if bias is None else result + bias
+
+
+def trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
+    """Products of three tensors whose missing dimensions are named, summed over some."""
+    total = i1.ndim + len(expand1)
+    letters = string.ascii_letters[:total]
+    given = [
+        "".join(letter for dim, letter in enumerate(letters) if dim not in missing)
+        for missing in (expand1, expand2, expand3)
+    ]
+    if [len(names) for names in given] != [i1.ndim, i2.ndim, i3.ndim]:
+        raise RuntimeError("_trilinear: the tensors differ in their dimensions")
+    kept = "".join(letter for dim, letter in enumerate(letters) if dim not in sumdim)
+    return ops.einsum(f"{','.join(given)}->{kept}", [i1, i2, i3]).contiguous()
 
 
 def _check_bilinear(input1, input2, weight, bias):

@@ -12,6 +12,7 @@ from rushlight.core.dtypes import float32, float64
 from rushlight.core.state import included_keys, is_grad_enabled, is_recording
 from rushlight.dispatch.guard import GradMode
 from rushlight.dispatch.keys import DispatchKey
+from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
 from rushlight.operators.recurrent import recurrent_kernels as kernels
 from rushlight.operators.shared import readable
@@ -50,6 +51,41 @@ def gru_step(projected, state, weights):
 
 
 _TANH, _RELU = rnn_step(lambda x: x.tanh()), rnn_step(lambda x: x.relu())
+
+
+# What PyTorch takes a step apart into: sums and gates are written in place.
+
+
+def seen_rnn(activation):
+    """The step of a layer with one gate."""
+
+    def step(projected, state, weights):
+        return (activation(ops.linear(state[0], *weights[:2]).add_(projected)),)
+
+    return step
+
+
+def seen_lstm(projected, state, weights):
+    """The step of a layer with a cell."""
+    hidden, cell = state
+    gates = ops.linear(hidden, *weights[:2]).add_(projected)
+    i, f, g, o = ops.unsafe_chunk(gates, 4, 1)
+    i, f, g, o = i.sigmoid_(), f.sigmoid_(), g.tanh_(), o.sigmoid_()
+    cell = (f * cell).add_(i * g)
+    hidden = o * cell.tanh()
+    if weights[2] is not None:
+        hidden = ops.linear(hidden, weights[2], None)
+    return hidden, cell
+
+
+def seen_gru(projected, state, weights):
+    """The step of a layer with a gate for the state."""
+    hidden = state[0]
+    r_in, z_in, n_in = ops.unsafe_chunk(projected, 3, 1)
+    r, z, n = ops.unsafe_chunk(ops.linear(hidden, *weights[:2]), 3, 1)
+    r, z = r.add_(r_in).sigmoid_(), z.add_(z_in).sigmoid_()
+    n = n_in.add(n.mul_(r)).tanh_()
+    return ((hidden - n).mul_(z).add_(n),)
 
 
 lstm_sequence = kernels.lstm_sequence
@@ -128,18 +164,31 @@ def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
 
 
 class Kind(NamedTuple):
-    """A step of a layer, and the operator for all steps."""
+    """A step of a layer, the same where handlers listen, and the operator for all steps."""
 
     step: object
+    seen: object
     sequence: object
     states: int
     gates: int
 
 
-LSTM = Kind(lstm_step, lambda *given: ops._lstm_sequence(*given), 2, 4)
-GRU = Kind(gru_step, lambda *given: ops._gru_sequence(*given), 1, 3)
-TANH = Kind(_TANH, lambda *given: ops._rnn_sequence(*given, relu=False), 1, 1)
-RELU = Kind(_RELU, lambda *given: ops._rnn_sequence(*given, relu=True), 1, 1)
+LSTM = Kind(lstm_step, seen_lstm, lambda *given: ops._lstm_sequence(*given), 2, 4)
+GRU = Kind(gru_step, seen_gru, lambda *given: ops._gru_sequence(*given), 1, 3)
+TANH = Kind(
+    _TANH,
+    seen_rnn(lambda x: x.tanh()),
+    lambda *given: ops._rnn_sequence(*given, relu=False),
+    1,
+    1,
+)
+RELU = Kind(
+    _RELU,
+    seen_rnn(lambda x: x.relu()),
+    lambda *given: ops._rnn_sequence(*given, relu=True),
+    1,
+    1,
+)
 
 
 class Batch:
@@ -215,7 +264,8 @@ def _direction(kind, form, data, state, weights, reverse):
         found = kind.sequence(*given, form.counts, reverse, keep)
         return form.back(found[0]), found[1 : 1 + kind.states]
     entering = form.cut(ops.linear(data, w_ih, b_ih))
-    outputs, last = _run(kind.step, entering, state, (w_hh, b_hh, w_hr), reverse)
+    step = kind.seen if listening(data, *state, w_ih, w_hh) else kind.step
+    outputs, last = _run(step, entering, state, (w_hh, b_hh, w_hr), reverse)
     return form.join(outputs), last
 
 
@@ -335,13 +385,14 @@ def _layers(kind, form, data, state, groups, num_layers, dropout, train, bidirec
     if len(groups) < num_layers * directions:
         raise RuntimeError("Expected more weights in stacked_rnn")
     lasts = []
+    firsts = [_separate(each, kind) for each in state]
     for layer in range(num_layers):
         if layer and dropout and train:
             data = ops.dropout(data, dropout, True)
         results = []
         for direction in range(directions):
             index = layer * directions + direction
-            first = tuple(each[index] for each in state)
+            first = tuple(each[index] for each in firsts)
             result, last = _direction(
                 kind, form, data, first, groups[index], direction == 1
             )
@@ -349,6 +400,12 @@ def _layers(kind, form, data, state, groups, num_layers, dropout, train, bidirec
             lasts.append(last)
         data = ops.cat(results, -1) if directions == 2 else results[0]
     return data, *(ops.stack(list(each)) for each in zip(*lasts))
+
+
+def _separate(state, kind):
+    """A state of each layer and direction, at its place."""
+    seen = listening(state) and kind.states == 1
+    return state.unbind(0) if seen else state
 
 
 def _over_batch(kind, input, state, groups, options, batch_first):

@@ -87,8 +87,8 @@ def histogramdd(self, bins, range, weight, density):
             "the input."
         )
     options = {"weight": weight, "density": density}
-    hist = ops._histogramdd_from_bin_cts(self, bins, range=range, **options)
     edges = ops._histogramdd_bin_edges(self, bins, range=range, **options)
+    hist = ops._histogramdd_from_bin_cts(self, bins, range=range, **options)
     return return_type("histogramdd", ("hist", "bin_edges"))((hist, tuple(edges)))
 
 

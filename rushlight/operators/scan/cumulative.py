@@ -117,8 +117,9 @@ def trapezoid_x(y, x, dim):
     dim = wrap_dim(dim, y.ndim)  # the points' may have more
     if y.shape[dim] == 0:
         return ops.sum(y.detach(), [dim], dtype=y.dtype)  # of nothing, no history
+    steps = _steps("trapezoid", x, y, dim)
     left, right = _ends(y, dim)
-    return ((left + right) * _steps("trapezoid", x, y, dim)).sum(dim) / 2.0
+    return ((left + right) * steps).sum(dim) / 2.0
 
 
 def trapezoid_dx(y, dx, dim):
@@ -138,8 +139,8 @@ def cumulative_trapezoid_x(y, x, dim):
     """Widths times mean heights, summed so far."""
     _check_points("cumulative_trapezoid", y, x)
     dim = wrap_dim(dim, y.ndim)
-    left, right = _ends(y, dim)
     steps = _steps("cumulative_trapezoid", x, y, dim)
+    left, right = _ends(y, dim)
     return ((left + right) * steps).cumsum(dim) / 2.0
 
 

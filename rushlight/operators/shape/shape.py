@@ -8,6 +8,7 @@ from rushlight.core.dtypes import int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import channels_last_3d, contiguous_format
 from rushlight.core.views import unsafe_view
+from rushlight.dispatch import python_key
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor as make_tensor
@@ -60,7 +61,9 @@ def stack(tensors, dim):
 
 
 def unstack_gradient(grad, dim):
-    """The gradient's slices."""
+    """The gradient's slices; handlers see one after the other."""
+    if python_key.listening(grad):
+        return [ops.select(grad, dim, place) for place in range(grad.shape[dim])]
     return list(grad.unbind(dim))
 
 
@@ -407,7 +410,7 @@ def diag(self, diagonal):
     if self.ndim == 1:
         return ops.diag_embed(self, diagonal)
     if self.ndim == 2:
-        return ops.diagonal_copy(self, diagonal)
+        return ops.diagonal(self, diagonal).clone(memory_format=contiguous_format)
     raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
 
 

@@ -376,8 +376,10 @@ def ihfftn(self, s, dim, norm):
     check_axes(dims, "ihfftn")
     self = fitted(promoted(self, False), dims, sizes)
     mode = norm_of(norm, False)
-    result = ops.conj(ops._fft_r2c(self, dims[-1:], mode, True))
-    return ops._fft_c2c(result, dims[:-1], mode, False) if dims[1:] else result
+    result = ops._fft_r2c(self, dims[-1:], mode, True)
+    if not dims[1:]:
+        return ops.conj(result)
+    return ops._fft_c2c(ops.conj_physical(result), dims[:-1], mode, False)
 
 
 def _half_sizes(self, s, dim, name):
