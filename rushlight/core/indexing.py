@@ -293,7 +293,7 @@ def is_number(value: object, self: Tensor) -> cython.int:
     if isinstance(value, (float, complex)):
         return 1
     kind = getattr(getattr(value, "dtype", None), "kind", None)
-    if kind in ("i", "u", "f") and not hasattr(value, "__len__"):
+    if kind in ("i", "u") and not hasattr(value, "__len__"):
         if not hasattr(type(value), "tolist") or type(value).__name__ != "ndarray":
             return 1
     raise TypeError(

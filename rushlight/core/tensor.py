@@ -751,6 +751,9 @@ class Tensor:
                 return
         bound(slots.SLOT_SETITEM)(self, index, value)
 
+    def __delitem__(self, index):
+        raise TypeError("Tensor does not support deleting items")
+
     def __iter__(self):
         return unary(slots.SLOT_ITER, self)
 
@@ -916,6 +919,11 @@ class Tensor:
         return unary(slots.SLOT_NEG, self)
 
     def __invert__(self):
+        if type(self) is Tensor and self.dtype_.category > INTEGER:
+            raise TypeError(
+                "~ (operator.invert) is only implemented on integer and Boolean-type "
+                f"tensors\n  self: {self.dtype_.name}{list(self.shape)}"
+            )
         return unary(slots.SLOT_INVERT, self)
 
     def __abs__(self):

@@ -33,15 +33,16 @@ max_pool1d_with_indices = call.max_pool1d_with_indices
 
 
 def _expect_dtypes(function, **given):
+    """Data types, of which Python's types of numbers are some."""
     for name, value in given.items():
-        if not isinstance(value, DType):
+        if not isinstance(value, DType) and value not in (bool, int, float, complex):
             raise naming.wrong_kind(function, name, f"{naming.package}.dtype", value)
+    return [dtypes.by_python_type(value) for value in given.values()]
 
 
 def can_cast(from_, to):
     """Whether values may be converted without changing category downwards."""
-    _expect_dtypes("can_cast", from_=from_, to=to)
-    return dtypes.can_cast(from_, to)
+    return dtypes.can_cast(*_expect_dtypes("can_cast", from_=from_, to=to))
 
 
 def promote_types(type1, type2):
@@ -51,8 +52,9 @@ def promote_types(type1, type2):
     >>> rl.promote_types(rl.uint8, rl.int8)
     rushlight.int16
     """
-    _expect_dtypes("promote_types", type1=type1, type2=type2)
-    return dtypes.promote_types(type1, type2)
+    return dtypes.promote_types(
+        *_expect_dtypes("promote_types", type1=type1, type2=type2)
+    )
 
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
@@ -73,7 +75,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     >>> rl.frombuffer(bytearray([1, 0, 2, 0]), dtype=rl.int16)
     tensor([1, 2], dtype=rushlight.int16)
     """
-    _expect_dtypes("frombuffer", dtype=dtype)
+    (dtype,) = _expect_dtypes("frombuffer", dtype=dtype)
     for name, value in (("count", count), ("offset", offset)):
         if not hasattr(value, "__index__"):
             raise naming.wrong_kind("frombuffer", name, "int", value)

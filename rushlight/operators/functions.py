@@ -235,6 +235,8 @@ def numel(input):
     >>> numel(rl.ones(2, 3))
     6
     """
+    if not isinstance(input, Tensor):
+        raise wrong_kind("numel", "input", "Tensor", input)
     return input.numel()
 
 
@@ -289,6 +291,9 @@ def result_type(tensor, other):
     >>> result_type(rl.tensor([1, 2]), 1.0)
     rushlight.float32
     """
+    for name, value in (("tensor", tensor), ("other", other)):
+        if not isinstance(value, (Tensor, int, float, complex)):
+            raise wrong_kind("result_type", name, "Tensor or Number", value)
     return promoted_type((tensor, other))
 
 

@@ -85,6 +85,10 @@ class Generator:
         if self.device.kind >= N_KINDS:
             absent = f"{self.device.type.upper()} backend."
             raise RuntimeError(f"Cannot execute getNewGenerator() without {absent}")
+        if not self.device.has_memory:
+            raise RuntimeError(
+                f"{self.device.type.upper()} device type not an accelerator."
+            )
         self.seed_with(DEFAULT_SEED)
 
     @cython.cfunc
@@ -321,7 +325,7 @@ def restore(device, data):
 def wrapped_seed(seed) -> uint64_t:
     number = int(seed)
     if not -(1 << 63) <= number < 1 << 64:
-        raise RuntimeError(
+        raise ValueError(
             "Overflow when unpacking long long\n"
             f"  seed {number} is outside [-2**63, 2**64)"
         )

@@ -104,7 +104,7 @@ def test_a_bad_state_is_refused_and_changes_nothing():
 
 @pytest.mark.parametrize("seed", [2**64, -(2**63) - 1])
 def test_a_seed_has_64_bits(seed):
-    with pytest.raises(RuntimeError, match="Overflow"):
+    with pytest.raises(ValueError, match="Overflow"):
         rl.manual_seed(seed)
 
 

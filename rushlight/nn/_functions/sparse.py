@@ -301,7 +301,7 @@ def _reduce_bags(rows, bag_of, bags, mode):
         counts = rl.bincount(bag_of, minlength=bags).tolist()
         return rl.stack(
             [
-                part.max(0)[0] if part.size(0) else rows.new_zeros(features)
+                part.max(0)[0] if part.size(0) else part.sum(0)
                 for part in rows.split(counts)
             ]
         )

@@ -2,6 +2,7 @@
 
 import math
 import struct
+import warnings
 
 from rushlight.codegen.language import fma
 from rushlight.codegen.loops import A, I, T, loops, stored
@@ -283,6 +284,13 @@ def _length(length):
 
 def range_step(start, end, step, dtype, layout, device, pin_memory):
     """``arange`` with the end included."""
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its "
+        "behavior is inconsistent with Python's range builtin. Instead, use torch.arange, "
+        "which produces values in [start, end).",
+        UserWarning,
+        stacklevel=3,
+    )
     start, end, step = _number(start), _number(end), _number(step)
     if dtype is None:
         dtype = get_default_dtype()

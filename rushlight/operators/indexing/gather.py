@@ -239,14 +239,23 @@ def check_type(operator: str, index: Tensor, kinds: str) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
+def refuse_by_rows(
+    fault: int64_t, x: Tensor, index: Tensor, size: int64_t
+) -> cython.int:
+    """The same where PyTorch picks from one row after another."""
+    raise RuntimeError(
+        f"INDICES element is out of DATA bounds, id={fault} axis_dim={size}\n"
+        f"  self: {brief(x)}\n  index: {brief(index)}"
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
 def refuse(fault: int64_t, x: Tensor, index: Tensor, size: int64_t) -> cython.int:
     """Reports the index that a kernel noted."""
     if fault != NO_FAULT:
         if x.numel_ == 0 and x.ndim_ > 1 and size:
-            raise RuntimeError(
-                f"INDICES element is out of DATA bounds, id={fault} axis_dim={size}\n"
-                f"  self: {brief(x)}\n  index: {brief(index)}"
-            )
+            refuse_by_rows(fault, x, index, size)
         raise IndexError(
             f"index out of range in self: {fault} for a dimension of size {size}\n"
             f"  self: {brief(x)}\n  index: {brief(index)}"
@@ -267,8 +276,8 @@ def index_select(self: Tensor, dim, index: Tensor):
     """
     if index.ndim_ > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
-    check_type("index_select", index, "int32 or int64")
     axis: cython.int = wrap_dim(dim, self.ndim_)
+    check_type("index_select", index, "int32 or int64")
     if self.ndim_ == 0 and index.numel_ != 1:
         raise RuntimeError(
             "index_select(): Index to scalar can have only 1 value, got "
@@ -283,7 +292,10 @@ def index_select(self: Tensor, dim, index: Tensor):
     out, outer, size, inner = picked(self, axis, index, 1)
     x: Tensor = row_major(self)
     places: Tensor = row_major(index)
-    refuse(pick(out, x, places, outer, size, inner, 0), self, index, size)
+    fault: int64_t = pick(out, x, places, outer, size, inner, 0)
+    if fault != NO_FAULT and axis == 1:
+        refuse_by_rows(fault, self, index, size)
+    refuse(fault, self, index, size)
     return out
 
 

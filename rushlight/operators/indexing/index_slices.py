@@ -104,7 +104,10 @@ def index_add(self, dim, index, source, alpha=1):
         return _index_add_complex(self, dim, index, source, alpha)
     out = copy_to_write(self, (index, source))
     outer, size, inner = around(list(self.shape), dim)
-    kind = RuntimeError if wide and index.dtype is int64 else IndexError
+    scattered = (
+        wide and index.dtype is int64 and alpha == 1
+    )  # by what PyTorch calls then
+    kind = RuntimeError if scattered else IndexError
     factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
     _add_slices(out, source, index, factor, (outer, size, inner), dim, kind)
     return out
@@ -118,7 +121,7 @@ def _index_add_complex(self, dim, index, source, alpha):
     outer, size, inner = around(list(self.shape), dim)
     pairs, real = as_pairs(out), self.dtype.to_real()
     one = filled(self, (), 1, _accumulator(real))
-    kind = RuntimeError if wide else IndexError
+    kind = RuntimeError if wide and alpha == 1 and index.dtype is int64 else IndexError
     _add_slices(
         pairs, as_pairs(scaled), index, one, (outer, size, 2 * inner), dim, kind
     )
@@ -310,7 +313,7 @@ def _reduced_slices(self, dim, index, source, reduce, include_self):
     )
     raise_fault(flag, dim, size, IndexError, "index out of range in self: ")
     if reduce == "mean":
-        met = ops.bincount(index, None, size) + int(include_self)
+        met = ops.bincount(index.reshape(-1), None, size) + int(include_self)
         sizes = [1] * self.dim()
         sizes[dim] = size
         out.div_(met.clamp_(min=1).to(out.dtype).reshape(sizes))

@@ -206,6 +206,11 @@ def repeat_interleave_int(self, repeats, dim, output_size):
             " along\n  remedy: leave dim out"
         )
     dim = wrap_dim(dim, self.ndim)
+    if output_size is not None and output_size != self.shape[dim] * repeats:
+        raise RuntimeError(
+            "repeat_interleave: Invalid output_size, expected "
+            f"{self.shape[dim] * repeats} but got {output_size}"
+        )
     wide = self.unsqueeze(dim + 1)
     sizes = list(wide.shape)
     sizes[dim + 1] = repeats

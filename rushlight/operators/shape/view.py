@@ -297,9 +297,10 @@ def unflatten(self, dim, sizes):
     Raises:
         RuntimeError: the sizes don't multiply to the dimension's.
     """
+    if len(sizes):
+        dim = wrap_dim(dim, self.ndim)
     if not self.ndim or len(sizes) == 0:
         raise RuntimeError("unflatten: sizes must be non-empty, and so must the shape")
-    dim = wrap_dim(dim, self.ndim)
     sizes, extent = list(sizes), self.shape[dim]
     known = 1
     for size in sizes:
