@@ -80,6 +80,34 @@ def test_every_way_to_read_the_right_operand_gives_the_product(run, mode, turned
         np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("run", [run_native, run_reference])
+def test_left_operands_with_adjacent_rows_are_copied_in_strips(run):
+    """Strips of 24 rows here: a block has several, a part of one, and less than a tile."""
+    rng = np.random.default_rng(3)
+    tile = Tile(lanes=4, rows=3, vectors=1, depth=5, columns=16)
+    function = contraction.product("product_strips", ir.f32, ir.f32, ir.f32, tile)
+    for rows, block in ((2, 3), (7, 9), (30, 30), (53, 51), (53, 24)):
+        for columns, depth in ((3, 4), (9, 12)):
+            left = rng.standard_normal((depth, rows + 4), np.float32)
+            a, b = (
+                left[:, 2 : rows + 2].T,
+                rng.standard_normal((depth, columns), np.float32),
+            )
+            out = np.full((rows, columns), 7, np.float32)
+            ints = product_ints(a, b, out, None, block, 16, 1)
+            data = out, a, b, out, np.empty(out.shape, np.float32)
+            run(function, data, ints, -(-rows // block))
+            np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["x86-64-v3", "x86-64-v4", "neoverse-n1"])
+def test_a_strip_of_rows_is_whole_cache_lines_and_whole_tiles(name):
+    for dtype in "float32", "float64":
+        tile = matrix_tile(dtype, named(name))
+        assert tile.strips % tile.rows == 0 == tile.strips % tile.lanes
+        assert tile.strips * np.dtype(dtype).itemsize % 64 == 0
+
+
 HALVED = contraction.After(
     lambda x, scale: maximum(x, 0) * scale, (("float32", False),), "float64"
 )

@@ -39,6 +39,11 @@ class Tile:
         return self.lanes * self.vectors
 
     @property
+    def strips(self) -> int:
+        """Rows that are copied at once where rows are adjacent: whole cache lines of them."""
+        return 8 * self.rows
+
+    @property
     def heights(self) -> tuple:
         """Rows of the tiles that are there, the highest first."""
         return tuple(sorted({self.rows, min(4, self.rows), min(2, self.rows)}))[::-1]

@@ -7,10 +7,12 @@
             for each panel of 6 rows                a[:, k] streams through L1
                 for each 64 columns                 6 x 4 vectors of sums in registers
 
-The left operand is read in place, one broadcast element at a time, whatever its
-strides: packing it was never faster (2048: 106 against 103 GFLOP/s; transposed 105
-against 82). The right one is read in place where its rows are short, and otherwise
-copied, or transposed a square of registers at a time, into panels as wide as a tile.
+The left operand is read in place, one broadcast element at a time: packing it was never
+faster (2048: 106 against 103 GFLOP/s). Only of one whose rows are adjacent are strips of
+some rows copied to the second-level cache: its columns lie too far apart for the first, and
+a strip of six rows takes a part of each of their cache lines. The right one is read in
+place where its rows are short, and otherwise copied, or transposed a square of registers at
+a time, into panels as wide as a tile.
 
 What is behind the sums is any traced expression of them and of further operands; it is
 one loop, which the compiler makes vectors of as of any other: over each row of a finished
@@ -132,7 +134,7 @@ class Product:
         self.b, self.tile, self.compute, self.add = builder, tile, compute, add
         self.pack = Packers(builder, tile, compute)
         self.waiting = builder.array("waiting", compute, tile.rows * tile.width)
-        self.room = self.converted = self.nothing = None
+        self.room = self.converted = self.strips = self.nothing = None
 
     def begin(self, a_type, b_type):
         """Makes room for what is packed, of operands of these types."""
@@ -141,6 +143,8 @@ class Product:
             self.room = b.array("packed", compute, tile.depth * tile.columns)
         if a_type != compute:
             self.converted = b.array("converted", compute, tile.depth * tile.rows)
+        else:
+            self.strips = b.array("strips", compute, tile.depth * tile.strips)
         self.nothing = self.zeros()
 
     def end(self):
@@ -192,6 +196,13 @@ class Product:
             if room is not None:
                 self.pack.pack_right(n["right_mode"], source, room, depth, width)
             direct = b.let("direct", n["right_mode"] == RIGHT_MODES["direct"])
+            across = b.let(
+                "across",
+                (n["a_row"] == 1)
+                & (n["a_column"] >= tile.lanes)
+                & (height > tile.rows)
+                & (width > tile.width),
+            )
 
             def right_at(j):
                 there = Operand(source.at(0, j).pointer, source.row)
@@ -205,9 +216,13 @@ class Product:
 
             def left_at(i, rows):
                 there = left.at(i, k0)
-                if self.converted is None:
+                if self.converted is not None:
+                    return self.pack.pack_left(there, self.converted, depth, rows)
+                if self.strips is None:
                     return there
-                return self.pack.pack_left(there, self.converted, depth, rows)
+                return self.pack.pack_strips(
+                    across, there, self.strips, depth, i, height
+                )
 
             here = Results(
                 results.out,

@@ -9,8 +9,17 @@ from __future__ import annotations
 
 from rushlight.codegen.schedule.register_transpose import transpose
 from rushlight.core.launch_args import RIGHT_MODES
-from rushlight.ir.expr import Const, cast, i64, load
-from rushlight.kernels.loop_helpers import Operand, lane_mask, minimum, moved, quotient
+from rushlight.ir.expr import Const, Select, cast, i64, load
+from rushlight.kernels.loop_helpers import (
+    Operand,
+    lane_mask,
+    minimum,
+    moved,
+    quotient,
+    remainder,
+)
+
+STREAMS = 8  # rows that are read at once: as many as a processor follows
 
 
 class Packers:
@@ -41,22 +50,37 @@ class Packers:
         return start * depth + (j - start)
 
     def copy_rows(self, source, target, depth, width):
-        """Rows with adjacent columns: a panel's vectors at a time."""
+        """Rows with adjacent columns: a few rows of all panels, then the next ones.
+
+        So many rows are read as streams; a panel alone would be read a line of every page.
+        """
         b, tile = self.b, self.tile
-        with b.loop("panel", 0, width, tile.width) as panel:
-            count = b.let("count", width - panel)
-            masks = [
-                b.let("mask", lane_mask(tile.lanes, count - v * tile.lanes))
-                for v in range(tile.vectors)
-            ]
-            with b.loop("k", 0, depth) as k:
-                to = b.let("to", panel * depth + k * tile.width)
-                start = b.let("origin", k * source.row + panel)
-                for v, mask in enumerate(masks):
-                    value = load(
-                        source.pointer, start + v * tile.lanes, tile.lanes, mask=mask
-                    )
-                    b.store(target, to + v * tile.lanes, cast(self.compute, value))
+        whole = b.let("whole", quotient(width, tile.width) * tile.width)
+        rest = b.let("rest", width - whole)
+        masks = [
+            b.let("mask", lane_mask(tile.lanes, rest - v * tile.lanes))
+            for v in range(tile.vectors)
+        ]
+        with b.loop("k0", 0, depth, STREAMS) as k0:
+            some = b.let("some", minimum(k0 + STREAMS, depth))
+            with b.loop("panel", 0, whole, tile.width) as panel:
+                self.copy_panel(
+                    source, target, (k0, some), depth, panel, [None] * tile.vectors
+                )
+            with b.when(rest > 0):
+                self.copy_panel(source, target, (k0, some), depth, whole, masks)
+
+    def copy_panel(self, source, target, rows, depth, panel, masks):
+        """Some rows of one panel."""
+        b, tile = self.b, self.tile
+        with b.loop("k", *rows) as k:
+            to = b.let("to", panel * depth + k * tile.width)
+            start = b.let("origin", k * source.row + panel)
+            for v, mask in enumerate(masks):
+                value = load(
+                    source.pointer, start + v * tile.lanes, tile.lanes, mask=mask
+                )
+                b.store(target, to + v * tile.lanes, cast(self.compute, value))
 
     def transpose_columns(self, source, target, depth, width, total=None):
         """Columns with adjacent rows: squares of lanes turned in registers.
@@ -86,6 +110,37 @@ class Packers:
                         b.store(square, i * lanes, vector)
                     with b.loop("i", 0, depth - k) as i:
                         b.store(row, i * panel, load(square, i * lanes, lanes))
+
+    def pack_strips(self, condition, source, target, depth, i, height):
+        """A left operand with adjacent rows, copied where a condition holds.
+
+        The first of some strips of rows has all of them copied, a row of the copy for each
+        column.
+
+        Args:
+            source: the operand from row ``i`` on.
+            height: how many rows a block has.
+        """
+        b, tile = self.b, self.tile
+        pitch = tile.strips
+        inside = b.let("inside", remainder(i, pitch))
+        with b.when(condition & (inside == 0)):
+            count = b.let("count", height - i)
+            masks = [
+                b.let("mask", lane_mask(tile.lanes, count - v))
+                for v in range(0, pitch, tile.lanes)
+            ]
+            with b.loop("k", 0, depth) as k:
+                line = b.let("line", moved(source.pointer, k * source.column))
+                for v, mask in enumerate(masks):
+                    value = load(line, v * tile.lanes, tile.lanes, mask=mask)
+                    b.store(target, k * pitch + v * tile.lanes, value)
+        step = Const(i64, pitch)
+        return Operand(
+            b.let("strip", Select(condition, moved(target, inside), source.pointer)),
+            source.row,
+            b.let("strip_step", Select(condition, step, source.column)),
+        )
 
     def pack_left(self, source, target, depth, rows):
         """A panel of the left operand converted to the type of the sums."""
