@@ -253,6 +253,23 @@ def test_a_row_has_the_same_bits_in_a_tile_of_any_height():
         assert len(np.unique(out)) == 1
 
 
+def test_eight_rows_are_two_tiles_of_four():
+    """Two rows beside six would be half as fast: their few sums hide no latency."""
+    tile = Tile(lanes=4, rows=6, vectors=2, depth=5, columns=16)
+    text = render(contraction.product("product_eight", *[ir.f32] * 3, tile))
+    function = contraction.product("product_eight", *[ir.f32] * 3, tile)
+    assert "== 7" in text and "== 8" in text
+    rng = np.random.default_rng(4)
+    for rows in (6, 7, 8, 9, 14, 20):
+        a = rng.standard_normal((rows, 7), np.float32)
+        b = rng.standard_normal((7, 11), np.float32)
+        out = np.full((rows, 11), 7, np.float32)
+        ints = product_ints(a, b, out, None, 24, 16, 1)
+        data = out, a, b, out, np.empty(out.shape, np.float32)
+        run_native(function, data, ints, 1)
+        np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-5)
+
+
 def test_a_product_is_little_code():
     """Compiling it takes 60 ms: its few tiles share all that is around them."""
     tile = matrix_tile("float32", named("x86-64-v4"))
