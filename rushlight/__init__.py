@@ -55,9 +55,10 @@ _switches.package = "rushlight.backends"
 globals().update(_all_dtypes())
 
 from rushlight import cpu, ops, random
+from rushlight._generated import tables as _tables
 from rushlight.operators import registry as _registry
 
-_registry.load_generated()
+_registry.load_tables(_tables)
 globals().update(_registry.namespaces[None])
 
 from rushlight import autograd

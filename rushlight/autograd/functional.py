@@ -243,7 +243,7 @@ def _forward_jacobian(func, inputs, create_graph, strict, vectorize):
             "torch.autograd.functional.jacobian: `create_graph=True` and "
             '`strategy="forward-mode"` are not supported together (yet).'
         )
-    from rushlight.func import jacfwd
+    from rushlight.func._gradients import jacfwd
 
     several, tensors = _as_tensors(inputs, "inputs", "jacobian")
     tensors = tuple(one.detach() for one in tensors)
@@ -354,7 +354,7 @@ def _forward_hessian(func, inputs, several, create_graph, strict):
             'hessian: `outer_jacobian_strategy="forward-mode"` takes neither '
             "`strict=True` nor `create_graph=True`"
         )
-    from rushlight.func import hessian as transformed
+    from rushlight.func._gradients import hessian as transformed
 
     def scalar(*args):
         _many, outputs = _as_tensors(func(*args), "outputs", "the function")

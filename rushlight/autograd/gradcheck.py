@@ -183,7 +183,7 @@ def gradgradcheck(
 
 def _pulled_back(func, inputs, count):
     """The gradients as a function whose own calls forward mode can follow."""
-    from rushlight.func import vjp
+    from rushlight.func._gradients import vjp
 
     wanted = [
         i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad
@@ -516,7 +516,7 @@ class _Check:
 
     def check_forward_batches(self):
         """A batch of directions against one after another."""
-        from rushlight.func import vmap
+        from rushlight.func._batches import vmap
 
         for i, one in self.checked:
             some = call.stack([_random_like(one, False).detach() for _ in range(2)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.codegen.frontend.complexes import Complex, complex_function
+from rushlight.codegen.frontend.complexes import Complex
 from rushlight.codegen.frontend.faults import refuse_zero
 from rushlight.codegen.frontend.nest import fold
 from rushlight.codegen.frontend.pointwise import (
@@ -55,7 +55,7 @@ inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
 def _unary(name, doc):
     def function(x):
         if isinstance(x, Complex):
-            return complex_function(name, x)
+            return complex_functions.complex_function(name, x)
         return Call(name, _floating(name, x), x)
 
     return _named(function, name, doc)
@@ -415,7 +415,6 @@ __all__ = [
         "FRONT",
         "Reinterpret",
         "annotations",
-        "complex_function",
         "complex_functions",
         "expr",
         "math",

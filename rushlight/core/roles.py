@@ -47,6 +47,8 @@ class Roles:
 host = Roles("cpu")
 # What programs set where PyTorch has it: ``torch.backends.cudnn.benchmark``.
 switches = Roles("switches")
+# What libraries of a device compute beside their own routines: ``operators.call.arange``.
+operators = Roles("operators")
 
 
 def roles_for(device) -> Roles:

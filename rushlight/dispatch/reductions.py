@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
@@ -122,13 +120,6 @@ def put_loops(
     i: cython.int
     for i in range(3):
         into[i] = rest if i < 3 - n else values[i - (3 - n)]
-
-
-def spread_of_complex(*args):
-    """The variance of complex numbers: of their parts, added."""
-    return importlib.import_module(
-        "rushlight.operators.reduction.reduction"
-    ).spread_of_complex(*args)
 
 
 @cython.cfunc
@@ -298,7 +289,7 @@ class ReductionKernel(Kernel):
                     f"got {TYPE_NAMES.get(x.dtype_.name)}"
                 )
             if x.dtype_.category == COMPLEX:
-                return spread_of_complex(self.source.name, x, dim, correction, keepdim)
+                return self.source.of_complex(x, dim, correction, keepdim)
         return self.reduce(x, self.reduced_dims(x, dim), keepdim, wanted, correction)
 
     @cython.cfunc

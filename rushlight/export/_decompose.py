@@ -10,7 +10,6 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export._core import core
 from rushlight.export._results import argument_of
-from rushlight.export.exported_program import ExportedProgram, writes
 from rushlight.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -18,6 +17,7 @@ from rushlight.export.graph_signature import (
     OutputKind,
     OutputSpec,
     TensorArgument,
+    writes,
 )
 from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
@@ -118,7 +118,7 @@ def _finished(program, tracer, written, results):
     tracer.write_checks()
     _without_dead(graph)
     module = GraphModule(tracer.root, graph)
-    return ExportedProgram(
+    return type(program)(
         module,
         graph,
         ExportGraphSignature(list(signature.input_specs), specs),

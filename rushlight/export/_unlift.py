@@ -5,8 +5,7 @@ from __future__ import annotations
 from rushlight.core.tensor import Tensor
 from rushlight.export._constraints import InputConstraints
 from rushlight.export._roots import Place, root_name, roots_of
-from rushlight.export.exported_program import own_module, writes
-from rushlight.export.graph_signature import InputKind, OutputKind
+from rushlight.export.graph_signature import InputKind, OutputKind, writes
 from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
@@ -264,3 +263,25 @@ def _sized(place, size, roots, program):
             yield f"{place.text} >= {low}", lambda args: place.of(args) >= low
         if bounds[1] != float("inf"):
             yield f"{place.text} <= {high}", lambda args: place.of(args) <= high
+
+
+def own_module(program):
+    """A module that has a program's own tensors by their paths."""
+    root = Module()
+    hidden = set(program.graph_signature.non_persistent_buffers)
+    for spec in program.graph_signature.input_specs:
+        tensor = program.tensor_of(spec)
+        if tensor is None:
+            continue
+        *path, name = spec.target.split(".")
+        home = root
+        for part in path:
+            if part not in home._modules:
+                home.add_module(part, Module())
+            home = home._modules[part]
+        if spec.kind is InputKind.PARAMETER:
+            home.register_parameter(name, tensor)
+        else:
+            kept = spec.kind is InputKind.BUFFER and spec.target not in hidden
+            home.register_buffer(name, tensor, persistent=kept)
+    return root

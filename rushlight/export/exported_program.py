@@ -7,13 +7,10 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from rushlight.export.graph_signature import (
-    ExportGraphSignature,
     InputKind,
-    OutputKind,
 )
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
-from rushlight.nn.modules.module import Module
 from rushlight.utils._pytree import TreeSpec
 
 __all__ = [
@@ -322,37 +319,3 @@ def default_decompositions():
     from rushlight.export.decomp_utils import CustomDecompTable
 
     return CustomDecompTable()
-
-
-_WRITES = (
-    OutputKind.BUFFER_MUTATION,
-    OutputKind.PARAMETER_MUTATION,
-    OutputKind.USER_INPUT_MUTATION,
-)
-
-
-def writes(signature: ExportGraphSignature):
-    """The results of a graph that are written to something, which come first."""
-    return [one for one in signature.output_specs if one.kind in _WRITES]
-
-
-def own_module(program):
-    """A module that has a program's own tensors by their paths."""
-    root = Module()
-    hidden = set(program.graph_signature.non_persistent_buffers)
-    for spec in program.graph_signature.input_specs:
-        tensor = program.tensor_of(spec)
-        if tensor is None:
-            continue
-        *path, name = spec.target.split(".")
-        home = root
-        for part in path:
-            if part not in home._modules:
-                home.add_module(part, Module())
-            home = home._modules[part]
-        if spec.kind is InputKind.PARAMETER:
-            home.register_parameter(name, tensor)
-        else:
-            kept = spec.kind is InputKind.BUFFER and spec.target not in hidden
-            home.register_buffer(name, tensor, persistent=kept)
-    return root

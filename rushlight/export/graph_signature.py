@@ -339,3 +339,15 @@ class ExportGraphSignature:
         inputs = "\n".join(map(str, self.input_specs))
         outputs = "\n".join(map(str, self.output_specs))
         return f"\n# inputs\n{inputs}\n\n# outputs\n{outputs}\n"
+
+
+_WRITES = (
+    OutputKind.BUFFER_MUTATION,
+    OutputKind.PARAMETER_MUTATION,
+    OutputKind.USER_INPUT_MUTATION,
+)
+
+
+def writes(signature: ExportGraphSignature):
+    """The results of a graph that are written to something, which come first."""
+    return [one for one in signature.output_specs if one.kind in _WRITES]

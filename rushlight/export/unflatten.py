@@ -5,9 +5,8 @@ from __future__ import annotations
 import abc
 import operator
 
-from rushlight.export._unlift import checked_leaves
-from rushlight.export.exported_program import own_module, writes
-from rushlight.export.graph_signature import InputKind, OutputKind
+from rushlight.export._unlift import checked_leaves, own_module
+from rushlight.export.graph_signature import InputKind, OutputKind, writes
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import map_arg

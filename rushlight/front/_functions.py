@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 from rushlight import _typed_storage
+from rushlight._host_streams import Stream
 from rushlight.autograd.node import expect_other_types
 from rushlight.core import dtype as dtypes
 from rushlight.core import naming, state
@@ -343,8 +344,6 @@ def storage_type(self):
 
 def record_stream(self, s):
     """Tells the memory's owner of a stream that uses it: nothing, on the CPU."""
-    from rushlight._runtime_flags import Stream
-
     if not isinstance(s, Stream):
         raise RuntimeError("unknown parameter type")
 

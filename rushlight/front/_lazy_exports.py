@@ -45,9 +45,10 @@ NAMES = {
         "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum".split()
     ),
     "operators.assertions": ("_assert", "_assert_async"),
+    "_host_streams": ("Event", "Stream"),
     "_runtime_flags": tuple(
         """
-        Event Stream         _check _check_index _check_is_size _check_not_implemented
+        _check _check_index _check_is_size _check_not_implemented
         _check_type _check_value _shape_as_tensor are_deterministic_algorithms_enabled
         compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module
         get_float32_matmul_precision get_num_interop_threads has_lapack has_mkl has_openmp

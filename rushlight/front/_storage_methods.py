@@ -454,7 +454,7 @@ def init_reductions():
     """Teaches ``multiprocessing`` how tensors and storages travel."""
     from multiprocessing.reduction import ForkingPickler
 
-    from rushlight.nn import Parameter
+    from rushlight.nn.parameter import Parameter
 
     ForkingPickler.register(UntypedStorage, reduce_storage)
     for kind in Tensor, Parameter:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 
-import rushlight
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.core.tensor import Tensor
+from rushlight.operators import call
+from rushlight.random import get_rng_state, set_rng_state
 from rushlight.utils import _pytree as pytree
 
 __all__ = ["vmap"]
@@ -47,10 +48,10 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         if chunk_size is None or chunk_size >= size:
             return run(leaves, size)
         parts, at = [], 0
-        drawn = rushlight.get_rng_state() if randomness == "same" else None
+        drawn = get_rng_state() if randomness == "same" else None
         while at < size:
             if drawn is not None:
-                rushlight.set_rng_state(drawn)
+                set_rng_state(drawn)
             n = min(chunk_size, size - at)
             chunk = [
                 leaf if dim is None else leaf.narrow(dim, at, n)
@@ -190,7 +191,7 @@ def _joined(parts, out_dims, func):
     shape = pytree.tree_structure(parts[0])
     places = _out_places(out_dims, shape, func)
     results = [
-        pieces[0] if place is None else rushlight.cat(pieces, place)
+        pieces[0] if place is None else call.cat(pieces, place)
         for place, pieces in zip(places, zip(*flat))
     ]
     return pytree.tree_unflatten(results, shape)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 
-import rushlight
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.stack import THREAD
 from rushlight.autograd.levels.tangent import TangentLevel
+from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.func._batches import vmap
+from rushlight.operators import call
 from rushlight.utils import _pytree as pytree
 
 __all__ = [
@@ -160,7 +161,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
 def _filled(level, found, variables):
     """Values of gradients, seen from outside; zeros where there is none."""
     return [
-        rushlight.zeros_like(level.unwrap(variable)) if g is None else level.unwrap(g)
+        call.zeros_like(level.unwrap(variable)) if g is None else level.unwrap(g)
         for g, variable in zip(found, variables)
     ]
 
@@ -236,7 +237,7 @@ def _vjp(func, args, kwargs, numbers, has_aux):
                     "Expected cotangents to have the shapes of the outputs, but got "
                     f"{tuple(cotangent.shape)} for {tuple(value.shape)}"
                 )
-        record = rushlight.is_grad_enabled() if create_graph is None else create_graph
+        record = is_grad_enabled() if create_graph is None else create_graph
         found = level.gradients(outputs, variables, given, retain_graph, record)
         return pytree.tree_unflatten(_filled(level, found, variables), spec)
 
@@ -302,7 +303,7 @@ def _jvp(func, args, kwargs, numbers, tangents, strict, has_aux):
             "the inputs. This is not allowed with strict=True."
         )
     pushed = [
-        rushlight.zeros_like(value) if tangent is None else tangent
+        call.zeros_like(value) if tangent is None else tangent
         for value, tangent in zip(values, found)
     ]
     result = (
@@ -343,9 +344,7 @@ def _basis(leaves):
     total = sum(leaf.numel() for leaf in leaves)
     basis, at = [], 0
     for leaf in leaves:
-        block = rushlight.zeros(
-            total, leaf.numel(), dtype=leaf.dtype, device=leaf.device
-        )
+        block = call.zeros(total, leaf.numel(), dtype=leaf.dtype, device=leaf.device)
         block[at : at + leaf.numel()].fill_diagonal_(1)
         basis.append(block.view(total, *leaf.shape))
         at += leaf.numel()
@@ -361,7 +360,7 @@ def _rows(pull, basis, shape, chunk_size):
     if chunk_size != 1:
         return vmap(row, chunk_size=chunk_size)(*basis)
     rows = [row(*cotangents) for cotangents in zip(*basis)]
-    return pytree.tree_map(lambda *parts: rushlight.stack(parts), rows[0], *rows[1:])
+    return pytree.tree_map(lambda *parts: call.stack(parts), rows[0], *rows[1:])
 
 
 def jacrev(

@@ -7,19 +7,13 @@ import importlib
 import sys
 import threading
 import weakref
-from collections import Counter
 
 from rushlight._inductor import config
 from rushlight.autograd.engine import when_ending
 from rushlight.core.tensor import Tensor
 from rushlight.graph import capture, logs
+from rushlight.graph.logs import counters
 
-counters: dict = {
-    "frames": Counter(),
-    "stats": Counter(),
-    "graph_break": Counter(),
-    "inductor": Counter(),
-}
 _open = threading.local()  # the tape that a sweep has begun
 _runners: weakref.WeakSet = weakref.WeakSet()
 GRAPHED = ("reduce-overhead", "max-autotune")  # modes

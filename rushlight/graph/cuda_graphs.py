@@ -52,9 +52,7 @@ def graphed(program, runner):
 
 def skipped(name, why):
     """Says that a program is not launched as a graph."""
-    from rushlight.graph.compiled_function import counters
-
-    counters["inductor"]["cudagraph_skips"] += 1
+    logs.counters["inductor"]["cudagraph_skips"] += 1
     if logs.cudagraphs.active:
         logs.cudagraphs.say(f"{name}: not launched as a graph: {why}")
 

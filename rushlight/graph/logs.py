@@ -11,6 +11,15 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections import Counter
+
+# What `rushlight._dynamo.utils.counters` shows, by kind.
+counters: dict = {
+    "frames": Counter(),
+    "stats": Counter(),
+    "graph_break": Counter(),
+    "inductor": Counter(),
+}
 
 
 class Log:

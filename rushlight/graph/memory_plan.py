@@ -128,7 +128,7 @@ def listening(graph, items):
     """The program as it runs for the first time, when calls are listened to."""
     program = planned(graph, items)
     if any(item.turn.is_call for item in items):
-        program.set_items(items)
+        program.set_items(items, replanned)
     return program
 
 

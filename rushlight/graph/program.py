@@ -555,6 +555,7 @@ class Program:
     n_spots: cython.int
     n_slots: cython.int
     items: list
+    replan: object
     where: list
     listens: cython.bint
     patience = cython.declare(cython.int, visibility="public")
@@ -602,13 +603,14 @@ class Program:
     def __dealloc__(self):
         free(self.spots)
 
-    def set_items(self, items):
+    def set_items(self, items, replan=None):
         """Keeps what the steps were planned from; calls are listened to while it is there.
 
         Args:
             items: of `rushlight.graph.memory_plan`; None where all is settled.
+            replan: ``replan(program, items)`` makes the program once calls were heard.
         """
-        self.items = items
+        self.items, self.replan = items, replan
         self.listens = items is not None
         self.n_places = self.n_spots
 
@@ -681,9 +683,7 @@ class Program:
         if self.listens and self.patience > 0:
             self.patience -= 1
         elif self.listens:
-            from rushlight.graph.memory_plan import replanned
-
-            self.take_over(replanned(self, self.items))
+            self.take_over(self.replan(self, self.items))
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

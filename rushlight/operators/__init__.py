@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
-from rushlight.operators.registry import call
+from rushlight.core import roles
+from rushlight.operators import call, registry
 
-__all__ = ["call"]
+__all__ = ["call", "registry"]
+
+roles.operators.package = __name__

@@ -43,6 +43,7 @@ from rushlight.dispatch.python_kernels import (
     PythonKernel,
     set_fallback,
 )
+from rushlight.operators import call
 from rushlight.operators.return_types import return_type
 from rushlight.operators.sparse import sparse_table
 
@@ -57,9 +58,6 @@ _ANYWHERE = frozenset(("anywhere", "reshapes"))
 _SPARSE = (DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU)
 _DERIVED = DerivedKernel()
 
-# Every operator by its base name, whatever its namespace: what formulas call.
-call = types.ModuleType("rushlight.operators.call")
-sys.modules[call.__name__] = call  # entries may name operators as implementations
 # Python namespaces: None is `rushlight` itself.
 namespaces = {}
 
@@ -93,8 +91,9 @@ def make_operators(entries):
 
 def write_folded(target, result, changed_only):
     """Writes to a tensor that shows one element at several places."""
-    module = importlib.import_module("rushlight.operators.overlapping_writes")
-    return module.write_folded(target, result, changed_only)
+    from rushlight.operators import overlapping_writes
+
+    return overlapping_writes.write_folded(target, result, changed_only)
 
 
 def defer():
@@ -414,8 +413,7 @@ def find(name):
     return getattr(call, name.removeprefix("aten::").split(".")[0])
 
 
-def load_generated():
-    """Load the tables that the build wrote."""
-    tables = importlib.import_module("rushlight._generated.tables")
+def load_tables(tables):
+    """Load the tables that the build wrote: `rushlight._generated.tables`."""
     load(tables.OPERATORS)
     describe_with(lambda: importlib.import_module("rushlight.operators.introspection"))

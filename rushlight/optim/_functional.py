@@ -7,10 +7,9 @@ accepted: they choose among ways to compute the same.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-# Of each function: its class, what a state has under which name of a list, in the order of
+# Of each function: what a state has under which name of a list, in the order of
 # the arguments, then the options, as PyTorch's function takes them, with their defaults.
 _MAY = {"foreach": None, "differentiable": False, "has_complex": False}
 _CAN = _MAY | {"capturable": False}
@@ -25,21 +24,18 @@ _ADAM = {
 _MEANS = {"exp_avgs": "exp_avg", "exp_avg_sqs": "exp_avg_sq"}
 _STEP = {"state_steps": "step"}
 _BETAS = ("beta1", "beta2")
-RULES: dict[str, tuple[str, dict, dict, tuple]] = {
+RULES: dict[str, tuple[dict, dict, tuple]] = {
     "adadelta": (
-        "Adadelta",
         {"square_avgs": "square_avg", "acc_deltas": "acc_delta"} | _STEP,
         {"capturable": False} | _MAY,
         ("lr", "rho", "eps", "weight_decay", "maximize"),
     ),
     "adagrad": (
-        "Adagrad",
         {"state_sums": "sum"} | _STEP,
         _SCALED | {"has_sparse_grad": False} | _MAY,
         ("lr", "weight_decay", "lr_decay", "eps", "maximize"),
     ),
     "adam": (
-        "Adam",
         _ADAM,
         {"foreach": None, "capturable": False, "differentiable": False}
         | _SCALED
@@ -47,7 +43,6 @@ RULES: dict[str, tuple[str, dict, dict, tuple]] = {
         ("amsgrad", *_BETAS, "lr", "weight_decay", "eps", "maximize"),
     ),
     "adamw": (
-        "AdamW",
         _ADAM,
         {"foreach": None, "capturable": False, "differentiable": False}
         | _SCALED
@@ -55,35 +50,30 @@ RULES: dict[str, tuple[str, dict, dict, tuple]] = {
         ("amsgrad", *_BETAS, "lr", "weight_decay", "eps", "maximize"),
     ),
     "adamax": (
-        "Adamax",
         {"exp_avgs": "exp_avg", "exp_infs": "exp_inf"} | _STEP,
         {"foreach": None, "maximize": False, "differentiable": False}
         | {"capturable": False, "has_complex": False},
         ("eps", *_BETAS, "lr", "weight_decay"),
     ),
     "asgd": (
-        "ASGD",
         {"axs": "ax", "mus": "mu", "etas": "eta"} | _STEP,
         {"foreach": None, "maximize": False, "differentiable": False}
         | {"capturable": False, "has_complex": False},
         ("lambd", "lr", "t0", "alpha", "weight_decay"),
     ),
     "nadam": (
-        "NAdam",
         _MEANS | {"mu_products": "mu_product"} | _STEP,
         {"decoupled_weight_decay": False, "foreach": None, "capturable": False}
         | {"differentiable": False, "has_complex": False, "maximize": False},
         (*_BETAS, "lr", "weight_decay", "momentum_decay", "eps"),
     ),
     "radam": (
-        "RAdam",
         _MEANS | _STEP,
         {"decoupled_weight_decay": False, "foreach": None, "differentiable": False}
         | {"capturable": False, "has_complex": False, "maximize": False},
         (*_BETAS, "lr", "weight_decay", "eps"),
     ),
     "rmsprop": (
-        "RMSprop",
         {"square_avgs": "square_avg", "grad_avgs": "grad_avg"}
         | {"momentum_buffer_list": "momentum_buffer"}
         | _STEP,
@@ -92,14 +82,12 @@ RULES: dict[str, tuple[str, dict, dict, tuple]] = {
         ("lr", "alpha", "eps", "weight_decay", "momentum", "centered"),
     ),
     "rprop": (
-        "Rprop",
         {"prevs": "prev", "step_sizes": "step_size"} | _STEP,
         {"foreach": None, "capturable": False, "maximize": False}
         | {"differentiable": False, "has_complex": False},
         ("step_size_min", "step_size_max", "etaminus", "etaplus"),
     ),
     "sgd": (
-        "SGD",
         {"momentum_buffer_list": "momentum_buffer"},
         {"has_sparse_grad": False, "foreach": None} | _SCALED,
         ("weight_decay", "momentum", "lr", "dampening", "nesterov", "maximize"),
@@ -118,9 +106,10 @@ def _group_of(options) -> dict[str, Any]:
     return group
 
 
-def rule(name: str):
-    """The function of one optimizer, as PyTorch's module has it."""
-    kind, lists, may, must = RULES[name]
+def rule(cls):
+    """The function of one class of optimizers, as PyTorch's module has it."""
+    name = cls.__name__.lower()
+    lists, may, must = RULES[name]
 
     def step(params, grads, *args, **options):
         names = [*lists, *may]
@@ -140,7 +129,6 @@ def rule(name: str):
             )
             raise TypeError(f"{name}() {wrong}")
         kept = {key: given.pop(each) for each, key in lists.items()}
-        cls = getattr(import_module(f"rushlight.optim.{name}"), kind)
         own = cls.__new__(cls)  # its rule alone is wanted, not what it would keep
         group = own.plain_group() | _group_of(may | given)
         for place, (parameter, grad) in enumerate(zip(params, grads)):
@@ -155,6 +143,6 @@ def rule(name: str):
                     kept[key][place] = value
 
     step.__name__ = step.__qualname__ = name
-    step.__module__ = f"rushlight.optim.{name}"
-    step.__doc__ = f"One step of ``{kind}``: of lists, with every number given."
+    step.__module__ = cls.__module__
+    step.__doc__ = f"One step of ``{cls.__name__}``: of lists, with every number given."
     return step

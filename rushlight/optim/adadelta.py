@@ -62,4 +62,4 @@ class Adadelta(rules.Elementwise):
         parameter.add_(delta, alpha=-rules.number(group["lr"]))
 
 
-adadelta = rule("adadelta")
+adadelta = rule(Adadelta)

@@ -92,4 +92,4 @@ class Adagrad(rules.Elementwise):
         parameter.addcdiv_(grad, root, value=-rate)
 
 
-adagrad = rule("adagrad")
+adagrad = rule(Adagrad)

@@ -184,4 +184,4 @@ class Adam(rules.Elementwise):
             )
 
 
-adam = rule("adam")
+adam = rule(Adam)

@@ -55,4 +55,4 @@ class Adamax(rules.Elementwise):
         parameter.addcdiv_(mean, largest, value=-rate)
 
 
-adamax = rule("adamax")
+adamax = rule(Adamax)

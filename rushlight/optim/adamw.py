@@ -53,4 +53,4 @@ class AdamW(Adam):
         return super().plain_group() | {"decoupled_weight_decay": True}
 
 
-adamw = rule("adamw")
+adamw = rule(AdamW)

@@ -66,4 +66,4 @@ class ASGD(rules.Elementwise):
         state["mu"].fill_(1 / max(1, step - group["t0"]))
 
 
-asgd = rule("asgd")
+asgd = rule(ASGD)

@@ -78,4 +78,4 @@ class NAdam(rules.Elementwise):
         parameter.addcdiv_(mean, root, value=-lr * later / (1.0 - product * later))
 
 
-nadam = rule("nadam")
+nadam = rule(NAdam)

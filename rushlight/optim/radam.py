@@ -75,4 +75,4 @@ class RAdam(rules.Elementwise):
         parameter.add_(update, alpha=-1.0)
 
 
-radam = rule("radam")
+radam = rule(RAdam)

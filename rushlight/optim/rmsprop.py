@@ -83,4 +83,4 @@ class RMSprop(rules.Elementwise):
             parameter.addcdiv_(grad, root, value=-lr)
 
 
-rmsprop = rule("rmsprop")
+rmsprop = rule(RMSprop)

@@ -70,4 +70,4 @@ class Rprop(rules.Elementwise):
         last.copy_(grad)
 
 
-rprop = rule("rprop")
+rprop = rule(Rprop)

@@ -148,4 +148,4 @@ class SGD(rules.Elementwise):
             parameter.add_(grad, alpha=-rules.number(lr))
 
 
-sgd = rule("sgd")
+sgd = rule(SGD)

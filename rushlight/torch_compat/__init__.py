@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["VERSION", "install_as_torch", "is_installed"]
+from rushlight.torch_compat.names import VERSION
 
-# The release of PyTorch whose names and behaviour are Rushlight's.
-VERSION = "2.13.0"
+__all__ = ["VERSION", "install_as_torch", "is_installed"]
 
 _installed = False
 
@@ -50,7 +49,7 @@ def install_as_torch():
     import rushlight
     from rushlight.torch_compat import finder, pickles, relabel
 
-    sys.meta_path.insert(0, finder.Finder())
+    sys.meta_path.insert(0, finder.Finder(install_as_torch))
     relabel.rename_values()
     relabel.rename_loaded()
     pickles.install()

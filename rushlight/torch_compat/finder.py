@@ -8,7 +8,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-from rushlight.torch_compat import VERSION, names
+from rushlight.torch_compat import names
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -17,7 +17,13 @@ class Finder:
     """Stands first in ``sys.meta_path``.
 
     No class of ``importlib.abc``: importing that would take longer than all the rest.
+
+    Args:
+        install: what a child process calls to get the names as well.
     """
+
+    def __init__(self, install):
+        self.install = install
 
     def find_spec(self, fullname, path=None, target=None):
         """Where a module is: one of PyTorch's, or one of Rushlight's to be named."""
@@ -35,7 +41,10 @@ class Finder:
             spec = PathFinder.find_spec(fullname, path)
             return hooked(spec, lambda module: rename_homes(fullname))
         if fullname == "multiprocessing.spawn":
-            return hooked(PathFinder.find_spec(fullname, path), carry_to_children)
+            return hooked(
+                PathFinder.find_spec(fullname, path),
+                lambda spawn: carry_to_children(spawn, self.install),
+            )
         return None
 
     def find_theirs(self, fullname):
@@ -83,7 +92,7 @@ def _distribution():
         def read_text(self, filename):
             texts = {
                 "METADATA": (
-                    f"Metadata-Version: 2.1\nName: {names.THEIRS}\nVersion: {VERSION}\n"
+                    f"Metadata-Version: 2.1\nName: {names.THEIRS}\nVersion: {names.VERSION}\n"
                     "Summary: Rushlight under PyTorch's name\n"
                 ),
                 "INSTALLER": "rushlight\n",
@@ -95,46 +104,6 @@ def _distribution():
             return os.path.join(os.path.dirname(_PACKAGE.rstrip(os.sep)), path)
 
     return TorchDistribution()
-
-
-class Alias:
-    """Loads a module by giving the one that Rushlight already has."""
-
-    def __init__(self, own, loader=None):
-        self.own = own
-        self.loader = loader
-
-    def create_module(self, spec):
-        """The module itself: there is no second copy of it."""
-        return importlib.import_module(self.own)
-
-    def exec_module(self, module):
-        """Nothing: the module has run."""
-
-    def get_code(self, fullname):
-        """The module's code, for ``python -m``."""
-        return self._original().get_code(self.own)
-
-    def get_source(self, fullname):
-        """The module's text, for tracebacks and inspection."""
-        return self._original().get_source(self.own)
-
-    def get_filename(self, fullname):
-        """The module's file."""
-        return self._original().get_filename(self.own)
-
-    def get_resource_reader(self, fullname):
-        """The files beside a package's modules."""
-        return self._original().get_resource_reader(self.own)
-
-    def is_package(self, fullname):
-        """Whether the module has submodules."""
-        return self._original().is_package(self.own)
-
-    def _original(self):
-        if isinstance(self.loader, Alias):
-            return self.loader._original()
-        return self.loader or importlib.util.find_spec(self.own).loader
 
 
 class _Hooked:
@@ -210,17 +179,18 @@ def no_such_name(fullname, package):
 class _InstallThere:
     """Unpickled in a child process before its program is imported, installs there."""
 
+    def __init__(self, install):
+        self.install = install
+
     def __reduce__(self):
-        from rushlight.torch_compat import install_as_torch
-
-        return install_as_torch, ()
+        return self.install, ()
 
 
-def carry_to_children(spawn):
+def carry_to_children(spawn, install):
     """Processes that start anew, and not as copies, get the names as well."""
     prepare = spawn.get_preparation_data
 
     def get_preparation_data(name):
-        return {"rushlight": _InstallThere(), **prepare(name)}
+        return {"rushlight": _InstallThere(install), **prepare(name)}
 
     spawn.get_preparation_data = get_preparation_data

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# The release of PyTorch whose names and behaviour are Rushlight's.
+VERSION = "2.13.0"
+
 OURS = "rushlight"
 THEIRS = "torch"
 
@@ -31,6 +34,7 @@ OWN = (
     "profiler._modules",
     "profiler.execution_trace",
     "_removed_functions",
+    "_host_streams",
     "_runtime_flags",
     "_storage_methods",
     "_stubs",
@@ -53,6 +57,7 @@ OWN = (
     "codegen",
     "core",
     "cuda._graphed",
+    "cuda._graphs",
     "cuda._where",
     "datasets",
     "dispatch",
@@ -220,6 +225,8 @@ HOMES = {
 # Modules of Rushlight's own whose definitions PyTorch has in another one; None where only
 # what HOMES names is meant.
 LENT: dict = {
+    "rushlight._host_streams": "torch",
+    "rushlight.cuda._graphs": "torch.cuda.graphs",
     "rushlight._runtime_flags": "torch",
     "rushlight.dispatch.torch_function": "torch.overrides",
     "rushlight.ir.sym_functions": "torch",

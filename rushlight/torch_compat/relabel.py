@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -119,10 +121,48 @@ def settle(value, own, public):
                 method.__module__ = public
 
 
+class Alias:
+    """Loads a module by giving the one that Rushlight already has."""
+
+    def __init__(self, own, loader=None):
+        self.own = own
+        self.loader = loader
+
+    def create_module(self, spec):
+        """The module itself: there is no second copy of it."""
+        return importlib.import_module(self.own)
+
+    def exec_module(self, module):
+        """Nothing: the module has run."""
+
+    def get_code(self, fullname):
+        """The module's code, for ``python -m``."""
+        return self._original().get_code(self.own)
+
+    def get_source(self, fullname):
+        """The module's text, for tracebacks and inspection."""
+        return self._original().get_source(self.own)
+
+    def get_filename(self, fullname):
+        """The module's file."""
+        return self._original().get_filename(self.own)
+
+    def get_resource_reader(self, fullname):
+        """The files beside a package's modules."""
+        return self._original().get_resource_reader(self.own)
+
+    def is_package(self, fullname):
+        """Whether the module has submodules."""
+        return self._original().is_package(self.own)
+
+    def _original(self):
+        if isinstance(self.loader, Alias):
+            return self.loader._original()
+        return self.loader or importlib.util.find_spec(self.own).loader
+
+
 def public_spec(public, own, spec):
     """A module's specification under PyTorch's name."""
-    from rushlight.torch_compat.finder import Alias
-
     loader = spec.loader if spec is not None else None
     made = ModuleSpec(public, Alias(own, loader), origin=getattr(spec, "origin", None))
     if spec is not None:

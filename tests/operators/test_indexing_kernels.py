@@ -11,6 +11,7 @@ from rushlight.operators.indexing import (
     gather,
     index_slices,
     indexing_kernels,
+    masks,
     scatter,
 )
 from rushlight.operators.shape import permute
@@ -135,7 +136,6 @@ def test_masks_equal_the_oracle():
     x, y = pair(noise(4, 5))
     m, n = pair(noise(4, 5, seed=4) > 0)
     u, v = pair(noise(20, seed=5))
-    masks = advanced_indexing
     same(masks.masked_select(x, m), torch.masked_select(y, n))
     same(masks.masked_scatter(x, m, u), torch.masked_scatter(y, n, v))
     same(masks.nonzero(x), torch.nonzero(y))
@@ -220,7 +220,7 @@ def test_operands_that_do_not_fit_are_refused():
     with pytest.raises(IndexError, match="too many indices for tensor of dimension 2"):
         advanced_indexing.index(x, [bad(0), bad(0), bad(0)])
     with pytest.raises(RuntimeError, match="Number of elements of source < number of"):
-        advanced_indexing.masked_scatter(x, x == 0, rl.zeros(3))
+        masks.masked_scatter(x, x == 0, rl.zeros(3))
     with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape"):
         advanced_indexing.index_put(x, [bad(0, 1)], rl.zeros(3))
     with pytest.raises(RuntimeError, match="dim 0 appears multiple times"):

@@ -7,7 +7,7 @@ import pytest
 
 from rushlight.kernels.scan import scan_kernels
 from rushlight.kernels.window import pooling_kernels
-from rushlight.operators.indexing import advanced_indexing, indexing_kernels
+from rushlight.operators.indexing import indexing_kernels, masks
 from rushlight.operators.loss import loss_kernels
 from rushlight.operators.recurrent import recurrent_kernels
 from rushlight.operators.shape import permute
@@ -91,7 +91,7 @@ CASES = [
         {**FLOAT, "I": "int64"},
     ),
     (
-        advanced_indexing.places_true,
+        masks.places_true,
         [places(8, 3)],
         [np.arange(24) % 3 == 0, np.array([2, 3, 4])],
         [3, 4, 8],

@@ -16,25 +16,28 @@ FLOORS = {
     "runtime": "runtime",
     "dispatch": "dispatch utils._python_dispatch",
     "operators": "operators _generated _typed_storage kernels.fft",
-    "autograd": "autograd utils.hooks",
+    "autograd": "autograd func._batches func._gradients _generated.tables",
     "modules": """
         nn.parameter nn.modules.module nn.modules._calling nn.modules._state
         nn.modules._hooks nn.modules._backward_hook nn.modules.container
     """,
-    "graph": "graph fx _subclasses _higher_order_ops _inductor _dynamo.exc",
+    "graph": """
+        graph fx fx.passes.shape_prop fx.passes.split_module fx.passes.tools_common
+        fx.passes.utils _subclasses _higher_order_ops _inductor _dynamo.exc
+    """,
     "front": """
-        runtime.cpu.warm __root__ __main__ _dynamo _explain _profiling _functions
+        runtime.cpu.warm __root__ __main__ _dynamo _explain _profiling _functions _host_streams
         _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
         accelerator amp ao backends compiler cpu cuda datasets
         distributed distributions export fft front func functional futures hub jit library linalg
         lowrank masked monitor multiprocessing nn onnx ops optim overrides package profiler
-        quasirandom run serialization signal sparse special te testing transforms utils
-        torch_version version fx.experimental.merge_matmul fx.experimental.optimization
+        quasirandom serialization signal sparse special te testing transforms utils
+        torch_version version fx.passes fx.experimental.merge_matmul fx.experimental.optimization
         autograd.profiler autograd.profiler_util
     """,
     "torch_compat": """
-        torch_compat _C __config__ _functorch _jit_internal _logging _ops _tensor_str
+        torch_compat run _C __config__ _functorch _jit_internal _logging _ops _tensor_str
         _utils functorch
         mps mtia storage types xpu
     """,

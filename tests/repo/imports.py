@@ -109,6 +109,10 @@ def _homes(path):
     for node in nodes(path):
         if isinstance(node, ast.Assign) and _has(node.targets[0], "__module__"):
             yield id(node.value)
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values):
+                if isinstance(key, ast.Constant) and key.value == "__module__":
+                    yield id(value)
 
 
 def _is_type_checking(node):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rushlight.ir import expr
-from rushlight.ir.expr import Call, Expr
+from rushlight.ir.expr import Call, Expr, Type, select
 
 # The dtypes of complex numbers, and those of their parts.
 PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
@@ -99,8 +100,6 @@ class Complex:
         return Complex(-self.real, -self.imag)
 
     def __abs__(self):
-        from rushlight.codegen.math.complex_functions import magnitude
-
         return magnitude(self)
 
     def __eq__(self, other):
@@ -123,10 +122,40 @@ def is_real(value) -> bool:
     return not isinstance(value, (Complex, complex))
 
 
-def complex_function(name, z) -> Complex:
-    """A function of `language` at a complex point."""
-    from rushlight.codegen.math.complex_functions import FUNCTIONS
+def math_call(name, x, *more):
+    return Call(name, x.type, x, *more)
 
-    if name not in FUNCTIONS:
-        raise TypeError(f"{name} is not defined on complex values")
-    return FUNCTIONS[name](z)
+
+def is_nan(x):
+    return x != x
+
+
+def is_infinite(x):
+    return abs(x) == math.inf
+
+
+def ordered(z):
+    """The larger and the smaller size of the parts; NaN last."""
+    x, y = abs(z.real), abs(z.imag)
+    swap = (x < y) | is_nan(y)
+    return select(swap, y, x), select(swap, x, y)
+
+
+def length(z):
+    """The length without overflow: infinite beside an infinity, whatever the other."""
+    large, small = ordered(z)
+    ratio = small / large
+    root = math_call("sqrt", ratio * ratio + 1.0)
+    plain = (large == 0) | (large == math.inf)
+    flat = select(is_infinite(z.real) | is_infinite(z.imag), math.inf, large)
+    return select(plain | is_infinite(z.real) | is_infinite(z.imag), flat, large * root)
+
+
+def magnitude(z):
+    """The length, from squares in double precision where that cannot overflow."""
+    if z.type.name != "float32":
+        return length(z)
+    double = Type("float64").like(z.type)
+    x, y = expr.cast(double, z.real), expr.cast(double, z.imag)
+    root = expr.cast(z.type, math_call("sqrt", x * x + y * y))
+    return select(is_infinite(z.real) | is_infinite(z.imag), math.inf, root)

@@ -6,8 +6,7 @@ import ast
 import operator
 
 from rushlight.codegen.frontend.complexes import PARTS, Complex
-from rushlight.codegen.frontend.storage import computed, rounded_to
-from rushlight.codegen.loops import (
+from rushlight.codegen.frontend.loop_words import (
     Inline,
     Special,
     TypeName,
@@ -19,6 +18,7 @@ from rushlight.codegen.loops import (
     stored,
     vectorized,
 )
+from rushlight.codegen.frontend.storage import computed, rounded_to
 from rushlight.ir import expr as ir
 
 BINARY = {

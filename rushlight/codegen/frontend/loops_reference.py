@@ -7,8 +7,7 @@ import types
 import numpy as np
 
 from rushlight.codegen.emit.reference import NAMESPACE
-from rushlight.codegen.frontend.storage import COMPUTED_IN, computed
-from rushlight.codegen.loops import (
+from rushlight.codegen.frontend.loop_words import (
     Inline,
     TypeName,
     bounds,
@@ -19,6 +18,7 @@ from rushlight.codegen.loops import (
     stored,
     vectorized,
 )
+from rushlight.codegen.frontend.storage import COMPUTED_IN, computed
 
 # Words of the language that the emitters' reference doesn't know under the same name.
 FUNCTIONS = {

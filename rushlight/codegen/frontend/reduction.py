@@ -63,9 +63,12 @@ class Reduction(Front):
 
     Attributes:
         widens: whether float32 values are to be computed in float64.
+        of_complex: ``of_complex(x, dim, correction, keepdim)`` reduces complex numbers in
+            place of a kernel; None where there is no such function.
     """
 
     widens = False
+    of_complex = None
     has_rows = True
 
     def __init__(self, function, identity, prepare, accumulate, finish):

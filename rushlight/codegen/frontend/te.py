@@ -60,7 +60,7 @@ class Reduce(ir.Expr):
         value = IDENTITIES[self.op]
         if self.type.is_float or self.op in ("add", "mul"):
             return ir.Const(self.type, value)
-        from rushlight.codegen.loops import bounds
+        from rushlight.codegen.frontend.loop_words import bounds
 
         return ir.Const(self.type, bounds(self.type)[self.op == "min"])
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 
-from rushlight.codegen.frontend.complexes import Complex
+from rushlight.codegen.frontend.complexes import (
+    Complex,
+    is_infinite,
+    is_nan,
+    length,
+    math_call,
+    ordered,
+)
 from rushlight.ir import expr
 from rushlight.ir.expr import Call, Const, Type, select
 
 DOUBLE = "float64"
 PI = math.pi
-
-
-def _call(name, x, *more):
-    return Call(name, x.type, x, *more)
 
 
 def _number(value, like):
@@ -32,14 +35,6 @@ def _copysign(x, y):
 def _atan2(y, x):
     y, x = expr.unify(y, x)
     return Call("atan2", y.type, y, x)
-
-
-def _isnan(x):
-    return x != x
-
-
-def _isinf(x):
-    return abs(x) == math.inf
 
 
 def _square(x):
@@ -63,33 +58,6 @@ def wide(function):
     return widened
 
 
-def _ordered(z):
-    """The larger and the smaller size of the parts; NaN last."""
-    x, y = abs(z.real), abs(z.imag)
-    swap = (x < y) | _isnan(y)
-    return select(swap, y, x), select(swap, x, y)
-
-
-def _length(z):
-    """The length without overflow: infinite beside an infinity, whatever the other."""
-    large, small = _ordered(z)
-    ratio = small / large
-    root = _call("sqrt", ratio * ratio + 1.0)
-    plain = (large == 0) | (large == math.inf)
-    flat = select(_isinf(z.real) | _isinf(z.imag), math.inf, large)
-    return select(plain | _isinf(z.real) | _isinf(z.imag), flat, large * root)
-
-
-def magnitude(z):
-    """The length, from squares in double precision where that cannot overflow."""
-    if z.type.name != "float32":
-        return _length(z)
-    double = Type(DOUBLE).like(z.type)
-    x, y = expr.cast(double, z.real), expr.cast(double, z.imag)
-    root = expr.cast(z.type, _call("sqrt", x * x + y * y))
-    return select(_isinf(z.real) | _isinf(z.imag), math.inf, root)
-
-
 def angle(z):
     """The angle of the point."""
     return _atan2(z.imag, z.real)
@@ -100,10 +68,10 @@ def exp(z):
     """``exp x cos y + i exp x sin y``; zeros stay zeros beside infinities."""
     x, y = z.real, z.imag
     far = abs(x) > 700.0
-    half = _call("exp", select(far & ~_isinf(x), x * 0.5, x))
-    again = select(far & ~_isinf(x), half, 1.0)
-    real = (half * _call("cos", y)) * again
-    imag = (half * _call("sin", y)) * again
+    half = math_call("exp", select(far & ~is_infinite(x), x * 0.5, x))
+    again = select(far & ~is_infinite(x), half, 1.0)
+    real = (half * math_call("cos", y)) * again
+    imag = (half * math_call("sin", y)) * again
     lost = ~(abs(y) < math.inf)
     real = select(lost & (x == -math.inf), 0.0, select(lost & (x == math.inf), x, real))
     imag = select(lost & (x == -math.inf), 0.0, imag)
@@ -113,19 +81,19 @@ def exp(z):
 def _squares_less_one(large, small):
     """``large ** 2 + small ** 2 - 1``, with what the squares lose to rounding."""
     p, q = large * large, small * small
-    lost = _call("fma", large, large, -p) + _call("fma", small, small, -q)
+    lost = math_call("fma", large, large, -p) + math_call("fma", small, small, -q)
     return ((p - 1.0) + q) + lost
 
 
 @wide
 def log(z):
     """The logarithm of the length, near the unit circle by what the squares exceed one."""
-    large, small = _ordered(z)
+    large, small = ordered(z)
     near = (large > 0.5) & (large < 2.0)
     excess = _squares_less_one(large, small)
     size = select(
         near & (excess > -0.75) & (excess < 3.0),
-        _call("log1p", excess) * 0.5,
+        math_call("log1p", excess) * 0.5,
         _log_of_length(z, large, small),
     )
     return Complex(size, angle(z))
@@ -134,31 +102,31 @@ def log(z):
 def _log_of_length(z, large, small):
     ratio = small / large
     ratio = select((large == 0) | (large == math.inf), 0.0, ratio)
-    size = _call("log", large) + _call("log1p", ratio * ratio) * 0.5
-    return select(_isinf(z.real) | _isinf(z.imag), math.inf, size)
+    size = math_call("log", large) + math_call("log1p", ratio * ratio) * 0.5
+    return select(is_infinite(z.real) | is_infinite(z.imag), math.inf, size)
 
 
 @wide
 def sqrt(z):
     """The root with a non-negative real part, scaled where squares leave the range."""
-    large, _ = _ordered(z)
+    large, _ = ordered(z)
     huge, tiny = large > 1e300, large < 1e-290
     one = _number(1.0, large)
     factor = select(huge, 0.0625, select(tiny, 2.0**600, one))
     back = select(huge, 4.0, select(tiny, 2.0**-300, one))
     z = Complex(z.real * factor, z.imag * factor)
-    root = _call("sqrt", (_length(z) + abs(z.real)) * 0.5)
+    root = math_call("sqrt", (length(z) + abs(z.real)) * 0.5)
     other = select(root == 0, abs(z.imag), abs(z.imag) / (root + root))
     right = (z.real >= 0) | (root == 0)
     right = right | ((z.real == 0) & (z.imag == 0))
     real = select(right, root, other) * back
     imag = _copysign(select(right, other, root) * back, z.imag)
-    endless = _isinf(z.imag)
-    level = _isinf(z.real) & ~endless
+    endless = is_infinite(z.imag)
+    level = is_infinite(z.real) & ~endless
     ahead = z.real > 0
-    flat = _copysign(select(_isnan(z.imag), z.imag, z.imag * 0), z.imag)
+    flat = _copysign(select(is_nan(z.imag), z.imag, z.imag * 0), z.imag)
     real = select(
-        level, select(ahead, math.inf, select(_isnan(z.imag), z.imag, 0.0)), real
+        level, select(ahead, math.inf, select(is_nan(z.imag), z.imag, 0.0)), real
     )
     imag = select(
         level, select(ahead, flat, _copysign(_number(math.inf, imag), z.imag)), imag
@@ -171,13 +139,13 @@ def _halves(x, y):
 
     Beyond the exponential's range, half of it is multiplied in twice.
     """
-    sine, cosine = _call("sin", y), _call("cos", y)
+    sine, cosine = math_call("sin", y), math_call("cos", y)
     far = abs(x) > 700.0
-    half = _call("exp", select(_isinf(x), abs(x), abs(x) * 0.5))
+    half = math_call("exp", select(is_infinite(x), abs(x), abs(x) * 0.5))
     half = select(far, half, 1.0)
     rising = _copysign(half * 0.5, x)
-    s = select(far, rising, _call("sinh", x))
-    c = select(far, half * 0.5, _call("cosh", x))
+    s = select(far, rising, math_call("sinh", x))
+    c = select(far, half * 0.5, math_call("cosh", x))
     return (
         (s * cosine) * half,
         (c * sine) * half,
@@ -192,8 +160,8 @@ def sinh(z):
     x, y = z.real, z.imag
     real, imag, _, _ = _halves(x, y)
     lost = ~(abs(y) < math.inf)
-    real = select((x == 0) | (lost & _isinf(x)), x, real)
-    real = select((x == 0) & ~lost, _copysign(x, x * _call("cos", y)), real)
+    real = select((x == 0) | (lost & is_infinite(x)), x, real)
+    real = select((x == 0) & ~lost, _copysign(x, x * math_call("cos", y)), real)
     imag = select(y == 0, y, imag)
     return Complex(real, imag)
 
@@ -204,7 +172,7 @@ def cosh(z):
     x, y = z.real, z.imag
     _, _, real, imag = _halves(x, y)
     lost = ~(abs(y) < math.inf)
-    real = select(lost & _isinf(x), math.inf, real)
+    real = select(lost & is_infinite(x), math.inf, real)
     flat = _copysign(_number(1.0, x), x)
     imag = select(y == 0, y * flat, imag)
     imag = select((x == 0) & lost, x, imag)
@@ -215,17 +183,17 @@ def cosh(z):
 def tanh(z):
     """Over ``sinh^2 x + cos^2 y``; the limit far out."""
     x, y = z.real, z.imag
-    sine, cosine = _call("sin", y), _call("cos", y)
-    s, c = _call("sinh", x), _call("cosh", x)
+    sine, cosine = math_call("sin", y), math_call("cos", y)
+    s, c = math_call("sinh", x), math_call("cosh", x)
     below = s * s + cosine * cosine
     real, imag = s * c / below, sine * cosine / below
     far = abs(x) > 22.0
     one = _copysign(_number(1.0, x), x)
-    fade = _call("exp", abs(x) * -2.0) * 4.0
+    fade = math_call("exp", abs(x) * -2.0) * 4.0
     real = select(far, one, real)
     imag = select(far, fade * sine * cosine, imag)
     lost = ~(abs(y) < math.inf)
-    level = _isinf(x)
+    level = is_infinite(x)
     turn = select((abs(y) > 1.0) & ~lost, sine * cosine, y)
     imag = select(level, _copysign(_number(0.0, y), turn), imag)
     imag = select(y == 0, y, imag)
@@ -256,7 +224,7 @@ def _roots(z):
 
 def _asinh_real(x):
     """``asinh`` of a real value."""
-    return _call("asinh", x)
+    return math_call("asinh", x)
 
 
 @wide
@@ -266,10 +234,10 @@ def asin(z):
     low, high = _roots(z)
     real = _atan2(x, low.real * high.real - low.imag * high.imag)
     imag = _asinh_real(low.real * high.imag - low.imag * high.real)
-    endless = _isinf(x) | _isinf(y)
+    endless = is_infinite(x) | is_infinite(y)
     real = select(endless, _atan2(x, abs(y)), real)
     imag = select(endless, _copysign(_number(math.inf, y), y), imag)
-    real = select((x == 0) & _isnan(y), x, real)
+    real = select((x == 0) & is_nan(y), x, real)
     return Complex(_copysign(real, x), _copysign(imag, y))
 
 
@@ -280,10 +248,10 @@ def acos(z):
     low, high = _roots(z)
     real = _atan2(low.real, high.real) * 2.0
     imag = _asinh_real(high.real * low.imag - high.imag * low.real)
-    endless = _isinf(x) | _isinf(y)
+    endless = is_infinite(x) | is_infinite(y)
     real = select(endless, _atan2(abs(y), x), real)
     imag = select(endless, _copysign(_number(math.inf, y), -y), imag)
-    real = select((x == 0) & _isnan(y), PI / 2, real)
+    real = select((x == 0) & is_nan(y), PI / 2, real)
     return Complex(real, _copysign(imag, -y))
 
 
@@ -291,7 +259,7 @@ def acos(z):
 def acosh(z):
     """A quarter turn from ``acos``, to where the real part is not negative."""
     w = acos(z)
-    endless = _isinf(z.real) | _isinf(z.imag)
+    endless = is_infinite(z.real) | is_infinite(z.imag)
     imag = select(endless, _atan2(z.imag, z.real), _copysign(w.real, z.imag))
     return Complex(abs(w.imag), imag)
 
@@ -303,32 +271,32 @@ def atanh(z):
     far = (abs(x) > 1e100) | (abs(y) > 1e100)
     u, v = select(far, 0.0, x), select(far, 0.0, y)
     near = _square(1.0 - abs(u)) + v * v
-    real = _call("log1p", abs(u) * 4.0 / near) * 0.25
+    real = math_call("log1p", abs(u) * 4.0 / near) * 0.25
     touching = (abs(u) == 1.0) & (abs(v) < 1e-8)
-    real = select(touching, (_call("log", abs(v)) - math.log(2)) * -0.5, real)
+    real = select(touching, (math_call("log", abs(v)) - math.log(2)) * -0.5, real)
     real = _copysign(real, x)
     imag = _atan2(v * 2.0, (1.0 - u) * (u + 1.0) - v * v) * 0.5
-    large, small = _ordered(z)
+    large, small = ordered(z)
     ratio = small / large
     inverse = x / large / large / (ratio * ratio + 1.0)
-    endless = _isinf(x) | _isinf(y)
+    endless = is_infinite(x) | is_infinite(y)
     inverse = select(endless, _copysign(_number(0.0, x), x), inverse)
     real = select(far, inverse, real)
     corner = _copysign(_number(PI / 2, y), y)
-    imag = select(far, select(_isnan(y), y, corner), imag)
-    real = select(_isnan(x) & ~endless, x, real)
-    imag = select((_isnan(x) & ~endless) | _isnan(y), x + y, imag)
-    real = select(_isnan(y) & ~endless & (x != 0), y, select((x == 0), x, real))
-    imag = select(endless & _isnan(x), corner, imag)
+    imag = select(far, select(is_nan(y), y, corner), imag)
+    real = select(is_nan(x) & ~endless, x, real)
+    imag = select((is_nan(x) & ~endless) | is_nan(y), x + y, imag)
+    real = select(is_nan(y) & ~endless & (x != 0), y, select((x == 0), x, real))
+    imag = select(endless & is_nan(x), corner, imag)
     return Complex(real, imag)
 
 
 @wide
 def expm1(z):
     """``expm1 x cos y - 2 sin^2 (y/2)``, and the imaginary part of ``exp``."""
-    half = _call("sin", z.imag * 0.5)
-    real = _call("expm1", z.real) * _call("cos", z.imag) - half * half * 2.0
-    return Complex(real, _call("exp", z.real) * _call("sin", z.imag))
+    half = math_call("sin", z.imag * 0.5)
+    real = math_call("expm1", z.real) * math_call("cos", z.imag) - half * half * 2.0
+    return Complex(real, math_call("exp", z.real) * math_call("sin", z.imag))
 
 
 @wide
@@ -336,10 +304,10 @@ def log1p(z):
     """Near zero by how much the square of ``|1 + z|`` exceeds one."""
     x, y = z.real, z.imag
     excess = x * (x + 2.0) + y * y
-    small = _length(z) < 0.5
-    near = select(excess == 0, x, _call("log1p", excess) * 0.5)
+    small = length(z) < 0.5
+    near = select(excess == 0, x, math_call("log1p", excess) * 0.5)
     moved = Complex(x + 1.0, y)
-    return Complex(select(small, near, _call("log", _length(moved))), angle(moved))
+    return Complex(select(small, near, math_call("log", length(moved))), angle(moved))
 
 
 @wide
@@ -349,32 +317,33 @@ def log_add_exp(x, y):
     high = Complex(select(swap, y.real, x.real), select(swap, y.imag, x.imag))
     low = Complex(select(swap, x.real, y.real), select(swap, x.imag, y.imag))
     both = log1p(exp(low - high)) + high
-    level = _isinf(high.real) & (high.real == low.real)
+    level = is_infinite(high.real) & (high.real == low.real)
     above = log(exp(low) + exp(high))
     below = low.real < 0
     real = select(level, select(below, low.real, above.real), both.real)
     imag = select(level, select(below, low.imag, above.imag), both.imag)
-    lost = _isnan(x.real) | _isnan(x.imag) | _isnan(y.real) | _isnan(y.imag)
+    lost = is_nan(x.real) | is_nan(x.imag) | is_nan(y.real) | is_nan(y.imag)
     return Complex(select(lost, math.nan, real), select(lost, math.nan, imag))
 
 
 def _cornered(z):
     """An infinite value as the corner or side of a unit square, NaN as zero."""
     return [
-        _copysign(select(_isinf(p), _number(1.0, p), 0.0), p) for p in (z.real, z.imag)
+        _copysign(select(is_infinite(p), _number(1.0, p), 0.0), p)
+        for p in (z.real, z.imag)
     ]
 
 
 def _without_nan(z):
-    return [select(_isnan(p), 0.0, p) for p in (z.real, z.imag)]
+    return [select(is_nan(p), 0.0, p) for p in (z.real, z.imag)]
 
 
 def _product(x, y):
     """``x y``; infinite beside an infinity, as C has it, where the formula gives NaN."""
     plain = x * y
-    lost = _isnan(plain.real) & _isnan(plain.imag)
-    left = _isinf(x.real) | _isinf(x.imag)
-    right = _isinf(y.real) | _isinf(y.imag)
+    lost = is_nan(plain.real) & is_nan(plain.imag)
+    left = is_infinite(x.real) | is_infinite(x.imag)
+    right = is_infinite(y.real) | is_infinite(y.imag)
     (a, b), (c, d) = _cornered(x), _cornered(y)
     (e, f), (g, h) = _without_nan(x), _without_nan(y)
     a, b = select(left, a, e), select(left, b, f)
@@ -415,3 +384,10 @@ FUNCTIONS = {
     "acosh": acosh,
     "sigmoid": lambda z: 1 / (exp(-z) + 1),
 }
+
+
+def complex_function(name, z) -> Complex:
+    """A function of `language` at a complex point."""
+    if name not in FUNCTIONS:
+        raise TypeError(f"{name} is not defined on complex values")
+    return FUNCTIONS[name](z)

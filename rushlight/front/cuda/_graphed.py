@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.autograd import Function
-from rushlight.cuda.graphs import CUDAGraph, graph, graph_pool_handle
+from rushlight.cuda._graphs import CUDAGraph, graph, graph_pool_handle
 from rushlight.cuda.streams import Stream, stream
 
 

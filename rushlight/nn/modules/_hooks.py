@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 import weakref
+from typing import Any
 
-from rushlight.autograd.hooks import registered
+from rushlight.autograd.hooks import RemovableHandle, registered
 from rushlight.core.tensor import Tensor
 from rushlight.nn.modules._backward_hook import BackwardHook
-from rushlight.utils.hooks import RemovableHandle
+
+_home: Any = None
 
 
-def _home():
-    """The module whose ``_global_…`` names hold the hooks; programs may replace them."""
-    return sys.modules["rushlight.nn.modules.module"]
+def keep_hooks_in(module):
+    """Names the module whose ``_global_…`` names hold the hooks; programs may replace them."""
+    global _home
+    _home = module
 
 
 def register_module_buffer_registration_hook(hook):
@@ -23,48 +25,48 @@ def register_module_buffer_registration_hook(hook):
 
     What it returns, unless it is None, is registered instead.
     """
-    return registered(_home()._global_buffer_registration_hooks, hook)
+    return registered(_home._global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook):
     """Call ``hook(module, name, submodule)`` at every ``register_module``."""
-    return registered(_home()._global_module_registration_hooks, hook)
+    return registered(_home._global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(hook):
     """Call ``hook(module, name, parameter)`` at every ``register_parameter``."""
-    return registered(_home()._global_parameter_registration_hooks, hook)
+    return registered(_home._global_parameter_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook):
     """Call ``hook(module, args)`` before the forward of every module."""
-    return registered(_home()._global_forward_pre_hooks, hook)
+    return registered(_home._global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
     """Call ``hook(module, args, output)`` after the forward of every module."""
     handle = RemovableHandle(
-        _home()._global_forward_hooks,
+        _home._global_forward_hooks,
         extra_dict=[
-            _home()._global_forward_hooks_with_kwargs,
-            _home()._global_forward_hooks_always_called,
+            _home._global_forward_hooks_with_kwargs,
+            _home._global_forward_hooks_always_called,
         ],
     )
-    _home()._global_forward_hooks[handle.id] = hook
+    _home._global_forward_hooks[handle.id] = hook
     if with_kwargs:
-        _home()._global_forward_hooks_with_kwargs[handle.id] = True
+        _home._global_forward_hooks_with_kwargs[handle.id] = True
     if always_call:
-        _home()._global_forward_hooks_always_called[handle.id] = True
+        _home._global_forward_hooks_always_called[handle.id] = True
     return handle
 
 
 def _choose_global_kind(full):
-    if _home()._global_is_full_backward_hook not in (None, full):
+    if _home._global_is_full_backward_hook not in (None, full):
         raise RuntimeError(
             "Cannot use both regular backward hooks and full backward hooks as a "
             "global Module hook. Please use only one of them."
         )
-    _home()._global_is_full_backward_hook = full
+    _home._global_is_full_backward_hook = full
 
 
 def register_module_backward_hook(hook):
@@ -73,18 +75,18 @@ def register_module_backward_hook(hook):
     ``register_module_full_backward_hook`` sees the gradients of the whole module.
     """
     _choose_global_kind(False)
-    return registered(_home()._global_backward_hooks, hook)
+    return registered(_home._global_backward_hooks, hook)
 
 
 def register_module_full_backward_hook(hook):
     """Call ``hook(module, grad_input, grad_output)`` in every module's backward."""
     _choose_global_kind(True)
-    return registered(_home()._global_backward_hooks, hook)
+    return registered(_home._global_backward_hooks, hook)
 
 
 def register_module_full_backward_pre_hook(hook):
     """Call ``hook(module, grad_output)`` before every module's backward."""
-    return registered(_home()._global_backward_pre_hooks, hook)
+    return registered(_home._global_backward_pre_hooks, hook)
 
 
 class WrappedHook:
@@ -136,11 +138,11 @@ def call_with_hooks(module, args, kwargs):
 def _call(module, args, kwargs, called, partial):
     """The watched call; ``partial`` keeps how far it came for always-called hooks."""
     pre_hooks = [
-        *_home()._global_backward_pre_hooks.values(),
+        *_home._global_backward_pre_hooks.values(),
         *module._backward_pre_hooks.values(),
     ]
     full_hooks, plain_hooks = _backward_hooks(module)
-    if _home()._global_forward_pre_hooks or module._forward_pre_hooks:
+    if _home._global_forward_pre_hooks or module._forward_pre_hooks:
         args, kwargs = _run_forward_pre_hooks(module, args, kwargs)
         partial[:2] = args, kwargs
     watch = None
@@ -148,7 +150,7 @@ def _call(module, args, kwargs, called, partial):
         watch = BackwardHook(module, full_hooks, pre_hooks)
         args = partial[0] = watch.setup_input_hook(args)
     result = partial[2] = module.forward(*args, **kwargs)
-    if _home()._global_forward_hooks or module._forward_hooks:
+    if _home._global_forward_hooks or module._forward_hooks:
         result = _run_forward_hooks(module, args, kwargs, result, called)
         partial[2] = result
     if watch is not None:
@@ -167,9 +169,9 @@ def _call(module, args, kwargs, called, partial):
 def _backward_hooks(module):
     """The full and the older, node-bound backward hooks that apply to ``module``."""
     full, plain = [], []
-    if _home()._global_backward_hooks:
-        target = full if _home()._global_is_full_backward_hook else plain
-        target.extend(_home()._global_backward_hooks.values())
+    if _home._global_backward_hooks:
+        target = full if _home._global_is_full_backward_hook else plain
+        target.extend(_home._global_backward_hooks.values())
     if module._backward_hooks:
         target = full if module._is_full_backward_hook else plain
         target.extend(module._backward_hooks.values())
@@ -179,7 +181,7 @@ def _backward_hooks(module):
 def _run_forward_pre_hooks(module, args, kwargs):
     with_kwargs = module._forward_pre_hooks_with_kwargs
     hooks = (
-        *_home()._global_forward_pre_hooks.items(),
+        *_home._global_forward_pre_hooks.items(),
         *module._forward_pre_hooks.items(),
     )
     for number, hook in hooks:
@@ -201,16 +203,16 @@ def _run_forward_pre_hooks(module, args, kwargs):
 
 
 def _run_forward_hooks(module, args, kwargs, result, called):
-    hooks = (*_home()._global_forward_hooks.items(), *module._forward_hooks.items())
+    hooks = (*_home._global_forward_hooks.items(), *module._forward_hooks.items())
     for number, hook in hooks:
         if (
             number in module._forward_hooks_always_called
-            or number in _home()._global_forward_hooks_always_called
+            or number in _home._global_forward_hooks_always_called
         ):
             called.add(number)
         if (
             number in module._forward_hooks_with_kwargs
-            or number in _home()._global_forward_hooks_with_kwargs
+            or number in _home._global_forward_hooks_with_kwargs
         ):
             changed = hook(module, args, kwargs, result)
         else:
@@ -225,9 +227,9 @@ def _run_always_called(module, called, args, kwargs, result):
     rows = (
         (
             "global module",
-            _home()._global_forward_hooks,
-            _home()._global_forward_hooks_always_called,
-            _home()._global_forward_hooks_with_kwargs,
+            _home._global_forward_hooks,
+            _home._global_forward_hooks_always_called,
+            _home._global_forward_hooks_with_kwargs,
         ),
         (
             "module",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import OrderedDict
 
 import rushlight as rl
+from rushlight.autograd.hooks import RemovableHandle
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.dtypes import bfloat16 as bfloat16_
@@ -16,6 +18,7 @@ from rushlight.nn.modules._calling import call, find_member, settle
 from rushlight.nn.modules._hooks import (
     WrappedHook,
     call_with_hooks,
+    keep_hooks_in,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -27,7 +30,6 @@ from rushlight.nn.modules._hooks import (
 )
 from rushlight.nn.parameter import Buffer, Parameter
 from rushlight.operators import call as ops
-from rushlight.utils.hooks import RemovableHandle
 
 # PyTorch's names, which other programs import from here.
 _IncompatibleKeys = _state.IncompatibleKeys
@@ -61,6 +63,7 @@ _global_forward_hooks_always_called = OrderedDict()
 _global_forward_hooks_with_kwargs = OrderedDict()
 # None until a global backward hook is registered; then whether those are full ones.
 _global_is_full_backward_hook = None
+keep_hooks_in(sys.modules[__name__])
 settle(globals())
 
 _HOOK_TABLES = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from math import prod
 
 import cython
@@ -15,6 +14,8 @@ from cython.cimports.rushlight.core.dtype import (
 )
 from cython.cimports.rushlight.core.tensor import Tensor
 
+from rushlight.operators.indexing.indexing_kernels import combine_indices
+from rushlight.operators.indexing.masks import nonzero
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
@@ -23,19 +24,6 @@ from rushlight.operators.loop_calls import (
     run,
     scalar_name,
 )
-
-_KERNELS = cython.declare(object, None)
-
-
-@cython.cfunc
-def kernels():
-    """The module of the loop kernels, imported at the first use."""
-    global _KERNELS
-    if _KERNELS is None:
-        _KERNELS = importlib.import_module(
-            "rushlight.operators.indexing.advanced_indexing"
-        )
-    return _KERNELS
 
 
 @cython.cfunc
@@ -94,7 +82,7 @@ class Places:
             flat = index.expand(self.shape).contiguous()
         operands = [self.place, flat, flag]
         types = {"I": index.dtype_.name}
-        run(kernels().combine_indices, operands, [size, stride], self.count, **types)
+        run(combine_indices, operands, [size, stride], self.count, **types)
         fault = fault_in(flag)
         if fault is not None:
             raise IndexError(
@@ -156,7 +144,7 @@ def expanded(x: Tensor, indices):
         index = item
         if index.dtype_.code == CODE_BOOL or index.dtype_.code == CODE_UINT8:
             check_mask(x, index, position, dim)
-            rows = kernels().nonzero(index)
+            rows = nonzero(index)
             for column in range(index.ndim_):
                 found.append((dim + column, rows.select(1, column)))
             dim += index.ndim_

@@ -47,6 +47,27 @@ def wrapped(place, size, fault):
 
 
 @loops
+def combine_indices(
+    place: "i64*",
+    index: "I*",
+    fault: "i64*",
+    size: int,
+    stride: int,
+    begin: int,
+    end: int,
+):
+    """Adds one index tensor's share, ``wrapped(index) * stride``, to flat places."""
+    for k in range(begin, end):
+        here = i64(index[k])
+        if here < 0:
+            here = here + size
+        if here < 0 or here >= size:
+            fault[0] = i64(index[k])
+            here = i64(0)
+        place[k] = place[k] + here * stride
+
+
+@loops
 def copy_rows(
     out: "T*",
     x: "T*",

@@ -1,5 +1,6 @@
 """Functions that reduce dimensions to one value each, and their gradients."""
 
+import functools
 import math
 
 from rushlight.codegen import language as L
@@ -262,27 +263,24 @@ def aminmax(self, dim, keepdim):
     return ops.amin(self, dims, keepdim), ops.amax(self, dims, keepdim)
 
 
-# Operators of spread: whether the root is taken, and whether the mean is given, too.
-SPREADS = {
-    "var": (False, False),
-    "std": (True, False),
-    "var_mean": (False, True),
-    "std_mean": (True, True),
-}
-
-
-def spread_of_complex(name, self, dim, correction, keepdim):
+def spread_of_complex(rooted, with_mean, self, dim, correction, keepdim):
     """Variances of the parts added; the mean's parts are put together again."""
     dims = wrap_dims(dim, self.ndim) or [0]
     keepdim = keepdim and self.ndim > 0
     parts = ops.view_as_real(self if self.ndim else self.reshape([1]))
     parts, means = ops.var_mean(parts, dims, correction=correction, keepdim=keepdim)
     spread = parts.sum([-1])
-    rooted, with_mean = SPREADS[name]
     spread = ops.sqrt(spread) if rooted else spread
     if not with_mean:
         return spread
     return spread, ops.view_as_complex(means.contiguous())
+
+
+for _kernel, *_how in (
+    *((var, False, False), (std, True, False)),
+    *((var_mean, False, True), (std_mean, True, True)),
+):
+    _kernel.of_complex = functools.partial(spread_of_complex, *_how)
 
 
 def var_gradient(grad, self, dim, correction, keepdim):

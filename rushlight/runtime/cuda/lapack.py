@@ -13,7 +13,8 @@ import struct
 
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
-from rushlight.core.roles import host
+from rushlight.core.layout import contiguous_format
+from rushlight.core.roles import host, operators
 from rushlight.core.window import address_of
 from rushlight.runtime.cuda import contexts
 from rushlight.runtime.cuda.libraries import CUBLAS, CUSOLVER
@@ -60,12 +61,12 @@ class Call:
 
     def each(self, tensor, trailing):
         """Where each matrix, or vector, of a batch begins, as numbers on the card."""
-        from rushlight.operators import call as ops
-
         found = places(tensor, trailing)
         step = found[1] - found[0]
         last = found[-1] + step
-        return ops.arange(found[0], last, step, dtype=INT64, device=self.device)
+        return operators.call.arange(
+            found[0], last, step, dtype=INT64, device=self.device
+        )
 
     def several(self, name, *args):
         """Calls a routine of cuBLAS's."""
@@ -511,13 +512,13 @@ def _paired(vectors, values):
     """The vectors of conjugate values of a real matrix, which lie in pairs of columns."""
     if vectors.is_complex():
         return vectors
-    from rushlight.operators import call as ops
-
-    part = ops.imag(values)
+    part = operators.call.imag(values)
     first, second = part > 0, part < 0
-    real = ops.where(second, ops.roll(vectors, 1, 1), vectors)
-    other = ops.where(second, -vectors, 0)
-    return ops.complex(real, ops.where(first, ops.roll(vectors, -1, 1), other))
+    real = operators.call.where(second, operators.call.roll(vectors, 1, 1), vectors)
+    other = operators.call.where(second, -vectors, 0)
+    return operators.call.complex(
+        real, operators.call.where(first, operators.call.roll(vectors, -1, 1), other)
+    )
 
 
 def lstsq(a, b, values, ranks, codes, driver, cut):
@@ -557,9 +558,7 @@ def _adjoint(a):
 
 def _by_columns(a):
     """A copy whose matrices lie column by column."""
-    from rushlight.operators.linalg.linalg_checks import by_columns
-
-    return by_columns(a)
+    return a.mT.clone(memory_format=contiguous_format).mT
 
 
 def clear_triangle(a, upper):

@@ -204,7 +204,7 @@ _ELSEWHERE = {
     "default_generator": "random.generator",
     "FileCheck": "testing",
     "Future": "futures",
-    **dict.fromkeys(("Event", "Stream"), "_runtime_flags"),
+    **dict.fromkeys(("Event", "Stream"), "_host_streams"),
     **dict.fromkeys(
         ("PyTorchFileReader", "PyTorchFileWriter"), "serialization._records"
     ),
