@@ -23,22 +23,11 @@ from rushlight.operators.functions import tensor
 
 # The part of the old names that stands for a dtype.
 WORDS = {
-    "float32": "Float",
-    "float64": "Double",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "bool": "Bool",
-    "complex32": "ComplexHalf",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-    "uint16": "UInt16",
-    "uint32": "UInt32",
-    "uint64": "UInt64",
+    name: TYPE_NAMES[name]
+    for name in """
+    float32 float64 float16 bfloat16 uint8 int8 int16 int32 int64 bool
+    complex32 complex64 complex128 uint16 uint32 uint64
+    """.split()
 }
 TENSORS = [name for name in list(WORDS)[:10]]
 STORAGES = [*TENSORS, "complex64", "complex128"]

@@ -178,6 +178,17 @@ def argument(slots: cython.pointer(cython.pointer(PyObject)), place: object) -> 
     return cython.cast(object, slots[number])
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def stop_at_launches(tape: Tape) -> cython.int:
+    """Ends the path where kernels ran since that no operator ran: they want memory."""
+    if launched() != tape.launches and tape.calls:
+        tape.at.stops = True
+        tape.flush(OUTSIDE)
+        tape.loosen()
+    return 0
+
+
 @cython.final
 @cython.cclass
 class RecordingKernel(Kernel):
@@ -326,10 +337,7 @@ class RecordingKernel(Kernel):
     ) -> object:
         """Runs a composition and notes it; from then on it is passed by, where it cannot be."""
         result: object
-        if launched() != tape.launches and tape.calls:
-            tape.at.stops = True
-            tape.flush(OUTSIDE)
-            tape.loosen()
+        stop_at_launches(tape)
         parent: Call = tape.at
         call: Call = noted(tape, op, slots, keys & MEMORY_BITS)
         if call is None:
@@ -536,11 +544,7 @@ class RecordingKernel(Kernel):
         """Runs an operator that no path has, and notes it."""
         st: cython.pointer(ThreadState) = state()
         before: uint64_t = st.included
-        if launched() != tape.launches and tape.calls:
-            # kernels ran since, and no operator ran them: they want memory to be there
-            tape.at.stops = True
-            tape.flush(OUTSIDE)
-            tape.loosen()
+        stop_at_launches(tape)
         parent: Call = tape.at
         call: Call = noted(tape, op, slots, keys & MEMORY_BITS)
         good: cython.bint = False

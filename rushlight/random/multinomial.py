@@ -56,6 +56,28 @@ def draw_with_replacement(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
+def read_row(
+    code: cython.int,
+    numbers: uintptr_t,
+    start: int64_t,
+    count: int64_t,
+    into: cython.p_double,
+) -> cython.int:
+    """Reads so many numbers of a type from a place on, a block at a time."""
+    i: int64_t
+    for i in range(0, count, BLOCK):
+        load(
+            code,
+            cython.cast(cython.p_char, numbers),
+            start + i,
+            into + i,
+            left_of(count, i),
+        )
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
 def running_sums(
     weights: uintptr_t,
     code: cython.int,
@@ -66,14 +88,7 @@ def running_sums(
     """Sums in float64 or float32 as the weights are, divided by the last."""
     i: int64_t
     total: cython.double = 0
-    for i in range(0, count, BLOCK):
-        load(
-            code,
-            cython.cast(cython.p_char, weights),
-            start + i,
-            sums + i,
-            left_of(count, i),
-        )
+    read_row(code, weights, start, count, sums)
     check_weights(sums, count, True)
     for i in range(count):
         total = (
@@ -194,21 +209,8 @@ def score(
     other: cython.p_double = scores + count
     i: int64_t
     total: cython.double = 0
-    for i in range(0, count, BLOCK):
-        load(
-            code,
-            cython.cast(cython.p_char, weights),
-            start + i,
-            scores + i,
-            left_of(count, i),
-        )
-        load(
-            code,
-            cython.cast(cython.p_char, noise),
-            start + i,
-            other + i,
-            left_of(count, i),
-        )
+    read_row(code, weights, start, count, scores)
+    read_row(code, noise, start, count, other)
     check_weights(scores, count, False)
     for i in range(count):
         total += scores[i]

@@ -31,55 +31,63 @@ entry:"""
 
 # Vectors in part, where the processor has no masks: the lanes one after another, in a
 # function, so that the code stays as short as it is seldom run.
-LOAD_SOME = """\
+_NEXT_LANE = """\
+  br label %head
+head:
+  %left = phi {bits} [%mask, %entry], [%rest, %body]
+  %more = icmp ne {bits} %left, 0
+  br i1 %more, label %body, label %exit
+body:
+  %first = call {bits} @{count}({bits} %left, i1 true)
+  %lane = {step}
+"""
+_LATER_LANES = """\
+  %less = sub {bits} %left, 1
+  %rest = and {bits} %left, %less
+  br label %head
+exit:
+"""
+LOAD_SOME = (
+    """\
 define internal {vector} @{name}(ptr %from, {bits} %mask) noinline nounwind {{
 entry:
   %room = alloca {vector}, align 64
   store {vector} zeroinitializer, ptr %room
-  br label %head
-head:
-  %left = phi {bits} [%mask, %entry], [%rest, %body]
-  %more = icmp ne {bits} %left, 0
-  br i1 %more, label %body, label %exit
-body:
-  %first = call {bits} @{count}({bits} %left, i1 true)
-  %lane = {step}
+"""
+    + _NEXT_LANE
+    + """\
   %source = getelementptr {element}, ptr %from, i64 %lane
   %value = load {element}, ptr %source, align 1
   %target = getelementptr {element}, ptr %room, i64 %lane
   store {element} %value, ptr %target
-  %less = sub {bits} %left, 1
-  %rest = and {bits} %left, %less
-  br label %head
-exit:
+"""
+    + _LATER_LANES
+    + """\
   %result = load {vector}, ptr %room
   ret {vector} %result
 }}
 """
-STORE_SOME = """\
+)
+STORE_SOME = (
+    """\
 define internal void @{name}(ptr %to, {bits} %mask, {vector} %values) noinline nounwind {{
 entry:
   %room = alloca {vector}, align 64
   store {vector} %values, ptr %room
-  br label %head
-head:
-  %left = phi {bits} [%mask, %entry], [%rest, %body]
-  %more = icmp ne {bits} %left, 0
-  br i1 %more, label %body, label %exit
-body:
-  %first = call {bits} @{count}({bits} %left, i1 true)
-  %lane = {step}
+"""
+    + _NEXT_LANE
+    + """\
   %source = getelementptr {element}, ptr %room, i64 %lane
   %value = load {element}, ptr %source
   %target = getelementptr {element}, ptr %to, i64 %lane
   store {element} %value, ptr %target, align 1
-  %less = sub {bits} %left, 1
-  %rest = and {bits} %left, %less
-  br label %head
-exit:
+"""
+    + _LATER_LANES
+    + """\
   ret void
 }}
 """
+)
 
 # First line of a module whose loops are to stay as written: vectors are explicit, so
 # that the few passes that clean up code suffice.

@@ -9,6 +9,7 @@ from rushlight.datasets.idx import read_idx
 from rushlight.datasets.pictures import Pictures
 from rushlight.datasets.resource import NpmPackage, Resource, is_good
 from rushlight.transforms import ToPILImage, Transform
+from rushlight.utils.data.dataset import rows_of
 
 
 class MNIST(Pictures):
@@ -130,13 +131,7 @@ class MNIST(Pictures):
 
     def _batch(self, indices):
         """The images of a batch transformed together: the same numbers, fewer calls."""
-        length = len(self)
-        for index in indices:
-            if not -length <= index < length:
-                raise IndexError(
-                    f"index {index} is out of bounds for dimension 0 with size {length}"
-                )
-        rows = rl.tensor([i % length for i in indices], dtype=rl.int64)
+        rows = rows_of(indices, len(self))
         images = self.transform.batch(rl.index_select(self.data, 0, rows))
         return [images, rl.index_select(self.targets, 0, rows)]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight.core import layout as layouts
 from rushlight.operators import call
-from rushlight.sparse._types import sparse_types
+from rushlight.sparse import _types
 from rushlight.sparse.gradcheck import as_sparse_gradcheck
 from rushlight.sparse.invariants import check_sparse_tensor_invariants
 
@@ -33,7 +33,7 @@ _COMPRESSED = (
     layouts.sparse_bsr,
     layouts.sparse_bsc,
 )
-globals().update(sparse_types())
+globals().update(_types.sparse_types())
 
 
 def mm(mat1, mat2, reduce=None):

@@ -50,13 +50,10 @@ def cumulate_columns(
 ):
     """Sums (or products) so far of whole rows, in stripes of columns."""
     mass = local("A", 256)
-    first_o = 0 if across else begin
-    last_o = outer if across else end
-    first_i = begin if across else 0
-    last_i = end if across else inner
-    for o in range(first_o, last_o):
-        for stripe in range(first_i, last_i, 256):
-            width = min(last_i - stripe, 256)
+    last = end if across else inner
+    for o in range(0 if across else begin, outer if across else end):
+        for stripe in range(begin if across else 0, last, 256):
+            width = min(last - stripe, 256)
             base = o * size * inner + stripe
             for i in range(width):
                 mass[i] = A(x[base + i])
@@ -132,13 +129,10 @@ def cumulative_extreme_columns(
     """The same of whole rows, in stripes of columns."""
     best = local("T", 256)
     place = local("i64", 256)
-    first_o = 0 if across else begin
-    last_o = outer if across else end
-    first_i = begin if across else 0
-    last_i = end if across else inner
-    for o in range(first_o, last_o):
-        for stripe in range(first_i, last_i, 256):
-            width = min(last_i - stripe, 256)
+    last = end if across else inner
+    for o in range(0 if across else begin, outer if across else end):
+        for stripe in range(begin if across else 0, last, 256):
+            width = min(last - stripe, 256)
             base = o * size * inner + stripe
             for i in range(width):
                 best[i] = x[base + i]

@@ -9,6 +9,7 @@ from rushlight.nn._functions.reduction import (
     reduction_number,
 )
 from rushlight.operators import call
+from rushlight.operators.loss.margin_loss import check_triplet
 
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
@@ -211,13 +212,7 @@ def _check_margin(margin):
 
 
 def _triplet(anchor, positive, negative, distance, margin, swap, number):
-    ndims = anchor.ndim, positive.ndim, negative.ndim
-    if len(set(ndims)) > 1:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same "
-            f"number of dimensions, but got: anchor {ndims[0]}D, positive {ndims[1]}D, "
-            f"and negative {ndims[2]}D inputs"
-        )
+    check_triplet(anchor, positive, negative)
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = rl.minimum(far, distance(positive, negative))

@@ -92,16 +92,7 @@ class _NormBase(Module):
             f"track_running_stats={self.track_running_stats}"
         )
 
-    def _load_from_state_dict(
-        self,
-        state_dict,
-        prefix,
-        local_metadata,
-        strict,
-        missing_keys,
-        unexpected_keys,
-        error_msgs,
-    ):
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest, **named):
         version = local_metadata.get("version")
         key = f"{prefix}num_batches_tracked"
         if (
@@ -116,13 +107,7 @@ class _NormBase(Module):
                 else rl.tensor(0, dtype=rl.int64)
             )
         super()._load_from_state_dict(
-            state_dict,
-            prefix,
-            local_metadata,
-            strict,
-            missing_keys,
-            unexpected_keys,
-            error_msgs,
+            state_dict, prefix, local_metadata, *rest, **named
         )
 
 
@@ -245,15 +230,9 @@ class SyncBatchNorm(_BatchNorm):
         *,
         bias=True,
     ):
+        options = {"device": device, "dtype": dtype, "bias": bias}
         super().__init__(
-            num_features,
-            eps,
-            momentum,
-            affine,
-            track_running_stats,
-            device=device,
-            dtype=dtype,
-            bias=bias,
+            num_features, eps, momentum, affine, track_running_stats, **options
         )
         self.process_group = process_group
 

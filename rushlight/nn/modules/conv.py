@@ -91,10 +91,9 @@ class _ConvNd(Module):
         )
         options = {"device": device, "dtype": dtype}
         self.weight = Parameter(rl.empty((*channels, *kernel_size), **options))
-        if bias:
-            self.bias = Parameter(rl.empty(out_channels, **options))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter(
+            "bias", Parameter(rl.empty(out_channels, **options)) if bias else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -207,27 +206,15 @@ class _Convolution(_ConvNd):
         )
 
     def _conv_forward(self, input, weight, bias):
-        convolve = getattr(call, self._operator)
-        if self.padding_mode == "zeros":
-            return convolve(
-                input,
-                weight,
-                bias,
-                self.stride,
-                self.padding,
-                self.dilation,
-                self.groups,
-            )
-        nothing = (0,) * len(self.kernel_size)
-        return convolve(
-            self._padded(input),
-            weight,
-            bias,
-            self.stride,
-            nothing,
-            self.dilation,
-            self.groups,
-        )
+        return self._convolved(getattr(call, self._operator), input, weight, bias)
+
+    def _convolved(self, convolve, input, weight, bias):
+        """The convolution by an operator; other borders than zeros are made before it."""
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = self._padded(input), (0,) * len(self.kernel_size)
+        given = self.stride, padding, self.dilation, self.groups
+        return convolve(input, weight, bias, *given)
 
     def forward(self, input):
         return self._conv_forward(input, self.weight, self.bias)
@@ -262,17 +249,7 @@ class Conv2d(_Convolution):
     _operator = "conv2d"
 
     def _conv_forward(self, input, weight, bias):
-        if self.padding_mode == "zeros":
-            return call.conv2d(
-                input,
-                weight,
-                bias,
-                self.stride,
-                self.padding,
-                self.dilation,
-                self.groups,
-            )
-        return super()._conv_forward(input, weight, bias)
+        return self._convolved(call.conv2d, input, weight, bias)
 
 
 class Conv3d(_Convolution):

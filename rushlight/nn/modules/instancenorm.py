@@ -34,15 +34,9 @@ class _InstanceNorm(_NormBase):
         *,
         bias=True,
     ):
+        options = {"device": device, "dtype": dtype, "bias": bias}
         super().__init__(
-            num_features,
-            eps,
-            momentum,
-            affine,
-            track_running_stats,
-            device,
-            dtype,
-            bias=bias,
+            num_features, eps, momentum, affine, track_running_stats, **options
         )
 
     def _check_input_dim(self, input):

@@ -52,10 +52,9 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(rl.empty((out_features, in_features), **options))
-        if bias:
-            self.bias = Parameter(rl.empty(out_features, **options))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter(
+            "bias", Parameter(rl.empty(out_features, **options)) if bias else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self):

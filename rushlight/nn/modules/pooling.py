@@ -59,6 +59,11 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
+    def _given(self):
+        """Arguments of the function, behind the input."""
+        window = self.kernel_size, self.stride, self.padding, self.dilation
+        return *window, self.ceil_mode, self.return_indices
+
     def extra_repr(self):
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, "
@@ -80,15 +85,7 @@ class MaxPool1d(_MaxPoolNd):
     """
 
     def forward(self, input):
-        return F.max_pool1d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+        return F.max_pool1d(input, *self._given())
 
 
 class MaxPool2d(_MaxPoolNd):
@@ -104,15 +101,7 @@ class MaxPool2d(_MaxPoolNd):
     """
 
     def forward(self, input):
-        return F.max_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+        return F.max_pool2d(input, *self._given())
 
 
 class MaxPool3d(_MaxPoolNd):
@@ -128,15 +117,7 @@ class MaxPool3d(_MaxPoolNd):
     """
 
     def forward(self, input):
-        return F.max_pool3d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+        return F.max_pool3d(input, *self._given())
 
 
 class _MaxUnpoolNd(Module):
@@ -220,6 +201,11 @@ class _AvgPoolNd(Module):
         "count_include_pad",
     ]
 
+    def _given(self):
+        """Arguments of the function that all have, behind the input."""
+        window = self.kernel_size, self.stride, self.padding
+        return *window, self.ceil_mode, self.count_include_pad
+
     def extra_repr(self):
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, "
@@ -254,14 +240,7 @@ class AvgPool1d(_AvgPoolNd):
         self.count_include_pad = count_include_pad
 
     def forward(self, input):
-        return F.avg_pool1d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-        )
+        return F.avg_pool1d(input, *self._given())
 
 
 class AvgPool2d(_AvgPoolNd):
@@ -294,15 +273,7 @@ class AvgPool2d(_AvgPoolNd):
         self.divisor_override = divisor_override
 
     def forward(self, input):
-        return F.avg_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+        return F.avg_pool2d(input, *self._given(), self.divisor_override)
 
 
 class AvgPool3d(AvgPool2d):
@@ -319,15 +290,7 @@ class AvgPool3d(AvgPool2d):
     """
 
     def forward(self, input):
-        return F.avg_pool3d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+        return F.avg_pool3d(input, *self._given(), self.divisor_override)
 
 
 class _LPPoolNd(Module):

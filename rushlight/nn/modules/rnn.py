@@ -285,6 +285,15 @@ class RNNBase(Module):
         return output, tuple(last)
 
 
+def _given(scope):
+    """What a constructor was given, as its parent takes it: its ``locals()`` but itself."""
+    return {
+        name: value
+        for name, value in scope.items()
+        if name not in ("self", "__class__")
+    }
+
+
 class RNN(RNNBase):
     """A network of ``tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)`` layers.
 
@@ -316,18 +325,9 @@ class RNN(RNNBase):
             raise ValueError(
                 f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
             )
-        super().__init__(
-            f"RNN_{nonlinearity.upper()}",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
+        given = _given(locals())
+        del given["nonlinearity"]
+        super().__init__(f"RNN_{nonlinearity.upper()}", **given)
         self.nonlinearity = nonlinearity
 
 
@@ -356,19 +356,7 @@ class LSTM(RNNBase):
         device=None,
         dtype=None,
     ):
-        super().__init__(
-            "LSTM",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            proj_size,
-            device,
-            dtype,
-        )
+        super().__init__("LSTM", **_given(locals()))
 
 
 class GRU(RNNBase):
@@ -386,18 +374,7 @@ class GRU(RNNBase):
         device=None,
         dtype=None,
     ):
-        super().__init__(
-            "GRU",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
+        super().__init__("GRU", **_given(locals()))
 
 
 class RNNCellBase(Module):

@@ -49,6 +49,16 @@ def _check_pretrained(embeddings):
         raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
 
 
+def _differing(module, **usual):
+    """What of a module is not as usual, as its text shows it."""
+    values = {name: getattr(module, name) for name in usual}
+    return [
+        f"{name}={value}"
+        for name, value in values.items()
+        if value != usual[name] or (usual[name] is False and value is not False)
+    ]
+
+
 class Embedding(_Table):
     """A table of vectors that are looked up by number.
 
@@ -110,15 +120,11 @@ class Embedding(_Table):
         )
 
     def extra_repr(self):
-        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
-        if self.padding_idx is not None:
-            parts.append(f"padding_idx={self.padding_idx}")
-        if self.max_norm is not None:
-            parts.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            parts.append(f"norm_type={self.norm_type}")
-        if self.scale_grad_by_freq is not False:
-            parts.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
+        parts = [
+            f"{self.num_embeddings}, {self.embedding_dim}",
+            *_differing(self, padding_idx=None, max_norm=None, norm_type=2),
+            *_differing(self, scale_grad_by_freq=False),
+        ]
         if self.sparse is not False:
             parts.append("sparse=True")
         return ", ".join(parts)
@@ -217,16 +223,12 @@ class EmbeddingBag(_Table):
         )
 
     def extra_repr(self):
-        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
-        if self.max_norm is not None:
-            parts.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            parts.append(f"norm_type={self.norm_type}")
-        if self.scale_grad_by_freq is not False:
-            parts.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
-        parts.append(f"mode={self.mode!r}")
-        if self.padding_idx is not None:
-            parts.append(f"padding_idx={self.padding_idx}")
+        parts = [
+            f"{self.num_embeddings}, {self.embedding_dim}",
+            *_differing(self, max_norm=None, norm_type=2, scale_grad_by_freq=False),
+            f"mode={self.mode!r}",
+            *_differing(self, padding_idx=None),
+        ]
         return ", ".join(parts)
 
     @classmethod

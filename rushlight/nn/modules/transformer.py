@@ -121,14 +121,8 @@ class TransformerEncoderLayer(_Layer):
     ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model,
-            nhead,
-            dropout=dropout,
-            bias=bias,
-            batch_first=batch_first,
-            **options,
-        )
+        heads = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
+        self.self_attn = MultiheadAttention(d_model, nhead, **heads, **options)
         self._make_feed_forward(d_model, dim_feedforward, dropout, bias, options)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
@@ -183,22 +177,9 @@ class TransformerDecoderLayer(_Layer):
     ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model,
-            nhead,
-            dropout=dropout,
-            batch_first=batch_first,
-            bias=bias,
-            **options,
-        )
-        self.multihead_attn = MultiheadAttention(
-            d_model,
-            nhead,
-            dropout=dropout,
-            batch_first=batch_first,
-            bias=bias,
-            **options,
-        )
+        heads = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
+        self.self_attn = MultiheadAttention(d_model, nhead, **heads, **options)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, **heads, **options)
         self._make_feed_forward(d_model, dim_feedforward, dropout, bias, options)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)

@@ -130,11 +130,7 @@ class ParametrizationList(ModuleList):
             _register(self, f"original{index}", part)
 
     def _check_result(self, before):
-        result = self()
-        if not isinstance(result, Tensor):
-            raise ValueError(
-                f"A parametrization must return a tensor. Got {type(result).__name__}."
-            )
+        result = _expect_tensor(self())
         for what in ("dtype", "shape"):
             _check_same(
                 result,
@@ -314,14 +310,18 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
     return module
 
 
-def _check_further(module, name, parametrization):
-    """Refuse one more parametrization that changes dtype or shape."""
-    value = getattr(module, name)
-    result = parametrization(value)
+def _expect_tensor(result):
     if not isinstance(result, Tensor):
         raise ValueError(
             f"A parametrization must return a tensor. Got {type(result).__name__}."
         )
+    return result
+
+
+def _check_further(module, name, parametrization):
+    """Refuse one more parametrization that changes dtype or shape."""
+    value = getattr(module, name)
+    result = _expect_tensor(parametrization(value))
     for what in ("dtype", "shape"):
         _check_same(
             result,

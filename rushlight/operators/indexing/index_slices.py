@@ -129,21 +129,37 @@ def _index_add_complex(self, dim, index, source, alpha):
 
 
 def _add_slices(out, source, index, factor, sizes, dim, kind):
+    _combine_slices(index_add_kernel, out, source, index, factor, sizes, (), dim, kind)
+
+
+def _combine_slices(
+    kernel, out, source, index, start, sizes, options, dim, error, **types
+):
+    """Runs a kernel that takes slices into those that an index names.
+
+    Args:
+        start: a tensor of one number that the kernel reads beside the slices.
+        sizes: before, of and behind the dimension.
+        options: integers of the kernel's own.
+        error: the type raised where an index is out of range.
+        types: what the kernel is specialised for beside dtypes and ``across``.
+    """
     outer, size, inner = sizes
     across = int(outer == 1 and inner > 1)
     count, flag = index.numel(), fault_flag(out)
     run(
-        index_add_kernel,
-        [out, source.contiguous(), index.contiguous(), factor, flag],
-        [outer, count, size, inner, across],
+        kernel,
+        [out, source.contiguous(), index.contiguous(), start, flag],
+        [outer, count, size, inner, across, *options],
         inner if across else outer,
         2 * count * (outer if across else inner),
         COLUMNS if across else 1,
         T=name_of(out.dtype),
         I=name_of(index.dtype),
         across=across,
+        **types,
     )
-    raise_fault(flag, dim, size, kind, "index out of range in self: ")
+    raise_fault(flag, dim, size, error, "index out of range in self: ")
 
 
 def index_fill(self, dim, index, value):
@@ -296,22 +312,11 @@ def _reduced_slices(self, dim, index, source, reduce, include_self):
     out = copy_to_write(self, (index, source))
     outer, size, inner = around(list(self.shape), dim)
     mode, identity = REDUCTIONS[reduce]
-    across = int(outer == 1 and inner > 1)
-    count, flag = index.numel(), fault_flag(out)
     first = filled(self, (), identity, self.dtype)
-    run(
-        index_reduce_kernel,
-        [out, source.contiguous(), index.contiguous(), first, flag],
-        [outer, count, size, inner, across, mode, int(include_self)],
-        inner if across else outer,
-        2 * count * (outer if across else inner),
-        COLUMNS if across else 1,
-        T=name_of(out.dtype),
-        I=name_of(index.dtype),
-        across=across,
-        mode=mode,
-    )
-    raise_fault(flag, dim, size, IndexError, "index out of range in self: ")
+    _combine_slices(
+        index_reduce_kernel, out, source, index, first, (outer, size, inner),
+        (mode, int(include_self)), dim, IndexError, mode=mode,
+    )  # fmt: skip
     if reduce == "mean":
         met = ops.bincount(index.reshape(-1), None, size) + int(include_self)
         sizes = [1] * self.dim()

@@ -134,6 +134,15 @@ def any_outside(index, start, stop, size, fault):
     return wrong
 
 
+@loops_inline
+def any_slice_outside(index, count, size, fault):
+    """The same of indices of any type that name whole slices."""
+    wrong = False
+    for k in range(count):
+        wrong = wrong | (checked(i64(index[k]), size, fault) != i64(index[k]))
+    return wrong
+
+
 @loops
 def gather_lines(
     out: "T*",
@@ -168,11 +177,9 @@ def gather_kernel(
     end: int,
 ):
     """``out[o, k, i] = x[o, index[o, k, i], i]``; ``across`` divides the inner axis."""
-    first_o = 0 if across else begin
-    last_o = outer if across else end
     first_i = begin if across else 0
     last_i = end if across else inner
-    for o in range(first_o, last_o):
+    for o in range(0 if across else begin, outer if across else end):
         for k in range(count):
             row = (o * count + k) * inner
             if not any_outside(index, row + first_i, row + last_i, size, fault):
@@ -197,11 +204,9 @@ def scatter_kernel(
     end: int,
 ):
     """``out[o, index[o, k, i], i]`` takes or adds ``source[o, k, i]``, in order."""
-    first_o = 0 if across else begin
-    last_o = outer if across else end
     first_i = begin if across else 0
     last_i = end if across else inner
-    for o in range(first_o, last_o):
+    for o in range(0 if across else begin, outer if across else end):
         for k in range(count):
             for i in range(first_i, last_i):
                 here = (o * count + k) * inner + i
@@ -267,11 +272,7 @@ def index_add_kernel(
     last_o = outer if across else end
     first_i = begin if across else 0
     last_i = end if across else inner
-    outside = 0
-    for k in range(count):
-        if checked(i64(index[k]), size, fault) != i64(index[k]):
-            outside = 1
-    if outside:
+    if any_slice_outside(index, count, size, fault):
         last_o = first_o
     factor = alpha[0]
     for o in range(first_o, last_o):
@@ -331,11 +332,7 @@ def index_reduce_kernel(
     last_o = outer if across else end
     first_i = begin if across else 0
     last_i = end if across else inner
-    outside = 0
-    for k in range(count):
-        if checked(i64(index[k]), size, fault) != i64(index[k]):
-            outside = 1
-    if outside:
+    if any_slice_outside(index, count, size, fault):
         last_o = first_o
     for o in range(first_o, last_o):
         if not own:
@@ -371,11 +368,9 @@ def put_slices(
     end: int,
 ):
     """``out[o, index[k], i] = source[o, k, i]``, or one element of ``last + 1`` parts."""
-    first_o = 0 if across else begin
-    last_o = outer if across else end
     first_i = begin if across else 0
     last_i = end if across else inner
-    for o in range(first_o, last_o):
+    for o in range(0 if across else begin, outer if across else end):
         for k in range(count):
             place = index[k]
             place = wrapped(place, size, fault) if wrap else checked(place, size, fault)

@@ -260,26 +260,26 @@ def ctc_loss_forward(
     """
     require("ctc_loss_cpu", log_probs.dtype, SINGLE_DOUBLE, log_probs)
     steps, batch, classes = log_probs.shape
-    if not 0 <= blank < classes:
-        raise RuntimeError("blank must be in label range")
-    held = tables(log_probs, targets, input_lengths, target_lengths)
-    check_used(held, classes)
+    held = checked_tables(log_probs, targets, input_lengths, target_lengths, blank)
     span = 2 * max(target_lengths, default=0) + 1
     loss = fresh(log_probs, (batch,))
     alpha = filled(log_probs, (batch, steps, span), MINUS_INF)
     ints = [batch, classes, steps, span, blank]
     work = work_space(log_probs, batch, span)
     operands = [loss, alpha, log_probs.contiguous(), *held, *work]
-    run(
-        ctc_alpha,
-        operands,
-        ints,
-        batch,
-        steps * span * 16,
-        T=name_of(log_probs.dtype),
-        A="float64",
-    )
+    types = {"T": name_of(log_probs.dtype), "A": "float64"}
+    run(ctc_alpha, operands, ints, batch, steps * span * 16, **types)
     return loss, alpha
+
+
+def checked_tables(log_probs, targets, input_lengths, target_lengths, blank):
+    """`tables`, once the blank and the labels are known to be classes."""
+    classes = log_probs.shape[2]
+    if not 0 <= blank < classes:
+        raise RuntimeError("blank must be in label range")
+    held = tables(log_probs, targets, input_lengths, target_lengths)
+    check_used(held, classes)
+    return held
 
 
 def check_used(held, classes):
@@ -305,10 +305,7 @@ def ctc_loss_backward(
     """
     require("ctc_loss_backward_cpu", log_probs.dtype, SINGLE_DOUBLE, log_probs)
     steps, batch, classes = log_probs.shape
-    if not 0 <= blank < classes:
-        raise RuntimeError("blank must be in label range")
-    held = tables(log_probs, targets, input_lengths, target_lengths)
-    check_used(held, classes)
+    held = checked_tables(log_probs, targets, input_lengths, target_lengths, blank)
     span, kind = 2 * max(target_lengths, default=0) + 1, log_probs.dtype
     expect(
         "_ctc_loss_backward", grad=(grad, (batch,), kind),
@@ -323,15 +320,8 @@ def ctc_loss_backward(
         out, grad.contiguous(), neg_log_likelihood.contiguous(), log_alpha.contiguous(),
         log_probs.contiguous(), *held, *work, share,
     ]  # fmt: skip
-    run(
-        ctc_gradient,
-        operands,
-        ints,
-        batch,
-        steps * span * 16,
-        T=name_of(log_probs.dtype),
-        A="float64",
-    )
+    types = {"T": name_of(log_probs.dtype), "A": "float64"}
+    run(ctc_gradient, operands, ints, batch, steps * span * 16, **types)
     return out
 
 

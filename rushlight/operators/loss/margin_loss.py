@@ -89,11 +89,11 @@ def cosine_embedding_loss(input1, input2, target, margin, reduction):
     return reduce(together + apart, reduction)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction):
-    """``max(0, margin + |anchor - positive| - |anchor - negative|)``.
+def check_triplet(anchor, positive, negative):
+    """Refuses tensors that differ in their number of dimensions.
 
     Raises:
-        RuntimeError: the tensors differ in their number of dimensions.
+        RuntimeError: they differ.
     """
     ndims = anchor.ndim, positive.ndim, negative.ndim
     if len(set(ndims)) > 1:
@@ -102,6 +102,15 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
             f"number of dimensions, but got: anchor {ndims[0]}D, positive {ndims[1]}D, "
             f"and negative {ndims[2]}D inputs"
         )
+
+
+def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction):
+    """``max(0, margin + |anchor - positive| - |anchor - negative|)``.
+
+    Raises:
+        RuntimeError: the tensors differ in their number of dimensions.
+    """
+    check_triplet(anchor, positive, negative)
 
     def distance(a, b):
         return ops.pairwise_distance(a, b, p, eps)

@@ -263,6 +263,15 @@ def aminmax(self, dim, keepdim):
     return ops.amin(self, dims, keepdim), ops.amax(self, dims, keepdim)
 
 
+# Kernels of spread: whether the root is taken, and whether the mean is given, too.
+SPREADS = {
+    "var": (False, False),
+    "std": (True, False),
+    "var_mean": (False, True),
+    "std_mean": (True, True),
+}
+
+
 def spread_of_complex(rooted, with_mean, self, dim, correction, keepdim):
     """Variances of the parts added; the mean's parts are put together again."""
     dims = wrap_dims(dim, self.ndim) or [0]
@@ -276,11 +285,8 @@ def spread_of_complex(rooted, with_mean, self, dim, correction, keepdim):
     return spread, ops.view_as_complex(means.contiguous())
 
 
-for _kernel, *_how in (
-    *((var, False, False), (std, True, False)),
-    *((var_mean, False, True), (std_mean, True, True)),
-):
-    _kernel.of_complex = functools.partial(spread_of_complex, *_how)
+for _kernel in (var, std, var_mean, std_mean):
+    _kernel.of_complex = functools.partial(spread_of_complex, *SPREADS[_kernel.name])
 
 
 def var_gradient(grad, self, dim, correction, keepdim):

@@ -63,8 +63,7 @@ def reduce_segments(
     for row in range(begin, end):
         outer = row // segments
         at = outer * (segments + 1) + row % segments
-        low = bounds[at]
-        high = bounds[at + 1]
+        low, high = bounds[at], bounds[at + 1]
         for column in range(inner):
             mass = A(start[0])
             for i in range(max(low, 0), min(high, size)):
@@ -101,8 +100,7 @@ def spread_segments(
     for row in range(begin, end):
         outer = row // segments
         at = outer * (segments + 1) + row % segments
-        low = bounds[at]
-        high = bounds[at + 1]
+        low, high = bounds[at], bounds[at + 1]
         for column in range(inner):
             g = A(grad[row * inner + column])
             r = A(result[row * inner + column])

@@ -204,6 +204,26 @@ def kind_of(a: Tensor) -> cython.int:
 
 
 @cython.cfunc
+@cython.exceptval(-1)
+def kind_of_system(a: Tensor, b: Tensor) -> cython.int:
+    """The kind of a matrix; both it and its right-hand sides lie column by column."""
+    check_columns(a)
+    check_columns(b)
+    return kind_of(a)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def keep_shape(a: Tensor, ints: cython.pointer(int64_t)) -> cython.int:
+    """Puts the kind, rows and columns of matrices that lie column by column."""
+    check_columns(a)
+    ints[0] = kind_of(a)
+    ints[1] = rows_of(a)
+    ints[2] = columns_of(a)
+    return 0
+
+
+@cython.cfunc
 def routine(number: cython.int, kind: cython.int) -> cython.p_char:
     """A routine's address, as the tasks take it."""
     if _library == cython.NULL:
@@ -370,9 +390,7 @@ def cholesky_solve(a: Tensor, b: Tensor, upper: cython.bint) -> None:
     ints: int64_t[4]
     if nothing(b):
         return
-    check_columns(a)
-    check_columns(b)
-    ints[0] = kind_of(a)
+    ints[0] = kind_of_system(a, b)
     ints[1] = 85 if upper else 76
     ints[2] = rows_of(b)
     ints[3] = columns_of(b)
@@ -508,9 +526,7 @@ def triangular_solve(
     ints: int64_t[7]
     if nothing(b):
         return
-    check_columns(a)
-    check_columns(b)
-    ints[0] = kind_of(a)
+    ints[0] = kind_of_system(a, b)
     ints[1] = 76 if left else 82
     ints[2] = 85 if upper else 76
     ints[3] = ord(form)
@@ -534,10 +550,7 @@ def qr(a: Tensor, tau: Tensor) -> None:
     ints: int64_t[4]
     if nothing(a):
         return
-    check_columns(a)
-    ints[0] = kind_of(a)
-    ints[1] = rows_of(a)
-    ints[2] = columns_of(a)
+    keep_shape(a, ints)
     ints[3] = -1
     least: int64_t = min(ints[1], ints[2])
     count: int64_t = batch_of(a, 2)
@@ -555,10 +568,7 @@ def expand_reflectors(a: Tensor, tau: Tensor) -> None:
     ints: int64_t[4]
     if nothing(a):
         return
-    check_columns(a)
-    ints[0] = kind_of(a)
-    ints[1] = rows_of(a)
-    ints[2] = columns_of(a)
+    keep_shape(a, ints)
     ints[3] = tau.sizes[tau.ndim_ - 1]
     count: int64_t = batch_of(a, 2)
     check_rows(tau, count * ints[3])

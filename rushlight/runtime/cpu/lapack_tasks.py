@@ -29,6 +29,16 @@ def answer(kind: int64_t, work: cython.p_char) -> int64_t:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def workspace(kind: int64_t, work: cython.pp_char, length: cython.p_int) -> cython.bint:
+    """Allocates what a routine asked for, by the number that it left in ``work``."""
+    length[0] = max(1, cython.cast(cython.int, answer(kind, work[0])))
+    work[0] = cython.cast(cython.p_char, malloc(length[0] * width(kind)))
+    return work[0] != cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def width(kind: int64_t) -> int64_t:
     """Bytes of a number."""
     return 4 << ((kind + 1) >> 1)
@@ -223,11 +233,10 @@ def run_qr(
                     data[1] + i * step, cython.address(m), data[2] + i * short, work,
                     cython.address(length), cython.address(code),
                 )  # fmt: skip
-        if turn == 0:
-            length = max(1, cython.cast(cython.int, answer(ints[0], work)))
-            work = cython.cast(cython.p_char, malloc(length * width(ints[0])))
-            if work == cython.NULL:
-                return NO_MEMORY
+        if turn == 0 and not workspace(
+            ints[0], cython.address(work), cython.address(length)
+        ):
+            return NO_MEMORY
     free(work)
     return 0
 
@@ -267,11 +276,10 @@ def run_ormqr(
                 cython.address(m), work, cython.address(length), cython.address(code),
                 1, 1,
             )  # fmt: skip
-        if turn == 0:
-            length = max(1, cython.cast(cython.int, answer(ints[0], work)))
-            work = cython.cast(cython.p_char, malloc(length * width(ints[0])))
-            if work == cython.NULL:
-                return NO_MEMORY
+        if turn == 0 and not workspace(
+            ints[0], cython.address(work), cython.address(length)
+        ):
+            return NO_MEMORY
     free(work)
     return 0
 
@@ -578,11 +586,10 @@ def run_sytrf(
                 cython.address(n), pivots + i * ints[2], work, cython.address(length),
                 codes + i, 1,
             )  # fmt: skip
-        if turn == 0:
-            length = max(1, cython.cast(cython.int, answer(ints[0], work)))
-            work = cython.cast(cython.p_char, malloc(length * width(ints[0])))
-            if work == cython.NULL:
-                return NO_MEMORY
+        if turn == 0 and not workspace(
+            ints[0], cython.address(work), cython.address(length)
+        ):
+            return NO_MEMORY
     free(work)
     return 0
 

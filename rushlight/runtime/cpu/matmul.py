@@ -647,16 +647,7 @@ def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
     left: Matrix = matrix_of(a)
     right: Matrix = matrix_of(b)
     there: Matrix = matrix_of(out)
-    left.columns, left.row, left.batch = (
-        left.columns // 2,
-        left.row // 2,
-        left.batch // 2,
-    )
-    right.rows, right.column, right.batch = (
-        right.rows // 2,
-        right.column // 2,
-        right.batch // 2,
-    )
+    as_pairs(cython.address(left), cython.address(right))
     batch: int64_t = sizes[0] if n == 3 else 1
     run_product(
         PAIRS,
@@ -669,6 +660,21 @@ def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
         True,
     )
     return out
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def as_pairs(
+    left: cython.pointer(Matrix), right: cython.pointer(Matrix)
+) -> cython.void:
+    """Sees two matrices of bfloat16 as of pairs along the sum: half as many elements."""
+    left.columns, left.row, left.batch = (
+        left.columns // 2,
+        left.row // 2,
+        left.batch // 2,
+    )
+    right.rows, right.column = right.rows // 2, right.column // 2
+    right.batch = right.batch // 2
 
 
 def agree(a: Tensor, b: Tensor, ndim: cython.int) -> cython.bint:
@@ -959,10 +965,7 @@ def product_after(
     left: Matrix = matrix_of(a)
     right: Matrix = matrix_of(b)
     if code == PAIRS:
-        left.columns, left.row = left.columns // 2, left.row // 2
-        left.batch //= 2
-        right.rows, right.column = right.rows // 2, right.column // 2
-        right.batch //= 2
+        as_pairs(cython.address(left), cython.address(right))
         run_product(
             PAIRS,
             cython.address(there),

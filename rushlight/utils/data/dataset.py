@@ -77,14 +77,26 @@ class TensorDataset(Dataset[tuple]):
 
     def _rows(self, indices):
         """One gather from each tensor, in place of many slices and a stack."""
-        length = len(self)
-        for index in indices:
-            if not -length <= index < length:
-                raise IndexError(
-                    f"index {index} is out of bounds for dimension 0 with size {length}"
-                )
-        rows = rl.tensor([i % length for i in indices], dtype=rl.int64)
+        rows = rows_of(indices, len(self))
         return [rl.index_select(tensor, 0, rows) for tensor in self.tensors]
+
+
+def rows_of(indices, length):
+    """Numbers of samples as a tensor of int64, those from the end counted from the start.
+
+    Args:
+        indices: integers.
+        length: how many samples there are.
+
+    Raises:
+        IndexError: there is no such sample.
+    """
+    for index in indices:
+        if not -length <= index < length:
+            raise IndexError(
+                f"index {index} is out of bounds for dimension 0 with size {length}"
+            )
+    return rl.tensor([i % length for i in indices], dtype=rl.int64)
 
 
 class StackDataset(Dataset):

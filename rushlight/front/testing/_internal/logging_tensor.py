@@ -14,6 +14,7 @@ import logging
 
 import rushlight
 from rushlight.core import naming
+from rushlight.ir.expr import SHORT_NAMES
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils._pytree import tree_map
 from rushlight.utils.weak import WeakIdKeyDictionary
@@ -28,20 +29,7 @@ __all__ = [
     "log_input",
 ]
 LOG = logging.getLogger("LoggingTensor")
-SHORT = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint8": "u8",
-    "bool": "b8",
-    "complex64": "c64",
-    "complex128": "c128",
-}
+SHORT = SHORT_NAMES | {"bool": "b8", "complex64": "c64", "complex128": "c128"}
 
 
 def _log(name, args, kwargs, result):

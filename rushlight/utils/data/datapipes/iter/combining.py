@@ -10,6 +10,7 @@ from typing import Any, Literal
 from rushlight.utils.data.datapipes._decorator import functional_datapipe
 from rushlight.utils.data.datapipes._hook_iterator import _SnapshotState
 from rushlight.utils.data.datapipes.datapipe import IterDataPipe
+from rushlight.utils.data.datapipes.iter._kept import KeptByName
 from rushlight.utils.data.datapipes.utils.common import (
     StreamWrapper,
     _check_unpickable_fn,
@@ -149,7 +150,7 @@ class _ContainerTemplate(ABC):
         """How many samples a branch has."""
 
 
-class _Container(IterDataPipe, _ContainerTemplate):
+class _Container(KeptByName, IterDataPipe, _ContainerTemplate):
     """Reads a pipe for several branches, and keeps what other branches will read.
 
     The first branch that asks begins to read the pipe; reading ends with the last branch.
@@ -265,29 +266,9 @@ class _ForkerIterDataPipe(_Container):
         self.slowest = self.leading = 0
         self.end = None
 
-    def __getstate__(self):
-        return self._hooked(
-            (
-                self.main_datapipe,
-                self.num_instances,
-                self.buffer_size,
-                self.copy_fn,
-                self._valid_iterator_id,
-                self._number_of_samples_yielded,
-            )
-        )
-
-    def __setstate__(self, state):
-        (
-            self.main_datapipe,
-            self.num_instances,
-            self.buffer_size,
-            self.copy_fn,
-            self._valid_iterator_id,
-            number,
-        ) = state
-        self.reset()
-        self._number_of_samples_yielded = number
+    _state = (
+        "main_datapipe num_instances buffer_size copy_fn _valid_iterator_id".split()
+    )
 
     def _cleanup(self) -> None:
         while self.buffer:
@@ -360,31 +341,10 @@ class _DemultiplexerIterDataPipe(_Container):
         self.child_buffers: list[deque] = [deque() for _ in range(self.num_instances)]
         self.main_datapipe_exhausted = False
 
-    def __getstate__(self):
-        return self._hooked(
-            (
-                self.main_datapipe,
-                self.num_instances,
-                self.buffer_size,
-                self.classifier_fn,
-                self.drop_none,
-                self._valid_iterator_id,
-                self._number_of_samples_yielded,
-            )
-        )
-
-    def __setstate__(self, state):
-        (
-            self.main_datapipe,
-            self.num_instances,
-            self.buffer_size,
-            self.classifier_fn,
-            self.drop_none,
-            self._valid_iterator_id,
-            number,
-        ) = state
-        self.reset()
-        self._number_of_samples_yielded = number
+    _state = (
+        "main_datapipe num_instances buffer_size classifier_fn drop_none "
+        "_valid_iterator_id"
+    ).split()
 
     def _cleanup(self, instance_id: int | None = None) -> None:
         which = range(self.num_instances) if instance_id is None else [instance_id]

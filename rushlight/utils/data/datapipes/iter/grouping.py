@@ -1,26 +1,19 @@
 """Samples together, and apart again."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rushlight.utils.data.datapipes._decorator import functional_datapipe
 from rushlight.utils.data.datapipes.datapipe import DataChunk, IterDataPipe
-from rushlight.utils.data.datapipes.utils.common import _check_unpickable_fn
+from rushlight.utils.data.datapipes.iter._kept import KeptByName
+from rushlight.utils.data.datapipes.utils.common import (
+    _check_unpickable_fn,
+    batches_of,
+    keep_batching,
+)
 
 __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"]
-
-
-def batches_of(pipe) -> int:
-    """How many batches a pipe gives.
-
-    Raises:
-        AttributeError, TypeError: the pipe before does not know how many it has.
-    """
-    if not isinstance(pipe.datapipe, Sized):
-        raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length")
-    whole, rest = divmod(len(pipe.datapipe), pipe.batch_size)
-    return whole + (1 if rest and not pipe.drop_last else 0)
 
 
 @functional_datapipe("batch")
@@ -48,13 +41,8 @@ class BatcherIterDataPipe(IterDataPipe[DataChunk]):
         drop_last: bool = False,
         wrapper_class: Callable = DataChunk,
     ) -> None:
-        if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
         super().__init__()
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.wrapper_class = wrapper_class
+        keep_batching(self, datapipe, batch_size, drop_last, wrapper_class)
 
     def __iter__(self) -> Iterator[DataChunk]:
         batch: list = []
@@ -109,7 +97,7 @@ class UnBatcherIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("groupby")
-class GrouperIterDataPipe(IterDataPipe[DataChunk]):
+class GrouperIterDataPipe(KeptByName, IterDataPipe[DataChunk]):
     """Samples with the same key as lists, as far as a buffer allows.
 
     Args:
@@ -196,34 +184,7 @@ class GrouperIterDataPipe(IterDataPipe[DataChunk]):
         self.curr_buffer_size = 0
         self.buffer_elements: defaultdict[Any, list] = defaultdict(list)
 
-    def __getstate__(self):
-        return self._hooked(
-            (
-                self.datapipe,
-                self.group_key_fn,
-                self.keep_key,
-                self.max_buffer_size,
-                self.group_size,
-                self.guaranteed_group_size,
-                self.drop_remaining,
-                self.wrapper_class,
-                self._valid_iterator_id,
-                self._number_of_samples_yielded,
-            )
-        )
-
-    def __setstate__(self, state):
-        (
-            self.datapipe,
-            self.group_key_fn,
-            self.keep_key,
-            self.max_buffer_size,
-            self.group_size,
-            self.guaranteed_group_size,
-            self.drop_remaining,
-            self.wrapper_class,
-            self._valid_iterator_id,
-            number,
-        ) = state
-        self.reset()
-        self._number_of_samples_yielded = number
+    _state = (
+        "datapipe group_key_fn keep_key max_buffer_size group_size "
+        "guaranteed_group_size drop_remaining wrapper_class _valid_iterator_id"
+    ).split()

@@ -1,9 +1,10 @@
 """Samples together."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 
 from rushlight.utils.data.datapipes._decorator import functional_datapipe
 from rushlight.utils.data.datapipes.datapipe import DataChunk, MapDataPipe
+from rushlight.utils.data.datapipes.utils.common import batches_of, keep_batching
 
 __all__ = ["BatcherMapDataPipe"]
 
@@ -33,13 +34,8 @@ class BatcherMapDataPipe(MapDataPipe[DataChunk]):
         drop_last: bool = False,
         wrapper_class: Callable = DataChunk,
     ) -> None:
-        if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
         super().__init__()
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.wrapper_class = wrapper_class
+        keep_batching(self, datapipe, batch_size, drop_last, wrapper_class)
 
     def __getitem__(self, index) -> DataChunk:
         batch: list = []
@@ -53,7 +49,4 @@ class BatcherMapDataPipe(MapDataPipe[DataChunk]):
         return self.wrapper_class(batch)
 
     def __len__(self) -> int:
-        if not isinstance(self.datapipe, Sized):
-            raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
-        whole, rest = divmod(len(self.datapipe), self.batch_size)
-        return whole + (1 if rest and not self.drop_last else 0)
+        return batches_of(self)

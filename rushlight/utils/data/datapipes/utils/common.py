@@ -23,6 +23,28 @@ __all__ = [
 DILL_AVAILABLE = has_dill()
 
 
+def batches_of(pipe) -> int:
+    """How many batches a pipe gives.
+
+    Raises:
+        AttributeError, TypeError: the pipe before does not know how many it has.
+    """
+    if not isinstance(pipe.datapipe, Sized):
+        raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length")
+    whole, rest = divmod(len(pipe.datapipe), pipe.batch_size)
+    return whole + (1 if rest and not pipe.drop_last else 0)
+
+
+def keep_batching(pipe, datapipe, batch_size, drop_last, wrapper_class) -> None:
+    """Keeps what a pipe of batches was made of."""
+    if batch_size <= 0:
+        raise AssertionError("Batch size is required to be larger than 0!")
+    pipe.datapipe = datapipe
+    pipe.batch_size = batch_size
+    pipe.drop_last = drop_last
+    pipe.wrapper_class = wrapper_class
+
+
 def length_of(pipe, source) -> int:
     """As many samples as the pipe before has.
 
