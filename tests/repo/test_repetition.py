@@ -69,8 +69,8 @@ def repeated(paths):
     shared = defaultdict(set)
     for found in places.values():
         for i, (path, at) in enumerate(found):
-            for other, there in found[i + 1 :]:
-                shared[path, other].add((at, there))
+            for other, place in found[i + 1 :]:
+                shared[path, other].add((at, place))
     return {
         pair: sum((a - 1, b - 1) not in runs for a, b in runs)
         for pair, runs in shared.items()

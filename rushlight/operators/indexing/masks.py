@@ -58,7 +58,7 @@ def replace_true(
     mask: "boolean*",
     fault: "i64*",
     parts: int,
-    there: int,
+    given: int,
     begin: int,
     end: int,
 ):
@@ -66,8 +66,8 @@ def replace_true(
     taken = 0
     for i in range(begin, end):
         if mask[i]:
-            if taken == there:
-                fault[0] = there
+            if taken == given:
+                fault[0] = given
                 break
             for part in range(parts):
                 out[i * parts + part] = source[taken * parts + part]
