@@ -39,7 +39,7 @@ from cython.cimports.rushlight.graph.tape import (
     Value,
 )
 
-from rushlight.graph.memory_plan import kinds_of, program_of
+from rushlight.graph.memory_plan import kinds_of, program_of, replanned
 from rushlight.graph.size_vectors import with_parts
 from rushlight.graph.steps import Graph, step_of
 
@@ -328,7 +328,7 @@ class Family:
         ]
         program = program_of(OpenGraph(self.graph, path, sizes), items, self.kinds)
         if any([item.turn.is_call for item in items]):
-            program.set_items(items)
+            program.set_items(items, replanned)
         program.patience = 8
         return program
 

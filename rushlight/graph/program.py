@@ -603,7 +603,7 @@ class Program:
     def __dealloc__(self):
         free(self.spots)
 
-    def set_items(self, items, replan=None):
+    def set_items(self, items, replan):
         """Keeps what the steps were planned from; calls are listened to while it is there.
 
         Args:

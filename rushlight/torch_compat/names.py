@@ -58,7 +58,6 @@ OWN = (
     "core",
     "cuda._graphed",
     "cuda._graphs",
-    "distributed._unavailable",
     "utils.data.datapipes.iter._kept",
     "cuda._where",
     "datasets",
