@@ -664,17 +664,10 @@ def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def as_pairs(
-    left: cython.pointer(Matrix), right: cython.pointer(Matrix)
-) -> cython.void:
+def as_pairs(a: cython.pointer(Matrix), b: cython.pointer(Matrix)) -> cython.void:
     """Sees two matrices of bfloat16 as of pairs along the sum: half as many elements."""
-    left.columns, left.row, left.batch = (
-        left.columns // 2,
-        left.row // 2,
-        left.batch // 2,
-    )
-    right.rows, right.column = right.rows // 2, right.column // 2
-    right.batch = right.batch // 2
+    a.columns, a.row, a.batch = a.columns // 2, a.row // 2, a.batch // 2
+    b.rows, b.column, b.batch = b.rows // 2, b.column // 2, b.batch // 2
 
 
 def agree(a: Tensor, b: Tensor, ndim: cython.int) -> cython.bint:
