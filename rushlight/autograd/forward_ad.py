@@ -58,9 +58,13 @@ def exit_dual_level(*, level=None):
 
     Args:
         level: the number of the level, 0.
+        level: its number; the innermost one's by default.
 
     Raises:
         RuntimeError: none is open, or the number is of another.
+
+    >>> level = enter_dual_level()
+    >>> exit_dual_level(level=level)
     """
     if THREAD.dual is None:
         raise RuntimeError(
@@ -105,6 +109,12 @@ def make_dual(tensor, tangent, *, level=None):
     Raises:
         RuntimeError: no level is open, or the shapes differ.
         ValueError: the type has no tangents.
+
+    >>> import rushlight as rl
+    >>> with dual_level():
+    ...     x = make_dual(rl.tensor([3.0]), rl.tensor([1.0]))
+    ...     unpack_dual(x * x).tangent
+    tensor([6.])
     """
     if THREAD.dual is None and _jvp_level() is None:
         raise RuntimeError(

@@ -5,6 +5,13 @@ from __future__ import annotations
 import itertools
 import warnings
 
+from rushlight.autograd._gradcheck_parts import (
+    as_tuple,
+    differentiable,
+    parts_of,
+    random_like,
+    unit_of,
+)
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
@@ -75,7 +82,7 @@ def gradcheck(
             "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
         )
     check = _Check(
-        func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes
+        func, as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes
     )
     try:
         check.inspect_inputs()
@@ -118,21 +125,26 @@ def gradgradcheck(
 ):
     """Compare the gradients of ``func``'s gradients with central differences.
 
+    The other arguments are those of ``gradcheck``.
+
     Args:
         grad_outputs: where the first backward starts; random where left out.
         gen_non_contig_grad_outputs: make the random ones strided.
         check_fwd_over_rev: check forward over reverse mode, too.
         check_rev_over_rev: check reverse over reverse mode at all.
 
-    The other arguments are those of ``gradcheck``.
+    >>> import rushlight as rl
+    >>> x = rl.ones(2, dtype=rl.float64, requires_grad=True)
+    >>> gradgradcheck(lambda x: x**3, (x,))
+    True
     """
-    inputs = _as_tuple(inputs)
+    inputs = as_tuple(inputs)
     if grad_outputs is None:
-        outputs = _differentiable(func(*inputs))
+        outputs = differentiable(func(*inputs))
         grad_outputs = tuple(
-            _random_like(out, gen_non_contig_grad_outputs) for out in outputs
+            random_like(out, gen_non_contig_grad_outputs) for out in outputs
         )
-    grad_outputs = _as_tuple(grad_outputs)
+    grad_outputs = as_tuple(grad_outputs)
     count = len(grad_outputs)
 
     @enable_grad()
@@ -141,7 +153,7 @@ def gradgradcheck(
         wanted = tuple(
             one for one in given if isinstance(one, Tensor) and one.requires_grad
         )
-        outputs = _differentiable(func(*given))
+        outputs = differentiable(func(*given))
         return grad(
             outputs,
             wanted,
@@ -189,8 +201,7 @@ def _pulled_back(func, inputs, count):
         i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad
     ]
     kept = [
-        isinstance(out, Tensor) and out.requires_grad
-        for out in _as_tuple(func(*inputs))
+        isinstance(out, Tensor) and out.requires_grad for out in as_tuple(func(*inputs))
     ]
 
     def gradients(*args):
@@ -199,49 +210,13 @@ def _pulled_back(func, inputs, count):
         def part(*variables):
             for i, variable in zip(wanted, variables):
                 given[i] = variable
-            outputs = _as_tuple(func(*given))
+            outputs = as_tuple(func(*given))
             return tuple(out for out, keep in zip(outputs, kept) if keep)
 
         _value, pull = vjp(part, *[args[i] for i in wanted])
         return pull(tuple(starts))
 
     return gradients
-
-
-def _parts(tensor):
-    """The real numbers of a tensor in order: a complex one has two for each element."""
-    if tensor.is_complex():
-        tensor = call.view_as_real(tensor.resolve_conj())
-    return tensor.reshape(-1)
-
-
-def _unit(like, i):
-    """Zeros, but for a one in the ``i``-th of `_parts`."""
-    count = like.numel() * (2 if like.is_complex() else 1)
-    made = call.zeros(count, dtype=like.dtype.to_real())
-    made[i] = 1
-    if like.is_complex():
-        made = call.view_as_complex(made.reshape(-1, 2))
-    return made.reshape(like.shape)
-
-
-def _as_tuple(value):
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-def _differentiable(outputs):
-    return tuple(
-        out
-        for out in _as_tuple(outputs)
-        if isinstance(out, Tensor) and out.requires_grad
-    )
-
-
-def _random_like(output, strided):
-    """A random tensor that requires a gradient; every second element if strided."""
-    made = call.rand(*output.shape, 2 if strided else 1, dtype=output.dtype)
-    made = (made * 2 - 1)[..., 0]
-    return (made if strided else made.contiguous()).detach().requires_grad_()
 
 
 class _Undefined(Function):
@@ -297,14 +272,14 @@ class _Check:
                 )
 
     def run(self, fast):
-        outputs = _as_tuple(self.func(*self.inputs))
+        outputs = as_tuple(self.func(*self.inputs))
         self.inspect_outputs(outputs)
-        if not _differentiable(outputs):
+        if not differentiable(outputs):
             self.expect_zero()
             return
         for place in range(len(outputs)):
             # computed anew: the differences of the last output changed the inputs
-            output = _as_tuple(self.func(*self.inputs))[place]
+            output = as_tuple(self.func(*self.inputs))[place]
             if not isinstance(output, Tensor) or not output.requires_grad:
                 continue
             if fast:
@@ -360,14 +335,14 @@ class _Check:
     def analytical(self, output):
         """The Jacobian by each input, transposed: inputs down, outputs across."""
         columns = [[] for _ in self.checked]
-        for i in range(_parts(output.detach()).numel()):
-            gradients = self.pull(output, _unit(output, i))
+        for i in range(parts_of(output.detach()).numel()):
+            gradients = self.pull(output, unit_of(output, i))
             for column, value in zip(columns, gradients):
-                column.append(_parts(value))
+                column.append(parts_of(value))
         return [
             call.stack(column, 1)
             if column
-            else call.zeros(_parts(one.detach()).numel(), 0)
+            else call.zeros(parts_of(one.detach()).numel(), 0)
             for column, (_i, one) in zip(columns, self.checked)
         ]
 
@@ -399,7 +374,7 @@ class _Check:
 
         The function runs with the caller's mode: it may take gradients itself.
         """
-        outputs = _as_tuple(self.func(*self.inputs))
+        outputs = as_tuple(self.func(*self.inputs))
         return [out.detach().clone() for out in outputs if isinstance(out, Tensor)]
 
     def numerical(self, one, place):
@@ -408,9 +383,9 @@ class _Check:
         for index in itertools.product(*[range(size) for size in one.shape]):
             element = one.detach()[index]
             for step in (1, 1j) if one.is_complex() else (1,):
-                rows.append(_parts(self.difference(element, place, step, index)))
+                rows.append(parts_of(self.difference(element, place, step, index)))
         if not rows:
-            width = _parts(self.values()[place]).numel()
+            width = parts_of(self.values()[place]).numel()
             return call.zeros(0, width, dtype=one.dtype.to_real())
         return call.stack(rows, 0)
 
@@ -449,9 +424,9 @@ class _Check:
         found = self.pull(output, start)
         for (i, one), value in zip(self.checked, found):
             direction = _random_direction(one, source)
-            analytical = (_parts(value) * _parts(direction)).sum()
+            analytical = (parts_of(value) * parts_of(direction)).sum()
             moved = self.along(one, direction, place)
-            numerical = (_parts(moved) * _parts(start)).sum()
+            numerical = (parts_of(moved) * parts_of(start)).sum()
             if not self.close(analytical, numerical):
                 raise GradcheckError(
                     f"Jacobian mismatch for output {place} with respect to input {i},\n"
@@ -484,7 +459,7 @@ class _Check:
                 for one in self.inputs
             ]
             inputs[which] = forward_ad.make_dual(inputs[which], direction)
-            outputs = _as_tuple(self.func(*inputs))
+            outputs = as_tuple(self.func(*inputs))
             found = [
                 forward_ad.unpack_dual(out).tangent
                 for out in outputs
@@ -497,14 +472,17 @@ class _Check:
         values = self.values()
         for i, one in self.checked:
             rows = [
-                self.push(i, _unit(one, k)) for k in range(_parts(one.detach()).numel())
+                self.push(i, unit_of(one, k))
+                for k in range(parts_of(one.detach()).numel())
             ]
             for place, value in enumerate(values):
                 if not (value.is_floating_point() or value.is_complex()):
                     continue
                 numerical = self.numerical(one, place)
                 found = [
-                    _parts(call.zeros_like(value) if row[place] is None else row[place])
+                    parts_of(
+                        call.zeros_like(value) if row[place] is None else row[place]
+                    )
                     for row in rows
                 ]
                 if found and not self.close(call.stack(found, 0), numerical):
@@ -519,7 +497,7 @@ class _Check:
         from rushlight.func._batches import vmap
 
         for i, one in self.checked:
-            some = call.stack([_random_like(one, False).detach() for _ in range(2)])
+            some = call.stack([random_like(one, False).detach() for _ in range(2)])
             values = self.values()
 
             def tangents(direction, i=i, values=values):
@@ -535,10 +513,10 @@ class _Check:
 
     def check_batches(self):
         """A batch of gradients against one after another."""
-        outputs = _differentiable(self.func(*self.inputs))
+        outputs = differentiable(self.func(*self.inputs))
         inputs = [one for _i, one in self.checked]
         for output in outputs:
-            some = call.stack([_random_like(output, False).detach() for _ in range(2)])
+            some = call.stack([random_like(output, False).detach() for _ in range(2)])
             expected = [self.pull(output, start) for start in some]
             found = grad(
                 output,
@@ -554,7 +532,7 @@ class _Check:
 
     def compare_batch(self, found, expected, mode):
         expected = call.stack(expected)
-        if not self.close(_parts(found.detach()), _parts(expected)):
+        if not self.close(parts_of(found.detach()), parts_of(expected)):
             raise GradcheckError(
                 f"While computing batched gradients in {mode} mode, got values that "
                 f"differ from those computed one by one:\n{found}\nnot {expected}"
@@ -564,7 +542,7 @@ class _Check:
 
     def is_moved_by_zeros(self, behind):
         """Whether gradients of zero, past ``behind`` each output, give others."""
-        outputs = _differentiable(self.func(*self.inputs))
+        outputs = differentiable(self.func(*self.inputs))
         if not outputs:
             return False
         found = grad(

@@ -36,7 +36,17 @@ _EDGE = "node output_nr ownership_token"
 
 
 class GradientEdge(namedtuple("GradientEdge", _EDGE, defaults=(None,))):
-    """Where a tensor's gradient flows to: stands for the tensor in ``grad``."""
+    """Where a tensor's gradient flows to: stands for the tensor in ``grad``.
+
+    Args:
+        node: the node that the gradient arrives at.
+        output_nr: which of the node's results the tensor is.
+        ownership_token: what keeps the node alive, or None.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> torch.autograd.graph.get_gradient_edge(x * 2).output_nr
+    0
+    """
 
     __slots__ = ()
 
@@ -44,8 +54,16 @@ class GradientEdge(namedtuple("GradientEdge", _EDGE, defaults=(None,))):
 def get_gradient_edge(tensor) -> GradientEdge:
     """The edge of a tensor that requires a gradient.
 
+    Args:
+        tensor: the tensor.
+
     Raises:
         RuntimeError: the tensor requires no gradient.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> edge = torch.autograd.graph.get_gradient_edge(x)
+    >>> torch.autograd.grad((x * 3).sum(), edge)
+    (tensor([3., 3.]),)
     """
     node, number = methods.find_gradient_edge(tensor)
     if node is None:
@@ -57,7 +75,16 @@ def get_gradient_edge(tensor) -> GradientEdge:
 
 
 def increment_version(tensor):
-    """Count an in-place change, of one tensor or several, that no operator made."""
+    """Count an in-place change, of one tensor or several, that no operator made.
+
+    Args:
+        tensor: the tensor, or several.
+
+    >>> x = torch.ones(2)
+    >>> torch.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
         methods.bump_version(one)
 
@@ -101,7 +128,17 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message):
-    """Context in which switching saved-tensor hooks on raises ``error_message``."""
+    """Context in which switching saved-tensor hooks on raises ``error_message``.
+
+    Args:
+        error_message: the words of the error.
+
+    Raises:
+        RuntimeError: hooks are on already, or are switched on inside.
+
+    >>> with torch.autograd.graph.disable_saved_tensors_hooks("none here"):
+    ...     y = torch.ones(2, requires_grad=True).exp()
+    """
     earlier = stack.refusal
     if stack.pairs:
         raise RuntimeError(error_message)
@@ -243,6 +280,15 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
         fn: called with the list of gradients (None where none arrived), or in mode
             "any" with the first gradient; what it returns is ignored.
         mode: "all" or "any".
+
+    Raises:
+        ValueError: there is no such mode.
+
+    >>> x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    >>> handle = torch.autograd.graph.register_multi_grad_hook((x, y), print)
+    >>> (x * y).sum().backward()
+    [tensor([1., 1.]), tensor([1., 1.])]
+    >>> handle.remove()
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -327,6 +373,11 @@ def region_activation_memory_budget(budget):
     Raises:
         ValueError: it is not between those.
         RuntimeError: always else, as nothing is being compiled.
+
+    >>> import pytest
+    >>> with pytest.raises(RuntimeError, match="eager mode"):
+    ...     with torch.autograd.graph.region_activation_memory_budget(0.5):
+    ...         pass
     """
     name = "torch.autograd.graph.region_activation_memory_budget"
     if not 0 <= budget <= 1:
@@ -339,8 +390,20 @@ def region_activation_memory_budget(budget):
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled):
-    """Whether gradients from another stream are warned about: the CPU has no streams."""
+    """Whether gradients from another stream are warned about: the CPU has no streams.
+
+    Args:
+        enabled: accepted.
+
+    >>> torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    """
 
 
 def set_override_stale_capture_stream(enabled):
-    """Whether streams of captured graphs are replaced: the CPU has no streams."""
+    """Whether streams of captured graphs are replaced: the CPU has no streams.
+
+    Args:
+        enabled: accepted.
+
+    >>> torch.autograd.graph.set_override_stale_capture_stream(True)
+    """

@@ -188,6 +188,12 @@ def backward(
     Raises:
         RuntimeError: a tensor needs no gradient, a shape does not fit, or the graph's
             saved values are gone.
+
+    >>> import rushlight as rl
+    >>> x = rl.tensor([1.0, 2.0], requires_grad=True)
+    >>> rl.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 4.])
     """
     if grad_variables is not None:
         warnings.warn(
@@ -245,6 +251,14 @@ def grad(
         is_grads_batched: the first dimension of the ``grad_outputs`` counts gradients
             to start from, and that of the results what each gives.
         materialize_grads: give zeros for such an input.
+
+    Raises:
+        RuntimeError: an output does not depend on an input, or its graph is gone.
+
+    >>> import rushlight as rl
+    >>> x = rl.tensor([1.0, 2.0], requires_grad=True)
+    >>> rl.autograd.grad((x * x).sum(), x)
+    (tensor([2., 4.]),)
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(

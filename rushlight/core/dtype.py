@@ -197,8 +197,17 @@ def get_default_dtype():
 def set_default_dtype(d, /):
     """Choose the floating-point type that Python floats become.
 
+    Args:
+        d: the type.
+
     Raises:
         TypeError: ``d`` is not a floating-point type.
+
+    >>> import rushlight as rl
+    >>> rl.set_default_dtype(rl.float64)
+    >>> rl.tensor([1.0]).dtype
+    rushlight.float64
+    >>> rl.set_default_dtype(rl.float32)
     """
     global _DEFAULT
     if not isinstance(d, DType) or cython.cast(DType, d).category != FLOATING:

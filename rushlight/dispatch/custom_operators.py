@@ -82,7 +82,14 @@ _AUTOCAST_KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
 
 
 class CustomOpDef:
-    """An operator made of a Python function by `custom_op`."""
+    """An operator made of a Python function by `custom_op`.
+
+    Args:
+        qualname: ``"namespace::name"``.
+        schema: its schema, without the name.
+        function: what it computes.
+        device_types: the kinds of devices that the function is for; None for all.
+    """
 
     def __init__(self, qualname, schema, function, device_types):
         self._function = function
@@ -248,8 +255,23 @@ def custom_op(
 ):
     """Make a Python function an operator, its schema read from the annotations.
 
+    Args:
+        name: ``"namespace::name"``.
+        fn: the function; a decorator without it.
+        mutates_args: the names of the arguments that it writes to.
+        device_types: the kinds of devices that the function is for; None for all.
+        schema: its schema, in place of the annotations.
+        tags: accepted.
+
     Raises:
         ValueError: an annotation has no schema type.
+
+    >>> import rushlight as rl
+    >>> @rl.library.custom_op("doc_custom::twice", mutates_args=())
+    ... def twice(x: rl.Tensor) -> rl.Tensor:
+    ...     return x * 2
+    >>> rl.ops.doc_custom.twice(rl.ones(2))
+    tensor([2., 2.])
     """
     if fn is None:
         return lambda function: custom_op(

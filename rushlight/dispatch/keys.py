@@ -8,6 +8,9 @@ import enum
 class DispatchKey(enum.IntEnum):
     """What may want a say in a call, lowest priority first.
 
+    Args:
+        value: the key's number.
+
     >>> DispatchKey.Autograd > DispatchKey.CPU
     True
     """

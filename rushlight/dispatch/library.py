@@ -344,14 +344,44 @@ def find_operator(name, namespace=None):
 
 
 def define(qualname, schema, *, lib=None, tags=()):
-    """Define the operator ``ns::name`` with a schema that starts at its arguments."""
+    """Define the operator ``ns::name`` with a schema that starts at its arguments.
+
+    Args:
+        qualname: ``"namespace::name"``.
+        schema: the schema, from its arguments on.
+        lib: the library that the operator goes away with.
+        tags: what can be said of it.
+
+    >>> import rushlight as rl
+    >>> rl.library.define("doc_define::half", "(Tensor x) -> Tensor")
+    >>> rl.library.impl("doc_define::half", "cpu", lambda x: x / 2)(rl.ones(1))
+    tensor([0.5000])
+    """
     namespace, _, name = qualname.partition("::")
     library = lib or _fragment(namespace)
     library.define(name + schema, tags=tags)
 
 
 def impl(qualname, types, func=None, *, lib=None):
-    """Run ``func`` for an operator on device types; a decorator without ``func``."""
+    """Run ``func`` for an operator on device types; a decorator without ``func``.
+
+    Args:
+        qualname: ``"namespace::name"``.
+        types: a kind of device, or several.
+        func: takes the schema's arguments.
+        lib: the library that it goes away with.
+
+    Raises:
+        ValueError: there is no such kind.
+
+    >>> import rushlight as rl
+    >>> rl.library.define("doc_impl::half", "(Tensor x) -> Tensor")
+    >>> @rl.library.impl("doc_impl::half", "cpu")
+    ... def half(x):
+    ...     return x / 2
+    >>> rl.ops.doc_impl.half(rl.ones(1))
+    tensor([0.5000])
+    """
     if func is None:
         return lambda function: impl(qualname, types, function, lib=lib)
     namespace, _, name = qualname.partition("::")
@@ -395,6 +425,14 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=T
         func: takes the operator's arguments; a decorator without it.
         lib: the library that the function goes away with.
         allow_override: replace what was registered before.
+
+    >>> import rushlight as rl
+    >>> @rl.library.custom_op("doc_fake::twice", mutates_args=())
+    ... def twice(x: rl.Tensor) -> rl.Tensor:
+    ...     return x * 2
+    >>> _ = rl.library.register_fake("doc_fake::twice", lambda x: rl.empty_like(x))
+    >>> twice(rl.ones(3, device="meta")).shape
+    rushlight.Size([3])
     """
     if func is None:
         return lambda function: register_fake(
@@ -421,6 +459,19 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
 
     Args:
         setup_context: ``setup_context(ctx, inputs, output)`` saves what backward needs.
+        op: the operator, or its name ``ns::name``.
+        backward: from what arrives to the gradients of the arguments.
+        lib: the library that the formula goes away with.
+
+    >>> import rushlight as rl
+    >>> @rl.library.custom_op("doc_learns::twice", mutates_args=())
+    ... def twice(x: rl.Tensor) -> rl.Tensor:
+    ...     return x * 2
+    >>> rl.library.register_autograd("doc_learns::twice", lambda ctx, grad: grad * 2)
+    >>> x = rl.ones(1, requires_grad=True)
+    >>> twice(x).backward()
+    >>> x.grad
+    tensor([2.])
     """
     from rushlight.autograd.outside import recorder
 
@@ -443,6 +494,21 @@ def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None)
         func: ``func(mode, op, types, args, kwargs)``, with the type itself in place of
             the mode; a decorator without it.
         lib: the library that it goes away with.
+
+    >>> import rushlight as rl
+    >>> from rushlight.utils._python_dispatch import TorchDispatchMode
+    >>> class Names(TorchDispatchMode):
+    ...     pass
+    >>> @rl.library.custom_op("doc_rule::twice", mutates_args=())
+    ... def twice(x: rl.Tensor) -> rl.Tensor:
+    ...     return x * 2
+    >>> rule = lambda mode, op, types, args, kwargs: args[0] - 1
+    >>> _ = rl.library.register_torch_dispatch("doc_rule::twice", Names, rule)
+    >>> x = rl.ones(1)
+    >>> with Names():
+    ...     y = twice(x)
+    >>> y
+    tensor([0.])
     """
     if func is None:
         return lambda function: register_torch_dispatch(
@@ -472,6 +538,16 @@ def register_vmap(op, func=None, /, *, lib=None):
 
     Raises:
         ValueError: it is no operator and no name of one.
+
+    >>> import rushlight as rl
+    >>> @rl.library.custom_op("doc_batch::twice", mutates_args=())
+    ... def twice(x: rl.Tensor) -> rl.Tensor:
+    ...     return x * 2
+    >>> rule = lambda info, in_dims, x: (twice(x), in_dims[0])
+    >>> _ = rl.library.register_vmap("doc_batch::twice", rule)
+    >>> rl.func.vmap(twice)(rl.ones(2, 1))
+    tensor([[2.],
+            [2.]])
     """
     if func is None:
         return lambda function: register_vmap(op, function, lib=lib)

@@ -52,7 +52,21 @@ class AliasInfo:
 
 
 class ArgumentInfo:
-    """One argument of an operator, or one of its results."""
+    """One argument of an operator, or one of its results.
+
+    Args:
+        name: its name.
+        kind: its type, as schemas write it.
+        default: its default; ``...`` where there is none.
+        kwarg_only: whether it is given by name alone.
+        size: the length of a list that one value stands for, or None.
+        alias_info: what it shares memory with, or None.
+        is_out: whether results are written into it.
+
+    >>> argument = torch.ops.aten.add.Tensor._schema.arguments[2]
+    >>> argument.name, argument.default_value, argument.kwarg_only
+    ('alpha', 1, True)
+    """
 
     def __init__(self, name, kind, default, kwarg_only, size, alias_info, is_out):
         self.name = name

@@ -16,4 +16,11 @@ Tag = enum.IntEnum(
     module=__name__,
     start=0,
 )
-Tag.__doc__ = "What can be said of an operator."
+Tag.__doc__ = """What can be said of an operator.
+
+Args:
+    value: the tag's number.
+
+>>> Tag.pointwise.name
+'pointwise'
+"""

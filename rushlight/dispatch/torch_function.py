@@ -106,6 +106,9 @@ def has_torch_function(relevant_args):
 
     Args:
         relevant_args: the arguments whose types count.
+
+    >>> has_torch_function((1, 2))
+    False
     """
     if _SKIPPING.next:
         _SKIPPING.next = False
@@ -152,9 +155,19 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
         public_api: the function that was called.
         relevant_args: the arguments whose types may take the call.
         args: what it was called with; ``kwargs`` too.
+        kwargs: what it was called with by name.
 
     Raises:
         TypeError: none of them has a result.
+
+    >>> class Own:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return func.__name__
+    >>> def double(x):
+    ...     return handle_torch_function(double, (x,), x)
+    >>> double(Own())
+    'double'
     """
     values = _get_overloaded_args(relevant_args)
     kinds = tuple(type(value) for value in values)
@@ -183,6 +196,12 @@ def wrap_torch_function(dispatcher):
 
     Args:
         dispatcher: called with the same arguments, gives those whose types count.
+
+    >>> @wrap_torch_function(lambda x: (x,))
+    ... def double(x):
+    ...     return x * 2
+    >>> double(3)
+    6
     """
 
     def inner(func):
@@ -203,6 +222,9 @@ def redispatch_function(func, types, args, kwargs):
 
     Args:
         func: the function; ``types``, ``args`` and ``kwargs`` as a handler gets them.
+
+    >>> redispatch_function(len, (), ([1, 2],), None)
+    2
     """
     kwargs = kwargs or {}
     if isinstance(func, Overridable):
@@ -234,6 +256,10 @@ def is_tensor_like(inp):
 
     Args:
         inp: any value.
+
+    >>> from rushlight import ones
+    >>> is_tensor_like(ones(2)), is_tensor_like([1, 2])
+    (True, False)
     """
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
@@ -243,6 +269,9 @@ def is_tensor_method_or_property(func):
 
     Args:
         func: what a handler got.
+
+    >>> is_tensor_method_or_property(Tensor.add), is_tensor_method_or_property(len)
+    (True, False)
     """
     name = getattr(func, "__name__", None)
     if name == "__get__":

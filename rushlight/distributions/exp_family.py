@@ -16,6 +16,14 @@ class ExponentialFamily(Distribution):
     ``_mean_carrier_measure``. Entropy and divergence follow: the gradient of ``F`` is the
     mean of ``t``. (F. Nielsen, R. Nock: Entropies and cross-entropies of exponential
     families, 2010.)
+
+    Args:
+        batch_shape: the sizes of a batch of laws.
+        event_shape: the sizes of one value.
+        validate_args: whether arguments are checked.
+
+    >>> isinstance(torch.distributions.Normal(0.0, 1.0), torch.distributions.ExponentialFamily)
+    True
     """
 
     @property

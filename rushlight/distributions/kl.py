@@ -63,6 +63,16 @@ def register_kl(type_p, type_q):
 
     Raises:
         TypeError: an argument is no class.
+
+    >>> class Point(torch.distributions.Normal):
+    ...     pass
+    >>> @register_kl(Point, torch.distributions.Normal)
+    ... def nothing(p, q):
+    ...     return torch.zeros(())
+    >>> kl_divergence(Point(0.0, 1.0), torch.distributions.Normal(1.0, 1.0))
+    tensor(0.)
+    >>> del _KL_REGISTRY[Point, torch.distributions.Normal]
+    >>> _KL_MEMOIZE.clear()
     """
     for name, cls in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(cls, type):

@@ -305,6 +305,10 @@ class ComposeTransform(Transform):
 
     Args:
         parts: the transforms, the first to be applied first.
+        cache_size: 1 to keep the last value and its image.
+
+    >>> ComposeTransform([ExpTransform(), AffineTransform(1.0, 2.0)])(torch.zeros(1))
+    tensor([3.])
     """
 
     def __init__(self, parts, cache_size=0):

@@ -204,6 +204,10 @@ Constraint = Dim  # what a size has to obey is what its name says
 def dims(*names, min=None, max=None):
     """Several `Dim` at once.
 
+    Args:
+        names: a name for each.
+        min, max: bounds for all of them.
+
     >>> dims("batch", "length", max=10)
     (Dim('batch', max=10), Dim('length', max=10))
     """

@@ -31,7 +31,15 @@ class CallSpec(NamedTuple):
 
 @dataclasses.dataclass
 class ModuleCallSignature:
-    """What one module inside of a program takes and gives."""
+    """What one module inside of a program takes and gives.
+
+    Args:
+        inputs: what it takes, flat.
+        outputs: what it gives, flat.
+        in_spec: how the arguments are nested.
+        out_spec: how the results are nested.
+        forward_arg_names: the names of its ``forward``'s arguments.
+    """
 
     inputs: list
     outputs: list
@@ -97,6 +105,18 @@ class ExportedProgram:
         constants: the other tensors by path or name.
         range_constraints: the bounds of the sizes that are open.
         example_inputs: the arguments and keyword arguments of the recording.
+
+    Args:
+        root: the module or the attributes that the graph reads.
+        graph: the graph.
+        graph_signature: what its arguments and results are.
+        state_dict: parameters and persistent buffers by path.
+        range_constraints: the bounds of the sizes that are open.
+        module_call_graph: what each module inside takes and gives.
+        example_inputs: the arguments and keyword arguments of the recording.
+        constants: the other tensors by path or name.
+        verifiers: accepted.
+        guards: what must hold of the arguments.
 
     >>> import rushlight as rl
     >>> program = rl.export.export(rl.nn.Linear(2, 1), (rl.ones(3, 2),))

@@ -158,7 +158,13 @@ class OutputSpec:
 
 @dataclasses.dataclass
 class ExportBackwardSignature:
-    """Which results are gradients, and of what."""
+    """Which results are gradients, and of what.
+
+    Args:
+        gradients_to_parameters: from the name of a gradient to the parameter's.
+        gradients_to_user_inputs: from the name of a gradient to the argument's.
+        loss_output: the name of the result that is differentiated.
+    """
 
     gradients_to_parameters: dict[str, str]
     gradients_to_user_inputs: dict[str, str]

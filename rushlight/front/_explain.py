@@ -37,6 +37,9 @@ def explain(operator, only=None, file=None):
         AttributeError: there is no such operator.
         TypeError: it is something else.
         ValueError: there is no such section.
+
+    >>> torch.explain("sigmoid", only="dispatch")
+    ==== dispatch...
     """
     wanted = SECTIONS if only is None else only
     wanted = wanted.split(",") if isinstance(wanted, str) else wanted

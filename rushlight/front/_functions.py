@@ -42,7 +42,17 @@ def _expect_dtypes(function, **given):
 
 
 def can_cast(from_, to):
-    """Whether values may be converted without changing category downwards."""
+    """Whether values may be converted without changing category downwards.
+
+    Args:
+        from_: the type of the values.
+        to: the type that they would get.
+
+    >>> torch.can_cast(torch.float64, torch.float32)
+    True
+    >>> torch.can_cast(torch.float32, torch.int64)
+    False
+    """
     return dtypes.can_cast(*_expect_dtypes("can_cast", from_=from_, to=to))
 
 
@@ -142,7 +152,15 @@ def unravel_index(indices, shape):
 
 
 def to_dlpack(tensor):
-    """A capsule that other libraries read the tensor's memory through."""
+    """A capsule that other libraries read the tensor's memory through.
+
+    Args:
+        tensor: the tensor.
+
+    >>> x = torch.ones(2)
+    >>> torch.from_dlpack(torch.to_dlpack(x)).data_ptr() == x.data_ptr()
+    True
+    """
     return _to_dlpack(tensor)
 
 
@@ -150,17 +168,41 @@ def to_dlpack(tensor):
 
 
 def is_inference(input):
-    """Whether the tensor was made in inference mode."""
+    """Whether the tensor was made in inference mode.
+
+    Args:
+        input: the tensor.
+
+    >>> with torch.inference_mode():
+    ...     x = torch.ones(2)
+    >>> torch.is_inference(x)
+    True
+    """
     return input.is_inference()
 
 
 def is_distributed(input):
-    """Whether the tensor's parts lie in several processes: never."""
+    """Whether the tensor's parts lie in several processes: never.
+
+    Args:
+        input: the tensor.
+
+    >>> torch.is_distributed(torch.ones(2))
+    False
+    """
     return False
 
 
 def detach_(input):
-    """Takes the tensor out of the graph that made it."""
+    """Takes the tensor out of the graph that made it.
+
+    Args:
+        input: the tensor; it must not be a view.
+
+    >>> x = torch.ones(2, requires_grad=True) * 2
+    >>> torch.detach_(x).requires_grad
+    False
+    """
     return input.detach_()
 
 
@@ -178,7 +220,16 @@ def is_anomaly_check_nan_enabled():
 
 
 def set_anomaly_enabled(enabled, check_nan=True):
-    """Looks for anomalies in backward, or no longer."""
+    """Looks for anomalies in backward, or no longer.
+
+    Args:
+        enabled: whether it does.
+        check_nan: whether gradients that are no numbers are errors, too.
+
+    >>> torch.set_anomaly_enabled(False)
+    >>> torch.is_anomaly_enabled()
+    False
+    """
     state.set_anomaly(bool(enabled), bool(check_nan))
 
 
@@ -188,8 +239,14 @@ def set_anomaly_enabled(enabled, check_nan=True):
 def sym_constrain_range(size, *, min=None, max=None):
     """Promises that a number lies within bounds.
 
+    Args:
+        size: the number.
+        min, max: the bounds, included; None leaves one open.
+
     Raises:
         RuntimeError: it does not.
+
+    >>> torch.sym_constrain_range(3, min=1, max=5)
     """
     low = -(1 << 63) if min is None else min
     high = (1 << 63) - 1 if max is None else max
@@ -209,8 +266,14 @@ def sym_constrain_range(size, *, min=None, max=None):
 def sym_constrain_range_for_size(size, *, min=None, max=None):
     """Promises that a number is a size within bounds.
 
+    Args:
+        size: the number.
+        min, max: the bounds, included; None leaves one open.
+
     Raises:
         RuntimeError: it is not.
+
+    >>> torch.sym_constrain_range_for_size(3, max=5)
     """
     if max is not None and max <= 2:
         raise RuntimeError(
@@ -220,8 +283,15 @@ def sym_constrain_range_for_size(size, *, min=None, max=None):
 
 
 def sym_fresh_size(expr):
-    """A size of which nothing is known yet: outside of a tracer, the number itself."""
-    return None
+    """A size of which nothing is known yet: outside of a tracer, the number itself.
+
+    Args:
+        expr: the number.
+
+    >>> torch.sym_fresh_size(3)
+    3
+    """
+    return expr
 
 
 # ---- tensors' own names

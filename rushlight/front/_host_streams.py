@@ -54,7 +54,19 @@ class Stream:
 
 
 class Event:
-    """A moment in a queue."""
+    """A moment in a queue.
+
+    Args:
+        device: ``"cpu"``, which it is by default.
+        enable_timing: whether `elapsed_time` is asked of it.
+        blocking: accepted; there is nothing to wait for.
+        interprocess: accepted; it is this process's.
+
+    >>> moment = torch.Event("cpu")
+    >>> moment.record()
+    >>> moment.query()
+    True
+    """
 
     def __init__(
         self, device=None, *, enable_timing=False, blocking=False, interprocess=False

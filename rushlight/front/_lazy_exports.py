@@ -71,11 +71,15 @@ NAMES = {
     "amp.autocast_mode": tuple(
         """
         autocast autocast_decrement_nesting autocast_increment_nesting
-        clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
-        get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled
-        is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype
-        set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
-        set_autocast_gpu_dtype
+        clear_autocast_cache get_autocast_dtype is_autocast_cache_enabled
+        is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype
+        set_autocast_enabled
+        """.split()
+    ),
+    "amp._older_names": tuple(
+        """
+        get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled
+        set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype
         """.split()
     ),
     "_higher_order_ops": ("cond", "while_loop"),

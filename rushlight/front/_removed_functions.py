@@ -10,8 +10,18 @@ _GONE = "This function was deprecated since version 1.9 and is now removed."
 def solve(input, A, *, out=None):
     """Gone: ``linalg.solve(A, input)``.
 
+    Args:
+        input: the right sides.
+        A: the matrix.
+        out: where to write.
+
     Raises:
         RuntimeError: always.
+
+    >>> torch.solve(torch.ones(2, 1), torch.eye(2))
+    Traceback (most recent call last):
+        ...
+    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
     """
     raise RuntimeError(
         f"{_GONE} `torch.solve` is deprecated in favor of `torch.linalg.solve`, whose "
@@ -24,8 +34,18 @@ def solve(input, A, *, out=None):
 def lstsq(input, A, *, out=None):
     """Gone: ``linalg.lstsq(A, input)``.
 
+    Args:
+        input: the right sides.
+        A: the matrix.
+        out: where to write.
+
     Raises:
         RuntimeError: always.
+
+    >>> torch.lstsq(torch.ones(2, 1), torch.eye(2))
+    Traceback (most recent call last):
+        ...
+    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
     """
     raise RuntimeError(
         f"{_GONE} `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`, whose "
@@ -38,8 +58,19 @@ def lstsq(input, A, *, out=None):
 def matrix_rank(input, tol=None, symmetric=False, *, out=None):
     """Gone: ``linalg.matrix_rank``.
 
+    Args:
+        input: the matrix.
+        tol: what counts as zero.
+        symmetric: whether the matrix is.
+        out: where to write.
+
     Raises:
         RuntimeError: always.
+
+    >>> torch.matrix_rank(torch.eye(2))
+    Traceback (most recent call last):
+        ...
+    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
     """
     raise RuntimeError(
         f"{_GONE}\nPlease use the `torch.linalg.matrix_rank` function instead. The "
@@ -51,8 +82,18 @@ def matrix_rank(input, tol=None, symmetric=False, *, out=None):
 def eig(self, eigenvectors=False, *, e=None, v=None):
     """Gone: ``linalg.eig`` or ``linalg.eigvals``.
 
+    Args:
+        self: a matrix.
+        eigenvectors: whether they are wanted.
+        e, v: where to write.
+
     Raises:
         RuntimeError: always.
+
+    >>> torch.eig(torch.eye(2))
+    Traceback (most recent call last):
+        ...
+    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
     """
     raise RuntimeError(
         f"{_GONE} `torch.linalg.eig` returns complex tensors of dtype `cfloat` or "
@@ -65,8 +106,19 @@ def eig(self, eigenvectors=False, *, e=None, v=None):
 def symeig(input, eigenvectors=False, upper=True, *, out=None):
     """Gone: ``linalg.eigh`` or ``linalg.eigvalsh``.
 
+    Args:
+        input: a symmetric matrix.
+        eigenvectors: whether they are wanted.
+        upper: whether its upper triangle counts.
+        out: where to write.
+
     Raises:
         RuntimeError: always.
+
+    >>> torch.symeig(torch.eye(2))
+    Traceback (most recent call last):
+        ...
+    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
     """
     raise RuntimeError(
         f"{_GONE} The default behavior has changed from using the upper triangular "

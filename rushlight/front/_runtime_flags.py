@@ -45,7 +45,12 @@ def get_float32_matmul_precision():
 
 
 def set_float32_matmul_precision(precision):
-    """Allows products of float32 matrices less precision: TF32 on a GPU, none on the host."""
+    """Allows products of float32 matrices less precision: TF32 on a GPU, none on the host.
+
+    >>> torch.set_float32_matmul_precision("highest")
+    >>> torch.get_float32_matmul_precision()
+    'highest'
+    """
     if precision not in _PRECISIONS:
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current "
@@ -95,9 +100,16 @@ def get_deterministic_debug_mode():
 def set_deterministic_debug_mode(debug_mode):
     """Sets that number, also by its name: default, warn or error.
 
+    Args:
+        debug_mode: ``"default"``, ``"warn"``, ``"error"``, or their numbers 0, 1, 2.
+
     Raises:
         TypeError: it is neither a number nor a name.
         RuntimeError: there is no such mode.
+
+    >>> torch.set_deterministic_debug_mode("default")
+    >>> torch.get_deterministic_debug_mode()
+    0
     """
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
@@ -146,8 +158,14 @@ def get_num_interop_threads():
 def set_num_interop_threads(n):
     """Notes a number of threads for operators side by side.
 
+    Args:
+        n: how many.
+
     Raises:
         RuntimeError: it is not positive.
+
+    >>> torch.get_num_interop_threads() >= 1
+    True
     """
     if n < 1:
         raise RuntimeError("Expected positive number of threads")
@@ -158,7 +176,14 @@ def set_num_interop_threads(n):
 
 
 def is_storage(obj, /):
-    """Whether a value is memory below tensors."""
+    """Whether a value is memory below tensors.
+
+    Args:
+        obj: the value.
+
+    >>> torch.is_storage(torch.ones(2).untyped_storage())
+    True
+    """
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
@@ -190,8 +215,14 @@ def compiled_with_cxx11_abi():
 def get_device_module(device=None):
     """The module for a kind of device; without one, for the default device's.
 
+    Args:
+        device: a device, or its name.
+
     Raises:
         RuntimeError: there is no such module.
+
+    >>> torch.get_device_module("cpu").__name__.split(".")[-1]
+    'cpu'
     """
     if isinstance(device, Device):
         kind = device.type

@@ -47,7 +47,15 @@ def block_diag(*tensors):
 
 
 def chain_matmul(*matrices, out=None):
-    """The product of the matrices, in the cheapest order."""
+    """The product of the matrices, in the cheapest order.
+
+    Args:
+        matrices: two or more, each with as many rows as the one before has columns.
+        out: a tensor to write the result into.
+
+    >>> torch.chain_matmul(torch.ones(1, 2), torch.ones(2, 3), torch.ones(3, 1))
+    tensor([[6.]])
+    """
     return call.chain_matmul(_listed(matrices), out=out)
 
 
@@ -210,6 +218,18 @@ def lu(A, pivot=True, get_infos=False, out=None):
     Args:
         get_infos: return also which matrices are singular, rather than raise.
         out: tensors to write the results into.
+        A: matrices of shape (..., n, m).
+        pivot: whether rows are exchanged.
+
+    Raises:
+        TypeError: ``out`` holds something else than the results need.
+
+    >>> import pytest
+    >>> with pytest.warns(UserWarning):
+    ...     factors, pivots = torch.lu(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+    >>> factors
+    tensor([[2., 3.],
+            [0., 1.]])
     """
     found = call._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
     if not get_infos:

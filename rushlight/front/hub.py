@@ -70,7 +70,16 @@ def get_dir():
 
 
 def set_dir(d):
-    """Chooses the folder for hub's own files."""
+    """Chooses the folder for hub's own files.
+
+    Args:
+        d: the folder; a tilde stands for the user's own.
+
+    >>> set_dir("/tmp/hub")
+    >>> get_dir()
+    '/tmp/hub'
+    >>> _chosen["folder"] = None
+    """
     _chosen["folder"] = os.path.expanduser(d)
 
 
@@ -155,6 +164,12 @@ def load(
     Raises:
         NotImplementedError: the folder is to be fetched from the net.
         RuntimeError: there is no such model, or a package that it needs is missing.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "hubconf.py").write_text("def net():\\n    return 1\\n")
+    ...     torch.hub.load(folder, "net", source="local")
+    1
     """
     path = _folder(repo_or_dir, source, "load")
     if checksum is not None:
@@ -174,6 +189,11 @@ def checksum_of(repo_or_dir) -> str:
 
     Args:
         repo_or_dir: the folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     len(checksum_of(folder))
+    64
     """
     whole = hashlib.sha256()
     for place, folders, names in os.walk(repo_or_dir):
@@ -190,7 +210,18 @@ def checksum_of(repo_or_dir) -> str:
 def list(
     github, force_reload=False, skip_validation=False, trust_repo="check", verbose=True
 ):
-    """The names of a local folder's models."""
+    """The names of a local folder's models.
+
+    Args:
+        github: the folder.
+        force_reload, skip_validation, trust_repo, verbose: accepted; nothing is fetched.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "hubconf.py").write_text("def net():\\n    return 1\\n")
+    ...     torch.hub.list(folder)
+    ['net']
+    """
     module = _hubconf(_folder(github, "github", "list"))
     return [
         name
@@ -200,7 +231,19 @@ def list(
 
 
 def help(github, model, force_reload=False, skip_validation=False, trust_repo="check"):
-    """The description of a local folder's model."""
+    """The description of a local folder's model.
+
+    Args:
+        github: the folder.
+        model: the name of a function in its ``hubconf.py``.
+        force_reload, skip_validation, trust_repo: accepted; nothing is fetched.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "hubconf.py").write_text('def net():\\n    "A net."\\n')
+    ...     torch.hub.help(folder, "net")
+    'A net.'
+    """
     return _entry(_hubconf(_folder(github, "github", "help")), model).__doc__
 
 
@@ -215,6 +258,14 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
 
     Raises:
         RuntimeError: its contents are others.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source = pathlib.Path(folder, "a.txt")
+    ...     _ = source.write_text("words")
+    ...     download_url_to_file(source.as_uri(), f"{folder}/b.txt", progress=False)
+    ...     pathlib.Path(folder, "b.txt").read_text()
+    'words'
     """
     from urllib.request import Request, urlopen
 
@@ -267,6 +318,15 @@ def load_state_dict_from_url(
         check_hash: whether the file's name holds the beginning of its SHA-256.
         file_name: the name in the folder; by default the address's last part.
         weights_only: as for ``load``; False lets the file run any program.
+        map_location: as for ``load``.
+        progress: whether a bar is shown.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source = pathlib.Path(folder, "a.pt")
+    ...     torch.save({"w": torch.ones(1)}, source)
+    ...     load_state_dict_from_url(source.as_uri(), f"{folder}/kept", progress=False)
+    {'w': tensor([1.])}
     """
     from rushlight.serialization import load as read
 

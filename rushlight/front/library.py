@@ -57,6 +57,12 @@ def opcheck(op, args, kwargs=None, **options):
 
     Raises:
         OpCheckError: what was registered for the operator does not agree.
+
+    >>> @rl.library.custom_op("doc_check::twice", mutates_args=())
+    ... def twice(x: rl.Tensor) -> rl.Tensor:
+    ...     return x * 2
+    >>> opcheck(twice, (rl.ones(2),), test_utils="test_schema")
+    {'test_schema': 'SUCCESS'}
     """
     from rushlight.testing._opcheck import opcheck as check
 
@@ -66,8 +72,15 @@ def opcheck(op, args, kwargs=None, **options):
 def triton_op(name, fn=None, /, *, mutates_args, schema=None):
     """An operator made of Triton's kernels, which need a GPU's compiler.
 
+    Args:
+        name, fn, mutates_args, schema: as in ``custom_op``.
+
     Raises:
         RuntimeError: always: Triton's kernels cannot run here.
+
+    >>> import pytest
+    >>> with pytest.raises(RuntimeError, match="Triton"):
+    ...     triton_op("doc_triton::twice", mutates_args=())
     """
     raise RuntimeError(
         "torch.library.triton_op: Triton's kernels cannot run here\n"
@@ -78,14 +91,32 @@ def triton_op(name, fn=None, /, *, mutates_args, schema=None):
 def wrap_triton(triton_kernel, /):
     """A kernel of Triton's that programs are recorded with.
 
+    Args:
+        triton_kernel: the kernel.
+
     Raises:
         RuntimeError: always: Triton's kernels cannot run here.
+
+    >>> import pytest
+    >>> with pytest.raises(RuntimeError, match="Triton"):
+    ...     wrap_triton(None)
     """
     raise RuntimeError("torch.library.wrap_triton: Triton's kernels cannot run here")
 
 
 def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
-    """The older name of ``register_fake``."""
+    """The older name of ``register_fake``.
+
+    Args:
+        qualname, func, lib: as in ``register_fake``.
+
+    >>> import pytest
+    >>> @rl.library.custom_op("doc_abstract::twice", mutates_args=())
+    ... def twice(x: rl.Tensor) -> rl.Tensor:
+    ...     return x * 2
+    >>> with pytest.warns(DeprecationWarning):
+    ...     _ = impl_abstract("doc_abstract::twice", lambda x: rl.empty_like(x))
+    """
     import warnings
 
     warnings.warn(

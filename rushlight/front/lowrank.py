@@ -74,9 +74,18 @@ def pca_lowrank(A, q=None, center=True, niter=2):
         q: how many; by default six, or as many as there are rows or columns.
         center: subtract the means of the columns first.
         niter: how often the subspace is improved.
+        A: matrices of shape (..., rows, columns).
+
+    Returns:
+        ``U``, ``S`` and ``V`` with ``A`` nearly ``U diag(S) Vᵀ``, its columns centred.
 
     Raises:
         ValueError: ``q`` or ``niter`` doesn't fit.
+
+    >>> x = torch.tensor([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])
+    >>> u, s, v = torch.pca_lowrank(x, q=1)
+    >>> s
+    tensor([3.1623])
     """
     rows, columns = A.shape[-2:]
     if q is None:
@@ -158,6 +167,10 @@ def lobpcg(
 
     Raises:
         ValueError: the matrix is too small for so many pairs, or the method unknown.
+
+    >>> values, vectors = torch.lobpcg(torch.diag(torch.arange(1.0, 7.0)), k=1)
+    >>> values.round(decimals=2)
+    tensor([6.])
     """
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise AssertionError(f"A must be square, got shape {A.shape}")

@@ -184,6 +184,13 @@ def debug_unwrap(tensor, *, recurse=True):
     Args:
         tensor: the tensor; one that stands for nothing is given back.
         recurse: whether what it stands for is looked into, too.
+
+    >>> seen = []
+    >>> _ = torch.func.vmap(lambda x: seen.append(torch.func.debug_unwrap(x).shape) or x)(
+    ...     torch.ones(3, 2)
+    ... )
+    >>> seen
+    [rushlight.Size([3, 2])]
     """
     while tensor._stand is not None:
         tensor = tensor._stand.value

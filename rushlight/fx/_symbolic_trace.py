@@ -656,6 +656,12 @@ def wrap(fn_or_name):
     Raises:
         RuntimeError: it is neither.
         NotImplementedError: the call is not at the top of a module.
+
+    >>> import pytest
+    >>> def inside():
+    ...     wrap("len")
+    >>> with pytest.raises(NotImplementedError):
+    ...     inside()
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError(

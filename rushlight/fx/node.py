@@ -92,6 +92,12 @@ def map_arg(a, fn):
 
     Raises:
         AssertionError: ``fn`` cannot be called.
+
+    >>> from rushlight import fx
+    >>> graph = fx.Graph()
+    >>> x, y = graph.placeholder("x"), graph.placeholder("y")
+    >>> fx.node.map_arg((x, [x, 1]), lambda node: y)
+    (y, [y, 1])
     """
     if not callable(fn):
         raise AssertionError("torch.fx.map_arg(a, fn): fn must be a callable")
@@ -141,6 +147,15 @@ class Node:
     ======================  ===========================================================
 
     ``users`` are the nodes that take this one's result, ``meta`` is for notes.
+
+    Args:
+        graph: the graph.
+        name: its name there.
+        op: one of the words above.
+        target: what is called or read.
+        args: the arguments by position.
+        kwargs: the arguments by name.
+        return_type: what it gives, where that is known.
 
     Raises:
         AssertionError: ``op`` is none of these.

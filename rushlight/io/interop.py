@@ -372,10 +372,21 @@ def to_array(tensor: Tensor, dtype=None):
 def from_numpy(array):
     """A tensor over a NumPy array's memory.
 
+    Args:
+        array: the array.
+
     Raises:
         TypeError: not an array, or of a type that tensors do not have.
         ValueError: strides are negative or no multiple of the element's size, or the
             byte order is not this machine's.
+
+    >>> import numpy
+    >>> import rushlight as rl
+    >>> array = numpy.zeros(2, dtype=numpy.float32)
+    >>> x = rl.from_numpy(array)
+    >>> array[0] = 3
+    >>> x
+    tensor([3., 0.])
     """
     import numpy
 
@@ -606,10 +617,16 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     Args:
         device: where the tensor is to be: on the host.
         copy: give it memory of its own.
+        ext_tensor: the array, or its capsule.
 
     Raises:
         BufferError: the array is not in host memory or of a type that tensors lack.
         RuntimeError: there is no such device.
+
+    >>> import numpy
+    >>> import rushlight as rl
+    >>> rl.from_dlpack(numpy.arange(3))
+    tensor([0, 1, 2])
     """
     shared = over_dlpack(ext_tensor)
     if device is not None:

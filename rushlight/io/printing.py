@@ -48,6 +48,12 @@ def set_printoptions(
         linewidth: characters in a line.
         profile: "default", "short" or "full", as a start for the other options.
         sci_mode: scientific notation always, never, or as the values ask for (None).
+
+    >>> import rushlight as rl
+    >>> rl.set_printoptions(precision=2)
+    >>> rl.tensor([1 / 3])
+    tensor([0.33])
+    >>> rl.set_printoptions(profile="default")
     """
     global _options
     if profile is not None:

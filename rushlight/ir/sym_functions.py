@@ -8,28 +8,63 @@ from rushlight.ir.unbacked import SymBool
 
 
 def sym_int(a):
-    """A number without its fraction, as ``int`` has it."""
+    """A number without its fraction, as ``int`` has it.
+
+    Args:
+        a: the number.
+
+    >>> sym_int(2.7)
+    2
+    """
     return int(a)
 
 
 def sym_float(a):
-    """A number as ``float`` has it."""
+    """A number as ``float`` has it.
+
+    Args:
+        a: the number.
+
+    >>> sym_float(2)
+    2.0
+    """
     return float(a)
 
 
 def sym_not(a):
-    """The opposite of a truth value."""
+    """The opposite of a truth value.
+
+    Args:
+        a: the truth value.
+
+    >>> sym_not(False)
+    True
+    """
     return ~a if isinstance(a, SymBool) else not a
 
 
 def sym_max(a, b):
-    """The larger of two numbers; a float if either is one."""
+    """The larger of two numbers; a float if either is one.
+
+    Args:
+        a, b: the numbers.
+
+    >>> sym_max(1, 2.0)
+    2.0
+    """
     larger = max(a, b)
     return float(larger) if isinstance(a, float) or isinstance(b, float) else larger
 
 
 def sym_min(a, b):
-    """The smaller of two numbers; a float if either is one."""
+    """The smaller of two numbers; a float if either is one.
+
+    Args:
+        a, b: the numbers.
+
+    >>> sym_min(1, 2.0)
+    1.0
+    """
     smaller = min(a, b)
     return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
 
@@ -40,10 +75,26 @@ def sym_sum(*args):
 
 
 def sym_sqrt(a):
-    """The square root of a number."""
+    """The square root of a number.
+
+    Args:
+        a: the number, not below zero.
+
+    >>> sym_sqrt(4)
+    2.0
+    """
     return math.sqrt(a)
 
 
 def sym_ite(b, t, f):
-    """One of two values."""
+    """One of two values.
+
+    Args:
+        b: which of them: the first where it holds.
+        t: the first.
+        f: the second.
+
+    >>> sym_ite(False, 1, 2)
+    2
+    """
     return t if b else f

@@ -126,6 +126,11 @@ class SymInt:
     Attributes:
         expr: where it comes from.
         values: what it is in each world.
+
+    Args:
+        env: the record of the program that it belongs to.
+        expr: where it comes from.
+        values: what it is in each world.
     """
 
     __slots__ = ("env", "expr", "values")

@@ -110,7 +110,13 @@ class SymBool:
 
 
 class SymFloat:
-    """A float that was read out of a tensor, or what was computed of one."""
+    """A float that was read out of a tensor, or what was computed of one.
+
+    Args:
+        env: the record of the program that it belongs to.
+        expr: where it comes from.
+        value: what it is in the program that is recorded.
+    """
 
     __slots__ = ("env", "expr", "value")
 

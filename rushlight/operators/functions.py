@@ -272,7 +272,14 @@ def is_signed(input):
 
 
 def get_device(input):
-    """The number of the tensor's device; -1 for the CPU."""
+    """The number of the tensor's device; -1 for the CPU.
+
+    Args:
+        input: the tensor.
+
+    >>> torch.get_device(torch.ones(2))
+    -1
+    """
     return input.get_device()
 
 
@@ -298,12 +305,26 @@ def result_type(tensor, other):
 
 
 def is_conj(input):
-    """Whether the tensor is a conjugate that was put off."""
+    """Whether the tensor is a conjugate that was put off.
+
+    Args:
+        input: the tensor.
+
+    >>> torch.is_conj(torch.tensor([1j]).conj())
+    True
+    """
     return input.is_conj()
 
 
 def is_neg(input):
-    """Whether the tensor is a negative that was put off."""
+    """Whether the tensor is a negative that was put off.
+
+    Args:
+        input: the tensor.
+
+    >>> torch.is_neg(torch.tensor([1j]).conj().imag)
+    True
+    """
     return input.is_neg()
 
 

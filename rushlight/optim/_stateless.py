@@ -121,6 +121,17 @@ def swap_in_optimizer_params_and_state(
 
     Raises:
         RuntimeError: the parameters or the state don't fit the optimizer.
+
+    >>> weight = rl.nn.Parameter(rl.ones(1))
+    >>> optimizer = rl.optim.SGD([weight], lr=0.5, momentum=0.9)
+    >>> weight.grad = rl.ones(1)
+    >>> optimizer.step()
+    >>> other = {"weight": rl.zeros(1, requires_grad=True)}
+    >>> with swap_in_optimizer_params_and_state(optimizer, other, optimizer.state_dict()):
+    ...     other["weight"].grad = rl.ones(1)
+    ...     optimizer.step()
+    >>> weight.detach(), other["weight"].detach()
+    (tensor([0.5000]), tensor([-0.9500]))
     """
     state, options = _prepared(optimizer, swapin_parameters, swapin_optim_state)
     own_state = optimizer.state

@@ -12,6 +12,20 @@ class AdamW(Adam):
     """``Adam`` that shrinks the parameters instead of adding to their gradients.
 
     Arguments as in ``Adam``; ``weight_decay`` is 0.01 where it is left out.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        betas, eps, amsgrad, foreach, maximize, capturable, differentiable, fused: as in
+            ``Adam``.
+        weight_decay: the share of a parameter, times ``lr``, that is taken off.
+
+    >>> weight = rl.nn.Parameter(rl.ones(2))
+    >>> optimizer = AdamW([weight], lr=0.1)
+    >>> weight.sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.8990, 0.8990])
     """
 
     def __init__(

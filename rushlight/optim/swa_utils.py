@@ -42,6 +42,11 @@ def get_ema_multi_avg_fn(decay=0.999):
 
     Raises:
         ValueError: the decay is not between 0 and 1.
+
+    >>> average = rl.zeros(1)
+    >>> get_ema_multi_avg_fn(0.9)([average], [rl.ones(1)], 1)
+    >>> average
+    tensor([0.1000])
     """
     _check_decay(decay)
 
@@ -211,6 +216,11 @@ def update_bn(loader, model, device=None):
         loader: gives batches; of a list or tuple the first element is the input.
         model: is called with each input; without batch norms nothing is done.
         device: where the inputs are moved.
+
+    >>> model = rl.nn.BatchNorm1d(1)
+    >>> update_bn([rl.tensor([[1.0], [3.0]])], model)
+    >>> model.running_mean
+    tensor([2.])
     """
     momenta = {
         each: each.momentum for each in model.modules() if isinstance(each, _BatchNorm)

@@ -350,7 +350,19 @@ def generator_or_default(generator) -> Generator:
 
 
 def manual_seed(seed) -> Generator:
-    """Seeds the default generator, on which every draw without a generator depends."""
+    """Seeds the default generator, on which every draw without a generator depends.
+
+    Args:
+        seed: an integer of 64 bits.
+
+    Returns:
+        The generator.
+
+    >>> import rushlight as rl
+    >>> _ = rl.manual_seed(0)
+    >>> rl.rand(1)
+    tensor([0.4963])
+    """
     return shared.manual_seed(seed)
 
 
@@ -370,7 +382,18 @@ def get_rng_state():
 
 
 def set_rng_state(new_state) -> None:
-    """Sets the default generator's state."""
+    """Sets the default generator's state.
+
+    Args:
+        new_state: what ``get_rng_state`` gave.
+
+    >>> import rushlight as rl
+    >>> state = rl.get_rng_state()
+    >>> first = rl.rand(1)
+    >>> rl.set_rng_state(state)
+    >>> bool(rl.rand(1) == first)
+    True
+    """
     shared.set_state(new_state)
 
 
@@ -382,7 +405,20 @@ def fork_rng(
     _devices_kw="devices",
     device_type=None,
 ):
-    """Restores the default generator's state at the end of the block."""
+    """Restores the default generator's state at the end of the block.
+
+    Args:
+        devices: accepted; the generators of other devices stay.
+        enabled: whether anything is restored.
+        device_type: accepted.
+
+    >>> import rushlight as rl
+    >>> _ = rl.manual_seed(0)
+    >>> with rl.random.fork_rng():
+    ...     _ = rl.rand(3)
+    >>> rl.rand(1)
+    tensor([0.4963])
+    """
     if not enabled:
         yield
         return

@@ -20,7 +20,14 @@ __all__ = [
 
 
 class CheckpointPolicy(enum.Enum):
-    """What becomes of an operator's result: ``MUST`` counts when programs are compiled."""
+    """What becomes of an operator's result: ``MUST`` counts when programs are compiled.
+
+    Args:
+        value: the number.
+
+    >>> CheckpointPolicy.MUST_SAVE.value
+    0
+    """
 
     MUST_SAVE = 0
     PREFER_SAVE = 1

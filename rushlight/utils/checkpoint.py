@@ -75,7 +75,15 @@ def get_device_states(*args):
 
 
 def set_device_states(devices, states, *, device_type=None):
-    """Gives devices their random states back: there are none beside the CPU's."""
+    """Gives devices their random states back: there are none beside the CPU's.
+
+    Args:
+        devices: their numbers.
+        states: a state for each.
+        device_type: the kind of device.
+
+    >>> set_device_states([], [])
+    """
 
 
 def noop_context_fn():
@@ -86,8 +94,17 @@ def noop_context_fn():
 def detach_variable(inputs):
     """The inputs cut off from their graphs, each wanting a gradient as before.
 
+    Args:
+        inputs: a tuple of tensors and others.
+
     Raises:
         RuntimeError: they are no tuple.
+
+    >>> import rushlight as rl
+    >>> x = rl.ones(1, requires_grad=True) * 2
+    >>> (cut,) = detach_variable((x,))
+    >>> cut.is_leaf, cut.requires_grad
+    (True, True)
     """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
@@ -105,7 +122,14 @@ def detach_variable(inputs):
 
 
 def check_backward_validity(inputs):
-    """Warns where no input wants a gradient, so that none flows through the part."""
+    """Warns where no input wants a gradient, so that none flows through the part.
+
+    Args:
+        inputs: the arguments of the part.
+
+    >>> import rushlight as rl
+    >>> check_backward_validity([rl.ones(1, requires_grad=True)])
+    """
     if not any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
         warnings.warn(
             "None of the inputs have requires_grad=True. Gradients will be None",
@@ -128,12 +152,26 @@ def _held(switch, value):
 
 
 def set_checkpoint_early_stop(enable):
-    """Says for a block whether a part stops once all that is needed is computed."""
+    """Says for a block whether a part stops once all that is needed is computed.
+
+    Args:
+        enable: whether it does.
+
+    >>> with set_checkpoint_early_stop(False):
+    ...     pass
+    """
     return _held(_early_stop, enable)
 
 
 def set_checkpoint_debug_enabled(enabled):
-    """Says for a block whether differences are told at length; None leaves it open."""
+    """Says for a block whether differences are told at length; None leaves it open.
+
+    Args:
+        enabled: whether they are, or None.
+
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     pass
+    """
     return _held(_debug, enabled)
 
 
@@ -379,6 +417,17 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
         functions: an ``nn.Sequential``, or a list of modules or functions.
         segments: how many groups; the last is not computed again.
         input: what the first is given.
+        use_reentrant: as for `checkpoint`.
+        kwargs: ``preserve_rng_state``.
+
+    Raises:
+        ValueError: another argument is given by name.
+
+    >>> import rushlight as rl
+    >>> net = rl.nn.Sequential(rl.nn.Linear(2, 2), rl.nn.Tanh(), rl.nn.Linear(2, 1))
+    >>> x = rl.ones(3, 2, requires_grad=True)
+    >>> checkpoint_sequential(net, 2, x, use_reentrant=False).shape
+    rushlight.Size([3, 1])
     """
     if use_reentrant is None:
         warnings.warn(

@@ -8,7 +8,14 @@ __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 class DLDeviceType(enum.IntEnum):
-    """DLPack's numbers for kinds of devices."""
+    """DLPack's numbers for kinds of devices.
+
+    Args:
+        value: the number.
+
+    >>> DLDeviceType.kDLCPU.value
+    1
+    """
 
     kDLCPU = 1
     kDLCUDA = 2
@@ -28,5 +35,14 @@ class DLDeviceType(enum.IntEnum):
 
 
 def to_dlpack(tensor):
-    """A capsule that another library makes its own tensor of, over the same memory."""
+    """A capsule that another library makes its own tensor of, over the same memory.
+
+    Args:
+        tensor: the tensor.
+
+    >>> import rushlight as rl
+    >>> x = rl.ones(2)
+    >>> rl.from_dlpack(to_dlpack(x)).data_ptr() == x.data_ptr()
+    True
+    """
     return tensor.__dlpack__()

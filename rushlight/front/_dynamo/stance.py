@@ -47,6 +47,12 @@ def disable(fn=None, recursive=True, *, reason=None):
         fn: a function or a module's class.
         recursive: kept for PyTorch's programs.
         reason: what logs say.
+
+    >>> @torch.compiler.disable
+    ... def double(x):
+    ...     return x * 2
+    >>> double(torch.ones(2))
+    tensor([2., 2.])
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
@@ -72,7 +78,14 @@ def is_disabled(fn):
 
 
 def allow_in_graph(fn):
-    """The function itself: there is no graph to leave it whole in."""
+    """The function itself: there is no graph to leave it whole in.
+
+    Args:
+        fn: the function.
+
+    >>> torch.compiler.allow_in_graph(len)([1, 2])
+    2
+    """
     return fn
 
 
@@ -82,19 +95,42 @@ def forbid_in_graph(fn):
 
 
 def assume_constant_result(fn):
-    """The function itself: it is called each time."""
+    """The function itself: it is called each time.
+
+    Args:
+        fn: the function.
+
+    >>> torch.compiler.assume_constant_result(len)([1, 2])
+    2
+    """
     return fn
 
 
 def nested_compile_region(fn=None, **options):
-    """The function itself: there is no graph to hold it once."""
+    """The function itself: there is no graph to hold it once.
+
+    Args:
+        fn: the function; a decorator without it.
+        options: accepted.
+
+    >>> torch.compiler.nested_compile_region(len)([1, 2])
+    2
+    """
     if fn is None:
         return functools.partial(nested_compile_region, **options)
     return fn
 
 
 def substitute_in_graph(original_fn, **options):
-    """A decorator that gives the function itself: nothing is captured."""
+    """A decorator that gives the function itself: nothing is captured.
+
+    Args:
+        original_fn: the function that another would stand for.
+        options: accepted.
+
+    >>> torch.compiler.substitute_in_graph(len)(lambda x: 3)([1])
+    3
+    """
     return lambda fn: fn
 
 
@@ -181,6 +217,11 @@ class set_stance:
 
     A function, a context manager and a decorator. The other stances are about programs
     that were captured for other arguments, of which there are none here.
+
+    Args:
+        stance: ``"force_eager"``, or ``"default"`` and the others.
+        skip_guard_eval_unsafe: accepted.
+        force_backend: accepted.
 
     Raises:
         RuntimeError: the stance is unknown.

@@ -247,13 +247,23 @@ def _known(device_type):
 
 
 def is_autocast_available(device_type):
-    """Whether there are policies for a kind of device."""
+    """Whether there are policies for a kind of device.
+
+    Args:
+        device_type: ``"cpu"``, ``"cuda"`` and the like.
+
+    >>> torch.amp.is_autocast_available("cpu")
+    True
+    """
     rl.device(device_type)  # says which there are
     return device_type in _DEVICES
 
 
 def is_autocast_enabled(device_type=None):
     """Whether a block is active in this thread, for a device type: CUDA's by default.
+
+    Args:
+        device_type: ``"cpu"``, ``"cuda"`` and the like; ``"cuda"`` by default.
 
     >>> is_autocast_enabled("cpu")
     False
@@ -264,7 +274,17 @@ def is_autocast_enabled(device_type=None):
 
 
 def set_autocast_enabled(device_type, enabled=None):
-    """Switches conversion on or off for a device type in this thread."""
+    """Switches conversion on or off for a device type in this thread.
+
+    Args:
+        device_type: ``"cpu"``, ``"cuda"`` and the like; a truth value alone is for CUDA.
+        enabled: whether operators convert.
+
+    >>> torch.set_autocast_enabled("cpu", True)
+    >>> torch.is_autocast_enabled("cpu")
+    True
+    >>> torch.set_autocast_enabled("cpu", False)
+    """
     if enabled is None:
         device_type, enabled = "cuda", device_type
     _threads.enabled[_known(device_type)] = bool(enabled)
@@ -279,12 +299,28 @@ def set_autocast_enabled(device_type, enabled=None):
 
 
 def get_autocast_dtype(device_type):
-    """The short type of a device type, in this thread."""
+    """The short type of a device type, in this thread.
+
+    Args:
+        device_type: ``"cpu"``, ``"cuda"`` and the like.
+
+    >>> torch.get_autocast_dtype("cpu")
+    rushlight.bfloat16
+    """
     return getattr(rl, _threads.dtypes[_known(device_type)])
 
 
 def set_autocast_dtype(device_type, dtype):
-    """Chooses the short type of a device type, in this thread."""
+    """Chooses the short type of a device type, in this thread.
+
+    Args:
+        device_type: ``"cpu"``, ``"cuda"`` and the like.
+        dtype: the type.
+
+    >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
+    >>> torch.get_autocast_dtype("cpu")
+    rushlight.bfloat16
+    """
     _threads.dtypes[_known(device_type)] = dtype.name
 
 
@@ -294,7 +330,15 @@ def is_autocast_cache_enabled():
 
 
 def set_autocast_cache_enabled(enabled):
-    """Says whether they are."""
+    """Says whether they are.
+
+    Args:
+        enabled: whether they are.
+
+    >>> torch.set_autocast_cache_enabled(True)
+    >>> torch.is_autocast_cache_enabled()
+    True
+    """
     _threads.cache_enabled = bool(enabled)
 
 
@@ -313,62 +357,6 @@ def autocast_decrement_nesting():
     """One block less; returns how many there are."""
     _threads.depth -= 1
     return _threads.depth
-
-
-def _older(name, text, value):
-    warnings.warn(
-        f"torch.{name} is deprecated. Please use torch.{text} instead.",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    return value
-
-
-def is_autocast_cpu_enabled():
-    """The former name of ``is_autocast_enabled("cpu")``."""
-    return _older(
-        "is_autocast_cpu_enabled()",
-        "is_autocast_enabled('cpu')",
-        is_autocast_enabled("cpu"),
-    )
-
-
-def get_autocast_cpu_dtype():
-    """The former name of ``get_autocast_dtype("cpu")``."""
-    return _older(
-        "get_autocast_cpu_dtype()",
-        "get_autocast_dtype('cpu')",
-        get_autocast_dtype("cpu"),
-    )
-
-
-def get_autocast_gpu_dtype():
-    """The former name of ``get_autocast_dtype("cuda")``."""
-    return _older(
-        "get_autocast_gpu_dtype()",
-        "get_autocast_dtype('cuda')",
-        get_autocast_dtype("cuda"),
-    )
-
-
-def set_autocast_cpu_enabled(enabled):
-    """The former name of ``set_autocast_enabled("cpu", enabled)``."""
-    _older(
-        "set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)", 0
-    )
-    set_autocast_enabled("cpu", enabled)
-
-
-def set_autocast_cpu_dtype(dtype):
-    """The former name of ``set_autocast_dtype("cpu", dtype)``."""
-    _older("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)", 0)
-    set_autocast_dtype("cpu", dtype)
-
-
-def set_autocast_gpu_dtype(dtype):
-    """The former name of ``set_autocast_dtype("cuda", dtype)``."""
-    _older("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)", 0)
-    set_autocast_dtype("cuda", dtype)
 
 
 def current_settings():
@@ -513,6 +501,18 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
         device_type: the kind of device whose block is meant.
         cast_inputs: a type that floating-point arguments get; the body then runs
             outside of the block.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> Double.apply(torch.ones(2))
+    tensor([2., 2.])
     """
     if not isinstance(device_type, str):
         raise ValueError(
@@ -541,7 +541,14 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
 
 
 def custom_bwd(bwd=None, *, device_type):
-    """Decorates ``backward`` so that it runs with the settings of ``forward``."""
+    """Decorates ``backward`` so that it runs with the settings of ``forward``.
+
+    >>> @torch.amp.custom_bwd(device_type="cpu")
+    ... def backward(ctx, grad):
+    ...     return grad * 2
+    >>> backward.__name__
+    'backward'
+    """
     if not isinstance(device_type, str):
         raise ValueError(
             f"Expected `device_type` of type `str`, got: `{type(device_type)}`"

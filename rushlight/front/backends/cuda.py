@@ -143,7 +143,14 @@ def allow_fp16_bf16_reduction_math_sdp(enabled):
 
 
 class SDPBackend(enum.IntEnum):
-    """Ways to compute attention, as PyTorch counts them."""
+    """Ways to compute attention, as PyTorch counts them.
+
+    Args:
+        value: the number.
+
+    >>> SDPBackend.MATH.value
+    0
+    """
 
     ERROR = -1
     MATH = 0

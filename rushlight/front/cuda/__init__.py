@@ -13,7 +13,7 @@ from importlib import import_module
 from rushlight.runtime.cuda import contexts, driver
 from rushlight.core import naming
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
-from rushlight.core.state import tell_of_reading
+from rushlight.core.state import tell_of_reading as _tell_of_reading
 from rushlight.cuda import _where
 
 has_half = True
@@ -78,12 +78,23 @@ def is_available():
 
 
 def device_count():
-    """The number of usable GPUs."""
+    """The number of usable GPUs.
+
+    Returns:
+        an integer; 0 where there is no driver, or where the process may see no GPU.
+
+    >>> torch.cuda.device_count() >= 0
+    True
+    """
     return contexts.count() if _where.ready() else 0
 
 
 def is_initialized():
-    """Whether the driver has been set up."""
+    """Whether the driver has been set up.
+
+    >>> isinstance(torch.cuda.is_initialized(), bool)
+    True
+    """
     return driver.loaded()
 
 
@@ -92,6 +103,9 @@ def init():
 
     Raises:
         AssertionError: there is none.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.init()
     """
     _where.need()
 
@@ -101,46 +115,106 @@ def get_device_properties(device=None):
 
     Args:
         device: a GPU; the current one by default.
+
+    Returns:
+        an object with ``name``, ``major``, ``minor``, ``total_memory`` in bytes,
+        ``multi_processor_count`` and others.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_device_properties(0).total_memory > 0
     """
     return _where.card_of(device).properties
 
 
 def get_device_name(device=None):
-    """The name of a GPU."""
+    """The name of a GPU.
+
+    Args:
+        device: a GPU, as a device or a number; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert isinstance(torch.cuda.get_device_name(), str)
+    """
     return get_device_properties(device).name
 
 
 def get_device_capability(device=None):
-    """The version of a GPU's instruction set, as two numbers."""
+    """The version of a GPU's instruction set, as two numbers.
+
+    Args:
+        device: a GPU, as a device or a number; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_device_capability() >= (5, 0)
+    """
     told = get_device_properties(device)
     return told.major, told.minor
 
 
 def is_bf16_supported(including_emulation=True):
-    """Whether a GPU computes in bfloat16."""
+    """Whether a GPU computes in bfloat16.
+
+    Args:
+        including_emulation: whether a GPU that computes it in float32 counts.
+
+    >>> isinstance(torch.cuda.is_bf16_supported(), bool)
+    True
+    """
     if not _where.ready():
         return False
     return including_emulation or get_device_capability() >= (8, 0)
 
 
 def is_tf32_supported():
-    """Whether a GPU computes in TF32."""
+    """Whether a GPU computes in TF32.
+
+    >>> isinstance(torch.cuda.is_tf32_supported(), bool)
+    True
+    """
     return _where.ready() and get_device_capability() >= (8, 0)
 
 
 def get_arch_list():
     """The architectures that kernels were built for ahead: none, they are built for the
-    card at hand."""
+    card at hand.
+
+    >>> torch.cuda.get_arch_list()
+    []
+    """
     return []
 
 
 def get_gencode_flags():
-    """The compiler's flags for those architectures: none."""
+    """The compiler's flags for those architectures: none.
+
+    >>> torch.cuda.get_gencode_flags()
+    ''
+    """
     return ""
 
 
 def can_device_access_peer(device, peer_device):
-    """Whether a GPU reads another's memory by itself."""
+    """Whether a GPU reads another's memory by itself.
+
+    Args:
+        device: the GPU that reads.
+        peer_device: the GPU whose memory it reads.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.device_count() > 1:
+    ...     assert torch.cuda.can_device_access_peer(0, 1) in (True, False)
+    """
     first, other = _where.card_of(device), _where.card_of(peer_device)
     if first is other:
         return False
@@ -151,7 +225,14 @@ def can_device_access_peer(device, peer_device):
 
 
 def current_device():
-    """The index of the GPU that this thread uses."""
+    """The index of the GPU that this thread uses.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.current_device() == 0
+    """
     _where.need()
     return contexts.current_index()
 
@@ -159,9 +240,15 @@ def current_device():
 def set_device(device):
     """Chooses the GPU that this thread uses; a negative index chooses none.
 
+    Args:
+        device: a GPU, as a device or a number.
+
     Raises:
         AssertionError: there is no GPU.
         RuntimeError: none has that number.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_device(0)
     """
     index = _where.index_of(device)
     if index >= 0:
@@ -170,7 +257,14 @@ def set_device(device):
 
 
 class device:
-    """Makes a GPU the one that this thread uses, for a block; a negative index none."""
+    """Makes a GPU the one that this thread uses, for a block; a negative index none.
+
+    Args:
+        device: a GPU, as a device or a number.
+
+    >>> with torch.cuda.device(-1):  # no GPU: nothing changes
+    ...     pass
+    """
 
     def __init__(self, device):
         self.idx = _where.index_of(device)
@@ -187,27 +281,55 @@ class device:
 
 
 class device_of(device):
-    """Makes a tensor's GPU the one that is used, for a block; others change nothing."""
+    """Makes a tensor's GPU the one that is used, for a block; others change nothing.
+
+    Args:
+        obj: the tensor, or a storage.
+
+    >>> with torch.cuda.device_of(torch.ones(2)):
+    ...     pass
+    """
 
     def __init__(self, obj):
         super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
 def synchronize(device=None):
-    """Waits until everything that was asked of a GPU is done."""
-    tell_of_reading(None)
+    """Waits until everything that was asked of a GPU is done.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.synchronize()
+    """
+    _tell_of_reading(None)
     card = _where.card_of(device)
     card.synchronize()
     card.look()
 
 
 def ipc_collect():
-    """Releases memory that other processes had a share in: none is shared."""
+    """Releases memory that other processes had a share in: none is shared.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.ipc_collect()
+    """
     _where.need()
 
 
 def get_sync_debug_mode():
-    """How a wait for the GPU is reported: 0 not, 1 by a warning, 2 by an error."""
+    """How a wait for the GPU is reported: 0 not, 1 by a warning, 2 by an error.
+
+    >>> torch.cuda.get_sync_debug_mode()
+    0
+    """
     return _debug[0]
 
 
@@ -216,6 +338,13 @@ def set_sync_debug_mode(debug_mode):
 
     Args:
         debug_mode: "default", "warn", "error", or their numbers 0, 1, 2.
+
+    Raises:
+        RuntimeError: ``debug_mode`` is none of these.
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_sync_debug_mode("default")
     """
     _where.need()
     if isinstance(debug_mode, str):
@@ -238,6 +367,20 @@ _debug = [0]
 # -- what NVIDIA's management library knows ----------------------------------------------
 
 
+_UNASKED = """{}
+
+Args:
+    device: a GPU; the current one by default.
+
+Raises:
+    ModuleNotFoundError: always; the library is not asked.
+
+>>> import pytest
+>>> with pytest.raises(ModuleNotFoundError):
+...     torch.cuda.{}()
+"""
+
+
 def _needs_management(name, text):
     def function(device=None):
         raise ModuleNotFoundError(
@@ -246,7 +389,7 @@ def _needs_management(name, text):
         )
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{text}\n\nRaises:\n    ModuleNotFoundError: it is not asked."
+    function.__doc__ = _UNASKED.format(text, name)
     globals()[name] = function
 
 
@@ -266,6 +409,10 @@ def cudart():
     Raises:
         AssertionError: there is no GPU.
         RuntimeError: there is one.
+
+    >>> import pytest
+    >>> with pytest.raises((AssertionError, RuntimeError)):
+    ...     torch.cuda.cudart()
     """
     _where.need()
     raise RuntimeError("cudart: the driver is used, and no runtime library")
@@ -277,6 +424,10 @@ def current_blas_handle():
     Raises:
         AssertionError: there is no GPU.
         RuntimeError: no library is loaded.
+
+    >>> import pytest
+    >>> with pytest.raises((AssertionError, RuntimeError)):
+    ...     torch.cuda.current_blas_handle()
     """
     _where.need()
     raise RuntimeError("current_blas_handle: no BLAS library is loaded")

@@ -11,12 +11,23 @@ from rushlight.runtime.cuda import graphs as written
 
 
 def is_current_stream_capturing():
-    """Whether the current queue's work is written down instead of done."""
+    """Whether the current queue's work is written down instead of done.
+
+    >>> torch.cuda.is_current_stream_capturing()
+    False
+    """
     return _where.ready() and current_stream().is_capturing()
 
 
 def graph_pool_handle():
-    """A name for memory that several graphs share."""
+    """A name for memory that several graphs share.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     pool = torch.cuda.graph_pool_handle()
+    """
     _where.need()
     return written.pool_name()
 
@@ -29,6 +40,12 @@ class CUDAGraph:
 
     Raises:
         RuntimeError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     x, work = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+    ...     with torch.cuda.graph(work):
+    ...         y = x * 2
+    ...     work.replay()
     """
 
     def __init__(self, keep_graph=False):
@@ -91,6 +108,14 @@ class graph:
         pool: the name of memory to use.
         stream: the queue to write down; one for this purpose by default.
         capture_error_mode: as in `CUDAGraph.capture_begin`.
+        enable_annotations: accepted; nothing is annotated.
+        check_input_liveness: accepted; inputs are not watched.
+
+    >>> if torch.cuda.is_available():
+    ...     x, work = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+    ...     with torch.cuda.graph(work):
+    ...         y = x + 1
+    ...     work.replay()
     """
 
     default_capture_stream = None

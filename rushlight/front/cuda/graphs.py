@@ -35,6 +35,10 @@ def make_graphed_callables(
 
     Raises:
         RuntimeError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     net, x = torch.nn.Linear(2, 2).cuda(), torch.ones(3, 2, device="cuda")
+    ...     fast = torch.cuda.make_graphed_callables(net, (x,))
     """
     if not _where.ready():
         _refuse(CUDAGraph.__new__(CUDAGraph))

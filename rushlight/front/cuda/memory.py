@@ -41,7 +41,14 @@ def _statistics(device):
 
 
 def memory_stats_as_nested_dict(device=None):
-    """The allocator's figures, as dictionaries in dictionaries; empty without a GPU."""
+    """The allocator's figures, as dictionaries in dictionaries; empty without a GPU.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    >>> isinstance(torch.cuda.memory_stats_as_nested_dict(), dict)
+    True
+    """
     figures = _statistics(device)
     return {} if figures is None else figures.nested()
 
@@ -69,22 +76,62 @@ def _peak(name, device):
 
 
 def memory_allocated(device=None):
-    """The bytes that tensors of a GPU take."""
+    """The bytes that tensors of a GPU take.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Returns:
+        bytes; 0 without a GPU.
+
+    >>> torch.cuda.memory_allocated() >= 0
+    True
+    """
     return _current("allocated_bytes", device)
 
 
 def max_memory_allocated(device=None):
-    """The most bytes that tensors of a GPU ever took."""
+    """The most bytes that tensors of a GPU ever took.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Returns:
+        bytes since the process began, or since `reset_peak_memory_stats`.
+
+    >>> torch.cuda.max_memory_allocated() >= torch.cuda.memory_allocated()
+    True
+    """
     return _peak("allocated_bytes", device)
 
 
 def memory_reserved(device=None):
-    """The bytes of a GPU that are kept, taken or free."""
+    """The bytes of a GPU that are kept, taken or free.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Returns:
+        bytes; 0 without a GPU.
+
+    >>> torch.cuda.memory_reserved() >= torch.cuda.memory_allocated()
+    True
+    """
     return _current("reserved_bytes", device)
 
 
 def max_memory_reserved(device=None):
-    """The most bytes of a GPU that were ever kept."""
+    """The most bytes of a GPU that were ever kept.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Returns:
+        bytes since the process began, or since `reset_peak_memory_stats`.
+
+    >>> torch.cuda.max_memory_reserved() >= torch.cuda.memory_reserved()
+    True
+    """
     return _peak("reserved_bytes", device)
 
 
@@ -93,12 +140,32 @@ max_memory_cached = max_memory_reserved
 
 
 def reset_peak_memory_stats(device=None):
-    """Begins counting the highest memory use anew."""
+    """Begins counting the highest memory use anew.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.reset_peak_memory_stats()
+    """
     _where.card_of(device).allocator.statistics.forget_peaks()
 
 
 def reset_accumulated_memory_stats(device=None):
-    """Begins counting what is taken and given back anew."""
+    """Begins counting what is taken and given back anew.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.reset_accumulated_memory_stats()
+    """
     _where.card_of(device).allocator.statistics.forget_sums()
 
 
@@ -107,14 +174,28 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 
 def empty_cache():
-    """Gives memory that no tensor uses back to the driver; without a GPU, nothing."""
+    """Gives memory that no tensor uses back to the driver; without a GPU, nothing.
+
+    >>> torch.cuda.empty_cache()
+    """
     if _where.ready():
         for card in contexts.opened():
             card.allocator.release_idle()
 
 
 def mem_get_info(device=None):
-    """Free and total bytes of a GPU, as the driver counts them."""
+    """Free and total bytes of a GPU, as the driver counts them.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     free, total = torch.cuda.mem_get_info()
+    ...     assert 0 < free <= total
+    """
     return _where.card_of(device).memory()
 
 
@@ -128,6 +209,9 @@ def set_per_process_memory_fraction(fraction, device=None):
     Raises:
         TypeError: ``fraction`` is no float.
         ValueError: it is outside of 0 to 1.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_per_process_memory_fraction(1.0)
     """
     if not isinstance(fraction, float):
         raise TypeError("Invalid type for fraction argument, must be `float`")
@@ -138,12 +222,33 @@ def set_per_process_memory_fraction(fraction, device=None):
 
 
 def get_per_process_memory_fraction(device=None):
-    """The share of a GPU's memory that this process's tensors may take."""
+    """The share of a GPU's memory that this process's tensors may take.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert 0 < torch.cuda.get_per_process_memory_fraction() <= 1
+    """
     return _where.card_of(device).allocator.share
 
 
 def memory_snapshot(mempool_id=None, include_traces=True):
-    """What lies in every segment of every GPU's memory."""
+    """What lies in every segment of every GPU's memory.
+
+    Args:
+        mempool_id: a pool's ``id``, for its segments alone; all by default.
+        include_traces: accepted; there are no traces.
+
+    Returns:
+        a list with a dictionary for each segment.
+
+    >>> isinstance(torch.cuda.memory_snapshot(), list)
+    True
+    """
     found = [part for card in contexts.opened() for part in card.allocator.snapshot()]
     if mempool_id is None:
         return found
@@ -156,6 +261,12 @@ def memory_summary(device=None, abbreviated=False):
     Args:
         device: a GPU; the current one by default.
         abbreviated: leaves the rows of the two kinds of pools out.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert "Allocated memory" in torch.cuda.memory_summary()
     """
     card = _where.card_of(device)
     told = card.allocator.statistics.nested()
@@ -197,13 +308,41 @@ def _shown(value, scale, in_bytes):
 
 
 def list_gpu_processes(device=None):
-    """The processes that use a GPU, as text; the driver's bindings do not tell."""
+    """The processes that use a GPU, as text; the driver's bindings do not tell.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert "pynvml" in torch.cuda.list_gpu_processes()
+    """
     _where.need()
     return "pynvml module not found, please install nvidia-ml-py"
 
 
 def caching_allocator_alloc(size, device=None, stream=None):
-    """The address of ``size`` bytes of a GPU's memory, for other libraries."""
+    """The address of ``size`` bytes of a GPU's memory, for other libraries.
+
+    Args:
+        size: bytes.
+        device: a GPU; the current one by default.
+        stream: the queue that uses them, or the driver's pointer to it; the current one by
+            default.
+
+    Returns:
+        an address, to be given back to `caching_allocator_delete`.
+
+    Raises:
+        AssertionError: there is no GPU.
+        ValueError: ``size`` is no number of bytes.
+
+    >>> if torch.cuda.is_available():
+    ...     place = torch.cuda.caching_allocator_alloc(1024)
+    ...     torch.cuda.caching_allocator_delete(place)
+    """
     card = _where.card_of(device)
     if not isinstance(size, int) or size < 0:
         raise ValueError(f"caching_allocator_alloc: {size!r} is no number of bytes")
@@ -213,7 +352,18 @@ def caching_allocator_alloc(size, device=None, stream=None):
 
 
 def caching_allocator_delete(mem_ptr):
-    """Gives back what `caching_allocator_alloc` gave."""
+    """Gives back what `caching_allocator_alloc` gave.
+
+    Args:
+        mem_ptr: the address.
+
+    Raises:
+        AssertionError: there is no GPU.
+        RuntimeError: nothing was given at that address.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(16))
+    """
     _where.need()
     for card in contexts.opened():
         if mem_ptr in card.allocator.blocks:
@@ -223,25 +373,47 @@ def caching_allocator_delete(mem_ptr):
 
 
 def get_allocator_backend():
-    """The kind of allocator."""
+    """The kind of allocator.
+
+    >>> torch.cuda.get_allocator_backend()
+    'native'
+    """
     return "native"
 
 
 def host_memory_stats():
-    """Figures of locked host memory."""
+    """Figures of locked host memory.
+
+    >>> isinstance(torch.cuda.host_memory_stats(), dict)
+    True
+    """
     return flat(host_memory_stats_as_nested_dict())
 
 
 def host_memory_stats_as_nested_dict():
-    """Figures of locked host memory, as dictionaries in dictionaries."""
+    """Figures of locked host memory, as dictionaries in dictionaries.
+
+    >>> isinstance(torch.cuda.memory.host_memory_stats_as_nested_dict(), dict)
+    True
+    """
     return pinned_memory.figures()
 
 
 class MemPool:
     """Memory apart from the rest: what a block asks for with `use_mem_pool`.
 
+    Args:
+        allocator: None; another allocator is not taken.
+        use_on_oom: accepted; the pool is used inside `use_mem_pool` alone.
+        no_split: accepted; blocks are split as elsewhere.
+
     Raises:
         RuntimeError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     pool = torch.cuda.MemPool()
+    ...     with torch.cuda.use_mem_pool(pool):
+    ...         x = torch.zeros(4, device="cuda")
     """
 
     def __init__(self, allocator=None, use_on_oom=False, no_split=False):
@@ -270,7 +442,19 @@ class MemPool:
 
 @contextlib.contextmanager
 def use_mem_pool(pool, device=None):
-    """A block of this thread whose memory comes from a `MemPool`."""
+    """A block of this thread whose memory comes from a `MemPool`.
+
+    Args:
+        pool: the `MemPool`.
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    ...         x = torch.zeros(4, device="cuda")
+    """
     import threading
 
     card = _where.card_of(device)
@@ -283,7 +467,15 @@ def use_mem_pool(pool, device=None):
 
 
 class CUDAPluggableAllocator:
-    """An allocator from outside: not taken."""
+    """An allocator from outside: not taken.
+
+    Raises:
+        RuntimeError: always.
+
+    >>> import pytest
+    >>> with pytest.raises(RuntimeError, match="can not be replaced"):
+    ...     torch.cuda.memory.CUDAPluggableAllocator("alloc.so", "alloc", "free")
+    """
 
     def __init__(self, *args, **kwargs):
         raise RuntimeError(

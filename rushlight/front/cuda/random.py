@@ -18,6 +18,8 @@ def manual_seed(seed):
 
     Args:
         seed: an integer of 64 bits.
+
+    >>> torch.cuda.manual_seed(7)
     """
     seed = int(seed)
     if _where.ready():
@@ -25,20 +27,32 @@ def manual_seed(seed):
 
 
 def manual_seed_all(seed):
-    """Seed every GPU's generator; without a GPU, nothing happens."""
+    """Seed every GPU's generator; without a GPU, nothing happens.
+
+    Args:
+        seed: an integer of 64 bits.
+
+    >>> torch.cuda.manual_seed_all(7)
+    """
     seed = int(seed)
     for generator in _every():
         generator.manual_seed(seed)
 
 
 def seed():
-    """Seed the current GPU's generator at random; without a GPU, nothing happens."""
+    """Seed the current GPU's generator at random; without a GPU, nothing happens.
+
+    >>> torch.cuda.seed()
+    """
     if _where.ready():
         _where.card_of().generator.seed()
 
 
 def seed_all():
-    """Seed every GPU's generator with one random seed; without a GPU, nothing happens."""
+    """Seed every GPU's generator with one random seed; without a GPU, nothing happens.
+
+    >>> torch.cuda.seed_all()
+    """
     chosen = None
     for generator in _every():
         chosen = generator.seed() if chosen is None else chosen
@@ -46,12 +60,30 @@ def seed_all():
 
 
 def initial_seed():
-    """The seed of the current GPU's generator."""
+    """The seed of the current GPU's generator.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.manual_seed(7)
+    ...     assert torch.cuda.initial_seed() == 7
+    """
     return _where.card_of().generator.initial_seed()
 
 
 def get_rng_state(device="cuda"):
-    """The state of a GPU's generator, as a tensor of 16 bytes."""
+    """The state of a GPU's generator, as a tensor of 16 bytes.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_rng_state().shape == (16,)
+    """
     import rushlight as rl
 
     state = _where.card_of(device).generator.state()
@@ -59,7 +91,11 @@ def get_rng_state(device="cuda"):
 
 
 def get_rng_state_all():
-    """The states of all GPUs' generators."""
+    """The states of all GPUs' generators.
+
+    >>> len(torch.cuda.get_rng_state_all()) == torch.cuda.device_count()
+    True
+    """
     return [get_rng_state(n) for n in range(len(_every()))]
 
 
@@ -73,6 +109,9 @@ def set_rng_state(new_state, device="cuda"):
     Raises:
         TypeError: it is no tensor of bytes.
         RuntimeError: it has another size.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_rng_state(torch.cuda.get_rng_state())
     """
     import rushlight as rl
 
@@ -83,7 +122,13 @@ def set_rng_state(new_state, device="cuda"):
 
 
 def set_rng_state_all(new_states):
-    """Set the states of all GPUs' generators; without a GPU, nothing happens."""
+    """Set the states of all GPUs' generators; without a GPU, nothing happens.
+
+    Args:
+        new_states: what `get_rng_state_all` gave.
+
+    >>> torch.cuda.set_rng_state_all(torch.cuda.get_rng_state_all())
+    """
     for number, state in enumerate(new_states if _where.ready() else ()):
         set_rng_state(state, number)
 

@@ -24,6 +24,12 @@ class Stream:
 
     Raises:
         RuntimeError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     side = torch.cuda.Stream()
+    ...     with torch.cuda.stream(side):
+    ...         x = torch.ones(4, device="cuda") * 2
+    ...     side.synchronize()
     """
 
     def __init__(self, device=None, priority=0, **kwargs):
@@ -142,6 +148,10 @@ class ExternalStream(Stream):
     Args:
         stream_ptr: the driver's pointer, as a number.
         device: whose queue it is.
+
+    >>> if torch.cuda.is_available():
+    ...     own = torch.cuda.Stream()
+    ...     assert torch.cuda.ExternalStream(own.cuda_stream).cuda_stream == own.cuda_stream
     """
 
     def __init__(self, stream_ptr, device=None, **kwargs):
@@ -158,6 +168,11 @@ class Event:
 
     Raises:
         RuntimeError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     start = torch.cuda.Event(enable_timing=True)
+    ...     start.record()
+    ...     start.synchronize()
     """
 
     def __init__(
@@ -227,6 +242,9 @@ class StreamContext:
 
     Args:
         stream: the queue; ``None`` changes nothing.
+
+    >>> with torch.cuda.StreamContext(None):
+    ...     pass
     """
 
     def __init__(self, stream):
@@ -248,22 +266,59 @@ class StreamContext:
 
 
 def stream(stream):
-    """A block whose work goes to a queue; ``None`` changes nothing."""
+    """A block whose work goes to a queue; ``None`` changes nothing.
+
+    Args:
+        stream: a `Stream`, or None.
+
+    >>> with torch.cuda.stream(None):
+    ...     pass
+    """
     return StreamContext(stream)
 
 
 def current_stream(device=None):
-    """The queue that this thread's work goes to."""
+    """The queue that this thread's work goes to.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    """
     return Stream._of(contexts.current_stream(_where.card_of(device)))
 
 
 def default_stream(device=None):
-    """The queue that a GPU begins with."""
+    """The queue that a GPU begins with.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.default_stream().cuda_stream == 0
+    """
     return Stream._of(_where.card_of(device).default_stream)
 
 
 def set_stream(stream):
-    """Chooses the queue that this thread's work goes to; ``None`` changes nothing."""
+    """Chooses the queue that this thread's work goes to; ``None`` changes nothing.
+
+    Args:
+        stream: a `Stream`, or None.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_stream(torch.cuda.default_stream())
+    """
     _where.need()
     if stream is not None:
         contexts.use(stream._queue.card.index)
@@ -271,7 +326,20 @@ def set_stream(stream):
 
 
 def get_stream_from_external(data_ptr, device=None):
-    """A queue that another library made, from the driver's pointer."""
+    """A queue that another library made, from the driver's pointer.
+
+    Args:
+        data_ptr: the driver's pointer, as a number.
+        device: the GPU whose queue it is; the current one by default.
+
+    Raises:
+        AssertionError: there is no GPU.
+
+    >>> if torch.cuda.is_available():
+    ...     own = torch.cuda.Stream()
+    ...     same = torch.cuda.get_stream_from_external(own.cuda_stream)
+    ...     assert same.cuda_stream == own.cuda_stream
+    """
     return ExternalStream(data_ptr, device)
 
 

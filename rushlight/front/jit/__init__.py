@@ -229,7 +229,15 @@ _isinstance = isinstance
 
 
 def fork(func, *args, **kwargs):
-    """Calls a function, now; its result is in the ``Future`` that comes back."""
+    """Calls a function, now; its result is in the ``Future`` that comes back.
+
+    Args:
+        func: the function.
+        args, kwargs: its arguments.
+
+    >>> torch.jit.fork(lambda x: x + 1, torch.ones(2)).wait()
+    tensor([2., 2.])
+    """
     future: Future = Future()
     try:
         future.set_result(func(*args, **kwargs))
@@ -239,7 +247,14 @@ def fork(func, *args, **kwargs):
 
 
 def wait(future):
-    """The result of a ``fork``."""
+    """The result of a ``fork``.
+
+    Args:
+        future: what `fork` gave.
+
+    >>> torch.jit.wait(torch.jit.fork(lambda x: x * 2, torch.ones(2)))
+    tensor([2., 2.])
+    """
     return future.wait()
 
 

@@ -82,12 +82,27 @@ def mkdtemp():
 
 
 def normalize_storage_type(storage_type):
-    """The package's own class for a kind of storage, by its name."""
+    """The package's own class for a kind of storage, by its name.
+
+    Args:
+        storage_type: the class, this package's or another's of the same name.
+
+    >>> torch.serialization.normalize_storage_type(torch.FloatStorage) is torch.FloatStorage
+    True
+    """
     return getattr(rl, storage_type.__name__)
 
 
 def storage_to_tensor_type(storage):
-    """The old tensor type for a typed storage."""
+    """The old tensor type for a typed storage.
+
+    Args:
+        storage: the storage.
+
+    >>> storage = torch.FloatStorage([1.0, 2.0])
+    >>> torch.serialization.storage_to_tensor_type(storage) is torch.FloatTensor
+    True
+    """
     name = type(storage).__name__
     if isinstance(storage, rl.TypedStorage):
         name = storage.pickle_storage_type()
@@ -106,6 +121,12 @@ def check_module_version_greater_or_equal(
 
     Raises:
         RuntimeError: the version cannot be read.
+
+    >>> import types
+    >>> other = types.ModuleType("other")
+    >>> other.__version__ = "1.4.2"
+    >>> torch.serialization.check_module_version_greater_or_equal(other, (1, 3))
+    True
     """
     import warnings
 

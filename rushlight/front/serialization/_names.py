@@ -56,6 +56,13 @@ def add_safe_globals(safe_globals: list) -> None:
 
     Raises:
         ValueError: a pair is something else than an object and a name.
+
+    >>> class Point:
+    ...     pass
+    >>> torch.serialization.add_safe_globals([(Point, "geometry.Point")])
+    >>> len(torch.serialization.get_safe_globals())
+    1
+    >>> torch.serialization.clear_safe_globals()
     """
     for item in safe_globals:
         if isinstance(item, tuple):
@@ -87,7 +94,16 @@ def clear_safe_globals() -> None:
 
 @contextlib.contextmanager
 def safe_globals(safe_globals: list):
-    """``add_safe_globals`` for the length of a ``with`` block."""
+    """``add_safe_globals`` for the length of a ``with`` block.
+
+    Args:
+        safe_globals: the objects, or pairs of an object and its full name in the file.
+
+    >>> class Point:
+    ...     pass
+    >>> with torch.serialization.safe_globals([(Point, "geometry.Point")]):
+    ...     assert torch.serialization.get_safe_globals()
+    """
     before = dict(user_globals())
     add_safe_globals(safe_globals)
     try:

@@ -99,6 +99,9 @@ def register_package(priority, tagger, deserializer) -> None:
         priority: lower ones are asked first; the CPU has 10.
         tagger: from a storage to its device's name, or None if it is another's.
         deserializer: from a storage and a device's name to the storage there, or None.
+
+    >>> torch.serialization.register_package(90, lambda storage: None, lambda *given: None)
+    >>> _ = _package_registry.pop()
     """
     _package_registry.append((priority, tagger, deserializer))
     _package_registry.sort(key=lambda entry: entry[0])
@@ -107,8 +110,14 @@ def register_package(priority, tagger, deserializer) -> None:
 def location_tag(storage) -> str:
     """The name of a storage's device in a file.
 
+    Args:
+        storage: the storage.
+
     Raises:
         RuntimeError: nobody knows the device.
+
+    >>> torch.serialization.location_tag(torch.ones(2).untyped_storage())
+    'cpu'
     """
     for _, tagger, _ in _package_registry:
         location = tagger(storage)
@@ -120,8 +129,16 @@ def location_tag(storage) -> str:
 def default_restore_location(storage, location):
     """A storage brought to the device of that name.
 
+    Args:
+        storage: what was read, in the host's memory.
+        location: the name of a device, such as ``"cpu"`` or ``"cuda:0"``.
+
     Raises:
         RuntimeError: the device is not here, or nobody knows it.
+
+    >>> storage = torch.ones(2).untyped_storage()
+    >>> torch.serialization.default_restore_location(storage, "cpu").device
+    device(type='cpu')
     """
     for _, _, deserializer in _package_registry:
         result = deserializer(storage, location)
@@ -141,8 +158,15 @@ def _kind(storage):
 def validate_cuda_device(location) -> int:
     """The number of a CUDA device by its name.
 
+    Args:
+        location: the name, such as ``"cuda:0"``.
+
     Raises:
         RuntimeError: there is none here.
+
+    >>> import pytest
+    >>> with pytest.raises(RuntimeError):
+    ...     torch.serialization.validate_cuda_device("cuda:99")
     """
     _gpu_place(None, "cuda")
     raise AssertionError("not reached")

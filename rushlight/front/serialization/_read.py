@@ -166,6 +166,13 @@ def load(
     Raises:
         RuntimeError: the file is damaged or cut short.
         UnpicklingError: its contents are damaged, or more than containers and tensors.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save({"weight": torch.ones(2)}, file)
+    >>> _ = file.seek(0)
+    >>> torch.load(file)
+    {'weight': tensor([1., 1.])}
     """
     weights_only = _trust(weights_only, pickle_module)
     if weights_only and pickle_module is not None:
@@ -184,6 +191,15 @@ def load(
         shared = bool(mmap) and choices.mmap_flags == maps.MAP_SHARED
         with open(f, "r+b" if shared else "rb") as file:
             return _read(file, path, map_location, trusted, bool(mmap), shared)
+    _require_seekable(f)
+    if mmap:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    title = getattr(f, "name", "file object")
+    return _read(io.BytesIO(f.read()), title, map_location, trusted, False, False)
+
+
+def _require_seekable(f):
+    """Refuses what is no file that can be read from any place."""
     missing = [name for name in ("read", "seek", "tell") if not hasattr(f, name)]
     if missing:
         raise AttributeError(
@@ -191,10 +207,6 @@ def load(
             "only load from a file that is seekable. Please pre-load the data into a "
             "buffer like io.BytesIO and try to load from it instead."
         )
-    if mmap:
-        raise ValueError("f must be a file path in order to use the mmap argument")
-    title = getattr(f, "name", "file object")
-    return _read(io.BytesIO(f.read()), title, map_location, trusted, False, False)
 
 
 def _trust(weights_only, pickle_module):
@@ -294,6 +306,13 @@ def get_unsafe_globals_in_checkpoint(f) -> list[str]:
     Raises:
         RuntimeError: the file is damaged.
         UnpicklingError: what it holds is no pickled value.
+
+    >>> import collections, io
+    >>> file = io.BytesIO()
+    >>> torch.save(torch.ones(2), file)
+    >>> _ = file.seek(0)
+    >>> torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    []
     """
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:

@@ -12,7 +12,14 @@ class SourceChangeWarning(Warning):
 
 
 class LoadEndianness(enum.Enum):
-    """The order of bytes of files that do not say theirs."""
+    """The order of bytes of files that do not say theirs.
+
+    Args:
+        value: the order's number.
+
+    >>> torch.serialization.LoadEndianness.LITTLE.name
+    'LITTLE'
+    """
 
     NATIVE = 1
     LITTLE = 2
@@ -49,6 +56,8 @@ def set_default_load_endianness(endianness) -> None:
 
     Raises:
         TypeError: it is something else.
+
+    >>> torch.serialization.set_default_load_endianness(None)
     """
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
@@ -102,6 +111,13 @@ def set_crc32_options(compute_crc32: bool) -> None:
 
     Without one, damage to the numbers goes unseen, and other programs for archives
     complain of the file.
+
+    Args:
+        compute_crc32: whether it does.
+
+    >>> torch.serialization.set_crc32_options(True)
+    >>> torch.serialization.get_crc32_options()
+    True
     """
     choices.checksums = bool(compute_crc32)
 

@@ -127,6 +127,12 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
         input: a matrix compressed by rows, whose places count.
         mat1, mat2: what is multiplied.
         beta, alpha: factors of ``input`` and of the product.
+        out: where to write.
+
+    >>> places = rl.eye(2).to_sparse_csr()
+    >>> rl.sparse.sampled_addmm(places, rl.ones(2, 3), rl.ones(3, 2)).to_dense()
+    tensor([[4., 0.],
+            [0., 4.]])
     """
     result = call.sparse_sampled_addmm(input, mat1, mat2, beta=beta, alpha=alpha)
     return result if out is None else out.copy_(result)

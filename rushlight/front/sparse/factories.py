@@ -257,17 +257,46 @@ sparse_bsc_tensor = _of_layout(layouts.sparse_bsc, _COLUMNS)
 
 
 def hsmm(mat, mat2):
-    """``mat @ mat2`` with coordinates for the rows."""
+    """``mat @ mat2`` with coordinates for the rows.
+
+    Args:
+        mat: a sparse matrix.
+        mat2: a dense one.
+
+    >>> torch.hsmm(torch.eye(2).to_sparse(), torch.ones(2, 1)).layout
+    rushlight.sparse_coo
+    """
     return call.hspmm(mat, mat2)
 
 
 def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
-    """A sparse matrix plus the product of a sparse and a dense one."""
+    """A sparse matrix plus the product of a sparse and a dense one.
+
+    Args:
+        input: a sparse matrix.
+        mat1: a sparse matrix.
+        mat2: a dense matrix.
+        beta, alpha: factors of the first and of the product.
+
+    >>> eye = torch.eye(2).to_sparse()
+    >>> torch.saddmm(eye, eye, torch.ones(2, 2)).to_dense()
+    tensor([[2., 1.],
+            [1., 2.]])
+    """
     return call.sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def spmm(input, mat2):
-    """``input @ mat2``."""
+    """``input @ mat2``.
+
+    Args:
+        input: a matrix, sparse or dense.
+        mat2: a matrix with as many rows as the first has columns.
+
+    >>> torch.dsmm(torch.eye(2).to_sparse(), torch.tensor([[1.0], [2.0]]))
+    tensor([[1.],
+            [2.]])
+    """
     return call.mm(input, mat2)
 
 

@@ -12,10 +12,15 @@ from rushlight.operators import call
 def as_sparse_gradcheck(gradcheck):
     """A gradient check that sparse tensors can be given to.
 
+    The values of sparse inputs are varied; sparse results are compared dense.
+
     Args:
         gradcheck: the check for dense tensors.
 
-    The values of sparse inputs are varied; sparse results are compared dense.
+    >>> check = rl.sparse.as_sparse_gradcheck(rl.autograd.gradcheck)
+    >>> eye = rl.eye(2, dtype=rl.float64).to_sparse().requires_grad_()
+    >>> check(lambda x: x * 2, (eye,))
+    True
     """
 
     @functools.wraps(gradcheck)

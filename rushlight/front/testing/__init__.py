@@ -14,8 +14,19 @@ __all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
     """The former ``assert_close``: takes numbers and arrays, and passes types by.
 
+    Args:
+        actual: what was computed.
+        expected: what it ought to be.
+        rtol, atol: what it may differ by; the types decide by default.
+        equal_nan: whether NaN is like NaN.
+        msg: the words of the error.
+
     Raises:
         AssertionError: the values differ.
+
+    >>> import pytest
+    >>> with pytest.warns(FutureWarning):
+    ...     assert_allclose([1.0], [1.0])
     """
     import rushlight as rl
 

@@ -138,6 +138,33 @@ def multi_head_attention_forward(
 
     Inputs are ``(L, N, E)``, or ``(L, E)`` without a batch. Returns the output and, if
     asked for, the attention weights.
+
+    Args:
+        query, key, value: the inputs.
+        embed_dim_to_check: the features that ``query`` must have.
+        num_heads: how many heads share them.
+        in_proj_weight, in_proj_bias: the projections of all three, one above the other.
+        bias_k, bias_v: a further key and value, or None.
+        add_zero_attn: whether there is a further key and value of zeros.
+        dropout_p: the probability that a weight is dropped.
+        out_proj_weight, out_proj_bias: the projection of the result.
+        training: whether weights are dropped.
+        key_padding_mask: keys that nobody attends to, ``(N, S)``.
+        need_weights: whether the weights are wanted, too.
+        attn_mask: pairs that do not attend, or what is added to their scores.
+        use_separate_proj_weight: whether ``q_proj_weight``, ``k_proj_weight`` and
+            ``v_proj_weight`` are taken.
+        static_k, static_v: keys and values that are projected already.
+        average_attn_weights: whether the weights are averaged over the heads.
+        is_causal: whether ``attn_mask`` is a causal one.
+
+    >>> x, eye = rl.ones(2, 1, 2), rl.eye(2)
+    >>> out, weights = multi_head_attention_forward(
+    ...     x, x, x, 2, 1, rl.cat([eye, eye, eye]), None, None, None, False, 0.0, eye, None
+    ... )
+    >>> weights
+    tensor([[[0.5000, 0.5000],
+             [0.5000, 0.5000]]])
     """
     batched = query.dim() == 3
     _check_shapes(

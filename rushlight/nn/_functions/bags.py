@@ -21,6 +21,10 @@ def embedding_bag(
         offsets: where each bag begins.
         mode: 0 for sums, 1 for means, 2 for maxima.
         padding_idx: a row that doesn't count.
+        scale_grad_by_freq: whether a row's gradient is divided by how often it is named.
+        sparse: whether the table's gradient is sparse.
+        per_sample_weights: a factor for each index, for sums.
+        include_last_offset: whether the last offset is the end of the last bag.
 
     Returns:
         The values, the bag of each index, how many rows each bag has, and for maxima the
@@ -28,6 +32,11 @@ def embedding_bag(
 
     Raises:
         RuntimeError: there is no such mode.
+
+    >>> table = torch.tensor([[1.0], [2.0], [4.0]])
+    >>> rows, offsets = torch.tensor([0, 2, 1]), torch.tensor([0, 2])
+    >>> torch.embedding_bag(table, rows, offsets)[0].flatten()
+    tensor([5., 2.])
     """
     if mode not in (0, 1, 2):
         raise RuntimeError("`mode` must be sum, mean, or max.")

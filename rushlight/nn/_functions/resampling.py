@@ -38,6 +38,11 @@ def interpolate(
         ValueError: sizes or factors don't fit, or options that exclude each other.
         NotImplementedError: the mode has no meaning for the input's rank.
         RuntimeError: an input or output without elements.
+
+    >>> interpolate(rl.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    >>> interpolate(rl.tensor([[[1.0, 3.0]]]), size=3, mode="linear", align_corners=True)
+    tensor([[[1., 2., 3.]]])
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
@@ -57,19 +62,23 @@ def interpolate(
     if recompute_scale_factor:
         sizes = [int(n * factor) for n, factor in zip(input.shape[2:], factors)]
         factors = None
-    if antialias and not (
-        mode in ("bilinear", "bicubic", "lanczos") and input.ndim == 4
-    ):
-        raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes "
-            "and requires a 4-D tensor as input"
-        )
+    if antialias:
+        _check_smoothed(input, mode)
     run = _operator(input.ndim, mode, align_corners, antialias)
     if mode == "area":
         return run(input, sizes)
     if mode in ("nearest", "nearest-exact"):
         return run(input, sizes, factors)
     return run(input, sizes, align_corners, factors)
+
+
+def _check_smoothed(input, mode):
+    """Refuses what has no kernel that lets all covered elements count."""
+    if mode not in ("bilinear", "bicubic", "lanczos") or input.ndim != 4:
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes "
+            "and requires a 4-D tensor as input"
+        )
 
 
 _AREA = {
@@ -173,6 +182,11 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
         mode: ``"nearest"``, ``"linear"``, ``"bilinear"``, ``"bicubic"`` or
             ``"trilinear"``.
         align_corners: whether the centres of the corner pixels stay at the corners.
+
+    >>> import pytest
+    >>> with pytest.warns(UserWarning):
+    ...     upsample(rl.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
     """
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` "
@@ -189,6 +203,11 @@ def upsample_nearest(input, size=None, scale_factor=None):
         input: a batch of shape ``(N, C, ...)``.
         size: the sizes of the result's last dimensions, or
         scale_factor: the factors by which they grow.
+
+    >>> import pytest
+    >>> with pytest.warns(UserWarning):
+    ...     upsample_nearest(rl.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
     """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use "
@@ -205,6 +224,11 @@ def upsample_bilinear(input, size=None, scale_factor=None):
         input: a batch of shape ``(N, C, ...)``.
         size: the sizes of the result's last dimensions, or
         scale_factor: the factors by which they grow.
+
+    >>> import pytest
+    >>> with pytest.warns(UserWarning):
+    ...     upsample_bilinear(rl.tensor([[[[1.0, 3.0]]]]), size=(1, 3))
+    tensor([[[[1., 2., 3.]]]])
     """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use "

@@ -42,6 +42,16 @@ def embedding(
         norm_type: the norm that ``max_norm`` is about.
         scale_grad_by_freq: divide gradients by how often a row was named.
         sparse: give the weight a sparse gradient.
+
+    Raises:
+        AssertionError: ``padding_idx`` names no row.
+        IndexError: a number in ``input`` names no row.
+
+    >>> table = rl.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> embedding(rl.tensor([1, 1, 0]), table)
+    tensor([[3., 4.],
+            [3., 4.],
+            [1., 2.]])
     """
     if padding_idx is None:
         padding_idx = -1
@@ -133,6 +143,12 @@ def embedding_bag(
         per_sample_weights: a factor for each row named, with ``"sum"``.
         include_last_offset: whether ``offsets`` ends with the end of the last bag.
         padding_idx: a row that doesn't count.
+        max_norm, norm_type, scale_grad_by_freq, sparse: as in ``embedding``.
+
+    >>> table = rl.tensor([[1.0], [3.0], [5.0]])
+    >>> embedding_bag(rl.tensor([[0, 1], [1, 2]]), table)
+    tensor([[2.],
+            [4.]])
     """
     if weight.dtype == rl.int64 and input.is_floating_point():
         warnings.warn(

@@ -43,9 +43,15 @@ def sdpa_kernel(backends, set_priority=False):
 
     Args:
         backends: one of ``SDPBackend``, or a list of them.
+        set_priority: accepted; ways give the same values here.
 
     Raises:
         AssertionError: it is neither.
+
+    >>> x = rl.ones(1, 1, 2, 4)
+    >>> with sdpa_kernel(SDPBackend.MATH):
+    ...     rl.nn.functional.scaled_dot_product_attention(x, x, x).shape
+    rushlight.Size([1, 1, 2, 4])
     """
     if isinstance(backends, SDPBackend):
         backends = [backends]

@@ -25,6 +25,11 @@ def register_flash_attention_impl(impl, *, register_fn):
         impl: the name.
         register_fn: puts its operators in place when it is activated; returns an object
             whose ``remove()`` takes them away, or None.
+
+    >>> register_flash_attention_impl("mine", register_fn=lambda: None)
+    >>> list_flash_attention_impls()
+    ['mine']
+    >>> _ = _FLASH_ATTENTION_IMPLS.pop("mine")
     """
     _FLASH_ATTENTION_IMPLS[impl] = register_fn
 
@@ -32,8 +37,15 @@ def register_flash_attention_impl(impl, *, register_fn):
 def activate_flash_attention_impl(impl):
     """Put a named implementation in place of the one that is at work.
 
+    Args:
+        impl: the name.
+
     Raises:
         ValueError: there is none of the name.
+
+    >>> register_flash_attention_impl("mine", register_fn=lambda: None)
+    >>> activate_flash_attention_impl("mine")
+    >>> _ = _FLASH_ATTENTION_IMPLS.pop("mine")
     """
     restore_flash_attention_impl(_raise_warn=False)
     if impl not in _FLASH_ATTENTION_IMPLS:
@@ -57,7 +69,10 @@ def current_flash_attention_impl():
 
 
 def restore_flash_attention_impl(_raise_warn=True):
-    """Take the implementation away that is at work."""
+    """Take the implementation away that is at work.
+
+    >>> restore_flash_attention_impl(_raise_warn=False)
+    """
     if _active:
         _active.pop()[1].remove()
     elif _raise_warn:

@@ -480,13 +480,26 @@ class _LazyConvTranspose(_LazyConvMixin):
 
 
 class LazyConv1d(_LazyConvolution, Conv1d):
-    """A ``Conv1d`` whose ``in_channels`` are the first input's."""
+    """A ``Conv1d`` whose ``in_channels`` are the first input's.
+
+    Args:
+        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as
+            in ``Conv1d``.
+
+    >>> layer = LazyConv1d(6, 3)
+    >>> layer(rl.ones(1, 2, 5)).shape
+    rushlight.Size([1, 6, 3])
+    """
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConvolution, Conv2d):
     """A ``Conv2d`` whose ``in_channels`` are the first input's.
+
+    Args:
+        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as
+            in ``Conv2d``.
 
     >>> layer = LazyConv2d(6, 3)
     >>> _ = layer(rl.ones(1, 2, 5, 5))
@@ -498,24 +511,60 @@ class LazyConv2d(_LazyConvolution, Conv2d):
 
 
 class LazyConv3d(_LazyConvolution, Conv3d):
-    """A ``Conv3d`` whose ``in_channels`` are the first input's."""
+    """A ``Conv3d`` whose ``in_channels`` are the first input's.
+
+    Args:
+        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as
+            in ``Conv3d``.
+
+    >>> layer = LazyConv3d(6, 3)
+    >>> layer(rl.ones(1, 2, 5, 5, 5)).shape
+    rushlight.Size([1, 6, 3, 3, 3])
+    """
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A ``ConvTranspose1d`` whose ``in_channels`` are the first input's."""
+    """A ``ConvTranspose1d`` whose ``in_channels`` are the first input's.
+
+    Args:
+        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
+            padding_mode: as in ``ConvTranspose1d``.
+
+    >>> layer = LazyConvTranspose1d(6, 3)
+    >>> layer(rl.ones(1, 2, 5)).shape
+    rushlight.Size([1, 6, 7])
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A ``ConvTranspose2d`` whose ``in_channels`` are the first input's."""
+    """A ``ConvTranspose2d`` whose ``in_channels`` are the first input's.
+
+    Args:
+        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
+            padding_mode: as in ``ConvTranspose2d``.
+
+    >>> layer = LazyConvTranspose2d(6, 3)
+    >>> layer(rl.ones(1, 2, 5, 5)).shape
+    rushlight.Size([1, 6, 7, 7])
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A ``ConvTranspose3d`` whose ``in_channels`` are the first input's."""
+    """A ``ConvTranspose3d`` whose ``in_channels`` are the first input's.
+
+    Args:
+        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
+            padding_mode: as in ``ConvTranspose3d``.
+
+    >>> layer = LazyConvTranspose3d(6, 3)
+    >>> layer(rl.ones(1, 2, 2, 2, 2)).shape
+    rushlight.Size([1, 6, 4, 4, 4])
+    """
 
     cls_to_become = ConvTranspose3d

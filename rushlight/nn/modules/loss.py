@@ -6,10 +6,20 @@ import math
 import warnings
 
 from rushlight.nn import functional as F
-from rushlight.nn._functions.reduction import legacy_reduction
-from rushlight.nn.modules.distance import PairwiseDistance
+from rushlight.nn.modules._margin_losses import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+    _Loss,
+    _MarginLoss,
+    _WeightedLoss,
+)
 from rushlight.nn.modules.linear import Linear
-from rushlight.nn.modules.module import Module
 
 __all__ = [
     "BCELoss",
@@ -37,43 +47,54 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
 ]
 
-
-class _Loss(Module):
-    """A loss with a choice of reduction."""
-
-    __constants__ = ["reduction"]
-
-    def __init__(self, size_average=None, reduce=None, reduction="mean"):
-        super().__init__()
-        if size_average is not None or reduce is not None:
-            reduction = legacy_reduction(size_average, reduce)
-        self.reduction = reduction
-
-
-class _WeightedLoss(_Loss):
-    """A loss with a factor for each class or element, kept as a buffer."""
-
-    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
+for _kind in (
+    *(CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss, MultiLabelMarginLoss),
+    *(MultiLabelSoftMarginLoss, MultiMarginLoss, TripletMarginLoss),
+    *(TripletMarginWithDistanceLoss, _Loss, _MarginLoss, _WeightedLoss),
+):
+    _kind.__module__ = __name__  # where programs find it
 
 
 class L1Loss(_Loss):
-    """Absolute difference of input and target."""
+    """Absolute difference of input and target.
+
+    Args:
+        size_average, reduce: the older way to say ``reduction``.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    >>> L1Loss()(rl.tensor([1.0, 3.0]), rl.zeros(2))
+    tensor(2.)
+    """
 
     def forward(self, input, target):
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """Squared difference of input and target."""
+    """Squared difference of input and target.
+
+    Args:
+        size_average, reduce, reduction: as in ``L1Loss``.
+
+    >>> MSELoss()(rl.tensor([1.0, 3.0]), rl.zeros(2))
+    tensor(5.)
+    """
 
     def forward(self, input, target):
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class NLLLoss(_WeightedLoss):
-    """Negative of the log probability given to each target class."""
+    """Negative of the log probability given to each target class.
+
+    Args:
+        weight: one factor for each class.
+        ignore_index: a class number that counts for nothing.
+        size_average, reduce, reduction: as in ``L1Loss``.
+
+    >>> NLLLoss()(rl.tensor([[-0.5, -1.5]]), rl.tensor([1]))
+    tensor(1.5000)
+    """
 
     __constants__ = ["ignore_index", "reduction"]
 
@@ -151,7 +172,15 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Cross entropy of probabilities and targets between 0 and 1."""
+    """Cross entropy of probabilities and targets between 0 and 1.
+
+    Args:
+        weight: one factor for each element.
+        size_average, reduce, reduction: as in ``L1Loss``.
+
+    >>> BCELoss()(rl.tensor([0.5]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
 
     def forward(self, input, target):
         return F.binary_cross_entropy(
@@ -160,7 +189,16 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """``BCELoss`` of ``sigmoid(input)``, without overflow."""
+    """``BCELoss`` of ``sigmoid(input)``, without overflow.
+
+    Args:
+        weight: one factor for each element.
+        pos_weight: one factor for the positive part of each class.
+        size_average, reduce, reduction: as in ``L1Loss``.
+
+    >>> BCEWithLogitsLoss()(rl.tensor([0.0]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
 
     def __init__(
         self,
@@ -188,6 +226,15 @@ class CTCLoss(_Loss):
     """Connectionist temporal classification: the loss of all alignments.
 
     Shape: ``(T, N, C)`` log probabilities, ``(N, S)`` labels, ``N`` lengths of both.
+
+    Args:
+        blank: the number of the label that stands for none.
+        reduction: as in ``L1Loss``; the mean is over lengths of labels first.
+        zero_infinity: whether what has no alignment counts zero.
+
+    >>> loss = CTCLoss()(rl.full((3, 1, 2), 0.5).log(), rl.tensor([[1]]), (3,), (1,))
+    >>> loss
+    tensor(0.2877)
     """
 
     __constants__ = ["blank", "reduction"]
@@ -210,7 +257,16 @@ class CTCLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Kullback-Leibler divergence of log probabilities from a target."""
+    """Kullback-Leibler divergence of log probabilities from a target.
+
+    Args:
+        size_average, reduce: as in ``L1Loss``.
+        reduction: as in ``L1Loss``, or ``"batchmean"``.
+        log_target: whether the target holds logarithms, too.
+
+    >>> KLDivLoss(reduction="sum")(rl.tensor([0.5, 0.5]).log(), rl.tensor([0.5, 0.5]))
+    tensor(0.)
+    """
 
     __constants__ = ["reduction"]
 
@@ -227,7 +283,17 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of counts under Poisson distributions."""
+    """Negative log likelihood of counts under Poisson distributions.
+
+    Args:
+        log_input: whether the input holds logarithms of the rates.
+        full: whether Stirling's term is added.
+        eps: added to rates whose logarithm is taken.
+        size_average, reduce, reduction: as in ``L1Loss``.
+
+    >>> PoissonNLLLoss()(rl.tensor([0.0]), rl.tensor([2.0]))
+    tensor(1.)
+    """
 
     __constants__ = ["log_input", "full", "eps", "reduction"]
 
@@ -257,7 +323,16 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood of targets under normal distributions."""
+    """Negative log likelihood of targets under normal distributions.
+
+    Args:
+        full: whether the constant term is added.
+        eps: the least variance.
+        reduction: as in ``L1Loss``.
+
+    >>> GaussianNLLLoss()(rl.tensor([1.0]), rl.tensor([3.0]), rl.tensor([1.0]))
+    tensor(2.)
+    """
 
     __constants__ = ["full", "eps", "reduction"]
 
@@ -273,7 +348,15 @@ class GaussianNLLLoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared difference over ``2 * beta`` below ``beta``, else absolute."""
+    """Squared difference over ``2 * beta`` below ``beta``, else absolute.
+
+    Args:
+        size_average, reduce, reduction: as in ``L1Loss``.
+        beta: where the two parts meet.
+
+    >>> SmoothL1Loss()(rl.tensor([0.5, 3.0]), rl.zeros(2))
+    tensor(1.3125)
+    """
 
     __constants__ = ["reduction"]
 
@@ -301,88 +384,17 @@ class HuberLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))`` for targets of 1 and -1."""
+    """``log(1 + exp(-target * input))`` for targets of 1 and -1.
+
+    Args:
+        size_average, reduce, reduction: as in ``L1Loss``.
+
+    >>> SoftMarginLoss()(rl.tensor([0.0]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
 
     def forward(self, input, target):
         return F.soft_margin_loss(input, target, reduction=self.reduction)
-
-
-class HingeEmbeddingLoss(_Loss):
-    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1."""
-
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(self, margin=1.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input, target):
-        return F.hinge_embedding_loss(
-            input, target, margin=self.margin, reduction=self.reduction
-        )
-
-
-class _MarginLoss(_Loss):
-    """What the losses of pairs keep that are apart by a margin."""
-
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-
-class MarginRankingLoss(_MarginLoss):
-    """``max(0, -target * (input1 - input2) + margin)``."""
-
-    def forward(self, input1, input2, target):
-        return F.margin_ranking_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
-
-
-class CosineEmbeddingLoss(_MarginLoss):
-    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
-
-    def forward(self, input1, input2, target):
-        return F.cosine_embedding_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
-
-
-class MultiMarginLoss(_WeightedLoss):
-    """``max(0, margin - x[target] + x[i]) ** p`` over the wrong classes ``i``."""
-
-    __constants__ = ["p", "margin", "reduction"]
-
-    def __init__(
-        self,
-        p=1,
-        margin=1.0,
-        weight=None,
-        size_average=None,
-        reduce=None,
-        reduction="mean",
-    ):
-        super().__init__(weight, size_average, reduce, reduction)
-        if p not in (1, 2):
-            raise ValueError("only p == 1 and p == 2 supported")
-        if weight is not None and weight.dim() != 1:
-            raise AssertionError(
-                f"weight must be None or 1-dimensional, got {weight.dim()}D"
-            )
-        self.p = p
-        self.margin = margin
-
-    def forward(self, input, target):
-        return F.multi_margin_loss(
-            input,
-            target,
-            p=self.p,
-            margin=self.margin,
-            weight=self.weight,
-            reduction=self.reduction,
-        )
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
@@ -481,90 +493,3 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             "options": self.options,
         }
         return ", ".join(f"{name}={value}" for name, value in values.items())
-
-
-class MultiLabelMarginLoss(_Loss):
-    """``max(0, 1 - x[y] + x[i])`` over target classes ``y`` and others ``i``."""
-
-    def forward(self, input, target):
-        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
-
-
-class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Mean over the classes of ``BCEWithLogitsLoss``."""
-
-    def forward(self, input, target):
-        return F.multilabel_soft_margin_loss(
-            input, target, weight=self.weight, reduction=self.reduction
-        )
-
-
-class TripletMarginLoss(_Loss):
-    """``max(0, margin + |anchor - positive| - |anchor - negative|)``."""
-
-    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
-
-    def __init__(
-        self,
-        margin=1.0,
-        p=2.0,
-        eps=1e-6,
-        swap=False,
-        size_average=None,
-        reduce=None,
-        reduction="mean",
-    ):
-        super().__init__(size_average, reduce, reduction)
-        if margin <= 0:
-            raise ValueError(
-                f"TripletMarginLoss: expected margin to be greater than 0, got "
-                f"{margin} instead"
-            )
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
-
-    def forward(self, anchor, positive, negative):
-        return F.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
-
-
-class TripletMarginWithDistanceLoss(_Loss):
-    """``TripletMarginLoss`` with a distance of the caller's."""
-
-    __constants__ = ["margin", "swap", "reduction"]
-
-    def __init__(
-        self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
-    ):
-        super().__init__(None, None, reduction)
-        if margin <= 0:
-            raise ValueError(
-                "TripletMarginWithDistanceLoss: expected margin to be greater than 0, "
-                f"got {margin} instead"
-            )
-        self.distance_function = (
-            PairwiseDistance() if distance_function is None else distance_function
-        )
-        self.margin = margin
-        self.swap = swap
-
-    def forward(self, anchor, positive, negative):
-        return F.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
-        )

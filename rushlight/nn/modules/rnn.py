@@ -29,7 +29,17 @@ _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
 class RNNBase(Module):
-    """What ``RNN``, ``LSTM`` and ``GRU`` share: layers, directions and parameters."""
+    """What ``RNN``, ``LSTM`` and ``GRU`` share: layers, directions and parameters.
+
+    Args:
+        mode: ``"RNN_TANH"``, ``"RNN_RELU"``, ``"LSTM"`` or ``"GRU"``.
+        input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as
+            in ``RNN``.
+        proj_size: as in ``LSTM``.
+
+    >>> rl.nn.GRU(3, 4).mode
+    'GRU'
+    """
 
     __constants__ = [
         "mode",
@@ -378,7 +388,17 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the single steps share."""
+    """What the single steps share.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: whether there are biases.
+        num_chunks: how many gates share the weights.
+
+    >>> rl.nn.LSTMCell(3, 4).weight_ih.shape
+    rushlight.Size([16, 3])
+    """
 
     __constants__ = ["input_size", "hidden_size", "bias"]
     _mode = ""

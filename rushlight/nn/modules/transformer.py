@@ -159,6 +159,14 @@ class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to a memory, then a feed-forward network.
 
     Arguments as in ``TransformerEncoderLayer``.
+
+    Args:
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias: as in ``TransformerEncoderLayer``.
+
+    >>> layer = TransformerDecoderLayer(4, 2, 8, batch_first=True)
+    >>> layer(rl.ones(1, 3, 4), rl.ones(1, 5, 4)).shape
+    rushlight.Size([1, 3, 4])
     """
 
     def __init__(

@@ -38,8 +38,21 @@ def data_parallel(
 ):
     """One call of ``DataParallel``, over the GPUs that are there.
 
+    Args:
+        module: the module.
+        inputs: its arguments, or one.
+        device_ids: the GPUs; all by default.
+        output_device: where results are gathered.
+        dim: the dimension of the batch.
+        module_kwargs: arguments by name.
+
     Raises:
         RuntimeError: there is none.
+
+    >>> import pytest
+    >>> if not rl.cuda.is_available():
+    ...     with pytest.raises(RuntimeError):
+    ...         data_parallel(rl.nn.Linear(2, 1), rl.ones(3, 2))
     """
     if not cuda.is_available():
         raise RuntimeError("device type could not be determined: there is no GPU")

@@ -127,6 +127,13 @@ def clip_grad_norm(
         norm_type: the order of the norm.
         error_if_nonfinite: whether a norm that is infinite or NaN is an error.
         foreach: whether all are computed at once; None decides.
+
+    >>> import pytest
+    >>> x = rl.nn.Parameter(rl.ones(1))
+    >>> x.grad = rl.tensor([3.0])
+    >>> with pytest.warns(FutureWarning):
+    ...     clip_grad_norm([x], 1.0)
+    tensor(3.)
     """
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "

@@ -43,6 +43,15 @@ def fuse_conv_bn_weights(
         bn_w: the weight of the batch norm, or None.
         bn_b: its bias, or None.
         transpose: whether the convolution is a transposed one.
+
+    Returns:
+        The weight and the bias.
+
+    >>> one = rl.ones(1)
+    >>> norm = one, one, 0.0, one * 2, one
+    >>> weight, bias = fuse_conv_bn_weights(rl.ones(1, 1, 1), None, *norm)
+    >>> float(weight), float(bias)
+    (2.0, -1.0)
     """
     shape = [1] * conv_w.dim()
     shape[1 if transpose else 0] = -1
@@ -60,6 +69,15 @@ def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
         bn_eps: what is added to the variance.
         bn_w: the weight of the batch norm, or None.
         bn_b: its bias, or None.
+
+    Returns:
+        The weight and the bias.
+
+    >>> one = rl.ones(1)
+    >>> norm = one, one, 0.0, one * 2, one
+    >>> weight, bias = fuse_linear_bn_weights(rl.ones(1, 1), None, *norm)
+    >>> float(weight), float(bias)
+    (2.0, -1.0)
     """
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
 
@@ -102,8 +120,17 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
 def fuse_linear_bn_eval(linear, bn):
     """A copy of a linear layer that norms its result as the batch norm would.
 
+    Args:
+        linear: the layer, in evaluation.
+        bn: the batch norm, in evaluation.
+
     Raises:
         AssertionError: one of the two is in training, or their widths differ.
+
+    >>> layer, norm = rl.nn.Linear(2, 3).eval(), rl.nn.BatchNorm1d(3).eval()
+    >>> fused = fuse_linear_bn_eval(layer, norm)
+    >>> bool(rl.allclose(fused(rl.ones(1, 2)), norm(layer(rl.ones(1, 2)))))
+    True
     """
     _check_eval(linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:

@@ -51,5 +51,10 @@ def convert_conv3d_weight_memory_format(module, memory_format):
 
     Returns:
         The module.
+
+    >>> layer = rl.nn.Conv3d(2, 2, 2)
+    >>> layer = convert_conv3d_weight_memory_format(layer, rl.channels_last_3d)
+    >>> layer.weight.is_contiguous(memory_format=rl.channels_last_3d)
+    True
     """
     return _convert(module, memory_format, (Conv3d, ConvTranspose3d))

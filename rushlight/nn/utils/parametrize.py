@@ -359,6 +359,10 @@ def is_parametrized(module, tensor_name=None):
     Args:
         module: the module.
         tensor_name: which tensor; any where it is left out.
+
+    >>> layer = rl.nn.utils.parametrizations.weight_norm(rl.nn.Linear(2, 2))
+    >>> is_parametrized(layer, "weight"), is_parametrized(layer, "bias")
+    (True, False)
     """
     those = getattr(module, "parametrizations", None)
     if not isinstance(those, ModuleDict):
@@ -381,6 +385,10 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     Raises:
         ValueError: the tensor is not parametrized, or has several originals and is to
             be left as one.
+
+    >>> layer = rl.nn.utils.parametrizations.weight_norm(rl.nn.Linear(2, 2))
+    >>> is_parametrized(remove_parametrizations(layer, "weight"))
+    False
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(
@@ -410,7 +418,15 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
 
 
 def type_before_parametrizations(module):
-    """A module's class without its parametrizations."""
+    """A module's class without its parametrizations.
+
+    Args:
+        module: the module.
+
+    >>> layer = rl.nn.utils.parametrizations.weight_norm(rl.nn.Linear(2, 2))
+    >>> type_before_parametrizations(layer).__name__
+    'Linear'
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
@@ -424,6 +440,11 @@ def transfer_parametrizations_and_params(from_module, to_module, tensor_name=Non
 
     Returns:
         ``to_module``.
+
+    >>> layer = rl.nn.utils.parametrizations.weight_norm(rl.nn.Linear(2, 2))
+    >>> other = transfer_parametrizations_and_params(layer, rl.nn.Linear(2, 2))
+    >>> is_parametrized(other, "weight")
+    True
     """
     if not is_parametrized(from_module):
         return to_module

@@ -229,6 +229,10 @@ def remove_spectral_norm(module, name="weight"):
 
     Raises:
         ValueError: the weight is not divided by its norm.
+
+    >>> layer = spectral_norm(rl.nn.Linear(2, 2))
+    >>> sorted(dict(remove_spectral_norm(layer).named_parameters()))
+    ['bias', 'weight']
     """
 
     def take(hooks, kind, name_of):

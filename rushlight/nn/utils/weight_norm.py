@@ -98,8 +98,22 @@ def weight_norm(module, name="weight", dim=0):
 def remove_weight_norm(module, name="weight"):
     """Makes the weight a plain parameter again.
 
+    Args:
+        module: the module that has the weight.
+        name: the weight's name.
+
+    Returns:
+        The module.
+
     Raises:
         ValueError: its length and direction are not learned apart.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     layer = weight_norm(rl.nn.Linear(2, 2))
+    >>> sorted(dict(remove_weight_norm(layer).named_parameters()))
+    ['bias', 'weight']
     """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:

@@ -352,8 +352,14 @@ def get_num_threads() -> int:
 def set_num_threads(number: cython.int) -> None:
     """Sets how many threads share a kernel's work, the caller included.
 
+    Args:
+        number: how many.
+
     Raises:
         RuntimeError: the number is not positive.
+
+    >>> import rushlight as rl
+    >>> rl.set_num_threads(rl.get_num_threads())
     """
     global n_threads
     if number < 1:

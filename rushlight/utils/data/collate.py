@@ -12,6 +12,13 @@ def default_convert(data):
     """The sample with NumPy arrays as tensors, whatever it is made of.
 
     Mappings and sequences are converted inside; other values stay as they are.
+
+    Args:
+        data: the sample.
+
+    >>> import numpy
+    >>> default_convert({"x": numpy.ones(2), "name": "a"})
+    {'x': tensor([1., 1.], dtype=rushlight.float64), 'name': 'a'}
     """
     kind = type(data)
     if isinstance(data, rl.Tensor):

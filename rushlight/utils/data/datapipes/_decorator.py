@@ -131,8 +131,17 @@ class non_deterministic:
 def argument_validation(f):
     """Refuses arguments that are no pipes, or of other values, where a hint asks for one.
 
+    Args:
+        f: the function.
+
     Raises:
         TypeError: when the function is called with one.
+
+    >>> @argument_validation
+    ... def double(x):
+    ...     return x * 2
+    >>> double(2)
+    4
     """
     signature = inspect.signature(f)
     hints = get_type_hints(f)
