@@ -185,6 +185,13 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     [2.0, 2.0]
     """
 
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. "
+            "Please use new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
+
     generate_vmap_rule = False
     forward_context = ForwardContext
 

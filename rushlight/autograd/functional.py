@@ -200,7 +200,7 @@ def jacobian(
             [0., 4.]])
     """
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise ValueError(
+        raise AssertionError(
             'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If '
             'your function has more outputs than inputs, "forward-mode" tends to be more '
             'performant. Otherwise, prefer to use "reverse-mode".'

@@ -49,6 +49,8 @@ class Adagrad(rules.Elementwise):
     ):
         super().__init__(params, self._chosen(locals()))
         rules.check_modes(fused, foreach, differentiable)
+        if fused:
+            self._step_supports_amp_scaling = True
         for group in self.param_groups:
             for parameter in group["params"]:
                 self._init_state(group, parameter, self.state[parameter])

@@ -64,3 +64,9 @@ def test_a_mutant_differs_from_its_source_and_keeps_its_lines():
 def test_a_trial_says_what_the_tests_said(tmp_path, body, limit, result, failed):
     (tmp_path / "test_one.py").write_text(f"def test_one():\n    {body}\n")
     assert trial.run(tmp_path, ["test_one.py"], limit) == (result, failed)
+
+
+def test_arguments_without_an_order_are_not_exchanged():
+    source = b"def f(x, y):\n    return min(x, max(y, 2)) + less(x, y)\n"
+    found = [m.text for m in mutations("f.py", source) if "exchanged" in m.kind]
+    assert found == ["less(y, x)"]

@@ -23,6 +23,8 @@ ARITHMETIC = {
     ast.BitAnd: "|",
     ast.BitOr: "&",
 }
+# Functions of two arguments that ask nothing of their order.
+SYMMETRIC = ("min", "max")
 COMPARISON = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -187,7 +189,7 @@ class _Collector(ast.NodeVisitor):
         plain = not any(isinstance(a, ast.Starred) for a in node.args)
         if plain and len(node.args) == 2 and not node.keywords:
             first, second = map(self.text, node.args)
-            if first != second:
+            if first != second and self.text(node.func) not in SYMMETRIC:
                 call = f"{self.text(node.func)}({second}, {first})"
                 self.replace(node, call, "arguments exchanged")
         for dropped in node.keywords:

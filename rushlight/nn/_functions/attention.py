@@ -77,6 +77,19 @@ def _parts_of(packed, count, width):
     return [packed[at] for at in range(count)]
 
 
+def _check_pairs(key, value, separate):
+    """Every key has a value."""
+    if separate and key.shape[:-1] != value.shape[:-1]:
+        raise AssertionError(
+            f"key's sequence and batch dims {key.shape[:-1]} do not match value's "
+            f"{value.shape[:-1]}"
+        )
+    if not separate and key.shape != value.shape:
+        raise AssertionError(
+            f"key shape {key.shape} does not match value shape {value.shape}"
+        )
+
+
 def _check_shapes(query, key, value, embed_dim, num_heads, key_padding_mask, batched):
     if not batched and query.dim() != 2:
         raise AssertionError(
@@ -170,6 +183,7 @@ def multi_head_attention_forward(
     _check_shapes(
         query, key, value, embed_dim_to_check, num_heads, key_padding_mask, batched
     )
+    _check_pairs(key, value, use_separate_proj_weight)
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     if not batched:

@@ -15,8 +15,8 @@ from rushlight.utils._swap import swap_tensors
 EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
-class IncompatibleKeys(
-    namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])
+class _IncompatibleKeys(
+    namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])
 ):
     """The keys that a model and a loaded state did not share."""
 
@@ -100,7 +100,7 @@ def load(module, state_dict, strict, assign):
             f"Error(s) in loading state_dict for {type(module).__name__}:\n\t"
             + "\n\t".join(faults)
         )
-    return IncompatibleKeys(missing, unexpected)
+    return _IncompatibleKeys(missing, unexpected)
 
 
 def _load_tree(
@@ -121,7 +121,7 @@ def _load_tree(
             _load_tree(
                 child, part, below, metadata, assign, missing, unexpected, faults
             )
-    keys = IncompatibleKeys(missing, unexpected)
+    keys = _IncompatibleKeys(missing, unexpected)
     for hook in module._load_state_dict_post_hooks.values():
         if hook(module, keys) is not None:
             raise AssertionError(

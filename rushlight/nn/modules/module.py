@@ -32,7 +32,7 @@ from rushlight.nn.parameter import Buffer, Parameter
 from rushlight.operators import call as ops
 
 # PyTorch's names, which other programs import from here.
-_IncompatibleKeys = _state.IncompatibleKeys
+_IncompatibleKeys = _state._IncompatibleKeys
 _WrappedHook = WrappedHook
 
 __all__ = [
@@ -48,7 +48,6 @@ __all__ = [
 ]
 
 # PyTorch's names for them, which programs import.
-_IncompatibleKeys = _state.IncompatibleKeys
 _EXTRA_STATE_KEY_SUFFIX = _state.EXTRA_STATE_KEY_SUFFIX
 
 # The hooks on all modules, by registration number; the functions above fill them.

@@ -532,6 +532,11 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
+        if isinstance(hx, rl.Tensor):
+            raise TypeError(
+                "lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not "
+                "Tensor"
+            )
         return self._step(input, hx)
 
 
