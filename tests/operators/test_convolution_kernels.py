@@ -5,7 +5,7 @@ import pytest
 
 from rushlight.codegen.schedule.contraction import Tile
 from rushlight.ir import expr as ir
-from rushlight.kernels.conv import direct
+from rushlight.kernels.conv import depthwise, direct
 from rushlight.kernels.conv import implicit_gemm as kernels
 from rushlight.kernels.conv.conv_geometry import Geometry, forward_plan, weight_plan
 from tests.operators.test_contraction import run_native, run_reference
@@ -86,6 +86,35 @@ def test_weight_loops_add_up_every_position(run, case, few):
         row = (c * kernel[2] + i) * kernel[3] + j
         np.testing.assert_allclose(sums[row, o], expected, atol=1e-4)
     np.testing.assert_allclose(sums[-1], grad.sum((0, 2, 3)), atol=1e-4)
+
+
+@pytest.mark.parametrize("run", [run_native, run_reference])
+@pytest.mark.parametrize("step", [1, 2])
+def test_loops_over_planes_of_their_own_take_steps(run, step):
+    rng = np.random.default_rng(2)
+    shape, taps, strides, padding = (2, 3, 11, 19), (3, 2), (step, step), (1, 1)
+    x = rng.standard_normal(shape).astype(np.float32)
+    w = rng.standard_normal((3, 1, *taps)).astype(np.float32)
+    bias = rng.standard_normal(3).astype(np.float32)
+    full = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    planes = [correlate(full[:, c : c + 1], w[c : c + 1], strides) for c in range(3)]
+    expected = np.concatenate(planes, 1)
+    sizes = shape, w.shape, expected.shape[2:], strides, padding, (1, 1), 3
+    kind, _, _, ints, chunks, _ = forward_plan(*sizes, True)
+    assert kind == f"depthwise_3_2_{step}_{step}"
+    function = depthwise.depthwise("planes_4", ir.f32, 4, taps, strides)
+    out = np.empty_like(expected)
+    run(function, (out, w, x, bias), ints, chunks)
+    np.testing.assert_allclose(out, expected + bias[:, None, None], atol=1e-5)
+    _, _, _, ints, chunks, parts = weight_plan(*sizes, 1)
+    function = depthwise.depthwise_weights("planes_4", ir.f32, 4, taps, strides)
+    sums = np.empty(parts, np.float32)
+    run(function, (sums, expected, x), ints, chunks)
+    height, width = expected.shape[2:]
+    for c, i, j in np.ndindex(3, *taps):
+        seen = full[:, c, i::step, j::step][:, :height, :width]
+        exact = (seen * expected[:, c]).sum()
+        np.testing.assert_allclose(sums[0, c, i * 2 + j, 0], exact, rtol=1e-4)
 
 
 @pytest.mark.parametrize("run", [run_native, run_reference])

@@ -92,17 +92,17 @@ class Geometry:
 
     @property
     def is_depthwise(self):
-        """Whether each output channel has one input channel, steps are one, rows wide."""
+        """Whether each output channel has one input channel, and rows are wide."""
         return self.has_planes and 4 * self.output[2] >= LANES
 
     @property
     def has_planes(self):
-        """Whether each output channel has one input channel, and steps are one."""
+        """Whether each output channel has one input channel, and steps are one or two."""
         return (
             self.group_channels == 1
             and not self.simple
             and self.input[0] == self.kernel[0] == self.output[0] == 1
-            and self.stride == (1, 1, 1)
+            and self.stride in ((1, 1, 1), (1, 2, 2))
             and self.dilation[1] == 1
             and self.taps <= MOST_TAPS
         )
@@ -226,7 +226,7 @@ def forward_plan(
             *(g.channels, g.rows, g.group_rows, *g.input[1:], *g.output[1:]),
             *(*g.padding[1:], g.dilation[2], int(biased)),
         )
-        kind = f"depthwise_{g.kernel[1]}_{g.kernel[2]}"
+        kind = "_".join(map(str, ("depthwise", *g.kernel[1:], *g.stride[1:])))
         chunks = g.images * g.rows
         return kind, g.input, NOTHING, ints, chunks, grain_of(g.work, chunks)
     cut, buffered, chunks = blocks(
@@ -450,6 +450,6 @@ def depthwise_weight_plan(g):
         *(g.channels, g.rows, g.group_rows, *g.input[1:], *g.output[1:]),
         *(*g.padding[1:], g.dilation[2], g.images, per_part, g.rows // g.group_rows),
     )
-    kind = f"depthwise_weights_{g.kernel[1]}_{g.kernel[2]}"
+    kind = "_".join(map(str, ("depthwise_weights", *g.kernel[1:], *g.stride[1:])))
     shape = parts, g.rows // g.group_rows, g.depth + 1, g.group_rows
     return kind, g.input, NOTHING, ints, parts * g.rows, shape

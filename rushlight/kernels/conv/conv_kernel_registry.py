@@ -25,8 +25,8 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
     Args:
         kind: ``forward``, ``weight_gradient``, ``padded``, ``few_channels`` and
             ``few_weights`` of `convolution_direct`, or ``depthwise`` and
-            ``depthwise_weights`` with the rows and columns of a filter, as
-            ``depthwise_3_3``.
+            ``depthwise_weights`` with the rows and columns of a filter and of its steps,
+            as ``depthwise_3_3_1_1``.
         named_by: what the kernel's name ends in.
         after: what is behind the sums, as `contraction.After`, or None.
         digest: of all that decides what ``after`` computes.
@@ -41,10 +41,12 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
         "few_weights": lambda tile: direct.few_weights(name, type, tile),
     }
     if kind.startswith("depthwise"):
-        stem, *taps = kind.rsplit("_", 2)
-        taps, behind = tuple(map(int, taps)), () if after is None else (after,)
+        stem, *shape = kind.rsplit("_", 4)
+        shape, behind = tuple(map(int, shape)), () if after is None else (after,)
         make = getattr(plane, stem)
-        write[kind] = lambda tile: make(name, type, tile.lanes, taps, *behind)
+        write[kind] = lambda tile: make(
+            name, type, tile.lanes, shape[:2], shape[2:], *behind
+        )
     modules = loops, contraction, loop_helpers, packing, direct, plane
     text = "".join(host.code_cache.source_digest(module.__file__) for module in modules)
     tile = loops.convolution_tile(dtype, current())

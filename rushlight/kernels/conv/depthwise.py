@@ -1,6 +1,7 @@
 """Convolutions of one channel each: a plane stays in registers' reach, and nothing is copied.
 
-A tile is four rows of one vector of positions. Each row of the input is loaded once for
+A tile is four rows of one vector of positions, one or two elements of the input apart: of
+two, a vector is every other element of two adjacent ones. Each row of the input is loaded once for
 each column of the taps, and serves every row of the tile that sees it; what lies beyond
 an edge is masked, which stands for zeros. The weight's gradient goes over the same tiles:
 what is loaded once is multiplied by every row of the output's gradient that it met.
@@ -10,7 +11,17 @@ from __future__ import annotations
 
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import Broadcast, Const, Ramp, Type, cast, i32, i64, load
+from rushlight.ir.expr import (
+    Broadcast,
+    Const,
+    Ramp,
+    Shuffle,
+    Type,
+    cast,
+    i32,
+    i64,
+    load,
+)
 from rushlight.kernels.loop_helpers import (
     Operand,
     apply,
@@ -33,13 +44,14 @@ ROWS = 4  # of a tile
 MOST_TAPS = 49
 
 
-def depthwise(name, type, lanes, taps, after=None) -> ir.Function:
-    """Each output channel from one input channel, step one; chunks are output planes.
+def depthwise(name, type, lanes, taps, strides, after=None) -> ir.Function:
+    """Each output channel from one input channel; chunks are output planes.
 
     Data: out, weight, input, bias. ``shared`` output channels read one input channel.
 
     Args:
         taps: rows and columns of a filter.
+        strides: rows, and one or two columns, from one position to the next.
         after: what is behind the sums, as `contraction.After`, of results of their type:
             a plane is gone over once more while it is in a cache.
     """
@@ -59,13 +71,13 @@ def depthwise(name, type, lanes, taps, after=None) -> ir.Function:
         plane = (image + quotient(row, n["shared"])) * (n["height"] * n["width"])
         from_ = b.let("plane", moved(source, plane))
         to = b.let("result", moved(out, chunk * n["out_height"] * n["out_width"]))
-        tile = Tile(b, n, type, lanes, taps, from_, to)
+        tile = Tile(b, n, type, lanes, (taps, strides), from_, to)
         tile.read_weights(moved(weight, row * (taps[0] * taps[1])), bias, row)
         with b.loop("x", 0, n["out_width"], lanes) as x:
             tile.begin_columns(x)
             with b.loop("y", 0, n["out_height"], ROWS) as y:
-                first = b.let("first", y - n["pad_y"])
-                last = first + (ROWS + taps[0] - 2)
+                first = b.let("first", y * strides[0] - n["pad_y"])
+                last = first + (tile.lines - 1)
                 inside = (first >= 0) & (last < n["height"])
                 with b.when(inside):
                     tile.write(x, y, first, True)
@@ -81,14 +93,14 @@ def depthwise(name, type, lanes, taps, after=None) -> ir.Function:
     return ir.kernel(name, rolled(b.statements))
 
 
-def depthwise_weights(name, type, lanes, taps) -> ir.Function:
+def depthwise_weights(name, type, lanes, taps, strides) -> ir.Function:
     """The weight's gradient; chunks are output channels of parts of the images.
 
     Data: sums, the output's gradient, input. A chunk's sums are its weights', then the
     bias's; those of the channels that read one input channel lie side by side.
 
     Args:
-        taps: rows and columns of a filter.
+        taps, strides: as of `depthwise`.
     """
     b = Builder()
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(WEIGHT_INTS)}
@@ -110,7 +122,8 @@ def depthwise_weights(name, type, lanes, taps) -> ir.Function:
             from_ = b.let("plane", moved(source, plane * (n["height"] * n["width"])))
             area = n["out_height"] * n["out_width"]
             along = b.let("along", moved(grad, (image * n["rows"] + row) * area))
-            WeightTile(b, n, type, lanes, taps, from_, along).add_to(totals)
+            shape = taps, strides
+            WeightTile(b, n, type, lanes, shape, from_, along).add_to(totals)
         group = part * n["groups"] + quotient(row, n["shared"])
         column = remainder(row, n["shared"])
         with b.loop("k", 0, count) as k:
@@ -120,12 +133,21 @@ def depthwise_weights(name, type, lanes, taps) -> ir.Function:
 
 
 class Tile:
-    """The tiles of one plane."""
+    """The tiles of one plane.
 
-    def __init__(self, b, n, type, lanes, taps, source, out):
+    Args:
+        shape: the rows and columns of a filter, and of its steps.
+
+    Attributes:
+        lines: rows of the input that a tile sees.
+    """
+
+    def __init__(self, b, n, type, lanes, shape, source, out):
         self.b, self.n, self.type, self.lanes = b, n, type, lanes
-        self.taps, self.source, self.out = taps, source, out
-        self.weights = self.bias = self.starts = self.masks = self.kept = None
+        (self.taps, self.strides), self.source, self.out = shape, source, out
+        self.lines = (ROWS - 1) * self.strides[0] + self.taps[0]
+        self.weights = self.bias = self.starts = self.masks = None
+        self.seen = self.kept = None
 
     def read_weights(self, weight, bias, row):
         """A plane's filter, each weight in all lanes, and its bias."""
@@ -143,17 +165,28 @@ class Tile:
             b.assign(self.bias, load(bias, row))
 
     def begin_columns(self, x):
-        """Where each column of the taps reads a vector of positions, and which lanes."""
-        b, n, lanes = self.b, self.n, self.lanes
-        self.starts, self.masks = [], []
-        width = b.let("limit", Broadcast(lanes, cast(i32, n["width"])))
+        """Where each column of the taps reads vectors, and which of their lanes are there.
+
+        Also which positions see an element there.
+        """
+        b, n, lanes, apart = self.b, self.n, self.lanes, self.strides[1]
+        self.starts, self.masks, self.seen = [], [], []
         for tap in range(self.taps[1]):
-            start = b.let("start", x + n["step_x"] * tap - n["pad_x"])
-            places = b.let("places", Ramp(lanes, cast(i32, start), Const(i32, 1)))
-            zero = Const(i32.vector(lanes), 0)
+            start = b.let("start", x * apart + n["step_x"] * tap - n["pad_x"])
             self.starts.append(start)
-            self.masks.append(b.let("mask", (places >= zero) & (places < width)))
+            parts = [self.within(start + lanes * k, 1) for k in range(apart)]
+            self.masks.append(parts)
+            self.seen.append(parts[0] if apart == 1 else self.within(start, apart))
         self.kept = b.let("kept", lane_mask(lanes, n["out_width"] - x))
+
+    def within(self, start, apart):
+        """Lanes whose columns are those of the input."""
+        b, lanes = self.b, self.lanes
+        places = Ramp(lanes, cast(i32, start), Const(i32, apart))
+        places = b.let("places", places)
+        width = Broadcast(lanes, cast(i32, self.n["width"]))
+        zero = Const(i32.vector(lanes), 0)
+        return b.let("mask", (places >= zero) & (places < width))
 
     def line_of(self, first, line, inside):
         """What each column of the taps sees in one row of the input, and in which lanes."""
@@ -164,20 +197,33 @@ class Tile:
         if not inside:
             there = b.let("there", (at >= 0) & (at < n["height"]))
             there = b.let("all", Broadcast(lanes, there))
-        for start, mask in zip(self.starts, self.masks, strict=True):
-            seen = mask if there is None else b.let("seen", mask & there)
-            yield b.let("value", load(base, start, lanes, mask=seen)), seen
+
+        def joined(mask):
+            return mask if there is None else b.let("seen", mask & there)
+
+        for start, masks, seen in zip(self.starts, self.masks, self.seen, strict=True):
+            masks = list(map(joined, masks))
+            parts = [
+                b.let("value", load(base, start + lanes * k, lanes, mask=mask))
+                for k, mask in enumerate(masks)
+            ]
+            if len(parts) == 1:
+                yield parts[0], masks[0]
+            else:
+                every_other = Shuffle(range(0, 2 * lanes, 2), *parts)
+                yield b.let("value", every_other), joined(seen)
 
     def write(self, x, y, first, inside):
         """A tile's results; ``inside`` says that all rows that it reads are there."""
         b, n, lanes = self.b, self.n, self.lanes
         zero = Const(self.type.vector(lanes), 0)
         sums = [b.declare("sum", zero) for _ in range(ROWS)]
-        for line in range(ROWS + self.taps[0] - 1):
+        for line in range(self.lines):
             for tap, (value, _) in enumerate(self.line_of(first, line, inside)):
                 for i, total in enumerate(sums):
-                    if 0 <= line - i < self.taps[0]:
-                        weight = self.weights[line - i][tap]
+                    row = line - i * self.strides[0]
+                    if 0 <= row < self.taps[0]:
+                        weight = self.weights[row][tap]
                         b.assign(total, multiply_add(weight, value, total))
         bias = b.let("added", Broadcast(lanes, self.bias + Const(self.type, 0)))
         for i, total in enumerate(sums):
@@ -204,8 +250,8 @@ class WeightTile(Tile):
         with b.loop("x", 0, n["out_width"], lanes) as x:
             self.begin_columns(x)
             with b.loop("y", 0, n["out_height"], ROWS) as y:
-                first = b.let("first", y - n["pad_y"])
-                last = first + (ROWS + self.taps[0] - 2)
+                first = b.let("first", y * self.strides[0] - n["pad_y"])
+                last = first + (self.lines - 1)
                 slopes = self.slopes(x, y)
                 whole = y + ROWS <= n["out_height"]
                 with b.when((first >= 0) & (last < n["height"]) & whole):
@@ -235,12 +281,13 @@ class WeightTile(Tile):
         What is beyond an edge is not multiplied: beside it may be an infinity.
         """
         b = self.b
-        for line in range(ROWS + self.taps[0] - 1):
+        for line in range(self.lines):
             for tap, (value, seen) in enumerate(self.line_of(first, line, inside)):
                 seen = b.let("both", seen & self.kept)
                 for i, (slope, there) in enumerate(slopes):
-                    if 0 <= line - i < self.taps[0]:
+                    row = line - i * self.strides[0]
+                    if 0 <= row < self.taps[0]:
                         met = seen if inside else seen & there
-                        total = self.weights[line - i][tap]
+                        total = self.weights[row][tap]
                         more = multiply_add(slope, value, total)
                         b.assign(total, ir.select(met, more, total))

@@ -174,7 +174,9 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
     around = turned_padding(weight, stride, padding, dilation, groups)
     if around is not None and is_finite(weight):
         flipped = weight.flip(list(range(2, weight.ndim)))
-        settings = stride, around, dilation, groups
+        if max(stride) > 1:
+            grad = set_apart(grad, shape, weight, stride, padding, dilation)
+        settings = (1, 1), around, dilation, groups
         return run_forward(grad, flipped, None, shape[2:], *settings)
     gaps, sizes, margins, phases = input_plan(
         tuple(shape),
@@ -208,12 +210,25 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
     return result
 
 
+def set_apart(grad, shape, weight, stride, padding, dilation):
+    """The output's gradient with zeros between its elements, as far apart as steps are."""
+    sizes = [
+        size + 2 * p - d * (taps - 1)
+        for size, p, d, taps in zip(
+            shape[2:], padding, dilation, weight.shape[2:], strict=True
+        )
+    ]
+    wide = ops.new_zeros(grad, (*grad.shape[:2], *sizes))
+    wide[..., :: stride[0], :: stride[1]].copy_(grad)
+    return wide
+
+
 def turned_padding(weight, stride, padding, dilation, groups):
     """The padding with which planes' own filters, turned, lead back to their input.
 
     None where there is none, or channels are shared.
     """
-    if weight.ndim != 4 or set(stride) != {1} or dilation[0] != 1:
+    if weight.ndim != 4 or tuple(stride) not in ((1, 1), (2, 2)) or dilation[0] != 1:
         return None
     taps = weight.shape[2:]
     if weight.shape[:2] != (groups, 1) or not 1 < math.prod(taps) <= MOST_TAPS:
