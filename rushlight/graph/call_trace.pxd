@@ -26,6 +26,7 @@ cdef bint note_results(Tape tape, Call call, Operator op, PyObject** slots, obje
 cdef bint keep_roots(Call call, Operator op, PyObject** slots, object result) except -1
 cdef bint keeps_looks(Tape tape, Call call, PyObject** slots) except -1
 cdef bint writes_given(Call call) except -1
+cdef object keep_view(Tape tape, Operator op, PyObject** slots, object result)
 
 # Whether an operator's floats change values only, and whether a kernel is compiled for one.
 cdef bint floats_vary(Operator op) except -1

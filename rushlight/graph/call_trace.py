@@ -492,3 +492,31 @@ def keeps_looks(
                     if not v.fits(t) or tape.find(t.storage) != v.slot:
                         return False
     return True
+
+
+@cython.cfunc
+def window_of(tape: Tape, t: Tensor) -> tuple:
+    """A storage's number, or what stands for one that has none yet, and the window's look."""
+    slot: cython.int = tape.find(t.storage)
+    where: object = slot if slot >= 0 else ("new", id(t.storage))
+    return where, value_of(t, -1).look
+
+
+@cython.cfunc
+def keep_view(
+    tape: Tape,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    result: object,
+):
+    """Keeps which operator made windows, of which window: graphs for others show it."""
+    i: cython.int
+    args: list = []
+    for i in range(op.n_args):
+        item = cython.cast(object, slots[i])
+        args.append(window_of(tape, item) if isinstance(item, Tensor) else item)
+    results = result if isinstance(result, (list, tuple)) else (result,)
+    made = op, args, isinstance(result, (list, tuple))
+    for number, item in enumerate(results):
+        if isinstance(item, Tensor) and window_of(tape, item) not in args:
+            tape.views.setdefault(window_of(tape, item), (made, number))

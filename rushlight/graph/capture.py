@@ -51,6 +51,7 @@ from cython.cimports.rushlight.graph.call_trace import (
     fills,
     has_known_sizes,
     keep_roots,
+    keep_view,
     keeps_looks,
     loaded,
     may_be_one,
@@ -208,7 +209,10 @@ class RecordingKernel(Kernel):
             # it does nothing, and is refused of two tensors that show the same elements
             return cython.cast(object, slots[0])
         if tape is None or (op.is_view and not op.view_or_copy) or tape.off:
-            return past(op, slots, keys)
+            result = past(op, slots, keys)
+            if tape is not None and tape.views is not None and op.is_view:
+                keep_view(tape, op, slots, result)
+            return result
         if tape.parts is not None:
             return self.note_part(tape, op, slots, keys)
         if not followed(keys) or keys & _ABSENT:
@@ -267,7 +271,7 @@ class RecordingKernel(Kernel):
                     if call.stops or tape.exposed:
                         tape.flush(OUTSIDE)
                     return result
-            if not is_admitted(tape):
+            if tape.owner.refuses() or not is_admitted(tape):
                 return self.go_past(tape, op, slots, keys)
             if len(parent.children):
                 tape.owner.branched(parent, op, given(op, slots))
@@ -737,6 +741,7 @@ def begin(owner):
     tape.heard = False
     tape.owner = owner
     tape.varies = owner.backend is None
+    tape.views = None if tape.varies else {}
     begin_path(tape)
     _TAPES[thread] = tape
     count_following(1)
@@ -802,11 +807,12 @@ def noted_storages():
     i: cython.int
     if tape is None or not tape.noting:
         return None
+    views = tape.views
     found: bytearray = bytearray(len(tape.slots))
     for i in range(len(tape.slots)):
         if tape.fresh[i]:
             found[i] = 1 if tape.slots[i]() is None else 2
-    return [ref() for ref in tape.slots], bytes(found)
+    return [ref() for ref in tape.slots], bytes(found), views
 
 
 def flush(why="asked for"):

@@ -87,11 +87,12 @@ class Limits:
     """How many branches are kept at one place; PyTorch's names (``torch._dynamo.config``).
 
     Attributes:
-        recompile_limit: so many are noted at first sight, others when they come again.
+        recompile_limit, cache_size_limit: so many are noted at first sight, others
+            when they come again.
         accumulated_recompile_limit: so many are kept.
     """
 
-    recompile_limit = 8
+    recompile_limit = cache_size_limit = 8
     accumulated_recompile_limit = 256
 
 
@@ -108,6 +109,12 @@ class Runner:
         graphed: how many programs are launched as one.
         dynamic: False where each size is to have a path and program of its own.
         families: paths that are alike but for a size (`rushlight.graph.open_sizes`).
+        frozen: what is done about calls that no path has: nothing else than ever, or
+            ``"eager"``: they run as they come, or ``"fail"``.
+        sights: how often it was called while its first call was to run as it comes.
+        others: runners of the function with other backends.
+        sweeps: the backend of sweeps back, where that of forward graphs has one.
+        lent: what a backend of somebody's own made of graphs, by their text.
         limits: see `Limits`; looked at when a branch is added.
     """
 
@@ -129,6 +136,9 @@ class Runner:
         self.graphed = 0
         self.backwards: dict = {}
         self.families: list = []
+        self.sweeps = None
+        self.frozen, self.sights, self.others = None, 0, {}
+        self.lent: dict = {}
         self.dynamic = dynamic
         self.breaks: list = []
         self.graphs: list = []
@@ -145,13 +155,29 @@ class Runner:
         """
         if self.backend is not None or self.fullgraph:
             return sys.maxsize
-        return max(self.limits.recompile_limit, 1)
+        limit = self.limits.recompile_limit
+        if limit == Limits.recompile_limit:
+            limit = self.limits.cache_size_limit  # its older name
+        return max(limit, 1)
 
     def most_branches(self):
         """How many branches are kept at one place."""
         return max(
             self.limits.recompile_limit, self.limits.accumulated_recompile_limit, 2
         )
+
+    def refuses(self):
+        """Whether what is not known runs as it comes.
+
+        Raises:
+            RuntimeError: it was to be an error.
+        """
+        if self.frozen == "fail":
+            raise RuntimeError(
+                "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
+                f"filename: {shown_line(users_line())}, function name: {self.name}"
+            )
+        return self.frozen is not None
 
     def branched(self, call, op, args):
         """Something else is called after a call than was noted there.
@@ -191,15 +217,21 @@ class Runner:
 
     def make_noted(self, leaf):
         """Gives the graph of a noted path to the backend at once, as PyTorch does."""
-        from rushlight.graph import to_fx
-
         noted = capture.noted_storages()
         if noted is None or not leaf.path:
             return
-        storages, wanted = noted
+        storages, wanted, views = noted
         if wanted not in leaf.programs:
-            program = to_fx.program(self, leaf, wanted, storages)
+            program = self.of_backend(leaf, wanted, storages, views)
             leaf.keep_program(wanted, program)
+
+    def of_backend(self, leaf, wanted, storages, views):
+        """What a backend of somebody's own makes of a path."""
+        from rushlight.graph import to_fx
+
+        program = to_fx.program(self, leaf, wanted, storages, views)
+        self.sweeps = getattr(program.function, "compile_backward", None)
+        return program
 
     def broken(self, why):
         """Something needs what is waiting.
@@ -223,18 +255,31 @@ class Runner:
         if why not in QUIET and self.fullgraph and not of_our_own():
             self.broken(why)
         if self.backend is not None:
-            from rushlight.graph import to_fx
-
-            return to_fx.program(self, leaf, wanted, tape.slots)
+            return self.of_backend(leaf, wanted, tape.slots, tape.views)
         made = self.made(tape, leaf, wanted)
-        counters["stats"]["unique_graphs"] += 1
-        counters["stats"]["calls_captured"] += len(leaf.path)
+        self.counted(len(leaf.path))
         self.graphs.append(made)
         if self.mode not in GRAPHED:
             return made
         from rushlight.graph import cuda_graphs
 
         return cuda_graphs.graphed(made, self)
+
+    def counted(self, calls):
+        """Counts a graph of some calls."""
+        counters["stats"]["unique_graphs"] += 1
+        counters["stats"]["calls_captured"] += calls
+
+    def with_backend(self, backend):
+        """The runner of the same function with another backend."""
+        found = self.others.get(backend)
+        if found is None:
+            chosen = None if isinstance(backend, str) else backend
+            how = self.mode, self.settings, self.limits, self.dynamic
+            found = self.others[backend] = Runner(
+                self.name, self.fullgraph, chosen, *how
+            )
+        return found
 
     def made(self, tape, leaf, wanted):
         """The program of a path: by a family's plan, or by one of its own."""
@@ -263,16 +308,17 @@ class Runner:
         if found is None:
             name = f"{self.name}, backward"
             how = self.mode, self.settings, self.limits, self.dynamic
-            found = Runner(name, False, self.backend, *how)
+            found = Runner(name, False, self.sweeps, *how)
             self.backwards[key] = found
         return found
 
     def forget(self):
         """Forgets all paths and programs."""
         self.roots = {}
-        self.backwards, self.families = {}, []
+        self.backwards, self.families, self.lent = {}, [], {}
         self.breaks, self.graphs = [], []
-        self.graphed = 0
+        self.graphed = self.sights = 0
+        self.others = {}
 
 
 def reset():
@@ -324,6 +370,8 @@ def watch_back(result, runner, leaf):
         except RuntimeError:  # a view that was changed: refused where it is used
             continue
         if node is not None:
+            if runner.backend is not None and runner.sweeps is None:
+                return  # a function for forward graphs alone: sweeps run as they come
             if behind is None:
                 behind = functools.partial(_follow_back, runner.behind(leaf))
             node.register_prehook(behind)

@@ -11,15 +11,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 
 # What `rushlight._dynamo.utils.counters` shows, by kind.
-counters: dict = {
-    "frames": Counter(),
-    "stats": Counter(),
-    "graph_break": Counter(),
-    "inductor": Counter(),
-}
+counters: defaultdict = defaultdict(Counter)
 
 
 class Log:

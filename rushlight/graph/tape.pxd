@@ -90,6 +90,7 @@ cdef class Tape:
     cdef bint heard                 # an element was read
     cdef uint64_t key               # the hashes of the call that is to be noted
     cdef uint64_t look
+    cdef readonly dict views        # how windows were made, for backends of others; else None
     cdef list parts                 # the calls of the function that is being noted
     cdef bint read                  # it reads elements
     cdef bint broken                # what it does is not all there

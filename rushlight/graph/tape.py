@@ -510,6 +510,8 @@ class Tape:
             self.params = []
         if self.shared:
             self.shared = []
+        if self.views:
+            self.views = {}
         self.exposed = False
         self.clashes = False
         self.done = 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+from math import prod
 
 from rushlight import fx
+from rushlight.core.dtype import all_dtypes
 from rushlight.core.state import excluded_keys, set_keys
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
@@ -26,10 +28,14 @@ class Exported:
         outputs: the windows that come back: what the path makes and somebody wants.
     """
 
-    def __init__(self, leaf, wanted):
+    def __init__(self, leaf, wanted, storages=(), views=None):
         self.graph = fx.Graph()
         self.wanted = wanted
         self.nodes: dict = {}  # slot -> the node of its first window, and the window
+        self.windows: dict = {}  # slot and look -> node
+        self.split: dict = {}  # a view of several results -> its node
+        self.views = views or {}
+        self.storages = {n: ("new", id(s)) for n, s in enumerate(storages) if s}
         self.inputs: list = []
         path = leaf.path
         self._place_inputs(path)
@@ -43,26 +49,77 @@ class Exported:
         self.module = fx.GraphModule(Module(), self.graph)
 
     def _place_inputs(self, path):
-        """A placeholder for each storage that was there."""
+        """A placeholder for each storage that was there: what its windows are views of."""
         for call in path:
             for value in _windows(call):
                 if value.slot not in self.nodes and not self.wanted[value.slot]:
                     node = self.graph.placeholder(f"arg{len(self.inputs)}")
+                    value = self._base(value)
                     node.meta["value"] = value
-                    self.nodes[value.slot] = node, value
+                    self._keep(value, node)
                     self.inputs.append(value)
+
+    def _keep(self, value, node):
+        """Has a node be the first window on a storage."""
+        self.nodes[value.slot] = node, value
+        self.windows[value.slot, value.look] = node
+
+    def _made(self, slot, look):
+        """How a window was made, or None."""
+        found = self.views.get((slot, look))
+        return found or self.views.get((self.storages.get(slot), look))
+
+    def _base(self, value):
+        """What a window on an input is a view of, as far as it is known."""
+        look, seen = value.look, set()
+        while look not in seen:
+            seen.add(look)
+            made = self._made(value.slot, look)
+            if made is None:
+                break
+            look = next(one[1] for one in made[0][1] if is_window(one))
+        return value if look == value.look else Base(value, look)
 
     def _window(self, value):
         """The node of a window on a storage."""
         node, first = self.nodes[value.slot]
-        if value.look == first.look and value.plain:
-            return node
+        if value.plain:
+            found = self._view(value.slot, value.look, set())
+            if found is not None:
+                return found
         if value.dtype is not first.dtype:
             node = self.graph.call_function(ops.view.overloads[1], (node, value.dtype))
         return self.graph.call_function(
             ops.as_strided.overloads[0],
             (node, list(value.sizes), list(value.strides), value.offset),
         )
+
+    def _view(self, slot, look, seen):
+        """The node of a window by the views that made it; None where they are not known."""
+        key = slot, look
+        if key in self.windows or key in seen:
+            return self.windows.get(key)
+        seen.add(key)
+        found = self._made(slot, look)
+        if found is None:
+            return None
+        made, number = found
+        op, args, several = made
+        node = self.split.get(id(made))
+        if node is None:
+            args = [
+                self._view(slot, one[1], seen) if is_window(one) else one
+                for one in args
+            ]
+            if any(one is None and is_window(was) for one, was in zip(args, made[1])):
+                return None
+            node = self.graph.call_function(op, *arguments_of(op, args))
+            if several:
+                self.split[id(made)] = node
+        if several:
+            node = self.graph.call_function(operator.getitem, (node, number))
+        self.windows[key] = node
+        return node
 
     def _argument(self, call, i, value):
         kind = call.kind(i)
@@ -76,24 +133,53 @@ class Exported:
         return value
 
     def _add(self, call):
-        rows = call.op.signature.rows
-        args, kwargs = [], {}
-        for i, value in enumerate(call.values):
-            made = self._argument(call, i, value)
-            if rows[i][3]:
-                kwargs[rows[i][0]] = made
-            else:
-                args.append(made)
-        node = self.graph.call_function(call.op, tuple(args), kwargs)
+        made = [self._argument(call, i, value) for i, value in enumerate(call.values)]
+        node = self.graph.call_function(call.op, *arguments_of(call.op, made))
         if call.notes is not None:
             node.meta["stack_trace"] = user_stack([call.notes])
         for number, (kind, value) in enumerate(call.results):
-            if kind != FRESH or value.slot in self.nodes:
+            if kind not in (FRESH, WINDOW) or (value.slot, value.look) in self.windows:
                 continue
             one = node
             if call.shape is not None:
                 one = self.graph.call_function(operator.getitem, (node, number))
-            self.nodes[value.slot] = one, value
+            if value.slot in self.nodes:
+                self.windows[value.slot, value.look] = one
+            else:
+                self._keep(value, one)
+
+
+def arguments_of(op, values):
+    """An operator's arguments, those that have names apart."""
+    args, kwargs = [], {}
+    rows = op.signature.rows
+    for row, value in zip(rows, values, strict=True):
+        if row[3]:
+            kwargs[row[0]] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
+def is_window(one):
+    """Whether an argument of a view is a window: where it lies, and its look."""
+    return (
+        type(one) is tuple
+        and len(one) == 2
+        and type(one[1]) is tuple
+        and len(one[1]) == 4
+        and type(one[1][3]) is str
+    )
+
+
+class Base:
+    """What a window of an input is a view of."""
+
+    def __init__(self, value, look):
+        self.slot, self.device, self.look = value.slot, value.device, look
+        self.sizes, self.strides, self.offset, name = look
+        self.dtype = all_dtypes()[name]
+        self.count, self.plain = prod(self.sizes), True
 
 
 def _windows(call):
@@ -110,49 +196,104 @@ def _windows(call):
 def example_of(tape, value):
     """A tensor like a window; of zeros where its storage is gone already."""
     storage = tape.slots[value.slot]
+    if storage is not None and fits(storage, value):
+        return window(tape, value)
     pairs = zip(value.sizes, value.strides, strict=True)
     last = value.offset + sum((size - 1) * step for size, step in pairs)
     needed = (last + 1) * value.dtype.itemsize if value.count else 0
-    if storage is not None and storage.nbytes() >= needed:
-        return window(tape, value)
     storage = UntypedStorage(needed, device=value.device)
     return make_tensor(
         storage, value.sizes, value.strides, value.offset, value.dtype
     ).zero_()
 
 
-class Lent:
-    """A program that is another's: a function of the graph's inputs."""
+def fits(storage, value):
+    """Whether a window is on a storage as far as it goes."""
+    pairs = zip(value.sizes, value.strides, strict=True)
+    last = value.offset + sum((size - 1) * step for size, step in pairs)
+    return not value.count or storage.nbytes() >= (last + 1) * value.dtype.itemsize
 
-    def __init__(self, exported, function, graph):
+
+class Lent:
+    """A program that is another's: a function of the graph's inputs.
+
+    Args:
+        again: gives the program for what the path reads alone. The path may lead here from
+            another view of less memory than the one that was seen.
+    """
+
+    def __init__(self, exported, function, graph, again=None):
         self.exported, self.function, self.graph = exported, function, graph
+        self.again, self.narrow = again, None
 
     def __call__(self, tape):
-        inputs = [window(tape, value) for value in self.exported.inputs]
-        made = self.function(*inputs)
+        values = self.exported.inputs
+        if self.again and not all(fits(tape.slots[one.slot], one) for one in values):
+            self.narrow = self.narrow or self.again(tape.slots)
+            return self.narrow(tape)
+        made = self.function(*[window(tape, value) for value in values])
         made = (made,) if isinstance(made, Tensor) else tuple(made)
         for value, result in zip(self.exported.outputs, made, strict=True):
             hold(tape, value, result)
+        return None
 
 
-def program(runner, leaf, wanted, examples):
+def program(runner, leaf, wanted, examples, views=None):
     """What a backend makes of a path's graph.
+
+    It is called once for a graph, as PyTorch does: for the first sizes, and where others come
+    and the graph's text is the same, a second time with sizes that are marked as dynamic. That
+    function is for all others.
 
     Args:
         runner: the function's; its ``backend`` is called.
         leaf: the last call of the path.
         wanted: what is wanted of each storage.
         examples: storages by number, for the example inputs.
+        views: how windows were made (`Tape.views`).
     """
-    exported = Exported(leaf, wanted)
+    exported = Exported(leaf, wanted, examples, views)
     graph = Graph.of(leaf, wanted)
+    text = exported.module.code
     if logs.graph.active:
-        logs.graph.say(f"{runner.name}:\n{exported.module.code}")
+        logs.graph.say(f"{runner.name}:\n{text}")
+    looks = tuple([(v.dtype.name, len(v.sizes)) for v in exported.inputs])
+    sizes = [tuple(v.sizes) for v in exported.inputs]
+    key = text, looks, wanted
+    known = runner.lent.get(key) if runner.opens_sizes() else None
+    again = views and (lambda slots: program(runner, leaf, wanted, slots))
+    if known is not None and known.is_open:
+        return Lent(exported, known.function, graph, again)
+    function = compiled(runner, exported, examples, known and known.sizes)
+    runner.counted(len(leaf.path))
+    runner.lent[key] = Lender(function, sizes, known is not None)
+    return Lent(exported, function, graph, again)
+
+
+class Lender:
+    """A backend's function, for which sizes it was made, and whether it is for others, too."""
+
+    def __init__(self, function, sizes, is_open):
+        self.function, self.sizes, self.is_open = function, sizes, is_open
+
+
+def compiled(runner, exported, examples, before):
+    """What a backend makes of a graph.
+
+    Args:
+        before: the sizes that it was given before, where these are others.
+    """
 
     class Tape:
         slots = examples
 
     inputs = [example_of(Tape, value) for value in exported.inputs]
+    for one, sizes in zip(inputs, before or (), strict=False):
+        changed = {
+            d for d, pair in enumerate(zip(one.shape, sizes)) if pair[0] != pair[1]
+        }
+        if changed:
+            one._dynamo_dynamic_indices = changed
     # the backend's own operators are nobody's path
     keys = set_keys(0, excluded_keys())
     try:
@@ -163,4 +304,4 @@ def program(runner, leaf, wanted, examples):
         raise TypeError(
             f"the backend {runner.backend!r} gave {function!r}, which is no function"
         )
-    return Lent(exported, function, graph)
+    return function

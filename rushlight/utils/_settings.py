@@ -6,6 +6,14 @@ import contextlib
 import sys
 
 
+def place_of(module, name):
+    """The object that has a setting, and its name there: ``triton.cudagraphs``."""
+    *sections, last = name.split(".")
+    for section in sections:
+        module = getattr(module, section)
+    return module, last
+
+
 def patcher(name):
     """The ``patch`` of a module of settings.
 
@@ -20,11 +28,14 @@ def patcher(name):
             changes = {changes: more.pop("value")}
         module = sys.modules[name]
         changes = {**(changes or {}), **more}
-        before = {name: getattr(module, name) for name in changes}
-        vars(module).update(changes)
+        owners = {one: place_of(module, one) for one in changes}
+        before = {one: getattr(*owners[one]) for one in changes}
+        for one, value in changes.items():
+            setattr(*owners[one], value)
         try:
             yield
         finally:
-            vars(module).update(before)
+            for one, value in before.items():
+                setattr(*owners[one], value)
 
     return patch

@@ -26,7 +26,8 @@ FLOORS = {
         fx.passes.utils _subclasses _higher_order_ops _inductor _dynamo.exc
     """,
     "front": """
-        runtime.cpu.warm __root__ __main__ _dynamo _explain _profiling _functions _host_streams
+        runtime.cpu.warm __root__ __main__ _dynamo _inductor.compile_fx _explain _profiling
+        _functions _host_streams
         _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
         accelerator amp ao backends compiler cpu cuda datasets

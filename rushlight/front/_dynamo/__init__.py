@@ -4,7 +4,7 @@ Functions run as they are, and the operators that they call become programs
 (`rushlight.graph`).
 """
 
-from rushlight._dynamo import config
+from rushlight._dynamo import config, testing, utils
 from rushlight._dynamo.backends import (
     list_backends,
     lookup_backend,
@@ -45,4 +45,6 @@ __all__ = [
     "optimize",
     "register_backend",
     "reset",
+    "testing",
+    "utils",
 ]

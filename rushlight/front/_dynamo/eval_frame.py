@@ -7,7 +7,14 @@ import os
 
 from rushlight._dynamo import config
 from rushlight._dynamo.backends import find_backend
-from rushlight._dynamo.stance import _ever_set, current_stance, is_disabled
+from rushlight._dynamo.backends.common import aot_autograd
+from rushlight._dynamo.stance import (
+    _ever_set,
+    current_backend,
+    current_stance,
+    is_disabled,
+)
+from rushlight._inductor import config as inductor
 from rushlight._inductor.options import MODES, checked, settings
 from rushlight.graph import compiled_function
 from rushlight.graph.capture import run as run_followed
@@ -112,7 +119,7 @@ def _compiled(
         follow = None
     else:
         name = getattr(model, "__qualname__", type(model).__qualname__)
-        chosen = None if isinstance(backend, str) else backend
+        chosen = custom_passes() if isinstance(backend, str) else backend
         follow = compiled_function.make_runner(
             name, fullgraph, chosen, mode, built, config, dynamic
         )
@@ -130,16 +137,62 @@ def _compiled(
     return compiled
 
 
+PASSES = (
+    "joint_custom_pre_pass",
+    "joint_custom_post_pass",
+    "post_grad_custom_pre_pass",
+    "post_grad_custom_post_pass",
+)
+
+
+def custom_passes():
+    """The backend that has passes of somebody's own change graphs; None where there are none.
+
+    The graphs run operator by operator then, as the passes leave them.
+    """
+    given = [getattr(inductor, name) for name in PASSES]
+    passes = [one for one in given if one is not None]
+    if not passes:
+        return None
+
+    def compiler(gm, example_inputs):
+        for one in passes:
+            one(gm.graph)
+        gm.recompile()
+        return gm.forward
+
+    return aot_autograd(fw_compiler=compiler)
+
+
 def call(runner, function, args, kwargs):
     """Calls a function as the settings of the moment ask for."""
-    if runner is None or config.disable or _ever_set and is_eager():
+    if runner is None or config.disable:
         return function(*args, **kwargs)
+    if _ever_set:
+        return call_by_stance(runner, function, args, kwargs)
     return run_followed(runner, function, args, kwargs, watch_back)
 
 
-def is_eager():
-    """Whether this thread's compiled functions run as they are."""
-    return current_stance() == "force_eager"
+FROZEN = {"eager_on_recompile": "eager", "fail_on_recompile": "fail"}
+
+
+def call_by_stance(runner, function, args, kwargs):
+    """Calls a function as its thread's stance asks for: see `set_stance`."""
+    stance, backend = current_stance(), current_backend()
+    if stance == "force_eager" or backend == "eager":
+        return function(*args, **kwargs)
+    if stance.endswith("eager_then_compile"):
+        runner.sights += 1
+        if runner.sights == 1:
+            return function(*args, **kwargs)
+    if backend is not None:
+        runner = runner.with_backend(backend)
+    before = runner.frozen
+    runner.frozen = FROZEN.get(stance)
+    try:
+        return run_followed(runner, function, args, kwargs, watch_back)
+    finally:
+        runner.frozen = before
 
 
 def optimize(backend="inductor", *, nopython=False, **options):

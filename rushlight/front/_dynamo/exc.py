@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 
 __all__ = [
+    "InvalidBackend",
+    "RecompileError",
     "TorchDynamoException",
     "Unsupported",
     "UserError",
@@ -14,6 +16,20 @@ __all__ = [
 
 class TorchDynamoException(RuntimeError):
     """What has gone wrong while a program was captured."""
+
+
+class InvalidBackend(TorchDynamoException):
+    """There is no backend of a name."""
+
+    def __init__(self, name):
+        super().__init__(
+            f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for "
+            "available backends."
+        )
+
+
+class RecompileError(TorchDynamoException):
+    """A function takes another course than before, where that was to be an error."""
 
 
 class Unsupported(TorchDynamoException):

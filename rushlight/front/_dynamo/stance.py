@@ -6,10 +6,12 @@ import functools
 import threading
 from typing import NamedTuple
 
+from rushlight._dynamo.backends.registry import find_backend
 from rushlight.graph import capture, compiled_function
 from rushlight.graph.export_state import recording_export
 
 _STANCES = (
+    "aot_eager_then_compile",
     "default",
     "eager_on_recompile",
     "eager_then_compile",
@@ -212,11 +214,22 @@ def current_stance():
     return getattr(_stances, "now", "default") if _ever_set else "default"
 
 
-class set_stance:
-    """Says what compiled functions do: ``"force_eager"`` has them run as they are.
+def current_backend():
+    """The backend that this thread's compiled functions have in place of their own."""
+    return getattr(_stances, "backend", None) if _ever_set else None
 
-    A function, a context manager and a decorator. The other stances are about programs
-    that were captured for other arguments, of which there are none here.
+
+class set_stance:
+    """Says what compiled functions do; a function, a context manager and a decorator.
+
+    ``"force_eager"`` has them run as they are, ``"eager_on_recompile"`` where no path that
+    was noted has what is called, which is an error by ``"fail_on_recompile"``. By
+    ``"eager_then_compile"`` and ``"aot_eager_then_compile"`` a function's first call runs as
+    it is.
+
+    Args:
+        stance: one of these, or ``"default"``.
+        force_backend: a backend in place of the functions' own.
 
     Args:
         stance: ``"force_eager"``, or ``"default"`` and the others.
@@ -224,7 +237,7 @@ class set_stance:
         force_backend: accepted.
 
     Raises:
-        RuntimeError: the stance is unknown.
+        RuntimeError: the stance is unknown, or another than the default with a backend.
 
     >>> with set_stance("force_eager"):
     ...     current_stance()
@@ -236,25 +249,35 @@ class set_stance:
     ):
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
-        self.stance = stance
-        self.before = current_stance()
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        self.now = (
+            stance,
+            None if force_backend is None else find_backend(force_backend),
+        )
+        self.before = current_stance(), current_backend()
         _ever_set[:] = [True]
-        _stances.now = stance
+        self.put(self.now)
+
+    def put(self, now):
+        """Sets the thread's stance and backend."""
+        _stances.now, _stances.backend = now
 
     def __enter__(self):
-        _stances.now = self.stance
+        self.put(self.now)
         return self
 
     def __exit__(self, *raised):
-        _stances.now = self.before
+        self.put(self.before)
         return False
 
     def __call__(self, fn):
-        _stances.now = self.before
+        self.put(self.before)
+        stance, backend = self.now
 
         @functools.wraps(fn)
         def with_stance(*args, **kwargs):
-            with set_stance(self.stance):
+            with set_stance(stance, force_backend=backend):
                 return fn(*args, **kwargs)
 
         return with_stance

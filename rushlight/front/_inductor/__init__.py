@@ -1,8 +1,25 @@
 """PyTorch's names for the compiler of captured programs: here `rushlight.graph`."""
 
+from importlib import import_module
+
 from rushlight._inductor import config, options
 
-__all__ = ["config", "list_mode_options", "list_options", "options"]
+__all__ = [
+    "compile",
+    "config",
+    "list_mode_options",
+    "list_options",
+    "options",
+    "standalone_compile",
+]
+
+
+def __getattr__(name):
+    """What compiles graphs is imported when it is asked for: it needs what needs this."""
+    if name in ("CompiledArtifact", "compile", "compile_fx", "standalone_compile"):
+        module = import_module("rushlight._inductor.compile_fx")
+        return module if name == "compile_fx" else getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def list_mode_options(mode=None, dynamic=None):

@@ -7,6 +7,8 @@ Attributes:
     max_fusion_size: how many operators become one kernel at most.
 """
 
+from types import SimpleNamespace
+
 from rushlight.utils._settings import patcher
 
 fuse = True
@@ -21,5 +23,40 @@ freezing = False
 fx_graph_cache = True
 max_autotune = False
 max_autotune_gemm = False
+
+fallback_random = False
+fx_graph_remote_cache = None
+conv_1x1_as_mm = False
+cpp_wrapper = False
+compile_threads = 1
+force_disable_caches = False
+force_fuse_int_mm_with_mul = False
+permute_fusion = False
+shape_padding = True
+size_asserts = True
+split_reductions = True
+worker_start_method = "subprocess"
+post_grad_custom_pre_pass = post_grad_custom_post_pass = None
+joint_custom_pre_pass = joint_custom_post_pass = pre_grad_custom_pass = None
+triton = SimpleNamespace(
+    cudagraphs=False,
+    cudagraph_trees=True,
+    cudagraph_skip_dynamic_graphs=False,
+    unique_kernel_names=True,
+    descriptive_names="original_aten",
+    autotune_at_compile_time=None,
+)
+cpp = SimpleNamespace(
+    threads=-1,
+    simdlen=None,
+    min_chunk_size=512,
+    dynamic_threads=False,
+    enable_kernel_profile=False,
+    weight_prepack=True,
+)
+aot_inductor = SimpleNamespace(
+    debug_compile=False, output_path="", package=False, serialized_in_spec=""
+)
+trace = SimpleNamespace(enabled=False, debug_dir=None, graph_diagram=False)
 
 patch = patcher(__name__)

@@ -18,8 +18,11 @@ from rushlight._dynamo.stance import (
     set_stance,
     substitute_in_graph,
 )
+from rushlight.compiler._cache import load_cache_artifacts, save_cache_artifacts
 
 __all__ = [
+    "load_cache_artifacts",
+    "save_cache_artifacts",
     "allow_in_graph",
     "assume_constant_result",
     "compile",

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import functools
 
+from rushlight._dynamo.exc import InvalidBackend
+
+__all__ = [
+    "find_backend",
+    "list_backends",
+    "lookup_backend",
+    "register_backend",
+]
+
 # PyTorch's own backends. "eager" and those for looking only run the graph as it is.
 OURS = ("inductor", "cudagraphs", "onnxrt", "openxla", "tvm")
 PLAIN = ("eager", "aot_eager", "aot_eager_decomp_partition", "eager_noexcept")
@@ -42,7 +51,7 @@ def find_backend(backend):
     """A function for graphs, ``"inductor"`` for our own, or ``"eager"``.
 
     Raises:
-        RuntimeError: there is no backend of that name.
+        InvalidBackend: there is no backend of that name.
     """
     if backend is None or backend in OURS:
         return "inductor"
@@ -53,7 +62,4 @@ def find_backend(backend):
             return _registered[backend]
     elif callable(backend):
         return backend
-    raise RuntimeError(
-        f"Invalid backend: {backend!r}, see `torch._dynamo.list_backends()` for "
-        "available backends."
-    )
+    raise InvalidBackend(backend)

@@ -1,0 +1,138 @@
+"""Graphs compiled by Rushlight's own compiler, by PyTorch's names."""
+
+from __future__ import annotations
+
+import os
+
+from rushlight._dynamo.eval_frame import compile as compile_function
+from rushlight.fx.graph_module import GraphModule
+
+__all__ = [
+    "CompiledArtifact",
+    "compile",
+    "compile_fx",
+    "compile_fx_inner",
+    "standalone_compile",
+]
+
+
+def compile(gm, example_inputs, options=None):
+    """A function that computes what a graph does.
+
+    Args:
+        gm: a `GraphModule`.
+        example_inputs: examples of its inputs.
+        options: see ``torch.compile``.
+
+    >>> import rushlight as rl
+    >>> from rushlight.fx import symbolic_trace
+    >>> compile(symbolic_trace(lambda x: x * 2), [rl.ones(2)])(rl.ones(2))
+    tensor([2., 2.])
+    """
+    return compile_function(gm, options=options)
+
+
+def compile_fx(model_, example_inputs_, *args, **options):
+    """A function that computes what a graph does.
+
+    Args:
+        model_: the `GraphModule`.
+        example_inputs_: examples of its inputs.
+    """
+    return compile_function(model_)
+
+
+def compile_fx_inner(gm, example_inputs, **options):
+    """The same, of a graph that is taken apart already."""
+    return compile_function(gm)
+
+
+class CompiledArtifact:
+    """A compiled graph that can be saved, and loaded in another process.
+
+    Args:
+        gm: the graph.
+        example_inputs: examples of its inputs.
+    """
+
+    def __init__(self, gm, example_inputs):
+        self.gm, self.example_inputs = gm, list(example_inputs)
+        self.function = compile_function(gm)
+
+    def __call__(self, *args):
+        """The graph's results."""
+        return self.function(*args)
+
+    def save(self, *, path, format="binary"):
+        """Writes the graph to a file, or to a folder.
+
+        Args:
+            path: of the file (``"binary"``), or of a folder (``"unpacked"``).
+
+        Raises:
+            RuntimeError: there is no such format.
+        """
+        from rushlight.export import export, save
+
+        place = place_of(path, format)
+        if format == "unpacked":
+            os.makedirs(path, exist_ok=True)
+        with open(place, "wb") as file:
+            save(export(self.gm, tuple(self.example_inputs)), file)
+
+    @classmethod
+    def load(cls, *, path, format="binary"):
+        """The graph that `save` wrote.
+
+        Args:
+            path: where it is.
+            format: how it was written.
+        """
+        from rushlight.export import load
+
+        with open(place_of(path, format), "rb") as file:
+            program = load(file)
+        module = program.module()
+        if not isinstance(module, GraphModule):
+            raise RuntimeError(f"{path} has no graph")
+        args, _ = program.example_inputs or ((), {})
+        return cls(module, args)
+
+
+class CacheCompiledArtifact(CompiledArtifact):
+    """The same, by the name that PyTorch gives what it returns."""
+
+
+def place_of(path, format):
+    """The file of an artifact."""
+    if format not in ("binary", "unpacked"):
+        raise RuntimeError(
+            f"format is 'binary' or 'unpacked', not {format!r}\n"
+            "  remedy: leave it out for one file"
+        )
+    path = os.fspath(path)
+    return os.path.join(path, "graph.pt2") if format == "unpacked" else path
+
+
+def standalone_compile(
+    gm,
+    example_inputs,
+    *,
+    dynamic_shapes="from_graph",
+    options=None,
+    aot=False,
+    **more,
+):
+    """A compiled graph that can be saved; see `CompiledArtifact`.
+
+    Args:
+        gm: the `GraphModule`.
+        example_inputs: examples of its inputs.
+        dynamic_shapes: kept for PyTorch's programs: sizes are open.
+
+    >>> import rushlight as rl
+    >>> from rushlight.fx import symbolic_trace
+    >>> standalone_compile(symbolic_trace(lambda x: x * 2), [rl.ones(2)])(rl.ones(3))
+    tensor([2., 2., 2.])
+    """
+    return CacheCompiledArtifact(gm, example_inputs)
