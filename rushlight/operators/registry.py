@@ -89,11 +89,10 @@ def make_operators(entries):
     sparse_table.attach({op.full_name: op for op in every_operator()}, _DERIVED)
 
 
-def write_folded(target, result, changed_only):
-    """Writes to a tensor that shows one element at several places."""
+def write_folded(*args):
     from rushlight.operators import overlapping_writes
 
-    return overlapping_writes.write_folded(target, result, changed_only)
+    return overlapping_writes.write_folded(*args)
 
 
 def defer():

@@ -22,6 +22,24 @@ def start_of(index, k, rows, width, fault):
     return checked(i64(index[k]), rows, fault) * width
 
 
+@loops_inline
+def add_eight(mass, table, index, k, rows, width, fault, start, count):
+    """Adds parts of eight rows at once: sums go to memory and back once for all of them."""
+    a = start_of(index, k, rows, width, fault) + start
+    b = start_of(index, k + 1, rows, width, fault) + start
+    c = start_of(index, k + 2, rows, width, fault) + start
+    d = start_of(index, k + 3, rows, width, fault) + start
+    e = start_of(index, k + 4, rows, width, fault) + start
+    f = start_of(index, k + 5, rows, width, fault) + start
+    g = start_of(index, k + 6, rows, width, fault) + start
+    h = start_of(index, k + 7, rows, width, fault) + start
+    for i in vectorized(count):
+        two = mass[i] + A(table[a + i]) + A(table[b + i])
+        four = two + A(table[c + i]) + A(table[d + i])
+        six = four + A(table[e + i]) + A(table[f + i])
+        mass[i] = six + A(table[g + i]) + A(table[h + i])
+
+
 @loops
 def sum_bags(
     out: "T*",
@@ -54,19 +72,7 @@ def sum_bags(
             k = first + 0
             while k < last:
                 if padded == 0 and k + 8 <= last:
-                    a = start_of(index, k, rows, width, fault) + start
-                    b = start_of(index, k + 1, rows, width, fault) + start
-                    c = start_of(index, k + 2, rows, width, fault) + start
-                    d = start_of(index, k + 3, rows, width, fault) + start
-                    e = start_of(index, k + 4, rows, width, fault) + start
-                    f = start_of(index, k + 5, rows, width, fault) + start
-                    g = start_of(index, k + 6, rows, width, fault) + start
-                    h = start_of(index, k + 7, rows, width, fault) + start
-                    for i in vectorized(count):
-                        two = mass[i] + A(table[a + i]) + A(table[b + i])
-                        four = two + A(table[c + i]) + A(table[d + i])
-                        six = four + A(table[e + i]) + A(table[f + i])
-                        mass[i] = six + A(table[g + i]) + A(table[h + i])
+                    add_eight(mass, table, index, k, rows, width, fault, start, count)
                     k = k + 8
                 elif padded == 0 and k + 2 <= last:
                     a = start_of(index, k, rows, width, fault) + start
@@ -110,19 +116,7 @@ def sum_bags_by_blocks(
                 mass[i] = A(0)
             k = first + 0
             while k + 8 <= last:
-                a = start_of(index, k, rows, width, fault) + start
-                b = start_of(index, k + 1, rows, width, fault) + start
-                c = start_of(index, k + 2, rows, width, fault) + start
-                d = start_of(index, k + 3, rows, width, fault) + start
-                e = start_of(index, k + 4, rows, width, fault) + start
-                f = start_of(index, k + 5, rows, width, fault) + start
-                g = start_of(index, k + 6, rows, width, fault) + start
-                h = start_of(index, k + 7, rows, width, fault) + start
-                for i in vectorized(64):
-                    two = mass[i] + A(table[a + i]) + A(table[b + i])
-                    four = two + A(table[c + i]) + A(table[d + i])
-                    six = four + A(table[e + i]) + A(table[f + i])
-                    mass[i] = six + A(table[g + i]) + A(table[h + i])
+                add_eight(mass, table, index, k, rows, width, fault, start, 64)
                 k = k + 8
             while k < last:
                 a = start_of(index, k, rows, width, fault) + start

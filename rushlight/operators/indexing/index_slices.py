@@ -109,7 +109,8 @@ def index_add(self, dim, index, source, alpha=1):
     )  # by what PyTorch calls then
     kind = RuntimeError if scattered else IndexError
     factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
-    _add_slices(out, source, index, factor, (outer, size, inner), dim, kind)
+    sizes = outer, size, inner
+    _combine_slices(index_add_kernel, out, source, index, factor, sizes, (), dim, kind)
     return out
 
 
@@ -122,14 +123,10 @@ def _index_add_complex(self, dim, index, source, alpha):
     pairs, real = as_pairs(out), self.dtype.to_real()
     one = filled(self, (), 1, _accumulator(real))
     kind = RuntimeError if wide and alpha == 1 and index.dtype is int64 else IndexError
-    _add_slices(
-        pairs, as_pairs(scaled), index, one, (outer, size, 2 * inner), dim, kind
-    )
+    sizes = outer, size, 2 * inner
+    given = pairs, as_pairs(scaled), index, one, sizes
+    _combine_slices(index_add_kernel, *given, (), dim, kind)
     return out
-
-
-def _add_slices(out, source, index, factor, sizes, dim, kind):
-    _combine_slices(index_add_kernel, out, source, index, factor, sizes, (), dim, kind)
 
 
 def _combine_slices(

@@ -273,24 +273,18 @@ def ctc_loss_forward(
 
 
 def checked_tables(log_probs, targets, input_lengths, target_lengths, blank):
-    """`tables`, once the blank and the labels are known to be classes."""
+    """`tables`, once the blank and the labels that the lengths leave are classes."""
     classes = log_probs.shape[2]
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
-    held = tables(log_probs, targets, input_lengths, target_lengths)
-    check_used(held, classes)
+    held = labels, _, _, lengths = tables(
+        log_probs, targets, input_lengths, target_lengths
+    )
+    if labels.ndim > 1:
+        places = ops.arange(labels.shape[1], device=labels.device)
+        labels = ops.where(places < lengths.unsqueeze(1), labels, 0)
+    check_labels(labels, classes)
     return held
-
-
-def check_used(held, classes):
-    """`check_labels` for those that the lengths leave."""
-    labels, starts, _, lengths = held
-    if labels.ndim == 1:
-        check_labels(labels, classes)
-        return
-    places = ops.arange(labels.shape[1], device=labels.device)
-    used = places < lengths.unsqueeze(1)
-    check_labels(ops.where(used, labels, 0), classes)
 
 
 def ctc_loss_backward(

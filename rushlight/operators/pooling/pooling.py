@@ -477,15 +477,8 @@ def _adaptive_avg_pool(axes, x, output_size):
     x = x.contiguous()
     out = fresh(x, shape)
     if prod(out_sizes):
-        types = {"T": name_of(x.dtype)}
-        run(
-            adaptive_avg_pool,
-            [out, x],
-            sizes + out_sizes,
-            planes,
-            prod(sizes),
-            **types,
-        )
+        ints, types = sizes + out_sizes, {"T": name_of(x.dtype)}
+        run(adaptive_avg_pool, [out, x], ints, planes, prod(sizes), **types)
     return in_layout(out, layout)
 
 
@@ -496,14 +489,9 @@ def _adaptive_avg_pool_backward(axes, grad, x):
     _check_grad(operator, grad, shape)
     require(f"{operator}_backward", grad.dtype, FLOATS, grad)
     grad_input = fresh(x, x.shape, grad.dtype)
-    run(
-        adaptive_avg_pool_spread,
-        [grad_input, grad.contiguous()],
-        sizes + out_sizes,
-        planes,
-        2 * prod(sizes),
-        T=name_of(grad.dtype),
-    )
+    operands, ints = [grad_input, grad.contiguous()], sizes + out_sizes
+    types = {"T": name_of(grad.dtype)}
+    run(adaptive_avg_pool_spread, operands, ints, planes, 2 * prod(sizes), **types)
     if prod(out_sizes) == 1:
         return grad_input
     return in_layout(grad_input, _averages_layout(x, axes))

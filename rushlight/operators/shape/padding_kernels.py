@@ -79,15 +79,13 @@ def pad_rows(
         source = ((plane * depth + z) * height + y) * width
         target = row * columns
         for j in range(low):
-            out[target + j] = x[
-                source + taken(j - left, width, start_x, length_x, mode)
-            ]
+            place = taken(j - left, width, start_x, length_x, mode)
+            out[target + j] = x[source + place]
         for j in vectorized(low, high):
             out[target + j] = x[source - left + j]
         for j in range(high, columns):
-            out[target + j] = x[
-                source + taken(j - left, width, start_x, length_x, mode)
-            ]
+            place = taken(j - left, width, start_x, length_x, mode)
+            out[target + j] = x[source + place]
         line = line + 1
         if line == rows:
             line = 0
