@@ -95,12 +95,23 @@ def install():
     return shelf, library, before
 
 
+def lenet():
+    """LeNet-5 for pictures of 28 x 28, with maxima and ReLU."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()),
+        nn.Linear(84, 10),
+    )
+
+
 def train(device, steps=5):
-    """The losses of a small network, and what it has learned."""
+    """The losses of a small LeNet in training, and what it has learned."""
     rl.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).to(device)
+    model = lenet().to(device)
     optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    inputs, targets = rl.randn(32, 8).to(device), rl.randint(4, (32,)).to(device)
+    pictures, digits = rl.randn(8, 1, 28, 28), rl.randint(10, (8,))
+    inputs, targets = pictures.to(device), digits.to(device)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()

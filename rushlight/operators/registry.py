@@ -84,12 +84,12 @@ def make_operators(entries):
         define_packet(entries[at:end])
         at = end
     set_copy_operator(call.copy_.overloads[0])
-    set_folded_writer(write_folded)
+    set_folded_writer(write_overlapping)
     defer()
     sparse_table.attach({op.full_name: op for op in every_operator()}, _DERIVED)
 
 
-def write_folded(*args):
+def write_overlapping(*args):
     from rushlight.operators import overlapping_writes
 
     return overlapping_writes.write_folded(*args)
