@@ -152,6 +152,11 @@ class OperatorPacket:
             return f"<method '{self.name}' of 'Tensor' objects>"
         return f"<built-in operator {self.name}>"
 
+    def __str__(self):
+        if self.method:
+            return repr(self)
+        return f"{self.first.namespace}.{self.first.name.split('.')[0]}"
+
     def __reduce__(self):
         if self.method:
             return (getattr, (Tensor, self.name))

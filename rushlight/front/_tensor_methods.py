@@ -12,13 +12,17 @@ from rushlight.core.slots import bind_slots
 from rushlight.core.state import silence_overrides
 from rushlight.core.subclass import (
     become,
+    has_dispatch,
     make_subclass,
     make_wrapper,
     take_dispatch,
 )
 from rushlight.core.tensor import Tensor, install
 from rushlight.dispatch import deferred, python_key
-from rushlight.dispatch.disabled import _disabled_torch_dispatch_impl
+from rushlight.dispatch.disabled import (
+    _disabled_torch_dispatch_impl,
+    _disabled_torch_function_impl,
+)
 from rushlight.dispatch.overridable import (
     Attribute,
     method,
@@ -262,6 +266,14 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
         silence_overrides(before)
 
 
+def _init_subclass(cls, **options):
+    """A class that takes operators takes no calls, unless it says so itself."""
+    super(Tensor, cls).__init_subclass__(**options)
+    hook = getattr(cls.__torch_function__, "__func__", None)
+    if has_dispatch(cls) and hook is _torch_function:
+        cls.__torch_function__ = staticmethod(_disabled_torch_function_impl)
+
+
 def _convert(result, cls):
     """A result, or those in a tuple or list, as instances of a class."""
     if cls is Tensor:
@@ -394,6 +406,7 @@ def bind():
     for name in _UNSET:
         install(name, None)
     install("__torch_function__", classmethod(_torch_function))
+    install("__init_subclass__", classmethod(_init_subclass))
     install("__torch_dispatch__", classmethod(_disabled_torch_dispatch_impl))
     install("_make_subclass", staticmethod(make_subclass))
     install("_make_wrapper_subclass", staticmethod(_make_wrapper_subclass))

@@ -82,6 +82,34 @@ def _pop_mode(k=None):
     return python_key.pop_mode()
 
 
+def _len_torch_dispatch_stack():
+    """How many modes this thread has."""
+    return len(python_key.modes())
+
+
+def _get_dispatch_stack_at(index):
+    """A mode of this thread; the last runs first."""
+    return python_key.modes()[index]
+
+
+_push_on_torch_dispatch_stack = _push_mode
+_pop_torch_dispatch_stack = _pop_mode
+
+
+def _detect_infra_mode(key):
+    """A mode of the framework's own that is on: there is none."""
+
+
+def _unset_infra_mode(key):
+    """Takes a mode of the framework's own off the stack: there is none."""
+
+
+@contextlib.contextmanager
+def _disable_infra_mode(key):
+    """A block without a mode of the framework's own, which it yields: there is none."""
+    yield None
+
+
 @contextlib.contextmanager
 def _pop_mode_temporarily(k=None):
     """A block without the innermost mode, which it yields."""
@@ -94,12 +122,12 @@ def _pop_mode_temporarily(k=None):
 
 @contextlib.contextmanager
 def _disable_current_modes():
-    """A block without any mode; it yields those that were there."""
+    """A block without any mode; it yields those that were there, the innermost first."""
     stack = python_key.modes()
     for _ in stack:
         python_key.pop_mode()
     try:
-        yield list(stack)
+        yield list(reversed(stack))
     finally:
         for mode in stack:
             python_key.push_mode(mode)

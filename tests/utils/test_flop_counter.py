@@ -24,6 +24,11 @@ PROGRAMS = {
         t.ones(2), t.ones(3, 4), t.ones(4, 2)), t.bmm(t.ones(2, 3, 4), t.ones(2, 4, 5))],
     "a batch": lambda t: t.nn.Linear(4, 3)(t.ones(2, 5, 4)),
     "no bias": lambda t: t.nn.Linear(4, 3, bias=False)(t.ones(2, 4)),
+    "attention": lambda t: t.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(
+        t.ones(2, 6, 8)).sum().backward(),
+    "recurrences": lambda t: [layer(t.ones(4, 2, 5))[0].sum().backward() for layer in (
+        t.nn.RNN(5, 6), t.nn.GRU(5, 6, 2, bidirectional=True))],
+    "sums of products": lambda t: t.einsum("bij,jk->bik", t.ones(2, 5, 4), t.ones(4, 3)),
     "nothing": lambda t: t.ones(3) + 1,
 }  # fmt: skip
 
@@ -32,7 +37,8 @@ def counts(library, mode, program):
     with mode(display=False) as counter:
         program(library)
     return counter.get_total_flops(), {
-        name: sum(found.values()) for name, found in counter.get_flop_counts().items()
+        name: {str(op): count for op, count in found.items()}
+        for name, found in counter.get_flop_counts().items()
     }
 
 

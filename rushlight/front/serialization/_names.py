@@ -195,6 +195,28 @@ def _rebuild_parameter(data, requires_grad, hooks, state=None):
     return _with_state(rl.nn.Parameter(data, bool(requires_grad)), state)
 
 
+def _rebuild_wrapper(kind, dtype, sizes, strides, offset, layout, device, wanted):
+    """A tensor of a class without memory of its own; its attributes come after it."""
+    if not isinstance(kind, type) or not issubclass(kind, rl.Tensor):
+        refuse("a tensor's type is no class of tensors")
+    numbers = *_size(sizes), *_size(strides), offset
+    facts = (dtype, rl.dtype), (layout, rl.layout), (device, rl.device)
+    if not all(isinstance(one, wanted) for one, wanted in facts):
+        refuse("what a tensor without memory is like is not told")
+    if not all(type(one) is int and one >= 0 for one in numbers):
+        refuse("sizes and strides are no numbers of elements")
+    return rl.Tensor._make_wrapper_subclass(
+        kind,
+        tuple(sizes),
+        strides=tuple(strides),
+        storage_offset=offset,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        requires_grad=bool(wanted),
+    )
+
+
 def _with_state(tensor, state):
     """The tensor with what programs had set on it."""
     slots = None
@@ -340,7 +362,7 @@ def _defaultdict(factory=None, *items):
 
 _BUILDERS = (
     *(_rebuild_tensor, _rebuild_untyped, _rebuild_parameter, _rebuild_meta),
-    *(_rebuild_sparse, _rebuild_quantized),
+    *(_rebuild_sparse, _rebuild_quantized, _rebuild_wrapper),
 )
 
 
@@ -360,6 +382,7 @@ def _callables() -> dict:
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
         "torch._tensor._rebuild_from_type_v2": _rebuild_of_type,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta,
+        "torch._utils._rebuild_wrapper_subclass": _rebuild_wrapper,
         "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,
         "torch._utils._rebuild_qtensor": _rebuild_quantized,
         "torch.serialization._get_layout": _get_layout,

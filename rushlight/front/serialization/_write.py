@@ -14,6 +14,7 @@ from rushlight._typed_storage import TypedStorage
 from rushlight.core.dtype import DType
 from rushlight.core.sparse import parts_of
 from rushlight.core.storage import UntypedStorage
+from rushlight.core.subclass import is_absent
 from rushlight.io import interop
 from rushlight.io.old_files import MAGIC, VERSION
 from rushlight.io.pickling import own_attributes
@@ -46,6 +47,7 @@ _names = {
         (_REBUILD, "_rebuild_sparse_tensor"),
         (_REBUILD, "_rebuild_qtensor"),
         (_REBUILD, "_rebuild_meta_tensor_no_storage"),
+        (_REBUILD, "_rebuild_wrapper_subclass"),
         ("torch.serialization", "_get_layout"),
         ("torch.storage", "UntypedStorage"),
         ("torch", "device"),
@@ -153,6 +155,11 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         if tensor.layout is not rl.strided:
             return _names[_REBUILD, "_rebuild_sparse_tensor"], sparse_parts(tensor)
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
+        if is_absent(tensor) and type(tensor) is not rl.Tensor:
+            facts = shape, strides, tensor.storage_offset(), tensor.layout
+            whole = type(tensor), tensor.dtype, *facts, tensor.device
+            name = "_rebuild_wrapper_subclass"
+            return _names[_REBUILD, name], (*whole, tensor.requires_grad)
         if not tensor.device.has_memory:
             arguments = tensor.dtype, shape, strides, tensor.requires_grad
             return _names[_REBUILD, "_rebuild_meta_tensor_no_storage"], arguments
