@@ -17,6 +17,7 @@ from setuptools.command.sdist import sdist
 ROOT = Path(__file__).parent
 COMPILED = [
     "core.state",
+    "core.switches",
     "core.type_names",
     "core.dtype",
     "core.device",

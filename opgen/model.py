@@ -51,6 +51,7 @@ TAGS = {
     "direct",  # its function's last elementwise call may write `out=` itself
     "placed",  # in place, its function writes in a large tensor itself: `copy_to_write`
     "folded",  # what is written may show one element at several places
+    "folded_warns",  # in place, with PyTorch's warning
     "out_detached",  # `out=` takes values from inputs that require gradients
     # of elementwise kernels
     "wide_last",  # a lone last operand is not rounded to half precision

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 # Whatever is done from a plan is done by its function as well, and compared.
 os.environ["RUSHLIGHT_CHECK_PLANS"] = "1"
 
+from rushlight.core import warning
+
 # The first call of a kernel compiles it, and machines are busy: how long an example
 # takes says nothing about what it shows.
 # The examples are the same each time: `--hypothesis-profile=fresh` draws others.
@@ -16,6 +18,27 @@ UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("fresh", **UNHURRIED)
 settings.register_profile("unhurried", derandomize=True, **UNHURRIED)
 settings.load_profile("unhurried")
+
+
+class _All:
+    """What every warning is in, so that it counts as given."""
+
+    def __contains__(self, key):
+        return True
+
+    def add(self, key):
+        """Nothing: it is there."""
+
+
+# What is said once in a process is said to whichever test comes first: tests of it ask for
+# `set_warn_always`, or for the fixture `nothing_said_yet`.
+warning._given = _All()
+
+
+@pytest.fixture
+def nothing_said_yet(monkeypatch):
+    """What is said once is said to this test."""
+    monkeypatch.setattr(warning, "_given", set())
 
 
 @pytest.fixture(autouse=True, scope="module")

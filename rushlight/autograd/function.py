@@ -9,6 +9,7 @@ from rushlight.autograd import methods
 from rushlight.autograd.node import PythonNode
 from rushlight.core import state
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn
 
 __all__ = [
     "BackwardCFunction",
@@ -49,6 +50,14 @@ class FunctionCtx:
         """Name the outputs that have no gradient."""
         self.non_differentiable = args
 
+    def mark_shared_storage(self, *pairs):
+        """Nothing: tensors that share a storage are known to."""
+        warn(
+            "`mark_shared_storage` is deprecated. Tensors with shared storages are "
+            "automatically tracked. Note that calls to `set_()` are not tracked",
+            FutureWarning,
+        )
+
     def set_materialize_grads(self, value):
         """Whether ``backward`` gets zeros (the default) or None for what is missing."""
         self.materialize_grads = value
@@ -84,7 +93,11 @@ class BackwardCFunction(PythonNode, FunctionCtx):
             return tuple(self.saved_for_forward or ())
         return methods.saved_values(self)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self):
+        """The older name of ``saved_tensors``."""
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        return self.saved_tensors
 
     @property
     def _raw_saved_tensors(self):

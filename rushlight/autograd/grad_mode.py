@@ -12,6 +12,7 @@ from rushlight.core.state import (
     is_inference_mode_enabled,
     set_inference_mode,
 )
+from rushlight.core.warning import warn
 
 __all__ = [
     "enable_grad",
@@ -46,10 +47,15 @@ class ModeDecorator:
 
     def __call__(self, function):
         if isinstance(function, type):
-            raise RuntimeError(
-                f"Cannot decorate classes with {type(self).__name__}: decorate their "
-                "methods instead"
+            warn(
+                "Decorating classes is deprecated and will be disabled in future "
+                "versions. You should only decorate functions or methods. To preserve the "
+                "current behavior of class decoration, you can directly decorate the "
+                "`__init__` method and nothing else.",
+                FutureWarning,
             )
+            kind = function
+            function = lambda *args, **kwargs: kind(*args, **kwargs)  # noqa: E731
         marks = _marks(function)
         if marks & _GENERATOR:
             return self._wrap_generator(function)

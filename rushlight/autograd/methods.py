@@ -43,6 +43,7 @@ from cython.cimports.rushlight.core.tensor import (
 
 from rushlight.autograd import errors
 from rushlight.autograd.hooks import NodeHooks, TensorHooks, registered
+from rushlight.core.warning import warn_once
 from rushlight.operators import call
 
 # --- what users call ------------------------------------------------------------------
@@ -213,7 +214,7 @@ def backward(
         if len(wanted) == 0:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     if create_graph:
-        warnings.warn(errors.CREATE_GRAPH_CYCLE, stacklevel=2)
+        warn_once(errors.CREATE_GRAPH_CYCLE)
     roots: tuple = as_tuple(tensors)
     run_backward(
         roots,

@@ -17,6 +17,7 @@ from rushlight.autograd.profiler_util import (
     MemRecordsAcc,
 )
 from rushlight.core import spans
+from rushlight.core.warning import warn
 from rushlight.dispatch import profiling
 from rushlight.dispatch.python_key import listening
 
@@ -184,6 +185,9 @@ class profile:
         activity_filters=None,
     ):
         self.enabled = enabled
+        if use_device == "cuda":
+            warn("CUDA is not available, disabling CUDA profiling")
+            use_device = None
         self.use_cuda, self.use_device = use_cuda, use_device
         self.record_shapes = record_shapes or with_flops
         self.with_flops = with_flops

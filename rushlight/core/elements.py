@@ -45,6 +45,9 @@ from cython.cimports.rushlight.core.dtype import (
     CODE_UINT64,
 )
 
+from rushlight.core.state import is_grad_enabled
+from rushlight.core.warning import warn_once
+
 
 def refuse_kind(kernel, code):
     """Refuses a type whose elements are no numbers of Python's.
@@ -70,6 +73,11 @@ def converted(tensor, kind):
         raise ValueError(
             "only one element tensors can be converted to Python scalars, not one of "
             f"sizes {list(tensor.shape)}"
+        )
+    if kind is not int and tensor.requires_grad and is_grad_enabled():
+        warn_once(
+            "Converting a tensor with requires_grad=True to a scalar may lead to "
+            "unexpected behavior.\nConsider using tensor.detach() first."
         )
     value = tensor.item()
     if kind is not complex and isinstance(value, complex):

@@ -28,6 +28,7 @@ from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import contiguous_format, preserve_format, strided
 from rushlight.core.state import tell_of_filling
 from rushlight.core.views import bind_fill_of_tails
+from rushlight.core.warning import warn_once
 
 
 @cython.cfunc
@@ -156,6 +157,21 @@ def infer_dtype(data: object) -> DType:
     return default_dtype() if code < 0 else dtype_of(code)
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def warn_of_arrays(data: object) -> cython.int:
+    """Says that arrays in a list are read number by number."""
+    while (type(data) is list or type(data) is tuple) and len(data):
+        data = data[0]
+    if type(data).__name__ == "ndarray":
+        warn_once(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please "
+            "consider converting the list to a single numpy.ndarray with numpy.array() "
+            "before converting to a tensor."
+        )
+    return 0
+
+
 def from_sequence(data, dtype, device):
     """A fresh tensor holding nested Python data, or one number.
 
@@ -165,6 +181,8 @@ def from_sequence(data, dtype, device):
     sizes: int64_t[64]
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    if type(data) is list or type(data) is tuple:
+        warn_of_arrays(data)
     n: cython.int = find_shape(data, sizes)
     kind: DType = infer_dtype(data) if dtype is None else dtype
     target: Device = as_device(device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 
 import cython
 from cython.cimports.libc.stdint import uint64_t
@@ -17,9 +16,14 @@ from cython.cimports.rushlight.core.dtype import (
 )
 from cython.cimports.rushlight.core.elements import largest
 from cython.cimports.rushlight.core.keys import KEY_PREDISPATCH
-from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
+from cython.cimports.rushlight.core.overlap import (
+    refuse_internal_overlap,
+    repeats_elements,
+)
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
+
+from rushlight.core.warning import warn
 
 _SELECT = cython.declare(object, None)
 _SLICE = cython.declare(object, None)
@@ -235,11 +239,9 @@ def as_items(index: object) -> tuple:
         return index
     if isinstance(index, (int, slice, Tensor)) or not stands_for_tuple(index):
         return (index,)
-    warnings.warn(
+    warn(
         "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
-        "x[tuple(seq)] instead of x[seq]",
-        UserWarning,
-        stacklevel=2,
+        "x[tuple(seq)] instead of x[seq]"
     )
     return tuple(index)
 
@@ -353,7 +355,11 @@ def setitem(self: Tensor, index, value):
         if number:
             if not isinstance(value, (int, float, complex)):
                 value = value.item()
-            if fills(self, indices) and type(value) is not complex:
+            if (
+                fills(self, indices)
+                and type(value) is not complex
+                and not repeats_elements(self)
+            ):
                 self.masked_fill_(indices[0], value)
                 return
             value = _FULL((), value, dtype=self.dtype_, device=self.storage.device)

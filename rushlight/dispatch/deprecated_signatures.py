@@ -7,10 +7,9 @@ fits no schema, so that nobody else pays for them.
 
 from __future__ import annotations
 
-import warnings
-
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn_once
 
 _FACTORS = ("beta", "alpha")
 _PRODUCTS = {
@@ -37,7 +36,6 @@ _RENAMED = {
 }
 _TYPES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 _NUMBERS = frozenset(("alpha", "beta", "value", "number"))
-_warned = False
 
 
 def forms(name, method):
@@ -101,7 +99,7 @@ def reordered(name, method, values, keywords):
         given = dict(zip(form, values, strict=True))
         factors = {k: given.pop(k) for k in ("beta", "alpha", "value") if k in given}
         if "number" not in given:
-            _warn(name, form, factors)
+            _warn(name, form, factors, method)
         return tuple(given.values()), factors
     return None
 
@@ -133,19 +131,19 @@ def _type_of_number(value):
     return None
 
 
-def _warn(name, form, factors):
+def _warn(name, form, factors, method):
     """Once in a process, as there."""
-    global _warned
-    if _warned:
-        return
-    _warned = True
-    kinds = {k: "Number" if k in factors else "Tensor" for k in form if k != "self"}
+    kinds = {
+        k: "Number" if k in factors else "Tensor"
+        for k in form
+        if k != "self" or not method
+    }
+    kinds = {"input" if k == "self" else k: kind for k, kind in kinds.items()}
     tensors = [f"Tensor {k}" for k, kind in kinds.items() if kind == "Tensor"]
     before = ", ".join(f"{kind} {k}" for k, kind in kinds.items())
     after = ", ".join((*tensors, "*", *(f"Number {k} = 1" for k in factors)))
-    warnings.warn(
+    warn_once(
         f"This overload of {name} is deprecated:\n\t{name}({before})\n"
         f"Consider using one of the following signatures instead:\n\t{name}({after})",
-        UserWarning,
-        stacklevel=2,
+        key="deprecated signature",
     )

@@ -38,10 +38,12 @@ from cython.cimports.rushlight.dispatch.outputs import (
     refuse_output,
     refuse_reading,
     refuse_shared,
+    warn_of_expanded,
     write_folded,
 )
 
 from rushlight.core.views import resize_ as resize_in_place
+from rushlight.core.warning import warn
 from rushlight.dispatch.declared import BATCHING, TAGS
 from rushlight.dispatch.outputs import refuse_count
 
@@ -271,6 +273,8 @@ def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
         refuse_output(op.name, target, result)
     check_output_type(CAST, result.dtype_, target, op.base_name())
     if op.out_overlap & 8 and repeats_elements(target):
+        if op.out_overlap & 256:
+            warn_of_expanded(op.base_name())
         return write_folded(target, result, True)
     refuse_internal_overlap(target)
     return copy_into(target, result)
@@ -304,7 +308,18 @@ def fill_out(
         refuse_internal_overlap(written)
     if op.out_counted and result.numel_ == written.numel_:
         result = result.reshape(written.shape)
-    fit_like(written, result, op.out_quiet, op.out_plain)
+    quiet: cython.bint = op.out_quiet
+    if op.out_counted and not quiet and written.numel_:
+        quiet = True
+        if result.numel_ != written.numel_:
+            warn(
+                f"The number of elements in the out tensor of shape {list(written.shape)} "
+                f"is {written.numel_} which does not match the computed number of "
+                f"elements {result.numel_}. Note that this may occur as a result of "
+                "rounding error. The out tensor will be resized to a tensor of shape "
+                f"{tuple(result.shape)}."
+            )
+    fit_like(written, result, quiet, op.out_plain)
     refuse_internal_overlap(written)
     if op.out_late:
         refuse_reading(slots, op.n_args - 1, written, op.out_overlap)

@@ -358,6 +358,7 @@ class Operator:
         self.out_overlap += 32 * ("placed" in tags)
         if "direct" in tags:  # where calls are planned, a large output alone
             self.out_overlap += 64 if "planned" in tags else 128
+        self.out_overlap += 256 * ("folded_warns" in tags)
         self.scales_second = "scales_second" in tags
 
     @cython.cfunc

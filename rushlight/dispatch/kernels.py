@@ -70,6 +70,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     LONE,
     check_output_type,
     fit_output,
+    warn_of_expanded,
     write_folded,
 )
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
@@ -717,6 +718,8 @@ class PointwiseKernel(Kernel):
                     f"broadcast shape {[call.sizes[k] for k in range(call.ndim)]}"
                 )
             if op.out_overlap & 8 and repeats_elements(targets[0]):
+                if op.out_overlap & 256:
+                    warn_of_expanded(op.base_name())
                 return write_folded(targets[0], op.functional.call(slots), True)
         elif op.form == OUT:
             given = cython.cast(object, slots[op.n_args - 1])

@@ -30,6 +30,7 @@ from cython.cimports.rushlight.core.keys import (
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import following
+from cython.cimports.rushlight.core.switches import switch_bits
 from cython.cimports.rushlight.core.tensor import (
     VIEW_DEFAULT,
     VIEW_INFERENCE,
@@ -64,6 +65,7 @@ from cython.cimports.rushlight.dispatch.trace import (
 from cython.cimports.rushlight.runtime.cpu.launch import parallel_for
 
 from rushlight.core.layout import Layout, MemoryFormat
+from rushlight.core.warning import quiet
 from rushlight.dispatch.dispatcher import before_replacing
 
 _PLANNING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
@@ -94,7 +96,7 @@ def describe(
     """What a call's course follows from, as integers; -1 where that is not all of it."""
     n: cython.int = 1
     i: cython.int
-    words[0] = default_dtype().code
+    words[0] = default_dtype().code | (switch_bits() << 32)
     for i in range(op.n_args):
         n = describe_one(cython.cast(object, slots[i]), words, n, allowed)
         if n < 0:
@@ -248,7 +250,8 @@ class PlannedKernel(PythonKernel):
             result = follow(found, tensors, False)
             if result is not None:
                 if _CHECKED and not cython.cast(Plan, found).writes:
-                    agree(op, result, PythonKernel.run(self, op, slots, keys))
+                    with quiet():
+                        agree(op, result, PythonKernel.run(self, op, slots, keys))
                 return result
             if cython.cast(Plan, found).misses > _MISSES:
                 self.plans[key] = False
@@ -279,7 +282,8 @@ class PlannedKernel(PythonKernel):
         plan: Plan = finished(notes, result)
         if plan is not None and not plan.writes:
             # followed once beside the function before it is trusted
-            again = follow(plan, tensors[: notes.given], True)
+            with quiet():  # what it says was said just now
+                again = follow(plan, tensors[: notes.given], True)
             if again is None or not is_same(again, result):
                 plan = None
         if plan is not None:

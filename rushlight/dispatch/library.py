@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 
+from rushlight.core.warning import warn_once
 from rushlight.dispatch import python_key
 from rushlight.dispatch import schema as schemas
 from rushlight.dispatch.dispatcher import (
@@ -167,6 +168,14 @@ class Library:
                 "This is not allowed since there's already a kernel registered from "
                 f"python overriding {op.name}'s behavior for {key.name} dispatch key and "
                 f"{op.namespace} namespace."
+            )
+        if before is not None and fn is not fallthrough_kernel:
+            warn_once(
+                "Warning only once for all operators,  other operators may also be "
+                "overridden.\n  Overriding a previously registered kernel for the same "
+                "operator and the same dispatch key\n"
+                f"  operator: {op.namespace}::{op.name}\n  dispatch key: {key.name}",
+                key="a kernel is overridden",
             )
         if fn is fallthrough_kernel:
             op.set_fallthrough(key)

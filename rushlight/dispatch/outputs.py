@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
@@ -19,6 +17,7 @@ from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.dtype import TYPE_NAMES
 from rushlight.core.views import resize_
+from rushlight.core.warning import warn, warn_once
 
 _FOLDED = cython.declare(object, None)
 
@@ -55,6 +54,11 @@ _PLAIN = {
     "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
+
+
+def spelled(dtype):
+    """A type as C++ spells it."""
+    return plain_name(dtype)
 
 
 @cython.cfunc
@@ -141,15 +145,13 @@ def fit_output(
 def resize_output(target: Tensor, wanted: list, quiet: cython.bint):
     """Give an output other sizes, with PyTorch's warning where it had elements."""
     if target.numel_ and not quiet:
-        warnings.warn(
+        warn(
             "An output with one or more elements was resized since it had shape "
             f"{list(target.shape)}, which does not match the required output shape "
             f"{wanted}. This behavior is deprecated, and in a future release outputs "
             "will not be resized unless they have zero elements. You can explicitly "
             "reuse an out tensor t by resizing it, inplace, to zero elements with "
-            "t.resize_(0).",
-            UserWarning,
-            stacklevel=2,
+            "t.resize_(0)."
         )
     resize_(target, wanted)
 
@@ -244,6 +246,16 @@ def write_folded(target: Tensor, result: Tensor, changed_only: cython.bint):
     return _FOLDED(target, result, changed_only)
 
 
+@cython.ccall
+def warn_of_expanded(name: str):
+    """Says that programs will not write to such tensors forever."""
+    warn(
+        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor "
+        "before performing this operation. This also applies to advanced indexing e.g. "
+        "tensor[indices] = tensor"
+    )
+
+
 def set_folded_writer(function):
     """Name the function that writes to tensors that show elements several times."""
     global _FOLDED
@@ -283,10 +295,9 @@ def refuse_mask(name, kind):
             "where expected condition to be a boolean tensor, but got a tensor with "
             f"dtype {TYPE_NAMES.get(kind.name)}\n  remedy: condition.bool()"
         )
-    warnings.warn(
-        "where received a uint8 condition tensor. This behavior is deprecated: use a "
-        "boolean condition instead.",
-        stacklevel=2,
+    warn_once(
+        "where received a uint8 condition tensor. This behavior is deprecated and will be "
+        "removed in a future version. Use a boolean condition instead."
     )
 
 

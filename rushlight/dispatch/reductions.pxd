@@ -22,6 +22,7 @@ cdef class ReductionKernel(Kernel):
     cdef DType result_dtype(self, Tensor x, object wanted)
     cdef object find(self, Tensor x, DType out)
     cdef object reduce(self, Tensor x, uint64_t gone, bint keepdim, object wanted, object correction)
+    cdef int check_freedom(self, int64_t count, object correction) except -1
     cdef int check_real(self, object wanted) except -1
     cdef object check_empty(self, Tensor x, uint64_t gone)
     cdef int check_size(self, Tensor x, int d) except -1

@@ -37,6 +37,7 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
     watched,
 )
 
+from rushlight.core.warning import warn_of_freedom, warn_once
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.outputs import TYPE_NAMES
 
@@ -280,6 +281,10 @@ class ReductionKernel(Kernel):
             x.dtype_.category == COMPLEX or x.dtype_.code == CODE_BOOL
         ):
             self.check_ordered(x)
+        if x.dtype_.category == COMPLEX and isinstance(wanted, DType):
+            kind: DType = wanted
+            if kind.category < COMPLEX and kind.code != CODE_BOOL:
+                warn_once("Casting complex values to real discards the imaginary part")
         if self.correction_at >= 0:
             correction = cython.cast(object, slots[self.correction_at])
             correction = 1 if correction is None else as_real(correction)
@@ -320,6 +325,8 @@ class ReductionKernel(Kernel):
         if count == 0:
             self.check_empty(x, gone)
         out = new_empty(n, sizes, cython.NULL, dtype, x.storage.device)
+        if self.correction_at >= 0 and x.storage.device.has_memory:
+            self.check_freedom(count if out.numel_ else 0, correction)
         if self.n_outputs > 1:
             other: DType = dtype_of(4) if self.rule == "with_index" else dtype
             second = new_empty(n, sizes, cython.NULL, other, x.storage.device)
@@ -332,6 +339,14 @@ class ReductionKernel(Kernel):
             kernel = self.find(x, dtype)
             self.launch(x, out, second, gone, keepdim, count, number, kernel)
         return out if second is None else (out, second)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def check_freedom(self, count: int64_t, correction: object) -> cython.int:
+        """Warns where a spread is asked of no more numbers than are taken off."""
+        if count - cython.cast(cython.double, correction) <= 0:
+            warn_of_freedom(self.name)
+        return 0
 
     def check_ordered(self, x: Tensor):
         """Positions of extremes are asked of real numbers, and mostly not of bools."""

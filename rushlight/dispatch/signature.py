@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import getattr_static
+from types import FunctionType
+
 import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.object import PyObject
@@ -18,6 +21,7 @@ from rushlight.core import layout as _layouts
 from rushlight.core.state import pop_mode as _pop_mode
 from rushlight.core.state import push_mode as _push_mode
 from rushlight.core.state import silenced_overrides
+from rushlight.core.warning import warn_once
 
 # Kinds of arguments, as opgen numbers them.
 KIND_NAMES = (
@@ -201,6 +205,14 @@ def type_asks(kind: object) -> cython.bint:
             _TAKES_CALLS.clear()
         hook = getattr(kind, "__torch_function__", None)
         known = hook is not None and not getattr(hook, "passes_by", False)
+        if known and isinstance(
+            getattr_static(kind, "__torch_function__"), FunctionType
+        ):
+            warn_once(
+                "Defining your `__torch_function__` as a plain method is deprecated and "
+                "will be an error in future, please define it as a classmethod.",
+                key="a plain __torch_function__",
+            )
         _TAKES_CALLS[kind] = version_of(place), known
     if not known:
         if version_of(place):  # the table keeps it alive

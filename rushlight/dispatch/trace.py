@@ -35,6 +35,7 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
 )
 
 from rushlight.core.state import on_filling, on_making, on_reading
+from rushlight.core.warning import on_warning
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.dispatcher import FOREIGN_KERNELS, serve_all
 from rushlight.dispatch.keys import DispatchKey
@@ -509,6 +510,7 @@ serve_all(DispatchKey.Planning, Listener())
 on_reading(note_reading)
 on_making(note_fresh)
 on_filling(note_filling)
+on_warning(unplanned)  # it is given at each call
 
 
 @cython.cfunc

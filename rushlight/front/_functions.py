@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from rushlight import _typed_storage
@@ -402,13 +401,7 @@ def module_load(self, other, assign=False):
 
 def storage_type(self):
     """The class of the typed storage underneath."""
-    warnings.warn(
-        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage "
-        "will be the only storage class. This should only matter to you if you are using "
-        "storages directly.  To access UntypedStorage directly, use "
-        "tensor.untyped_storage() instead of tensor.storage()",
-        stacklevel=2,
-    )
+    _typed_storage.warn_of_removal()
     return _typed_storage.names()[_typed_storage.WORDS[self.dtype.name] + "Storage"]
 
 

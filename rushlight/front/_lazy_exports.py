@@ -87,7 +87,7 @@ NAMES = {
     "ir.unbacked": ("SymBool", "SymFloat"),
     "amp.grad_scaler": ("GradScaler",),
     "operators.extensions": ("classes",),
-    "operators.shared": ("is_warn_always_enabled", "set_warn_always"),
+    "core.warning": ("is_warn_always_enabled", "set_warn_always"),
     "core.qscheme": (
         "per_channel_affine",
         "per_channel_affine_float_qparams",

@@ -16,7 +16,6 @@ from rushlight.core.device import Device, get_default_device
 from rushlight.core.dtypes import int64
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch import launch_cache
 from rushlight.ir.unbacked import SymBool
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.utils import deterministic
@@ -61,12 +60,6 @@ def set_float32_matmul_precision(precision):
     numerics.float32_matmul = precision
 
 
-def _ask_for(mode):
-    """Sets what is asked of kernels; plans that were made without may not say it."""
-    deterministic.ask_for(mode)
-    launch_cache.forget()
-
-
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Asks for the same bits from every run, which all kernels give.
 
@@ -79,7 +72,7 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
     True
     >>> use_deterministic_algorithms(False)
     """
-    _ask_for((1 if warn_only else 2) if mode else 0)
+    deterministic.ask_for((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled():
@@ -124,7 +117,7 @@ def set_deterministic_debug_mode(debug_mode):
         raise RuntimeError(
             f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
         )
-    _ask_for(debug_mode)
+    deterministic.ask_for(debug_mode)
 
 
 def set_flush_denormal(mode, /):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from rushlight import _functions, _typed_storage
 from rushlight.autograd import methods as _autograd
 from rushlight.core import facts, indexing, views
@@ -18,6 +20,7 @@ from rushlight.core.subclass import (
     take_dispatch,
 )
 from rushlight.core.tensor import Tensor, install
+from rushlight.core.warning import quiet
 from rushlight.dispatch import deferred, python_key
 from rushlight.dispatch.disabled import (
     _disabled_torch_dispatch_impl,
@@ -30,7 +33,7 @@ from rushlight.dispatch.overridable import (
 )
 from rushlight.io import interop, pickling, printing
 from rushlight.operators import call
-from rushlight.operators.functions import plain_tensor, tensor
+from rushlight.operators.functions import plain_tensor, tensor, warn_of_copy
 from rushlight.operators.shape import view
 from rushlight.runtime import has_cuda
 
@@ -210,12 +213,17 @@ def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     >>> torch.tensor([1.0]).new_tensor([2, 3])
     tensor([2., 3.])
     """
-    return tensor(
-        data,
-        dtype=dtype or self.dtype,
-        device=device or self.device,
-        requires_grad=requires_grad,
-    )
+    block = contextlib.nullcontext()
+    if isinstance(data, Tensor):
+        warn_of_copy("tensor.new_tensor")
+        block = quiet()
+    with block:
+        return tensor(
+            data,
+            dtype=dtype or self.dtype,
+            device=device or self.device,
+            requires_grad=requires_grad,
+        )
 
 
 def _xpu(self, device=None, non_blocking=False, memory_format=None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 
 from rushlight.core.device import Device
 from rushlight.core.dtype import (
@@ -17,6 +16,7 @@ from rushlight.core.layout import Size, strided
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn, warn_once
 from rushlight.core.window import make_tensor
 from rushlight.operators import call
 from rushlight.operators.functions import tensor
@@ -154,6 +154,10 @@ def set_default_tensor_type(t):
     rushlight.float64
     >>> rl.set_default_tensor_type(rl.FloatTensor)
     """
+    warn_once(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives."
+    )
     if isinstance(t, DType):
         raise TypeError(f"invalid type object: {t!r}")
     dtype = dtype_of_type(t)
@@ -403,15 +407,24 @@ def typed_storage(tensor):
     return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype)
 
 
+_warned = False
+
+
+def warn_of_removal():
+    """Says once, whatever ``set_warn_always`` asks, that typed storages will go."""
+    global _warned
+    if not _warned:
+        _warned = True
+        warn(
+            "TypedStorage is deprecated. It will be removed in the future and "
+            "UntypedStorage will be the only storage class. To access UntypedStorage "
+            "directly, use tensor.untyped_storage() instead of tensor.storage()"
+        )
+
+
 def storage(tensor):
     """The same, for programs that call ``Tensor.storage()``."""
-    warnings.warn(
-        "TypedStorage is deprecated. It will be removed in the future and "
-        "UntypedStorage will be the only storage class. To access UntypedStorage "
-        "directly, use tensor.untyped_storage() instead of tensor.storage()",
-        UserWarning,
-        stacklevel=2,
-    )
+    warn_of_removal()
     return typed_storage(tensor)
 
 

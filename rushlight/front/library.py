@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.core.warning import warn
 from rushlight.dispatch.custom_operators import (
     CustomOpDef,
     custom_op,
@@ -114,16 +115,13 @@ def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
     >>> @rl.library.custom_op("doc_abstract::twice", mutates_args=())
     ... def twice(x: rl.Tensor) -> rl.Tensor:
     ...     return x * 2
-    >>> with pytest.warns(DeprecationWarning):
+    >>> with pytest.warns(FutureWarning):
     ...     _ = impl_abstract("doc_abstract::twice", lambda x: rl.empty_like(x))
     """
-    import warnings
-
-    warnings.warn(
-        "torch.library.impl_abstract was renamed to torch.library.register_fake. Please "
-        "use that instead; we will remove torch.library.impl_abstract in a future version "
-        "of PyTorch.",
-        DeprecationWarning,
-        stacklevel=2,
+    warn(
+        "`torch.library.impl_abstract` was renamed to `torch.library.register_fake`. "
+        "Please use that instead; we will remove `torch.library.impl_abstract` in a "
+        "future version.",
+        FutureWarning,
     )
     return register_fake(qualname, func, lib=lib)

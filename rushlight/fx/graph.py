@@ -572,13 +572,17 @@ class Graph:
 
 def _refers(module, path):
     """Whether a path leads to a parameter, buffer or module."""
+    from rushlight.nn.modules.module import Module
+    from rushlight.nn.parameter import Parameter
+
     *homes, last = path.split(".")
     for home in homes:
         if not hasattr(module, home):
             warnings.warn(f"Failed to fetch module {'.'.join(homes)}!", stacklevel=4)
             return False
         module = getattr(module, home)
-    return hasattr(module, last)
+    held = getattr(module, last, None)
+    return isinstance(held, (Module, Parameter)) or last in module._buffers
 
 
 def _lint_path(module, node):

@@ -16,8 +16,7 @@ cdef bint any_wants(Operator op, PyObject** slots) except -1
 cdef bint has_known_sizes(Operator op) except -1
 cdef bint sizes_hang_on_elements(Operator op, PyObject** slots) except -1
 
-# Whether new memory is written to, and whether this operator makes such memory then.
-cdef bint filled() noexcept
+# Whether this operator makes memory now that is written to.
 cdef bint fills(Operator op) except -1
 
 # A call as it is before it runs, and what it gave.

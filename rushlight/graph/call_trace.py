@@ -50,13 +50,6 @@ on_fill(_fill_new_memory)
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def filled() -> cython.bint:
-    """Whether new memory is written to, as deterministic runs ask for."""
-    return _FILLED
-
-
-@cython.cfunc
 @cython.exceptval(-1, check=False)
 def fills(op: Operator) -> cython.bint:
     """Whether an operator makes memory now that is written to, which no path has."""

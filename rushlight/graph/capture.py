@@ -32,6 +32,7 @@ from cython.cimports.rushlight.core.keys import (
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
+from cython.cimports.rushlight.core.switches import switch_bits
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator, replacements
 from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
@@ -47,7 +48,6 @@ from cython.cimports.rushlight.graph.call_trace import (
     any_wants,
     draws,
     drops,
-    filled,
     fills,
     has_known_sizes,
     keep_roots,
@@ -235,8 +235,8 @@ class RecordingKernel(Kernel):
         call: Call
         parent: Call
         result: object
-        if default_dtype() is not tape.default or filled() != tape.filled:
-            tape.flush("another default type, or deterministic mode")
+        if default_dtype() is not tape.default or switch_bits() != tape.chosen:
+            tape.flush("another default type, or another switch of the process")
             begin_path(tape)
         elif replacements() != tape.replaced:
             tape.flush("another kernel")
@@ -709,9 +709,9 @@ def begin_path(tape: Tape):
     """The root of the paths under the current default type."""
     tape.default = default_dtype()
     tape.replaced = replacements()
-    tape.filled = filled()
+    tape.chosen = switch_bits()
     roots: dict = tape.owner.roots
-    key = (tape.default, current_card(), tape.replaced, tape.filled)
+    key = (tape.default, current_card(), tape.replaced, tape.chosen)
     root = roots.get(key)
     if root is None:
         for known in list(roots):

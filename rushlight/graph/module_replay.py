@@ -37,9 +37,9 @@ from cython.cimports.rushlight.core.dtype import default_dtype
 from cython.cimports.rushlight.core.keys import KEY_PROFILING, RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
+from cython.cimports.rushlight.core.switches import switch_bits
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import registrations
-from cython.cimports.rushlight.graph.call_trace import filled
 from cython.cimports.rushlight.graph.capture import current
 from cython.cimports.rushlight.graph.tape import Call, Tape, Value, usable, value_of
 from cython.cimports.rushlight.nn.modules._calling import Follower, set_follower
@@ -650,7 +650,7 @@ class Stretches(Follower):
             or PyThreadState_Get().c_profilefunc != cython.NULL
             or PyThreadState_Get().c_tracefunc != cython.NULL
             or default_dtype() is not tape.default
-            or filled() != tape.filled
+            or switch_bits() != tape.chosen
         ):
             return module.forward(*args)
         at: Call = tape.at

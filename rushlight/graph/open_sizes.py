@@ -241,7 +241,7 @@ class Family:
         i: cython.Py_ssize_t
         count: cython.Py_ssize_t = len(tape.calls)
         path: list
-        if (tape.default, tape.replaced, tape.filled) != self.state:
+        if (tape.default, tape.replaced, tape.chosen) != self.state:
             return False
         if count and self.reading.starts[count] > self.varying:
             return False
@@ -450,7 +450,7 @@ def learn(owner, tape: Tape, leaf, wanted, program, items):
     reading.starts.append(len(reading.ints))
     if not reading.program(wanted, program.graph, items):
         return
-    state = (tape.default, tape.replaced, tape.filled)
+    state = (tape.default, tape.replaced, tape.chosen)
     for family in owner.families:
         if family.has(state, reading):
             if not family.is_closed:

@@ -99,7 +99,7 @@ cdef class Tape:
     cdef bint strayed               # an operator ran that is on no path
     cdef bint off                   # too many different paths: nothing is followed
     cdef DType default
-    cdef bint filled                # new memory was written to when the path began
+    cdef int64_t chosen             # the process's switches when the path began
     cdef long long replaced         # what `replacements` was when the path began
     cdef readonly object owner      # the compiled function
     cdef list shared                # numbers of storages whose memory others may have, too

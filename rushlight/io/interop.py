@@ -2,7 +2,6 @@
 
 import math
 import sys
-import warnings
 
 import cython
 from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_FillInfo
@@ -37,6 +36,7 @@ from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.dtype import TYPE_NAMES, all_dtypes
 from rushlight.core.storage import UntypedStorage, wrap_address
+from rushlight.core.warning import warn_once
 from rushlight.core.window import make_tensor
 
 # rushlight's name -> NumPy's type string without its byte order.
@@ -262,12 +262,10 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
 
 def warn_not_writable(kind):
     """The warning for memory that a tensor could write to though it must not."""
-    warnings.warn(
+    warn_once(
         f"The given {kind} is not writable, and tensors that are not writable are not "
         "supported. Writing to the tensor is undefined behavior. You may want to copy "
-        f"the {kind} before converting it to a tensor.",
-        UserWarning,
-        stacklevel=3,
+        f"the {kind} before converting it to a tensor."
     )
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import copyreg
-import warnings
 
 from rushlight.core import sparse
 from rushlight.core.layout import sparse_coo, strided
@@ -10,6 +9,7 @@ from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.subclass import dispatched, is_absent, make_wrapper
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn
 from rushlight.core.window import make_tensor
 
 
@@ -122,11 +122,10 @@ def warn_of_hooks(tensor):
     """Say of hooks, which no file can hold, that they stay behind."""
     for hook in (tensor._backward_hooks or {}).values():
         if not getattr(hook, "__torch_unserializable__", False):
-            warnings.warn(
+            warn(
                 f"backward hook {hook!r} on tensor will not be serialized.  If this is "
                 "expected, you can decorate the function with "
-                "@rushlight.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=4,
+                "@rushlight.utils.hooks.unserializable_hook to suppress this warning"
             )
 
 

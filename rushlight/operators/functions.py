@@ -12,6 +12,7 @@ from rushlight.core.layout import Size
 from rushlight.core.naming import wrong_kind
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn
 from rushlight.dispatch import python_key
 from rushlight.dispatch.kernels import promoted_type
 from rushlight.dispatch.outputs import TYPE_NAMES
@@ -41,6 +42,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if memory is not None:
         result = memory.to(device)
     elif isinstance(data, Tensor):
+        warn_of_copy("torch.tensor")
         result = data.detach().clone().to(dtype=dtype or data.dtype)
         if device is not None:
             result = result.to(device)
@@ -57,6 +59,16 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if python_key.active():
         result = call.lift_fresh(result)
     return result.requires_grad_() if requires_grad else result
+
+
+def warn_of_copy(name):
+    """Says how a tensor is copied without this function."""
+    warn(
+        "To copy construct from a tensor, it is recommended to use "
+        "sourceTensor.detach().clone() or "
+        f"sourceTensor.detach().clone().requires_grad_(True), rather than {name}"
+        "(sourceTensor)."
+    )
 
 
 def _over_storage(data, dtype):

@@ -1,16 +1,16 @@
 """Small helpers of the operator families: dimensions, shapes, undefined gradients."""
 
 import math
-import warnings
 
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
 from rushlight.core.state import included_keys, is_grad_enabled
 from rushlight.core.subclass import dispatched
+from rushlight.core.switches import switch
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn
 from rushlight.dispatch import deferred, python_key
 from rushlight.dispatch.keys import DispatchKey
-from rushlight.dispatch.trace import unplanned
 from rushlight.operators import call as ops
 from rushlight.operators.shape.formats import format_of, laid_out
 
@@ -255,10 +255,6 @@ def convolution_second_gradients(
     return to_grad, to_input, to_weight
 
 
-_warned = set()
-_repeat = False
-
-
 def alert_not_deterministic(name):
     """Says that a kernel is not deterministic, to programs that ask for such.
 
@@ -268,12 +264,9 @@ def alert_not_deterministic(name):
     Raises:
         RuntimeError: ``use_deterministic_algorithms(True)`` holds, and not for warnings.
     """
-    from rushlight.utils import deterministic  # no import of every program's
-
-    asked = deterministic.asked()
+    asked = switch("deterministic")
     if not asked:
         return
-    unplanned()  # it is said of each call
     mode = "True, warn_only=True" if asked == 1 else "True"
     start = (
         f"{name} does not have a deterministic implementation, but you set "
@@ -284,34 +277,10 @@ def alert_not_deterministic(name):
         "prioritize adding deterministic support for this operation."
     )
     if asked == 1:
-        warnings.warn(f"{start}You can {issue}", UserWarning, stacklevel=2)
+        warn(f"{start}You can {issue}")
         return
     raise RuntimeError(
         f"{start}You can turn off determinism just for this operation, or you can use "
         "the 'warn_only=True' option, if that's acceptable for your application. You can "
         f"also {issue}"
     )
-
-
-def set_warn_always(b, /):
-    """Whether warnings that come once come each time; Python's own filters hold beside.
-
-    Args:
-        b: whether they do.
-
-    >>> set_warn_always(False)
-    """
-    global _repeat
-    _repeat = bool(b)
-
-
-def is_warn_always_enabled():
-    """What ``set_warn_always`` was given."""
-    return _repeat
-
-
-def warn_once(message, stacklevel=3):
-    """Gives a warning the first time that it is due: each time after ``set_warn_always``."""
-    if message not in _warned or _repeat:
-        _warned.add(message)
-        warnings.warn(message, UserWarning, stacklevel=stacklevel)

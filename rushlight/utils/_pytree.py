@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from rushlight.core.layout import Size
+from rushlight.core.warning import warn
 
 __all__ = [
     "Context",
@@ -199,12 +200,19 @@ def register_pytree_node(
         )
 
 
-_register_pytree_node = register_pytree_node
+def _register_pytree_node(cls, flatten_fn, unflatten_fn, **options):
+    """The older name of ``register_pytree_node``."""
+    warn(
+        "`torch.utils._pytree._register_pytree_node` is deprecated. Please use "
+        "`torch.utils._pytree.register_pytree_node` instead.",
+        FutureWarning,
+    )
+    register_pytree_node(cls, flatten_fn, unflatten_fn, **options)
 
 
 def _add(cls, flatten, unflatten, with_keys, name=None, dump=None, load=None):
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten, unflatten, with_keys)
-    name = name or f"{cls.__module__}.{cls.__qualname__}"
+    name = name or f"{getattr(cls, '__module__', None)}.{cls.__qualname__}"
     _serial[cls] = _Serial(name, dump, load)
     _by_serial_name[name] = cls
 

@@ -19,22 +19,22 @@ import math
 import sys
 import types
 
-from rushlight.core import factories
+from rushlight.core import factories, switches
 from rushlight.core.dtype import iinfo
 from rushlight.core.layout import strided
 
-_state = {"mode": 0, "fill": True}
+_FILL = "fill_uninitialized_memory"
 
 
 def asked():
     """0, 1 for warnings, or 2 for errors where a kernel is not deterministic."""
-    return _state["mode"]
+    return switches.switch("deterministic")
 
 
 def ask_for(mode):
     """Sets that number; new memory is filled from then on, or no more."""
-    _state["mode"] = mode
-    factories.bind_fill(_mark if mode and _state["fill"] else None)
+    switches.set_switch("deterministic", mode)
+    factories.bind_fill(_mark if mode and switches.switch(_FILL) else None)
 
 
 def _mark(tensor):
@@ -53,13 +53,13 @@ class _Deterministic(types.ModuleType):
     @property
     def fill_uninitialized_memory(self):
         """Whether new memory is filled while a deterministic run is asked for."""
-        return _state["fill"]
+        return bool(switches.switch(_FILL))
 
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, fill):
         if not isinstance(fill, bool):
             raise RuntimeError(f"expected a bool, but got {type(fill).__name__}")
-        _state["fill"] = fill
+        switches.set_switch(_FILL, int(fill))
         ask_for(asked())
 
 

@@ -76,7 +76,7 @@ def test_arrays_that_no_tensor_can_view_are_refused(array, error, words):
         rl.from_numpy(array)
 
 
-def test_arrays_that_are_not_writable_give_a_warning():
+def test_arrays_that_are_not_writable_give_a_warning(nothing_said_yet):
     array = np.zeros(3)
     array.flags.writeable = False
     with pytest.warns(UserWarning, match="not writable"):

@@ -80,6 +80,7 @@ def test_without_batches_samples_come_as_they_are(workers):
     assert [index for _, index, _ in loader] == list(range(23))
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize("workers", [0, 2, 3])
 def test_iterable_datasets_are_shared_between_workers(workers):
     loader = data.DataLoader(Share(), batch_size=4, num_workers=workers)

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.dispatch import deprecated_signatures
 from rushlight.dispatch.deprecated_signatures import forms
 from rushlight.dispatch.packet import OperatorPacket
 
@@ -363,8 +362,7 @@ def test_a_call_of_another_order_goes_as_in_pytorch(text):
         assert ours == theirs
 
 
-def test_older_orders_are_warned_of_once(monkeypatch):
-    monkeypatch.setattr(deprecated_signatures, "_warned", False)
+def test_older_orders_are_warned_of_once(nothing_said_yet):
     x = rl.ones(2)
     with pytest.warns(UserWarning, match=r"add_\(Number alpha, Tensor other\)"):
         x.add_(2, x)

@@ -5,7 +5,6 @@ import warnings
 import pytest
 
 import rushlight
-from rushlight.operators import shared
 
 torch = pytest.importorskip("torch")
 
@@ -37,8 +36,7 @@ def test_what_is_no_matrix_is_warned_of_as_in_pytorch(way, sizes):
     assert warned(rushlight, way, sizes) == warned(torch, way, sizes)
 
 
-def test_each_way_warns_once_where_it_was_written(monkeypatch):
-    monkeypatch.setattr(shared, "_warned", set())
+def test_each_way_warns_once_where_it_was_written(nothing_said_yet):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for _ in range(3):

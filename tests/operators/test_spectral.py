@@ -227,7 +227,7 @@ def test_short_time_transforms_are_undone(length, center, normalized):
         np.testing.assert_allclose(back.numpy(), x.numpy(), atol=1e-13)
 
 
-def test_a_missing_window_is_warned_about():
+def test_a_missing_window_is_warned_about(nothing_said_yet):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         rl.stft(rl.ones(20), 8, return_complex=True)

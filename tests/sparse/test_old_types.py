@@ -15,7 +15,7 @@ def test_an_old_constructor_makes_a_sparse_tensor():
     assert rl.sparse.DoubleTensor(2, 3).dtype is rl.float64
 
 
-def test_the_old_constructor_warns():
+def test_the_old_constructor_warns(nothing_said_yet):
     with pytest.warns(UserWarning, match="sparse_coo_tensor"):
         rl.sparse.LongTensor(2, 2)
 

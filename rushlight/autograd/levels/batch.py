@@ -10,7 +10,6 @@ has no rule runs example by example, and a warning says so once.
 from __future__ import annotations
 
 import functools
-import warnings
 
 from rushlight.autograd.levels import rules
 from rushlight.autograd.levels.stack import (
@@ -24,6 +23,7 @@ from rushlight.autograd.levels.stack import (
 )
 from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn_once
 from rushlight.dispatch.declared import BATCHING, INPLACE, TAGS
 from rushlight.operators import call
 from rushlight.random import get_rng_state, set_rng_state
@@ -33,7 +33,6 @@ RANDOM_REFUSED = (
     "the 'same' or 'different' randomness flags on vmap or perform the randomness "
     "operation out of vmap"
 )
-_warned: set = set()
 
 
 class Batched(Stand):
@@ -149,13 +148,10 @@ class BatchLevel(Level):
 
     def loop(self, op, args, random=False):
         """Example by example; the results are stacked."""
-        if not random and op.name not in _warned:
-            _warned.add(op.name)
-            warnings.warn(
+        if not random:
+            warn_once(
                 "There is a performance drop because we have not yet implemented the "
-                f"batching rule for aten::{op.name}: it runs example by example",
-                UserWarning,
-                stacklevel=3,
+                f"batching rule for aten::{op.name}: it runs example by example"
             )
         if self.size == 0:
             raise RuntimeError(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import enum
 
+from rushlight.core.switches import set_switch, switch
+from rushlight.core.warning import warn
+
 __all__ = [
     "SDPAParams",
     "SDPBackend",
@@ -88,48 +91,47 @@ class cuFFTPlanCacheManager:
 
 
 cufft_plan_cache = cuFFTPlanCacheManager()
-_kinds = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
 _other = {"reduction": False}
 
 
 def flash_sdp_enabled():
     """Whether attention may use the flash kernel of a GPU."""
-    return _kinds["flash"]
+    return bool(switch("flash_sdp"))
 
 
 def enable_flash_sdp(enabled):
     """Says whether it may."""
-    _kinds["flash"] = bool(enabled)
+    set_switch("flash_sdp", int(bool(enabled)))
 
 
 def mem_efficient_sdp_enabled():
     """Whether attention may use the memory-efficient kernel of a GPU."""
-    return _kinds["mem_efficient"]
+    return bool(switch("mem_efficient_sdp"))
 
 
 def enable_mem_efficient_sdp(enabled):
     """Says whether it may."""
-    _kinds["mem_efficient"] = bool(enabled)
+    set_switch("mem_efficient_sdp", int(bool(enabled)))
 
 
 def math_sdp_enabled():
     """Whether attention may be computed step by step."""
-    return _kinds["math"]
+    return bool(switch("math_sdp"))
 
 
 def enable_math_sdp(enabled):
     """Says whether it may."""
-    _kinds["math"] = bool(enabled)
+    set_switch("math_sdp", int(bool(enabled)))
 
 
 def cudnn_sdp_enabled():
     """Whether attention may use cuDNN."""
-    return _kinds["cudnn"]
+    return bool(switch("cudnn_sdp"))
 
 
 def enable_cudnn_sdp(enabled):
     """Says whether it may."""
-    _kinds["cudnn"] = bool(enabled)
+    set_switch("cudnn_sdp", int(bool(enabled)))
 
 
 def fp16_bf16_reduction_math_sdp_allowed():
@@ -196,21 +198,36 @@ def is_flash_attention_available():
 
 
 @contextlib.contextmanager
+def allowed_kernels(**kinds):
+    """A block in which attention may use the kernels that are named as true."""
+    before = {
+        kind: set_switch(f"{kind}_sdp", int(bool(may))) for kind, may in kinds.items()
+    }
+    try:
+        yield
+    finally:
+        for kind, may in before.items():
+            set_switch(f"{kind}_sdp", may)
+
+
+@contextlib.contextmanager
 def sdp_kernel(
     enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True
 ):
     """A block in which attention may use some kernels of a GPU only."""
-    before = dict(_kinds)
-    _kinds.update(
-        flash=bool(enable_flash),
-        math=bool(enable_math),
-        mem_efficient=bool(enable_mem_efficient),
-        cudnn=bool(enable_cudnn),
+    warn(
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context "
+        "manager will be removed. Please see `torch.nn.attention.sdpa_kernel()` for the "
+        "new context manager, with updated signature.",
+        FutureWarning,
     )
-    try:
+    with allowed_kernels(
+        flash=enable_flash,
+        math=enable_math,
+        mem_efficient=enable_mem_efficient,
+        cudnn=enable_cudnn,
+    ):
         yield {}
-    finally:
-        _kinds.update(before)
 
 
 class _LinalgBackend(enum.Enum):

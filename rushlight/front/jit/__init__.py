@@ -14,6 +14,7 @@ import typing
 import warnings
 from typing import Final
 
+from rushlight.core import warning as _warning
 from rushlight.futures import Future
 from rushlight.jit import annotations as _annotations
 from rushlight.nn import Module as _Module
@@ -79,27 +80,40 @@ def _untranslated(name, remedy):
 # -- programs that stay as they are ---------------------------------------------------
 
 
+def _warn_of_age(name):
+    """Says what has taken the place of a function of this module."""
+    _warning.warn(
+        f"`torch.jit.{name}` is deprecated. Please switch to `torch.compile` or "
+        "`torch.export`.",
+        DeprecationWarning,
+    )
+
+
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """The function, class or module itself: it runs as Python.
 
     >>> script(abs)(-2)
     2
     """
+    _warn_of_age("script")
     return obj
 
 
 def trace(func, example_inputs=None, *args, **kwargs):
     """The function or module itself: it is not recorded."""
+    _warn_of_age("trace")
     return func
 
 
 def trace_module(mod, inputs, *args, **kwargs):
     """The module itself: it is not recorded."""
+    _warn_of_age("trace_method")
     return mod
 
 
 def script_method(fn):
     """The method itself."""
+    _warn_of_age("script_method")
     return fn
 
 

@@ -17,7 +17,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.subclass import is_absent
 from rushlight.io import interop
 from rushlight.io.old_files import MAGIC, VERSION
-from rushlight.io.pickling import own_attributes
+from rushlight.io.pickling import own_attributes, warn_of_hooks
 from rushlight.io.serialization import DTYPES, Writer, replacing
 from rushlight.serialization._names import QUANTIZED_STORAGES, TYPED_STORAGES
 from rushlight.serialization._places import location_tag, on_host
@@ -134,6 +134,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         kind, hooks = type(tensor), collections.OrderedDict()
         if kind.__reduce_ex__ not in _OWN_REDUCTIONS:
             return tensor.__reduce_ex__(self.proto)
+        warn_of_hooks(tensor)
         attributes = own_attributes(tensor)
         if isinstance(tensor, rl.nn.Parameter):
             arguments = tensor.detach(), tensor.requires_grad, hooks

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 from rushlight._typed_storage import TENSORS, WORDS, tensortype
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import sparse_coo
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn_once
 from rushlight.sparse import factories
 
 
@@ -16,11 +15,11 @@ class sparsetype(tensortype):
 
     def __call__(cls, *args):
         """A sparse tensor of indices, values and sizes, or an empty one of sizes."""
-        warnings.warn(
-            "torch.sparse.SparseTensor(indices, values, shape, *, device=) is "
-            "deprecated.  Please use torch.sparse_coo_tensor(indices, values, shape, "
-            "dtype=, device=).",
-            stacklevel=2,
+        sized = len(args) > 2 or not args or not isinstance(args[0], Tensor)
+        warn_once(
+            f"torch.sparse.SparseTensor(indices, values, {'shape, ' if sized else ''}*, "
+            "device=) is deprecated.  Please use torch.sparse_coo_tensor(indices, values, "
+            "shape, dtype=, device=)."
         )
         if args and isinstance(args[0], Tensor):
             return factories.sparse_coo_tensor(*args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from rushlight.core.warning import warn
 from rushlight.operators import call
 
 _MODES = ("bilinear", "nearest", "bicubic")
@@ -94,6 +95,12 @@ def affine_grid(theta, size, align_corners=None):
         raise ValueError(
             f"Expected a batch of {space}D affine matrices of shape "
             f"Nx{space}x{space + 1} for size {size}. Got {theta.shape}."
+        )
+    if align_corners and min(size[2:]) == 1:
+        warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids "
+            "when align_corners=True. This is not an intended use case of affine_grid. See "
+            "the documentation of affine_grid for details."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -6,6 +6,7 @@ import contextlib
 
 from rushlight.backends import cuda as _switches
 from rushlight.backends.cuda import SDPBackend
+from rushlight.core.switches import switch as _switch
 from rushlight.nn.attention._registry import (
     activate_flash_attention_impl,
     current_flash_attention_impl,
@@ -39,7 +40,9 @@ _KINDS = {
 
 @contextlib.contextmanager
 def sdpa_kernel(backends, set_priority=False):
-    """A block in which attention may be computed in some ways only; values stay the same.
+    """A block in which attention may be computed in some ways only.
+
+    Where none of them can run a call, it is refused, with a warning that says why.
 
     Args:
         backends: one of ``SDPBackend``, or a list of them.
@@ -59,14 +62,11 @@ def sdpa_kernel(backends, set_priority=False):
         raise AssertionError(
             "Backend must be an instance of SDPBackend or a list of them"
         )
-    before = dict(_switches._kinds)
-    _switches._kinds.update({word: kind in backends for kind, word in _KINDS.items()})
-    try:
+    may = {word: kind in backends for kind, word in _KINDS.items()}
+    with _switches.allowed_kernels(**may):
         yield {}
-    finally:
-        _switches._kinds.update(before)
 
 
 def _cur_sdpa_kernel_backends(with_priority=False):
     """The ways that are open."""
-    return [kind for kind, word in _KINDS.items() if _switches._kinds[word]]
+    return [kind for kind, word in _KINDS.items() if _switch(f"{word}_sdp")]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 
 import rushlight as rl
+from rushlight.core.warning import warn
 from rushlight.graph import capture
 from rushlight.graph.export_state import recording_export
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.modules.activation import GELU, ReLU
 from rushlight.nn.modules.attention import MultiheadAttention
 from rushlight.nn.modules.container import ModuleList
 from rushlight.nn.modules.dropout import Dropout
@@ -132,6 +134,17 @@ class TransformerEncoderLayer(_Layer):
         self._keep_activation(activation)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+        src_key_padding_mask = F._canonical_mask(
+            src_key_padding_mask,
+            "src_key_padding_mask",
+            F._none_or_dtype(src_mask),
+            "src_mask",
+            src.dtype,
+        )
+        src_mask = F._canonical_mask(
+            src_mask, "src_mask", None, "", src.dtype, check_other=False
+        )
+
         def attend(x):
             return self.dropout1(
                 self._attend(
@@ -246,6 +259,30 @@ class TransformerDecoderLayer(_Layer):
         return self.norm3(x + feed(x))
 
 
+def _why_not_nested(layer):
+    """Why PyTorch would not leave out what is padded, or nothing where it would."""
+    if not isinstance(layer, TransformerEncoderLayer):
+        return "encoder_layer was not TransformerEncoderLayer"
+    attention = layer.self_attn
+    if layer.norm_first:
+        return "encoder_layer.norm_first was True"
+    if not attention.batch_first:
+        return (
+            "encoder_layer.self_attn.batch_first was not True(use batch_first for better "
+            "inference performance)"
+        )
+    if not attention._qkv_same_embed_dim:
+        return "encoder_layer.self_attn._qkv_same_embed_dim was not True"
+    if attention.in_proj_bias is None:
+        return "encoder_layer.self_attn was passed bias=False"
+    known = F.relu, F.gelu
+    if layer.activation not in known and not isinstance(layer.activation, (ReLU, GELU)):
+        return "encoder_layer.activation_relu_or_gelu was not True"
+    if layer.norm1.eps != layer.norm2.eps:
+        return "encoder_layer.norm1.eps was not equal to encoder_layer.norm2.eps"
+    return "encoder_layer.self_attn.num_heads is odd" if attention.num_heads % 2 else ""
+
+
 class TransformerEncoder(Module):
     """Several copies of an encoder layer on top of one another.
 
@@ -270,6 +307,13 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
+        reason = enable_nested_tensor and _why_not_nested(encoder_layer)
+        if reason:
+            warn(
+                "enable_nested_tensor is True, but self.use_nested_tensor is False because "
+                f"{reason}"
+            )
+        self.use_nested_tensor = bool(enable_nested_tensor and not reason)
         self.mask_check = mask_check
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
+from rushlight.core.warning import warn
+
 __all__ = ["functional_call"]
 
 
@@ -67,6 +69,18 @@ def functional_call(
     Raises:
         RuntimeError: with ``strict``, paths are missing or not the module's.
     """
+    warn(
+        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and "
+        "will be removed in a future version. Please use `torch.func.functional_call` "
+        "instead which is a drop-in replacement.",
+        FutureWarning,
+    )
+    return _functional_call(
+        module, parameters_and_buffers, args, kwargs, tie_weights, strict
+    )
+
+
+def _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights, strict):
     values = dict(parameters_and_buffers)
     if strict:
         known = {

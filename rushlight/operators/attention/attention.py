@@ -19,6 +19,7 @@ from rushlight.kernels.attention.attention_blocks import (
 )
 from rushlight.operators import call as ops
 from rushlight.operators.attention import attention_cuda
+from rushlight.operators.attention.backend_choice import may_use_blocks
 from rushlight.operators.functions import broadcast_shapes
 from rushlight.operators.loop_calls import filled, fresh, name_of, scalar_name
 
@@ -74,6 +75,9 @@ def scaled_dot_product_attention(
         RuntimeError: the operands don't fit together.
     """
     check_attention(query, key, value, attn_mask, is_causal)
+    blocks = not query.device.on_host or may_use_blocks(
+        query, key, value, attn_mask, dropout_p, enable_gqa
+    )
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
     dtype = value.dtype
@@ -81,7 +85,7 @@ def scaled_dot_product_attention(
         kind = scalar_name(dtype)
         raise RuntimeError(f"expected scalar type Float but found {kind}")
     result = None
-    if _fits_blocks(query, key, value, attn_mask, dropout_p):
+    if blocks and _fits_blocks(query, key, value, attn_mask, dropout_p):
         rest = attn_mask, is_causal, scale, enable_gqa
         if query.device.on_host:
             result = _by_blocks(_on_host, query, key, value, *rest)

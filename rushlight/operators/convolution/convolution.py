@@ -12,6 +12,7 @@ from rushlight.core.dtype import can_cast
 from rushlight.core.dtypes import bfloat16, complex64, float32
 from rushlight.core.layout import contiguous_format
 from rushlight.core.roles import host
+from rushlight.core.warning import warn_once
 from rushlight.kernels.conv.conv_geometry import (
     MOST_TAPS,
     forward_plan,
@@ -938,6 +939,10 @@ def pad_by_name(input, weight, padding, stride, dilation):
             f"{total} around them). Kernel size can't be greater than actual input size"
         )
     if any(amount % 2 for amount in total):
+        warn_once(
+            "Using padding='same' with even kernel lengths and odd dilation may require a "
+            "zero-padded copy of the input be created"
+        )
         extra = [value for amount in reversed(total) for value in (0, amount % 2)]
         input = ops.constant_pad_nd(input, extra, 0)
     return input, tuple(amount // 2 for amount in total)

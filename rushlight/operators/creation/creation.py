@@ -2,7 +2,6 @@
 
 import math
 import struct
-import warnings
 
 from rushlight.codegen.language import fma
 from rushlight.codegen.loops import A, I, T, loops, stored
@@ -17,6 +16,7 @@ from rushlight.core.dtypes import (
     int64,
 )
 from rushlight.core.roles import host
+from rushlight.core.warning import warn
 from rushlight.dispatch.trace import unplanned
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import name_of, require, run, run_whole, scalar_name
@@ -284,12 +284,10 @@ def _length(length):
 
 def range_step(start, end, step, dtype, layout, device, pin_memory):
     """``arange`` with the end included."""
-    warnings.warn(
+    warn(
         "torch.range is deprecated and will be removed in a future release because its "
         "behavior is inconsistent with Python's range builtin. Instead, use torch.arange, "
-        "which produces values in [start, end).",
-        UserWarning,
-        stacklevel=3,
+        "which produces values in [start, end)."
     )
     start, end, step = _number(start), _number(end), _number(step)
     if dtype is None:

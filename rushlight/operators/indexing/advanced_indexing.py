@@ -8,6 +8,7 @@ from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core.dtypes import bool_, int64, uint8
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.overlap import refuse_overlap
+from rushlight.dispatch.outputs import warn_of_expanded
 from rushlight.operators import call
 from rushlight.operators.functions import tensor
 from rushlight.operators.indexing.gather import (
@@ -230,13 +231,16 @@ def index_put_(self, indices, values, accumulate=False):
     """Puts (or adds) values at the places the indices name; a copy only if need be."""
     _check_count(self, indices)
     indices, values = beside(self, indices), _value_beside(self, values)
+    repeats = any(n > 1 and not step for n, step in zip(self.shape, self.stride()))
+    if repeats:
+        warn_of_expanded("index_put_")
     given = [item for item in indices if item is not None]
     if len(given) == 1 and values.numel() == 1 and not accumulate:
         mask = _filling(self, indices, given[0])
         if mask is not None and not shares_storage(self, values):
             return self.masked_fill_(mask, values.item())
     _refuse_sharing(self, [*given, values])
-    if any(n > 1 and not step for n, step in zip(self.shape, self.stride())):
+    if repeats:
         if accumulate:
             zeros = filled(self, self.shape, 0)
             return add_folded(self, index_put(zeros, indices, values, True))

@@ -14,6 +14,7 @@ from cython.cimports.rushlight.core.dtype import (
 )
 from cython.cimports.rushlight.core.tensor import Tensor
 
+from rushlight.core.warning import warn
 from rushlight.operators.indexing.indexing_kernels import combine_indices
 from rushlight.operators.indexing.masks import nonzero
 from rushlight.operators.loop_calls import (
@@ -143,6 +144,11 @@ def expanded(x: Tensor, indices):
             continue
         index = item
         if index.dtype_.code == CODE_BOOL or index.dtype_.code == CODE_UINT8:
+            if index.dtype_.code == CODE_UINT8:
+                warn(
+                    "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
+                    "torch.bool instead."
+                )
             check_mask(x, index, position, dim)
             rows = nonzero(index)
             for column in range(index.ndim_):

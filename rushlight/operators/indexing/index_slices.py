@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight.core.dtypes import float32, float64, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.warning import warn_once
 from rushlight.operators import call as ops
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
@@ -329,6 +330,7 @@ def index_reduce(self, dim, index, source, reduce, include_self):
         IndexError: an index is negative or too large, or of two dimensions.
         RuntimeError: the reduction is unknown, or the types or shapes don't fit.
     """
+    warn_once("index_reduce() is in beta and the API may change at any time.")
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(
             "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but "

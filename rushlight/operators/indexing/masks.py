@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rushlight.codegen.loops import i64, loops
-from rushlight.core.dtypes import bool_, int64
+from rushlight.core.dtypes import bool_, int64, uint8
 from rushlight.core.geometry import broadcast_sizes
+from rushlight.core.warning import warn
 from rushlight.operators.functions import tensor
 from rushlight.operators.indexing.gather import coordinates
 from rushlight.operators.loop_calls import (
@@ -167,6 +168,11 @@ def masked_scatter(self, mask, source):
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"
             f" {scalar_name(self.dtype)} and {scalar_name(source.dtype)}"
+        )
+    if mask.dtype is uint8:
+        warn(
+            "masked_scatter_ received a mask with dtype torch.uint8, this behavior is now "
+            "deprecated,please use a mask with dtype torch.bool instead."
         )
     if mask.dtype is not bool_:
         raise RuntimeError(

@@ -4,11 +4,11 @@ import math
 
 from rushlight.core.dtypes import bool_, complex32, int32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.warning import warn, warn_once
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.loop_calls import fresh
-from rushlight.operators.shared import warn_once
 
 # ---- positions
 
@@ -99,13 +99,13 @@ def resize(self, size, memory_format):
     Raises:
         RuntimeError: the new shape has more or fewer elements.
     """
-    warn_once("non-inplace resize is deprecated")
+    warn("non-inplace resize is deprecated")
     return _resized(self, size)
 
 
 def resize_as(self, the_template, memory_format):
     """`resize` to another tensor's shape."""
-    warn_once("non-inplace resize_as is deprecated")
+    warn("non-inplace resize_as is deprecated")
     return _resized(self, the_template.shape)
 
 

@@ -6,6 +6,7 @@ from rushlight.core.dtype import iinfo
 from rushlight.core.dtypes import bool_, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.warning import warn_once
 from rushlight.operators import call as ops
 from rushlight.operators.indexing.gather import shares_storage
 from rushlight.operators.indexing.indexing_kernels import (
@@ -231,6 +232,11 @@ def scatter_value_reduce(self, dim, index, value, reduce):
 
 def scatter_reduce_old(self, dim, index, src, reduce):
     """A copy of ``self`` with ``src``'s elements added or multiplied in."""
+    warn_once(
+        "The reduce argument of torch.scatter with Tensor src is deprecated and will be "
+        "removed in a future release. Use torch.scatter_reduce instead for more reduction "
+        "options."
+    )
     return scatter("scatter", self, dim, index, src, _mode(reduce))
 
 

@@ -7,6 +7,7 @@ import math
 
 from rushlight.core.dtype import INTEGER
 from rushlight.core.state import is_grad_enabled
+from rushlight.core.warning import warn_once
 from rushlight.operators import call as ops
 from rushlight.operators.linalg.decomposition_gradients import (
     cholesky_backward,
@@ -34,7 +35,7 @@ from rushlight.operators.linalg.linalg_checks import (
     seen_by_columns,
 )
 from rushlight.operators.loop_calls import fresh
-from rushlight.operators.shared import differentiated, warn_once
+from rushlight.operators.shared import differentiated
 
 # Cholesky
 

@@ -5,6 +5,7 @@ import math
 from rushlight.core.dtype import FLOATING
 from rushlight.core.dtypes import float32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.warning import warn_once
 from rushlight.operators import call as ops
 from rushlight.operators.linalg.linalg_checks import (
     LinAlgError,
@@ -209,13 +210,23 @@ def _spectral_norm(A, ord, rows, columns):
     return _extreme(values, ord, values.ndim - 1).squeeze(-1)
 
 
+def _warn_of_kept(name, instead):
+    """Says that an operator is there for recorded programs only."""
+    warn_once(
+        f"at::{name} is deprecated and it is just left for JIT compatibility. It will be "
+        f"removed in a future release. Please use `{instead}` instead"
+    )
+
+
 def nuclear_norm(self, keepdim):
     """The sum of the singular values."""
+    _warn_of_kept("nuclear_norm", "torch.linalg.matrix_norm")
     return ops.linalg_matrix_norm(self, "nuc", [-2, -1], keepdim)
 
 
 def nuclear_norm_along(self, dim, keepdim):
     """Of the matrices in two dimensions."""
+    _warn_of_kept("nuclear_norm", "torch.linalg.matrix_norm")
     return ops.linalg_matrix_norm(self, "nuc", dim, keepdim)
 
 
@@ -225,6 +236,7 @@ def frobenius_norm(self, dim, keepdim):
     Raises:
         RuntimeError: there are more dimensions.
     """
+    _warn_of_kept("frobenius_norm", "torch.linalg.vector_norm")
     if len(dim) > 2:
         raise RuntimeError(
             f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead."

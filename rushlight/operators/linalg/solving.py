@@ -8,6 +8,7 @@ import math
 from rushlight.core.dtype import finfo
 from rushlight.core.dtypes import float64
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn_once
 from rushlight.operators import call as ops
 from rushlight.operators.linalg.linalg_checks import (
     INT32,
@@ -44,7 +45,7 @@ from rushlight.operators.linalg.solving_gradients import (
 )
 from rushlight.operators.loop_calls import brief, fresh, scalar_name
 from rushlight.operators.shape.view import common_shape
-from rushlight.operators.shared import refuse_gradient, warn_once
+from rushlight.operators.shared import refuse_gradient
 from rushlight.operators.type_groups import PRECISE
 
 # LU

@@ -13,6 +13,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.launch_args import PAIRED as PAIRS
 from rushlight.core.launch_args import TILED
 from rushlight.core.roles import host
+from rushlight.core.warning import warn_once
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
@@ -782,6 +783,11 @@ def tensordot(self, other, dims_self, dims_other):
 
 def chain_matmul(matrices):
     """The product of several matrices in the order that multiplies least."""
+    warn_once(
+        "torch.chain_matmul is deprecated and will be removed in a future release. Use "
+        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors "
+        "rather than multiple parameters."
+    )
     for matrix in matrices:
         if matrix.ndim != 2:
             raise RuntimeError(

@@ -8,6 +8,7 @@ from rushlight.core.dtypes import float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
 from rushlight.core.state import is_grad_enabled
+from rushlight.core.warning import warn_once
 from rushlight.dispatch.guard import GradMode
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
@@ -152,6 +153,11 @@ def linalg_cross(self, other, dim):
 def cross(self, other, dim):
     """Along the first dimension of size three unless one is given."""
     if dim is None:
+        warn_once(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either "
+            "pass the dim explicitly or simply use torch.linalg.cross.\nThe default value "
+            "of dim will change to agree with that of linalg.cross in a future release."
+        )
         if 3 not in self.shape:
             raise RuntimeError(f"no dimension of size 3 in input: {list(self.shape)}")
         dim = list(self.shape).index(3)

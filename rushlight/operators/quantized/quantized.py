@@ -13,6 +13,7 @@ from rushlight.core.qscheme import (
     per_tensor_affine,
 )
 from rushlight.core.tensor import Tensor
+from rushlight.core.warning import warn_once
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
@@ -72,6 +73,12 @@ def like(tensor, integers):
 
 
 def _kind(dtype, what):
+    warn_once(
+        "torch.quantize_per_tensor, torch.quantize_per_channel and other quantized tensor "
+        "creation functions that produce quantized tensors are deprecated and will be "
+        "removed in a future release. Please see "
+        "https://github.com/pytorch/ao for an alternative."
+    )
     if dtype.name not in KINDS:
         raise RuntimeError(
             f"ScalarType {scalar_name(dtype)} is not supported in new_qtensor."

@@ -5,6 +5,7 @@ import math
 
 from rushlight.codegen import language as L
 from rushlight.codegen.language import reduction
+from rushlight.core import warning
 from rushlight.core.dtype import FLOATING, finfo, get_default_dtype, promote_types
 from rushlight.core.dtypes import float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
@@ -272,13 +273,19 @@ SPREADS = {
 }
 
 
-def spread_of_complex(rooted, with_mean, self, dim, correction, keepdim):
+def spread_of_complex(name, self, dim, correction, keepdim):
     """Variances of the parts added; the mean's parts are put together again."""
     dims = wrap_dims(dim, self.ndim) or [0]
     keepdim = keepdim and self.ndim > 0
     parts = ops.view_as_real(self if self.ndim else self.reshape([1]))
-    parts, means = ops.var_mean(parts, dims, correction=correction, keepdim=keepdim)
+    with warning.quiet():
+        parts, means = ops.var_mean(parts, dims, correction=correction, keepdim=keepdim)
     spread = parts.sum([-1])
+    counted = count(self.shape, dim) if spread.numel() else 0
+    if counted - correction <= 0 and self.device.has_memory:
+        for _ in range(2):  # PyTorch says it of both parts
+            warning.warn_of_freedom(name)
+    rooted, with_mean = SPREADS[name]
     spread = ops.sqrt(spread) if rooted else spread
     if not with_mean:
         return spread
@@ -286,7 +293,7 @@ def spread_of_complex(rooted, with_mean, self, dim, correction, keepdim):
 
 
 for _kernel in (var, std, var_mean, std_mean):
-    _kernel.of_complex = functools.partial(spread_of_complex, *SPREADS[_kernel.name])
+    _kernel.of_complex = functools.partial(spread_of_complex, _kernel.name)
 
 
 def var_gradient(grad, self, dim, correction, keepdim):

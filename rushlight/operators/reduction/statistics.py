@@ -6,6 +6,7 @@ from rushlight.core import dtypes
 from rushlight.core.dtype import BOOLEAN, INTEGER, get_default_dtype
 from rushlight.core.dtypes import float32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.warning import warn
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor as make_tensor
@@ -38,14 +39,19 @@ def cov(self, correction, fweights, aweights):
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     if weights is None:
         total, means = rows.shape[1], rows.mean([1], True)
-        left = max(total - correction, 0)
+        left = total - correction
     else:
         total = weights.sum()
         means = ((rows * weights).sum([1]) / total).unsqueeze(1)
         left = total - correction
         if correction and aweights is not None:
             left = total - correction * (weights * aweights).sum() / total
-        left = ops.clamp_min(left, 0)
+    if (weights is None or readable(left)) and self.device.has_memory and left <= 0:
+        warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than "
+            "the number of observations."
+        )
+    left = max(left, 0) if weights is None else ops.clamp_min(left, 0)
     gaps = rows - means
     weighted = gaps if weights is None else gaps * weights
     result = ops.mm(weighted, gaps.t().to(weighted.dtype).conj()) / left

@@ -8,7 +8,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, backend_of
-from cython.cimports.rushlight.core.dtype import FLOATING, DType
+from cython.cimports.rushlight.core.dtype import CODE_BOOL, COMPLEX, FLOATING, DType
 from cython.cimports.rushlight.core.elements import write_element, write_wrapped
 from cython.cimports.rushlight.core.geometry import (
     __builtin_add_overflow,
@@ -37,6 +37,7 @@ from rushlight.core.dtype import promote_types
 from rushlight.core.factories import empty, empty_like, from_sequence
 from rushlight.core.layout import strided
 from rushlight.core.storage import copy_span
+from rushlight.core.warning import warn_once
 from rushlight.dispatch import loops
 from rushlight.operators.registry import call as ops
 from rushlight.operators.shape.formats import format_of
@@ -132,6 +133,13 @@ def aim(call: cython.pointer(Call), target: Tensor) -> cython.int:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def loses_imaginary(kind: DType) -> cython.bint:
+    """Whether complex numbers lose a part there; as truth values both count."""
+    return kind.category < COMPLEX and kind.code != CODE_BOOL
+
+
+@cython.cfunc
 def move(target: Tensor, source: Tensor):
     """Convert and broadcast one tensor's values into another."""
     call: Call
@@ -154,6 +162,8 @@ def move(target: Tensor, source: Tensor):
         return
     if not source.storage.device.has_memory:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if source.dtype_.category == COMPLEX and loses_imaginary(target.dtype_):
+        warn_once("Casting complex values to real discards the imaginary part")
     where: Device = target.storage.device
     there: Device = source.storage.device
     if not (there.on_host and where.on_host) and (

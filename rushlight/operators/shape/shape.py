@@ -8,6 +8,7 @@ from rushlight.core.dtypes import int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import channels_last_3d, contiguous_format
 from rushlight.core.views import unsafe_view
+from rushlight.core.warning import warn_once
 from rushlight.dispatch import python_key
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.operators import call as ops
@@ -339,6 +340,10 @@ def rot90(self, k, dims):
 
 def plain_meshgrid(tensors):
     """Each vector along a dimension of its own, in their order."""
+    warn_once(
+        "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+        "argument."
+    )
     return meshgrid(tensors, "ij")
 
 

@@ -6,10 +6,10 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.views import refuse_many, set_source
 from rushlight.core.views import resize_ as resize_in_place
+from rushlight.core.warning import warn_once
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import brief, changed, scalar_name
 from rushlight.operators.shape.formats import format_of
-from rushlight.operators.shared import warn_once
 
 
 def call_slice(tensor, dim, start, end, step):
@@ -198,10 +198,10 @@ def reversed_dims(self):
     return self.permute(tuple(range(self.dim() - 1, -1, -1)))
 
 
-def _tell_numbers_are_none(name, instead, stacklevel=4):
+def _tell_numbers_are_none(name, instead):
     """Warns of transposing a tensor without dimensions."""
     message = f"{name} is deprecated on 0-D tensors. Consider using {instead}."
-    warn_once(message, stacklevel)
+    warn_once(message)
 
 
 def _refuse_vectors(x, name):
@@ -266,7 +266,7 @@ def adjoint(self):
 def _turned_conjugate(x, name):
     """Conjugated matrices transposed; the conjugate of a number, with a warning."""
     if not x.ndim:
-        _tell_numbers_are_none(name, "x.conj()", 5)
+        _tell_numbers_are_none(name, "x.conj()")
         return x.conj()
     return x.transpose(-2, -1).conj()
 

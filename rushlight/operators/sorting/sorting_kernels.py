@@ -22,6 +22,7 @@ from rushlight.core import dtypes
 from rushlight.core.dtypes import bool_, float32, float64, int32, int64, uint64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
+from rushlight.core.warning import warn_once
 from rushlight.kernels.select import stable_select
 from rushlight.kernels.select.stable_select import any_first, comes_first
 from rushlight.operators import call
@@ -840,11 +841,25 @@ def searchsorted(
         "right": int(right or side == "right"),
         "ordered": int(sorter is not None),
     }
+    _warn_of_copies(self, sorted_sequence, sorter)
     order = None if sorter is None else sorter.contiguous()
     operands = [out, values.contiguous(), bounds.contiguous(), order]
     ints = [size, per_row, types["shared"], types["right"], types["ordered"]]
     run(search_rows, operands, ints, self.numel(), 32, **types)
     return out
+
+
+def _warn_of_copies(values, bounds, sorter):
+    """Says which operands are copied because their elements don't lie together."""
+    for words, t in (
+        ("input value", values), ("boundary", bounds), ("sorter", sorter),
+    ):  # fmt: skip
+        if t is not None and not t.is_contiguous():
+            warn_once(
+                f"torch.searchsorted(): {words} tensor is non-contiguous, this will lower "
+                "the performance due to extra data copy when converting non-contiguous "
+                f"tensor to contiguous, please use contiguous {words} tensor if possible."
+            )
 
 
 def _check_side(side, right):

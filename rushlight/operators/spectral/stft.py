@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 from rushlight.core.dtype import FLOATING
+from rushlight.core.warning import warn_once
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import scalar_name
@@ -16,6 +15,12 @@ _NO_WINDOW = (
     "cause spectral leakage. Other windows such as torch.hann_window or "
     "torch.hamming_window are recommended to reduce spectral leakage.To suppress this "
     "warning and use a rectangular window, explicitly set "
+    "`window=torch.ones(n_fft, device=<device>)`."
+)
+_NO_WINDOW_BACK = (
+    "A window was not provided. A rectangular window will be applied.Please provide the "
+    "same window used by stft to make the inversion lossless.To suppress this warning and "
+    "use a rectangular window, explicitly set "
     "`window=torch.ones(n_fft, device=<device>)`."
 )
 _NOT_COMPLEX = (
@@ -65,7 +70,7 @@ def stft(
         RuntimeError: the sizes don't fit, or the type is not one that is transformed.
     """
     if window is None:
-        warnings.warn(_NO_WINDOW, UserWarning, stacklevel=2)
+        warn_once(_NO_WINDOW)
     if center and align_to_window is not None:
         raise RuntimeError("stft only supports align_to_window for center = False.")
     hop_length = n_fft >> 2 if hop_length is None else hop_length
@@ -80,7 +85,7 @@ def stft(
                 "and will further require that return_complex=True in a future PyTorch "
                 "release."
             )
-        warnings.warn(_NOT_COMPLEX, UserWarning, stacklevel=2)
+        warn_once(_NOT_COMPLEX)
     signal = self
     if center:
         if pad_mode is None:
@@ -198,7 +203,7 @@ def istft(
         RuntimeError: the sizes don't fit, or the windows leave a gap.
     """
     if window is None:
-        warnings.warn(_NO_WINDOW, UserWarning, stacklevel=2)
+        warn_once(_NO_WINDOW_BACK)
     hop_length = n_fft >> 2 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
     call = described(
@@ -235,7 +240,7 @@ def istft(
     if self.ndim == 2:
         signal = signal.squeeze(0)
     if end > whole:
-        warnings.warn(_PADDED, UserWarning, stacklevel=2)
+        warn_once(_PADDED)
         signal = ops.constant_pad_nd(signal, [0, end - whole])
     return signal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import struct
 
-from rushlight.core.roles import switches
+from rushlight.core.switches import switch
 from rushlight.core.window import address_of
 from rushlight.runtime.cuda.cublas import reduced_precision
 from rushlight.runtime.cuda.device_kernel import DeviceKernel
@@ -32,9 +32,8 @@ def takes(card, element, depth, width, masked, dropout):
     """
     from rushlight.kernels.attention import device_attention
 
-    cuda = switches.cuda
-    flash = cuda.flash_sdp_enabled() and not masked and element in HALVES
-    allowed = flash or cuda.mem_efficient_sdp_enabled()
+    flash = switch("flash_sdp") and not masked and element in HALVES
+    allowed = flash or bool(switch("mem_efficient_sdp"))
     most = most_of(device_attention, element, dropout)
     return allowed and fits(card, element, depth, width, most)
 

@@ -1,9 +1,11 @@
 """Batches of a data set, made here or by worker processes, in a reproducible order."""
 
+import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from rushlight.core.warning import warn
 from rushlight.utils.data._pipes import is_iterable_pipe, ordered, seeded, shared_out
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import Dataset as Dataset
@@ -82,6 +84,8 @@ class DataLoader(Generic[T_co]):
         iterable = isinstance(dataset, IterableDataset)
         check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         check_context(multiprocessing_context, num_workers)
+        if multiprocessing_context != "thread":
+            _warn_of_many_workers(num_workers)
         if iterable and is_iterable_pipe(dataset):
             dataset, shuffle = ordered(dataset, shuffle), None
         if iterable:
@@ -120,6 +124,7 @@ class DataLoader(Generic[T_co]):
         self._iterator: Any = None
         self._current: Any = None  # a weak reference to the pass that is going on
         self._resume: dict | None = None  # where the next pass goes on
+        self._promised_length: int | None = None  # what its iterable data set said
         self._complete = True
 
     def __setattr__(self, name, value):
@@ -214,6 +219,7 @@ class DataLoader(Generic[T_co]):
         if not isinstance(self.dataset, IterableDataset):
             return len(self._index_sampler)
         length = len(self.dataset)  # type: ignore[arg-type]
+        self._promised_length = length
         if self.batch_size is None:
             return length
         whole, rest = divmod(length, self.batch_size)
@@ -279,6 +285,30 @@ def check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _warn_of_many_workers(num_workers):
+    """Says that there are more processes than processors that they may run on."""
+    by_affinity = hasattr(os, "sched_getaffinity")
+    most = len(os.sched_getaffinity(0)) if by_affinity else os.cpu_count()
+    if not num_workers or most is not None and num_workers <= most:
+        return
+    suggested = (
+        f"Our suggested max number of worker in current system is {most}"
+        f"{'' if by_affinity else ' (`cpuset` is not taken into account)'}, which is "
+        "smaller than what this DataLoader is going to create."
+    )
+    if most is None:
+        suggested = (
+            "DataLoader is not able to compute a suggested max number of worker in "
+            "current system."
+        )
+    warn(
+        f"This DataLoader will create {num_workers} worker processes in total. "
+        f"{suggested} Please be aware that excessive worker creation might get DataLoader "
+        "running slow or even freeze, lower the worker number to avoid potential "
+        "slowness/freeze if necessary."
+    )
 
 
 def check_context(context, num_workers):

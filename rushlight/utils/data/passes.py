@@ -1,10 +1,10 @@
 """One pass over the batches: how far it is, and how another one gets there."""
 
-import warnings
 from typing import Any
 
 import rushlight as rl
 from rushlight.core import spans
+from rushlight.core.warning import warn
 from rushlight.utils.data._pipes import draw_shared
 from rushlight.utils.data._utils.pin_memory import pin_memory
 from rushlight.utils.data.sampler import draw_seed
@@ -28,11 +28,18 @@ class PassIterator:
         self.draw_for = loader
         self.shared_seed = draw_shared(loader.dataset, loader.generator)
         self.pins = loader.pin_memory and rl.cuda.is_available()
+        self.promised = getattr(loader, "_promised_length", None)
+        self.workers = getattr(loader, "num_workers", 0)
+        self.dataset = loader.dataset
+        if loader.pin_memory and getattr(loader, "pin_memory_device", ""):
+            warn(
+                "pin_memory_device is deprecated, the current accelerator will be used as "
+                f"the device,ignore pin_memory_device='{loader.pin_memory_device}'."
+            )
         if loader.pin_memory and not self.pins:
-            warnings.warn(
+            warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then "
-                "device pinned memory won't be used.",
-                stacklevel=4,
+                "device pinned memory won't be used."
             )
 
     def start(self, source, skip):
@@ -75,7 +82,25 @@ class PassIterator:
             self.taken += 1  # a batch that failed is past, too
             raise
         self.taken += 1
+        if self.promised is not None and self.taken > self.promised:
+            self._warn_of_length()
         return pin_memory(batch) if self.pins else batch
+
+    def _warn_of_length(self):
+        """Says that an iterable data set gives more than ``len(loader)`` was told."""
+        words = (
+            f"Length of IterableDataset {self.dataset} was reported to be {self.promised}"
+            f"(when accessing len(dataloader)), but {self.taken} samples have been "
+            "fetched. "
+        )
+        if self.workers > 0:
+            words += (
+                "For multiprocessing data-loading, this could be caused by not properly "
+                "configuring the IterableDataset replica at each worker. Please see "
+                "https://pytorch.org/docs/stable/data.html#torch.utils.data."
+                "IterableDataset for examples."
+            )
+        warn(words)
 
     def following(self):
         """The next batch."""

@@ -20,8 +20,8 @@ _HEIRS = {
 def _deprecated(name, function):
     heir = _HEIRS.get(name, f"torch.func.{name}")
     text = (
-        f"functorch is part of torch.func: `functorch.{name}` is deprecated since "
-        f"PyTorch 2.0. Please use `{heir}` instead."
+        "We've integrated functorch into PyTorch. As the final step of the integration, "
+        f"`functorch.{name}` is deprecated as of PyTorch 2.0. Please use `{heir}` instead."
     )
 
     @functools.wraps(function)
