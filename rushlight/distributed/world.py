@@ -140,6 +140,7 @@ class World:
         self.default, self.store = None, None
         self.members: dict = {}
         self.count = 0  # of groups made, in which all processes agree
+        self.joined = 0  # how often: a store may still have keys of the last time
         self.listens = False
 
     def membership(self, group=None):
@@ -443,7 +444,9 @@ def init_process_group(
         found = rendezvous(init_method or "env://", rank, world_size, timeout=timeout)
         store, rank, world_size = next(found)
         store.set_timeout(timeout)
-    _join(PrefixStore("default_pg", store), rank, world_size, chosen, timeout)
+    world.joined += 1
+    below = PrefixStore(f"default_pg/{world.joined}", store)
+    _join(below, rank, world_size, chosen, timeout)
     if not world.listens:
         world.listens = True
         atexit.register(_leave_at_exit)

@@ -86,3 +86,7 @@ def test_a_late_rank_is_named_after_the_timeout():
     assert "waited for: ranks [1]" in late
     assert "Rank 1 failed to pass monitoredBarrier in 300 ms" in barrier
     assert time.monotonic() - began < 60
+
+
+def test_processes_join_and_leave_again_and_again():
+    assert [each.split() for each in run("again.py", 3)] == [["6.0"] * 8] * 3

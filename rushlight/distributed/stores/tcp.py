@@ -53,10 +53,13 @@ def serve(host, port, multi_tenant, listen_fd):
 
 
 def release(server):
-    """End a server when the last store that uses it goes."""
+    """End a server when the last store that uses it goes.
+
+    One that stores may share stays: a process that joins again may find it before this
+    one has left, and must not lose it.
+    """
     server.users -= 1
-    if server.users <= 0:
-        _servers.pop(server.port, None)
+    if server.users <= 0 and server.port not in _servers:
         server.close()
 
 

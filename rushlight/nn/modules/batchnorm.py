@@ -206,11 +206,12 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch norm whose statistics several processes share; in one process, any batch norm.
 
-    Takes inputs with two dimensions or more.
+    Takes inputs with two dimensions or more. While it trains in a group of processes, mean
+    and variance are those of the batches of all, and gradients go to all.
 
     Args:
         num_features: the size of dimension 1.
-        process_group: the processes; there is one only.
+        process_group: the processes; all without it.
 
     >>> import rushlight as rl
     >>> SyncBatchNorm(2)(rl.ones(3, 2, 4)).shape
@@ -243,6 +244,28 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(
                 "SyncBatchNorm number of input channels should be non-zero"
             )
+
+    def forward(self, input):
+        """The input, normalized over the batches of all processes."""
+        self._check_input_dim(input)
+        counts = self.training or self.running_mean is None
+        if not counts:
+            return super().forward(input)
+        from rushlight.nn.modules import _sync_batchnorm
+
+        group = _sync_batchnorm.group_of(self.process_group)
+        if group is None:
+            return super().forward(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / self.num_batches_tracked.item()
+        keeps = self.training and self.track_running_stats
+        running = (self.running_mean, self.running_var) if keeps else None
+        return _sync_batchnorm.apply(
+            input, self.weight, self.bias, running, (self.eps, momentum), group
+        )
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):

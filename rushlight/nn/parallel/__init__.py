@@ -1,7 +1,6 @@
-"""Modules over several devices: with the CPU alone, the module itself."""
+"""Modules over several devices and processes."""
 
 from rushlight.nn.parallel.data_parallel import DataParallel, data_parallel
-from rushlight.nn.parallel.distributed import DistributedDataParallel
 from rushlight.nn.parallel.parallel_apply import parallel_apply
 from rushlight.nn.parallel.replicate import replicate
 from rushlight.nn.parallel.scatter_gather import gather, scatter
@@ -15,3 +14,11 @@ __all__ = [
     "replicate",
     "scatter",
 ]
+
+
+def __getattr__(name):
+    if name == "DistributedDataParallel":  # with it come stores, groups, collectives
+        from rushlight.nn.parallel.distributed import DistributedDataParallel
+
+        return DistributedDataParallel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Algorithms over the ranks: uneven inputs, communication hooks."""

@@ -1,0 +1,180 @@
+"""Trains a small network in several processes in many ways; prints what came out."""
+
+import json
+import sys
+from importlib import import_module
+
+torch = import_module(sys.argv[1])
+dist = import_module(sys.argv[1] + ".distributed")
+hooks = import_module(
+    sys.argv[1] + ".distributed.algorithms.ddp_comm_hooks.default_hooks"
+)
+power = import_module(
+    sys.argv[1] + ".distributed.algorithms.ddp_comm_hooks.powerSGD_hook"
+)
+DDP = import_module(sys.argv[1] + ".nn.parallel").DistributedDataParallel
+nn = torch.nn
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+found = {}
+
+
+class Net(nn.Module):
+    """Two branches, of which an iteration may leave one out; a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 40), nn.Linear(40, 3)
+        self.other = nn.Linear(40, 3)
+        self.norm = nn.BatchNorm1d(40)
+
+    def forward(self, x, uses_other=True):
+        h = self.norm(self.first(x)).relu()
+        out = self.second(h)
+        return {"out": [out + self.other(h) if uses_other else out]}
+
+
+def make(seed=0, sync=False):
+    torch.manual_seed(seed + (rank if seed else 0))
+    net = Net()
+    return nn.SyncBatchNorm.convert_sync_batchnorm(net) if sync else net
+
+
+def batch(step, count=4):
+    torch.manual_seed(100 + step)
+    x, y = torch.randn(size * count, 6), torch.randn(size * count, 3)
+    return x[rank * count : (rank + 1) * count], y[rank * count : (rank + 1) * count]
+
+
+def step_of(model, optimizer, step, **options):
+    x, y = batch(step)
+    optimizer.zero_grad()
+    loss = (model(x, **options)["out"][0] - y).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def train(name, hook=None, state=None, uses=None, sync=False, **options):
+    model = DDP(make(1, sync), bucket_cap_mb=0.0005, **options)
+    if hook:
+        model.register_comm_hook(state, hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for step in range(5):
+        extra = {} if uses is None else {"uses_other": uses(step)}
+        losses.append(step_of(model, optimizer, step, **extra))
+    weights = [round(p.double().sum().item(), 4) for p in model.state_dict().values()]
+    found[name] = [[round(each, 4) for each in losses], weights]
+    return model
+
+
+train("plain")
+train("views", gradient_as_bucket_view=True)
+train("static", static_graph=True, uses=lambda step: False)
+train("unused everywhere", find_unused_parameters=True, uses=lambda step: step > 2)
+train("unused here", find_unused_parameters=True, uses=lambda step: rank == step % 2)
+train("all-reduce hook", hooks.allreduce_hook)
+train("half hook", hooks.fp16_compress_hook)
+if sys.argv[1] != "torch":  # PyTorch's asks for NCCL
+    train("bfloat16 hook", hooks.bf16_compress_hook)
+    plain, short = found["plain"][0], found.pop("bfloat16 hook")[0]
+    assert all(abs(a - b) < 0.01 for a, b in zip(plain, short)), (plain, short)
+names = list(train("names").state_dict())
+found["names"] = names
+
+
+def accumulate():
+    model = DDP(make())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(2):
+        with model.no_sync():
+            x, y = batch(step)
+            (model(x)["out"][0] - y).square().mean().backward()
+        x, y = batch(step + 10)
+        (model(x)["out"][0] - y).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    found["accumulated"] = [round(p.sum().item(), 4) for p in model.parameters()]
+
+
+def uneven():
+    model = DDP(nn.Linear(2, 1, bias=False))
+    with torch.no_grad():
+        model.module.weight.fill_(1.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    count = 2 + rank
+    with model.join():
+        for step in range(count):
+            optimizer.zero_grad()
+            model(torch.ones(3, 2) * (step + 1)).mean().backward()
+            optimizer.step()
+    found["uneven"] = [round(v, 4) for v in model.module.weight.flatten().tolist()]
+
+
+def refused():
+    model = DDP(make())
+    x, y = batch(0)
+    model(x, uses_other=False)["out"][0].sum().backward()
+    try:
+        model(x)["out"][0].sum().backward()
+        found["unfinished"] = "nothing"
+    except RuntimeError as error:
+        found["unfinished"] = str(error)[:60]
+
+
+def powers():
+    state = power.PowerSGDState(None, 2, start_powerSGD_iter=2)
+    train("power", power.powerSGD_hook, state)
+    del found["power"]
+    losses = []
+    torch.manual_seed(3)
+    model = DDP(nn.Linear(30, 20))
+    model.register_comm_hook(
+        power.PowerSGDState(None, 4, start_powerSGD_iter=2), power.powerSGD_hook
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    torch.manual_seed(rank)
+    x, y = torch.randn(8, 30), torch.randn(8, 20)
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] * 0.8, losses
+
+
+def whole_batch():
+    """The losses of one process with all batches, where norms are synchronized."""
+    torch.manual_seed(1)
+    model = make(0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    both = DDP(make(0, sync=True))
+    shared = torch.optim.SGD(both.parameters(), lr=0.1)
+    for step in range(4):
+        torch.manual_seed(100 + step)
+        x, y = torch.randn(size * 4, 6), torch.randn(size * 4, 3)
+        optimizer.zero_grad()
+        loss = (model(x)["out"][0] - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        part = torch.tensor(step_of(both, shared, step))
+        dist.all_reduce(part)
+        assert abs(part.item() / size - loss.item()) < 1e-5, (step, part, loss)
+    for ours, theirs in zip(both.parameters(), model.parameters()):
+        assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+accumulate()
+uneven()
+if sys.argv[1] != "torch":
+    whole_batch()  # PyTorch synchronizes norms on GPUs alone
+    powers()  # PyTorch's waits for ever, now and then, on the host
+print("FOUND", json.dumps(found), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+dist.init_process_group("gloo")
+found.clear()
+refused()
+print("REFUSED", json.dumps(found), flush=True)
