@@ -1,0 +1,1 @@
+"""Starting programs in several processes, and starting them again."""

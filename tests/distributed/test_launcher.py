@@ -1,0 +1,93 @@
+"""``python -m rushlight.distributed.run`` starts, restarts and reports as torchrun does."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rushlight.distributed import run as launcher
+from rushlight.distributed.elastic.workers import streams_of
+from tests.distributed.launching import PROGRAMS, ROOT, free_port
+
+PROGRAM = str(PROGRAMS / "launched.py")
+NAMES = [
+    name
+    for name in os.environ
+    if name.startswith(("TORCHELASTIC", "PET_")) or name == "OMP_NUM_THREADS"
+]
+
+
+def start(*words):
+    """The launcher with some options, its output in one text."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for name in NAMES:
+        environment.pop(name)
+    return subprocess.Popen(
+        [sys.executable, "-m", "rushlight.distributed.run", *map(str, words)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def results(output):
+    """The fields of each rank's line, in the order of the ranks."""
+    lines = [line.partition("RESULT ")[2].split() for line in output.splitlines()]
+    return sorted((line for line in lines if line), key=lambda each: int(each[3]))
+
+
+def test_ranks_are_started_and_started_again_after_a_failure(tmp_path):
+    process = start(
+        *("--standalone", "--nproc-per-node", 2, "--max-restarts", 1),
+        *("--log-dir", tmp_path, "--tee", "0:3,1:2", "--redirects", "1:1"),
+        *(PROGRAM, 1),
+    )
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "[default0]:RESULT 3 1 0 0 0 2 2 1" in output
+    assert "[default1]:" in errors and "attempt 0 has failed" in errors
+    (kept,) = tmp_path.rglob("attempt_1/1/stdout.log")
+    assert kept.read_text() == "RESULT 3 1 1 1 0 2 2 1\n"
+    (told,) = tmp_path.rglob("attempt_0/1/error.json")
+    assert "ValueError: attempt 0 has failed" in told.read_text()
+
+
+def test_a_failure_is_reported_with_the_rank_that_began_it():
+    process = start("--standalone", "--nproc-per-node", 2, PROGRAM, 9)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    summary = errors[errors.index("launched.py FAILED") :]
+    root = summary[summary.index("Root Cause (first observed failure):") :]
+    assert "rank      : 1 (local_rank: 1)" in root
+    assert "ValueError: attempt 0 has failed" in root
+    assert "rank      : 0 (local_rank: 0)" in summary.replace(root, "")
+
+
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_two_machines_become_one_world_and_restart_together(backend):
+    port, processes = free_port(), []
+    for node in range(2):
+        where = ["--master-port", port, "--node-rank", node]
+        if backend == "c10d":
+            where = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}"]
+        words = ["--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 1, *where]
+        processes.append(start(*words, PROGRAM, 1))
+    found = [each.communicate(timeout=120) for each in processes]
+    assert [each.returncode for each in processes] == [0, 0], found
+    lines = results("\n".join(output for output, _ in found))
+    lines = [line for line in lines if line[1] == "1"]  # of the second attempt
+    assert [line[:4] for line in lines] == [["3", "1", "0", "0"], ["3", "1", "0", "1"]]
+
+
+def test_options_are_those_of_torchrun():
+    theirs = pytest.importorskip("torch.distributed.run").get_args_parser()
+    ours = launcher.get_args_parser()
+    known = {flag for action in ours._actions for flag in action.option_strings}
+    wanted = {flag for action in theirs._actions for flag in action.option_strings}
+    assert wanted <= known
+    assert streams_of("3", 2) == [3, 3] and streams_of("1:2", 3) == [0, 2, 0]
+    for words in (["--nproc-per-node", "x", "a.py"], ["--nproc-per-node", "0", "a.py"]):
+        with pytest.raises(ValueError, match="Unsupported nproc_per_node value"):
+            launcher.job_of(ours.parse_args(words))
