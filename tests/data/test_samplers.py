@@ -26,7 +26,7 @@ def test_drop_last_leaves_out_a_short_batch():
         (lambda: data.BatchSampler(range(3), 0, False), ValueError),
         (lambda: data.WeightedRandomSampler([1, 2], 0), ValueError),
         (lambda: data.WeightedRandomSampler([[1.0]], 1), ValueError),
-        (lambda: data.DistributedSampler(range(3)), RuntimeError),
+        (lambda: data.DistributedSampler(range(3)), ValueError),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(make, error):

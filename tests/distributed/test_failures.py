@@ -90,3 +90,9 @@ def test_a_late_rank_is_named_after_the_timeout():
 
 def test_processes_join_and_leave_again_and_again():
     assert [each.split() for each in run("again.py", 3)] == [["6.0"] * 8] * 3
+
+
+def test_many_collectives_in_any_order_give_the_same_bits_on_all_ranks():
+    over_memory = run("mixed.py", 3)
+    over_sockets = run("mixed.py", 3, RUSHLIGHT_DISTRIBUTED_SHARED_MEMORY="0")
+    assert len({*over_memory, *over_sockets}) == 1

@@ -17,7 +17,6 @@ __all__ = ["Slabs"]
 
 SLOTS = 4
 SLOT_BYTES = SLAB_BYTES // SLOTS
-DONE = STEP + 1  # any phase of a later piece: positions after a piece's first
 
 
 class Slabs:
@@ -29,16 +28,17 @@ class Slabs:
 
     def __init__(self, channel):
         self.channel, self.pieces = channel, 0
-        self.used = [None] * SLOTS  # position of the piece that used a slot last
+        self.used = [None] * SLOTS  # position of others at which a slot is free
         self.memory = {
             rank: rl.frombuffer(slab, dtype=rl.uint8)
             for rank, slab in channel.slabs.items()
         }
         self.views: dict = {}
 
-    def _slot(self, rank, dtype):
-        """A rank's current slot, as elements of a type."""
-        key = rank, self.pieces % SLOTS, dtype
+    def _slot(self, rank, dtype, number=None):
+        """A rank's slot of a piece, the current one without its number."""
+        number = self.pieces if number is None else number
+        key = rank, number % SLOTS, dtype
         found = self.views.get(key)
         if found is None:
             start = key[1] * SLOT_BYTES
@@ -50,11 +50,20 @@ class Slabs:
         """Wait until this rank may write the current slot."""
         position = self.used[self.pieces % SLOTS]
         if position is not None:
-            self.channel.await_position(position + DONE)
+            self.channel.await_position(position)
 
-    def _close(self):
+    def _close(self, later=1):
+        """Go on to the next piece; this one's slot is free at a later announcement.
+
+        Args:
+            later: how many pieces later others say that they have read the slot; 0
+                where nothing was written. What is said comes before the slot's next
+                turn, or all ranks would wait for each other.
+        """
         channel = self.channel
-        self.used[self.pieces % SLOTS] = channel.position
+        if later:
+            at = channel.position + later * STEP + 1
+            self.used[self.pieces % SLOTS] = at
         self.pieces += 1
         channel.next_piece()
 
@@ -70,33 +79,59 @@ class Slabs:
     def all_reduce(self, flat, reduction, root=None):
         """Reduce the arrays of all ranks; each rank reduces a part of each piece.
 
+        Stage ``t`` writes piece ``t``, reduces this rank's part of piece ``t - 1`` and
+        copies the others' parts of piece ``t - 2``: a rank waits once in a stage, for
+        what others did in the one before.
+
         Args:
             flat: this rank's array; it becomes the result.
             reduction: the name of the reduction.
             root: the rank that alone gets the result; all do without it.
         """
-        channel, dtype = self.channel, flat.dtype
-        for low, high in self._pieces(flat.numel(), flat.element_size()):
-            piece = flat[low:high]
-            self._open()
-            slots = [self._slot(rank, dtype) for rank in self._ranks()]
-            bounds = [part(high - low, channel.size, r) for r in self._ranks()]
-            self._write_others(slots[channel.rank], piece, bounds)
-            channel.announce(1)
-            first, last = bounds[channel.rank]
-            own = slots[channel.rank][first:last]
-            channel.await_phase(1)
-            values = [slot[first:last] for slot in slots]
-            values[channel.rank] = piece[first:last]
-            if first < last:
-                reduce_into(own, values, reduction)
-            channel.announce(2)
-            if root is None or root == channel.rank:
-                channel.await_phase(2)
-                for slot, (a, b) in zip(slots, bounds):
-                    piece[a:b].copy_(slot[a:b])
-            self._close()
+        channel = self.channel
+        pieces = [
+            self._piece(flat, low, high)
+            for low, high in self._pieces(flat.numel(), flat.element_size())
+        ]
+        count, first = len(pieces), self.pieces
+        for stage in range(count + 2):
+            if stage < count:
+                self._open()
+                self._write_others(self._slot(channel.rank, flat.dtype), *pieces[stage])
+            if stage:
+                channel.await_position(channel.position - STEP + 1)
+            if 0 < stage <= count:
+                self._reduce_own(first + stage - 1, *pieces[stage - 1], reduction)
+            if 1 < stage and root in (None, channel.rank):
+                self._copy_parts(first + stage - 2, *pieces[stage - 2])
+            if stage <= count:
+                channel.announce(1)
+            read_in = 2 if stage + 1 < count else 3  # the last stage is not announced
+            self._close(read_in if stage < count else 0)
         channel.finish()
+
+    def _piece(self, flat, low, high):
+        """A piece of an array, and where each rank's part of it is."""
+        return flat[low:high], [
+            part(high - low, self.channel.size, rank) for rank in self._ranks()
+        ]
+
+    def _reduce_own(self, number, piece, bounds, reduction):
+        """Reduce this rank's part of a piece into its slot."""
+        own = self.channel.rank
+        first, last = bounds[own]
+        if first == last:
+            return
+        slots = [self._slot(rank, piece.dtype, number) for rank in self._ranks()]
+        values = [slot[first:last] for slot in slots]
+        values[own] = piece[first:last]
+        reduce_into(slots[own][first:last], values, reduction)
+
+    def _copy_parts(self, number, piece, bounds):
+        """Copy every rank's part of a piece to its place."""
+        for rank, (first, last) in enumerate(bounds):
+            slot = self._slot(rank, piece.dtype, number)
+            piece[first:last].copy_(slot[first:last])
 
     def _write_others(self, slot, piece, bounds):
         """Write the parts of a piece that other ranks reduce."""
@@ -165,14 +200,25 @@ class Slabs:
         channel, dtype = self.channel, flat.dtype
         if outs[channel.rank].data_ptr() != flat.data_ptr():
             outs[channel.rank].copy_(flat)
-        for low, high in self._pieces(flat.numel(), flat.element_size()):
-            self._open()
-            self._slot(channel.rank, dtype)[: high - low].copy_(flat[low:high])
-            channel.announce(1)
-            for rank in self._ranks():
-                if rank != channel.rank:
-                    channel.await_phase(1, [rank])
-                    slot = self._slot(rank, dtype)[: high - low]
-                    outs[rank][low:high].copy_(slot)
-            self._close()
+        pieces = self._pieces(flat.numel(), flat.element_size())
+        first = self.pieces
+        for stage in range(len(pieces) + 1):
+            if stage < len(pieces):
+                low, high = pieces[stage]
+                self._open()
+                self._slot(channel.rank, dtype)[: high - low].copy_(flat[low:high])
+                channel.announce(1)
+            if stage:
+                low, high = pieces[stage - 1]
+                self._copy_gathered(outs, low, high, first + stage - 1, dtype)
+            self._close(2 if stage < len(pieces) else 0)
         channel.finish()
+
+    def _copy_gathered(self, outs, low, high, number, dtype):
+        """Copy a piece of each other rank's array once that rank has written it."""
+        channel = self.channel
+        for rank in self._ranks():
+            if rank != channel.rank:
+                channel.await_position(channel.position - STEP + 1, [rank])
+                slot = self._slot(rank, dtype, number)[: high - low]
+                outs[rank][low:high].copy_(slot)

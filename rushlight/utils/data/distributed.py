@@ -31,10 +31,12 @@ class DistributedSampler(Sampler[T_co]):
         drop_last=False,
     ):
         if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "Requires distributed package to be available\n"
-                "  pass num_replicas and rank to do without it"
-            )
+            from rushlight import distributed
+
+            if num_replicas is None:
+                num_replicas = distributed.get_world_size()
+            if rank is None:
+                rank = distributed.get_rank()
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval "

@@ -166,6 +166,8 @@ def whole_batch():
         assert torch.allclose(ours, theirs, atol=1e-5)
 
 
+sampler = torch.utils.data.DistributedSampler(range(11), seed=3)
+found["sampled"] = list(sampler)
 accumulate()
 uneven()
 if sys.argv[1] != "torch":
