@@ -175,16 +175,16 @@ class Agent:
         Returns:
             None where all machines' processes ended well; else the failures of this.
         """
-        told = False
+        reported = False
         while True:
             failures = self.workers.failures()
             if failures:
                 self.store.set(f"failed/{attempt}", str(self.node))
                 return self._all_failures(failures)
-            if self.workers.are_done() and not told:
-                told = True
+            if self.workers.are_done() and not reported:
+                reported = True
                 self.store.add(f"done/{attempt}", 1)
-            if told and self.store.add(f"done/{attempt}", 0) >= len(self.counts):
+            if reported and self.store.add(f"done/{attempt}", 0) >= len(self.counts):
                 return None
             if len(self.counts) > 1 and self.store.check([f"failed/{attempt}"]):
                 return self._all_failures({}) or self._failed_elsewhere(attempt)
