@@ -16,11 +16,13 @@ from rushlight.dispatch.library import (
     Library,
     _excluded,
     _fragment,
-    _qualname,
     find_operator,
     impl,
+    qualname_of,
     register_autograd,
     register_fake,
+)
+from rushlight.dispatch.rules_from_outside import (
     register_jvp,
     register_torch_dispatch,
     register_vmap,
@@ -57,7 +59,7 @@ def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
         )
     if device_type not in _AUTOCAST_KEYS:
         raise ValueError(f"Unknown device type: {device_type}")
-    found = op if isinstance(op, Operator) else find_operator(_qualname(op))
+    found = op if isinstance(op, Operator) else find_operator(qualname_of(op))
     library = lib or _fragment(found.namespace)
 
     def cast(value):

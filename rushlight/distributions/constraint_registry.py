@@ -16,6 +16,9 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 class ConstraintRegistry:
     """A table from classes of constraints to functions that make transforms.
 
+    Called with a constraint, as in ``biject_to(constraint)``, it gives a transform whose
+    values fulfil it; arguments as in ``register``.
+
     >>> biject_to(constraints.unit_interval)
     SigmoidTransform()
     """

@@ -58,6 +58,9 @@ def can_cast(from_, to):
 def promote_types(type1, type2):
     """The smallest type that holds values of both.
 
+    Args:
+        type1, type2: the types.
+
     >>> import rushlight as rl
     >>> rl.promote_types(rl.uint8, rl.int8)
     rushlight.int16

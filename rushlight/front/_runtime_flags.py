@@ -46,6 +46,9 @@ def get_float32_matmul_precision():
 def set_float32_matmul_precision(precision):
     """Allows products of float32 matrices less precision: TF32 on a GPU, none on the host.
 
+    Args:
+        precision: ``"highest"``, ``"high"`` or ``"medium"``.
+
     >>> torch.set_float32_matmul_precision("highest")
     >>> torch.get_float32_matmul_precision()
     'highest'
@@ -66,6 +69,10 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
     Operators of which PyTorch says that they do not are refused, as there:
     ``max_unpool1d`` to ``3d``, and ``put_`` without ``accumulate``. New memory that nobody
     has written is filled meanwhile; see `utils.deterministic`.
+
+    Args:
+        mode: whether it is asked for.
+        warn_only: whether what is not so warns, in place of an error.
 
     >>> use_deterministic_algorithms(True)
     >>> are_deterministic_algorithms_enabled()
@@ -182,6 +189,9 @@ def is_storage(obj, /):
 
 def typename(obj, /):
     """A value's type, with PyTorch's name where it is a tensor.
+
+    Args:
+        obj: any value.
 
     >>> typename(rl.ones(1)), typename(1)
     ('torch.FloatTensor', 'int')

@@ -28,6 +28,9 @@ def _listed(tensors):
 def broadcast_tensors(*tensors):
     """Views of the tensors, expanded to their common shape.
 
+    Args:
+        tensors: of sizes that go together.
+
     >>> broadcast_tensors(rl.tensor([1, 2]), rl.tensor([[3], [4]]))
     (tensor([[1, 2],
             [1, 2]]), tensor([[3, 3],
@@ -38,6 +41,9 @@ def broadcast_tensors(*tensors):
 
 def block_diag(*tensors):
     """A matrix with the given ones along its diagonal.
+
+    Args:
+        tensors: of two dimensions at most.
 
     >>> block_diag(rl.tensor([[1, 2]]), rl.tensor([[3]]))
     tensor([[1, 2, 0],
@@ -62,6 +68,10 @@ def chain_matmul(*matrices, out=None):
 def meshgrid(*tensors, indexing=None):
     """Coordinate grids: each vector along a dimension of its own.
 
+    Args:
+        tensors: of one dimension at most.
+        indexing: ``"ij"``; ``"xy"`` exchanges the first two dimensions.
+
     >>> meshgrid(rl.tensor([1, 2]), rl.tensor([3, 4, 5]), indexing='ij')
     (tensor([[1, 1, 1],
             [2, 2, 2]]), tensor([[3, 4, 5],
@@ -74,6 +84,9 @@ def meshgrid(*tensors, indexing=None):
 
 def cartesian_prod(*tensors):
     """All combinations of one element of each vector, a row for each.
+
+    Args:
+        tensors: of one dimension each.
 
     >>> cartesian_prod(rl.tensor([1, 2]), rl.tensor([3, 4]))
     tensor([[1, 3],
@@ -111,6 +124,9 @@ def _atleast(operator, tensors):
 def atleast_1d(*tensors):
     """Views with at least one dimension.
 
+    Args:
+        tensors: one, several, or a list of them.
+
     >>> atleast_1d(rl.tensor(1.0))
     tensor([1.])
     """
@@ -120,6 +136,9 @@ def atleast_1d(*tensors):
 def atleast_2d(*tensors):
     """Views with at least two dimensions.
 
+    Args:
+        tensors: one, several, or a list of them.
+
     >>> atleast_2d(rl.tensor([1, 2]))
     tensor([[1, 2]])
     """
@@ -128,6 +147,9 @@ def atleast_2d(*tensors):
 
 def atleast_3d(*tensors):
     """Views with at least three dimensions.
+
+    Args:
+        tensors: one, several, or a list of them.
 
     >>> atleast_3d(rl.tensor([1, 2])).shape
     rushlight.Size([1, 2, 1])

@@ -16,13 +16,15 @@ from rushlight.dispatch.library import (
     infer_schema,
     register_autograd,
     register_fake,
-    register_jvp,
     register_kernel,
-    register_torch_dispatch,
-    register_vmap,
 )
 from rushlight.dispatch.library import (
     _scoped_library as _scoped_library,
+)
+from rushlight.dispatch.rules_from_outside import (
+    register_jvp,
+    register_torch_dispatch,
+    register_vmap,
 )
 
 __all__ = [

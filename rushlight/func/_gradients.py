@@ -316,6 +316,10 @@ def _jvp(func, args, kwargs, numbers, tangents, strict, has_aux):
 def linearize(func, *primals):
     """The value of ``func`` and a function from tangents to its derivative along them.
 
+    Args:
+        func: the function.
+        primals: where it is looked at.
+
     >>> value, push = linearize(lambda x: x * x, rl.tensor(3.0))
     >>> push(rl.tensor(1.0))
     tensor(6.)
@@ -458,6 +462,10 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
 def hessian(func, argnums=0):
     """A function that gives the Hessian of ``func``: forward over reverse.
+
+    Args:
+        func: gives one number.
+        argnums: which argument, or which, it is for.
 
     >>> hessian(lambda x: (x**3).sum())(rl.tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],

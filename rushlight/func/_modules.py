@@ -164,6 +164,9 @@ def replace_all_batch_norm_modules_(root):
     Running statistics are written to in training, which a function of the parameters
     must not do. The module is changed and given back.
 
+    Args:
+        root: the module, which is changed.
+
     >>> norm = replace_all_batch_norm_modules_(rl.nn.BatchNorm1d(2))
     >>> norm.running_mean is None, norm.track_running_stats
     (True, False)

@@ -173,6 +173,10 @@ def _redraw_uniform(tensor, mean, std, a, b, generator):
 def constant_(tensor, val):
     """Fill with one value.
 
+    Args:
+        tensor: the tensor, which is changed.
+        val: the value.
+
     >>> constant_(rl.empty(3), 7.0)
     tensor([7., 7., 7.])
     """
@@ -183,6 +187,9 @@ def constant_(tensor, val):
 def ones_(tensor):
     """Fill with ones.
 
+    Args:
+        tensor: the tensor, which is changed.
+
     >>> ones_(rl.empty(3))
     tensor([1., 1., 1.])
     """
@@ -191,6 +198,9 @@ def ones_(tensor):
 
 def zeros_(tensor):
     """Fill with zeros.
+
+    Args:
+        tensor: the tensor, which is changed.
 
     >>> zeros_(rl.empty(3))
     tensor([0., 0., 0.])
@@ -201,6 +211,9 @@ def zeros_(tensor):
 
 def eye_(tensor):
     """Make a matrix the identity, as far as its shape allows.
+
+    Args:
+        tensor: the matrix, which is changed.
 
     >>> eye_(rl.empty(2, 2))
     tensor([[1., 0.],

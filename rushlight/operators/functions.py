@@ -184,6 +184,9 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
 def broadcast_shapes(*shapes):
     """The one shape that every given shape expands to.
 
+    Args:
+        shapes: sizes each.
+
     Raises:
         RuntimeError: something is no shape, or two sizes differ and neither is 1.
         ValueError: a size is negative.
@@ -235,6 +238,9 @@ def broadcast_shapes(*shapes):
 def is_tensor(obj, /):
     """Whether ``obj`` is a tensor.
 
+    Args:
+        obj: any value.
+
     >>> is_tensor(1.0)
     False
     """
@@ -243,6 +249,9 @@ def is_tensor(obj, /):
 
 def numel(input):
     """The number of elements.
+
+    Args:
+        input: the tensor.
 
     >>> numel(rl.ones(2, 3))
     6
@@ -255,6 +264,9 @@ def numel(input):
 def is_floating_point(input):
     """Whether the elements are real floating-point numbers.
 
+    Args:
+        input: the tensor.
+
     >>> is_floating_point(rl.tensor([1.0]))
     True
     """
@@ -266,6 +278,9 @@ def is_floating_point(input):
 def is_complex(input):
     """Whether the elements are complex numbers.
 
+    Args:
+        input: the tensor.
+
     >>> is_complex(rl.tensor([1j]))
     True
     """
@@ -276,6 +291,9 @@ def is_complex(input):
 
 def is_signed(input):
     """Whether the elements' type has negative numbers.
+
+    Args:
+        input: the tensor.
 
     >>> is_signed(rl.zeros(1, dtype=rl.uint8))
     False
@@ -298,6 +316,9 @@ def get_device(input):
 def is_nonzero(input):
     """Whether the one element differs from zero.
 
+    Args:
+        input: a tensor of one element.
+
     >>> is_nonzero(rl.tensor([2.0]))
     True
     """
@@ -306,6 +327,10 @@ def is_nonzero(input):
 
 def result_type(tensor, other):
     """The type that arithmetic on the two would have.
+
+    Args:
+        tensor: a tensor or a number.
+        other: another one.
 
     >>> result_type(rl.tensor([1, 2]), 1.0)
     rushlight.float32

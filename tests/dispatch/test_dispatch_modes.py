@@ -6,7 +6,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.dispatch.keys import DispatchKey
-from rushlight.dispatch.library import _scoped_library, register_torch_dispatch
+from rushlight.dispatch.library import _scoped_library
+from rushlight.dispatch.rules_from_outside import register_torch_dispatch
 from rushlight.utils._mode_utils import no_dispatch
 from rushlight.utils._python_dispatch import (
     TorchDispatchMode,

@@ -6,7 +6,8 @@ import rushlight as rl
 from rushlight.autograd import forward_ad
 from rushlight.autograd.levels import rules
 from rushlight.dispatch import declared
-from rushlight.dispatch.library import _scoped_library, register_jvp, register_vmap
+from rushlight.dispatch.library import _scoped_library
+from rushlight.dispatch.rules_from_outside import register_jvp, register_vmap
 from rushlight.func import jacfwd, jvp, vmap
 from rushlight.operators.registry import every_operator
 
@@ -99,7 +100,7 @@ def test_lists_of_tensors_have_lists_of_tangents():
 
 
 def test_a_rule_goes_away_with_its_library():
-    from rushlight.dispatch.library import tangent_rules
+    from rushlight.dispatch.rules_from_outside import tangent_rules
 
     before = len(tangent_rules)
     with _scoped_library("toy_gone", "DEF") as library:

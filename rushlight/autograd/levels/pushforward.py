@@ -18,7 +18,7 @@ from rushlight.autograd.levels.stack import each, mapped, plain, tensors
 from rushlight.autograd.windows import Untransformed
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import FORWARD, IMPLEMENTATION, KIND
-from rushlight.dispatch.library import tangent_rules
+from rushlight.dispatch.rules_from_outside import tangent_rules
 from rushlight.operators import call
 
 ARGUMENT, RESULT = 0, 1  # what a formula's saved value is

@@ -28,7 +28,7 @@ from rushlight.dispatch.declared import (
     NAME,
     OUT,
 )
-from rushlight.dispatch.library import vmap_rules
+from rushlight.dispatch.rules_from_outside import vmap_rules
 from rushlight.operators import call
 
 _found = {}

@@ -543,6 +543,10 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
 def custom_bwd(bwd=None, *, device_type):
     """Decorates ``backward`` so that it runs with the settings of ``forward``.
 
+    Args:
+        bwd: the method; a decorator without it.
+        device_type: ``"cpu"``, ``"cuda"`` and the like.
+
     >>> @torch.amp.custom_bwd(device_type="cpu")
     ... def backward(ctx, grad):
     ...     return grad * 2

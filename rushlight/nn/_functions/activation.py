@@ -11,6 +11,10 @@ from rushlight.operators import call
 def relu(input, inplace=False):
     """``max(input, 0)`` of each element.
 
+    Args:
+        input: the elements, of any shape.
+        inplace: whether the input itself is written to.
+
     >>> relu(rl.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -19,6 +23,10 @@ def relu(input, inplace=False):
 
 def relu6(input, inplace=False):
     """Each element kept between 0 and 6.
+
+    Args:
+        input: the elements, of any shape.
+        inplace: whether the input itself is written to.
 
     >>> relu6(rl.tensor([-1.0, 3.0, 8.0]))
     tensor([0., 3., 6.])
@@ -42,6 +50,10 @@ def elu(input, alpha=1.0, inplace=False):
 
 def selu(input, inplace=False):
     """A scaled ``elu`` that keeps activations normalised.
+
+    Args:
+        input: the elements, of any shape.
+        inplace: whether the input itself is written to.
 
     >>> selu(rl.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
@@ -101,6 +113,10 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
 def hardsigmoid(input, inplace=False):
     """``clamp(x / 6 + 1 / 2, 0, 1)``.
 
+    Args:
+        input: the elements, of any shape.
+        inplace: whether the input itself is written to.
+
     >>> hardsigmoid(rl.tensor([-4.0, 0.0, 1.5]))
     tensor([0.0000, 0.5000, 0.7500])
     """
@@ -109,6 +125,10 @@ def hardsigmoid(input, inplace=False):
 
 def hardswish(input, inplace=False):
     """``x * hardsigmoid(x)``.
+
+    Args:
+        input: the elements, of any shape.
+        inplace: whether the input itself is written to.
 
     >>> hardswish(rl.tensor([-4.0, 1.0, 4.0]))
     tensor([-0.0000, 0.6667, 4.0000])
@@ -119,6 +139,10 @@ def hardswish(input, inplace=False):
 def silu(input, inplace=False):
     """``x * sigmoid(x)``.
 
+    Args:
+        input: the elements, of any shape.
+        inplace: whether the input itself is written to.
+
     >>> silu(rl.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.0000,  0.7311])
     """
@@ -127,6 +151,10 @@ def silu(input, inplace=False):
 
 def mish(input, inplace=False):
     """``x * tanh(softplus(x))``.
+
+    Args:
+        input: the elements, of any shape.
+        inplace: whether the input itself is written to.
 
     >>> mish(rl.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.3034,  0.0000,  0.8651])
@@ -172,6 +200,9 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
 def tanh(input):
     """Hyperbolic tangent of each element.
 
+    Args:
+        input: the elements, of any shape.
+
     >>> tanh(rl.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616])
     """
@@ -180,6 +211,9 @@ def tanh(input):
 
 def sigmoid(input):
     """``1 / (1 + exp(-x))``.
+
+    Args:
+        input: the elements, of any shape.
 
     >>> sigmoid(rl.tensor([0.0, 1.0]))
     tensor([0.5000, 0.7311])
@@ -190,6 +224,9 @@ def sigmoid(input):
 def tanhshrink(input):
     """``x - tanh(x)``.
 
+    Args:
+        input: the elements, of any shape.
+
     >>> tanhshrink(rl.tensor([0.0, 1.0]))
     tensor([0.0000, 0.2384])
     """
@@ -198,6 +235,9 @@ def tanhshrink(input):
 
 def softsign(input):
     """``x / (1 + |x|)``.
+
+    Args:
+        input: the elements, of any shape.
 
     >>> softsign(rl.tensor([0.0, 1.0]))
     tensor([0.0000, 0.5000])
@@ -208,6 +248,10 @@ def softsign(input):
 def logsigmoid(input, *, out=None):
     """``log(sigmoid(x))`` without overflow.
 
+    Args:
+        input: the elements, of any shape.
+        out: a tensor to write the result into.
+
     >>> logsigmoid(rl.tensor([0.0, 1.0]))
     tensor([-0.6931, -0.3133])
     """
@@ -216,6 +260,10 @@ def logsigmoid(input, *, out=None):
 
 def glu(input, dim=-1):
     """The first half along a dimension, times the sigmoid of the second.
+
+    Args:
+        input: elements of an even size along ``dim``.
+        dim: the dimension.
 
     >>> glu(rl.tensor([1.0, 2.0, 0.0, 1.0]))
     tensor([0.5000, 1.4621])

@@ -224,6 +224,10 @@ def _filled_size(output_size, input, count):
 def adaptive_avg_pool1d(input, output_size):
     """Mean over windows that divide the last dimension evenly.
 
+    Args:
+        input: of shape ``(N, C, L)``; without ``N`` as well.
+        output_size: the sizes of the result, or one for all.
+
     >>> adaptive_avg_pool1d(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
     tensor([[2., 3.]])
     """
@@ -231,7 +235,7 @@ def adaptive_avg_pool1d(input, output_size):
 
 
 def adaptive_avg_pool2d(input, output_size):
-    """Mean over windows that divide the last two dimensions evenly.
+    """Means of so many planes; arguments as in ``adaptive_avg_pool1d``.
 
     >>> adaptive_avg_pool2d(rl.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 2.5000,  4.5000],
@@ -241,7 +245,7 @@ def adaptive_avg_pool2d(input, output_size):
 
 
 def adaptive_avg_pool3d(input, output_size):
-    """Mean over windows that divide the last three dimensions evenly.
+    """Means of so many volumes; arguments as in ``adaptive_avg_pool1d``.
 
     >>> adaptive_avg_pool3d(rl.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[3.5000]]]])

@@ -71,6 +71,9 @@ def current_flash_attention_impl():
 def restore_flash_attention_impl(_raise_warn=True):
     """Take the implementation away that is at work.
 
+    Args:
+        _raise_warn: whether it is told when none is at work.
+
     >>> restore_flash_attention_impl(_raise_warn=False)
     """
     if _active:

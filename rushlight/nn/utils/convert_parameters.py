@@ -11,6 +11,9 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 def parameters_to_vector(parameters):
     """All elements of the parameters, one after another.
 
+    Args:
+        parameters: the tensors.
+
     >>> parameters_to_vector([rl.tensor([1.0]), rl.tensor([[2.0, 3.0]])])
     tensor([1., 2., 3.])
     """
@@ -19,6 +22,10 @@ def parameters_to_vector(parameters):
 
 def vector_to_parameters(vec, parameters):
     """Make slices of a vector the values of the parameters.
+
+    Args:
+        vec: as many elements as all parameters have.
+        parameters: the tensors, which are changed.
 
     >>> x = rl.nn.Parameter(rl.zeros(2))
     >>> vector_to_parameters(rl.tensor([1.0, 2.0]), [x])

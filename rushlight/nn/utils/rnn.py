@@ -28,6 +28,9 @@ _Fields = namedtuple(
 def invert_permutation(permutation):
     """The permutation that undoes another; None for None.
 
+    Args:
+        permutation: numbers from zero, each once; or None.
+
     >>> invert_permutation(rl.tensor([2, 0, 1]))
     tensor([1, 2, 0])
     """
@@ -236,6 +239,10 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
 def pack_sequence(sequences, enforce_sorted=True):
     """Pack a list of sequences.
 
+    Args:
+        sequences: tensors of shape ``(L, ...)``.
+        enforce_sorted: whether they must come with the longest first.
+
     >>> pack_sequence([rl.tensor([1, 2]), rl.tensor([3])]).data
     tensor([1, 3, 2])
     """
@@ -247,6 +254,9 @@ def pack_sequence(sequences, enforce_sorted=True):
 
 def unpack_sequence(packed_sequences):
     """The list of sequences that a packed batch was made of.
+
+    Args:
+        packed_sequences: a ``PackedSequence``.
 
     >>> unpack_sequence(pack_sequence([rl.tensor([1, 2]), rl.tensor([3])]))
     [tensor([1, 2]), tensor([3])]

@@ -165,6 +165,9 @@ default_collate_fn_map: dict[Any, Callable] = {
 def default_collate(batch):
     """A list of samples as one batch: tensors stacked, numbers made tensors.
 
+    Args:
+        batch: the samples.
+
     >>> default_collate([{"x": 0, "y": 1.5}, {"x": 2, "y": 2.5}])
     {'x': tensor([0, 2]), 'y': tensor([1.5000, 2.5000], dtype=rushlight.float64)}
     """

@@ -41,6 +41,9 @@ def lookup_backend(name):
 def list_backends(exclude_tags=("debug", "experimental")):
     """The names of backends for captured programs.
 
+    Args:
+        exclude_tags: leaves out backends that have one of these tags.
+
     >>> list_backends()
     ['inductor']
     """

@@ -185,6 +185,9 @@ class runtime_validation_disabled:
 def runtime_validation(f):
     """Checks each value of an ``__iter__`` against what the class says of its values.
 
+    Args:
+        f: the method.
+
     Raises:
         TypeError: another function is decorated.
 
