@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+
 from rushlight._higher_order_ops.auto_functionalize import run_functionalized
 from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight.autograd.grad_mode import no_grad
-from rushlight.autograd.levels.functional import FunctionalLevel
+from rushlight.autograd.levels.functional import WRITTEN, FunctionalLevel
+from rushlight.autograd.levels.stack import Outside
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.declared import FUNCTIONAL
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export._core import core
 from rushlight.export._results import argument_of
@@ -19,17 +23,23 @@ from rushlight.export.graph_signature import (
     TensorArgument,
     writes,
 )
+from rushlight.fx.experimental.as_called import WITHOUT_ELEMENTS
 from rushlight.fx.experimental.pre_dispatch import placeholder
-from rushlight.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from rushlight.fx.experimental.proxy_tensor import (
+    ProxyTorchDispatchMode,
+    disable_proxy_modes_tracing,
+    get_proxy_mode,
+)
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.interpreter import Interpreter
 from rushlight.fx.node import Node
 from rushlight.ir.sym_functions import sym_ite
-from rushlight.ir.symbolic import SymInt, Unbacked
+from rushlight.ir.symbolic import Symbol, SymInt, Unbacked, symbols_of
 from rushlight.ir.unbacked import MustBeEqual, SymBool, SymFloat
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
+from rushlight.utils._pytree import tree_leaves, tree_map
 
 
 def decomposed(program, table):
@@ -39,7 +49,8 @@ def decomposed(program, table):
         program: the `ExportedProgram`.
         table: what to record in place of operators, by operator.
     """
-    table = {**core(), **table}
+    whole = getattr(table, "whole", ())
+    table = {op: made for op, made in {**core(), **table}.items() if op not in whole}
     values = [node.meta.get("val") for node in program.graph.nodes]
     fakes = [one.fake_mode for one in values if isinstance(one, FakeTensor)]
     elements = fakes[0].elements if fakes else None
@@ -48,13 +59,13 @@ def decomposed(program, table):
         if elements is not None:
             elements.rounds += 1
         try:
-            return _decomposed(program, table)
+            return _decomposed(program, table, whole)
         except MustBeEqual as error:
             elements.equal[error.index] = error.expr
             del elements.reads[before[0] :], elements.checks[before[1] :]
 
 
-def _decomposed(program, table):
+def _decomposed(program, table, whole):
     graph = Graph()
     tracer = _Tracer(graph, Module(), "fake", table)
     values, fake = [], None
@@ -79,6 +90,7 @@ def _decomposed(program, table):
         FunctionalLevel(write_copies=run_functionalized) as level,
     ):
         given = [level.wrap(v) if isinstance(v, Tensor) else v for v in values]
+        interpreter.keep_whole(whole, level)
         results = interpreter.run(*given, enable_io_processing=False)
         written = [
             level.unwrap(g) if isinstance(g, Tensor) and level.written(g) else None
@@ -156,6 +168,40 @@ class _Tracer(ProxyTorchDispatchMode):
 
     notes: dict = {}
 
+    def size_of(self, number):
+        """The step that computes a size; one that an argument has is read from it.
+
+        A size whose name no argument has by itself (``4 * h`` where ``h`` is open) is
+        solved for it.
+        """
+        if number.values in self._sizes:
+            return super().size_of(number)
+        lone = type(number.expr) is Symbol and number.expr.source is None
+        for node in list(self.graph.nodes):
+            fake = node.meta.get("val")
+            if node.op != "placeholder" or not isinstance(fake, Tensor):
+                continue
+            for dim, size in enumerate(fake.shape):
+                if not isinstance(size, SymInt):
+                    continue
+                same = size.values == number.values
+                if same or (lone and number.expr in symbols_of(size.expr)):
+                    made = self.graph.call_function(_SIZE, (node, dim))
+                    made.meta["val"] = size
+                    self._sizes[size.values] = made
+                    return made if same else self._solved(made, size.expr, number)
+        return super().size_of(number)
+
+    def _solved(self, node, expr, number):
+        """The step that computes a symbol from a multiple of it and more."""
+        while expr is not number.expr:
+            undo = {"add": operator.sub, "mul": operator.floordiv}[expr.name]
+            node = self.graph.call_function(undo, (node, expr.right))
+            expr = expr.left
+        node.meta["val"] = number
+        self._sizes[number.values] = node
+        return node
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.full_name in _ONE_DIMENSION:  # in the core set a list goes with any
             func, args = _SQUEEZE, (args[0], [args[1]])
@@ -174,6 +220,55 @@ class _Replay(Interpreter):
     def __init__(self, module, tracer):
         super().__init__(module)
         self.tracer = tracer
+        self.whole, self.level = frozenset(), None
+
+    def keep_whole(self, whole, level):
+        """Says which operators are recorded as they are, compositions or not.
+
+        Args:
+            whole: the operators.
+            level: the level that the program runs at.
+        """
+        self.whole, self.level = whole, level
+
+    def call_function(self, target, args, kwargs):
+        if target in self.whole:
+            result = self._as_one_step(target, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return super().call_function(target, args, kwargs)
+
+    def _as_one_step(self, target, args, kwargs):
+        """Records an operator whole; not one that writes, or whose result is a window."""
+        if target.form != FUNCTIONAL or any(
+            row[5] & WRITTEN for row in target.signature.rows
+        ):
+            return NotImplemented
+        given, named = tree_map(self._value, (args, kwargs))
+        with Outside(self.level), disable_proxy_modes_tracing():
+            run = WITHOUT_ELEMENTS.get(target._opname, target)
+            result = run(*given, **named)
+        memory = {
+            id(one.untyped_storage())
+            for one in tree_leaves((given, named))
+            if isinstance(one, Tensor)
+        }
+        made = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
+        if not made or any(id(one.untyped_storage()) in memory for one in made):
+            return NotImplemented
+        tracer = get_proxy_mode()  # of a function that is an argument, its own
+        nodes, others = tree_map(tracer.node_of, (given, named))
+        step = tracer.graph.create_node(
+            "call_function", target, tuple(nodes), others, name=target._opname
+        )
+        tracer.record_result(step, result)
+        return tree_map(self._wrapped, result)
+
+    def _value(self, one):
+        return self.level.unwrap(one) if isinstance(one, Tensor) else one
+
+    def _wrapped(self, one):
+        return self.level.wrap(one) if isinstance(one, Tensor) else one
 
     def run_node(self, n: Node):
         self.tracer.notes = n.meta
@@ -213,6 +308,7 @@ class _Replay(Interpreter):
 
         def run(*given):
             inner = _Replay(found, self.tracer)
+            inner.keep_whole(self.whole, self.level)
             return inner.run(*given, enable_io_processing=False)
 
         return run

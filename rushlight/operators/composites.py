@@ -73,7 +73,8 @@ def linear(input, weight, bias=None):
             return NotImplemented
         bias = ops.squeeze(bias)
     if not input.is_contiguous():
-        return ops.add(matmul(input, weight.t()), bias)
+        made = matmul(input, weight.t())
+        return made if made is NotImplemented else ops.add(made, bias)
     count = math.prod(input.shape[:-1])
     rows = ops.view(input, [count, input.shape[-1]])
     made = ops.addmm(bias, rows, weight.t())

@@ -18,6 +18,7 @@ from rushlight.dispatch.kernels import promoted_type
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.dispatch.overridable import open_functions
 from rushlight.io import interop
+from rushlight.ir.symbolic import SymInt
 from rushlight.operators import call
 
 
@@ -206,7 +207,7 @@ def broadcast_shapes(*shapes):
     for at, shape in enumerate(listed):
         for place in range(-1, -1 - len(shape), -1):
             size = shape[place]
-            if not isinstance(size, (int, float, str, tuple, list)):
+            if not isinstance(size, (int, float, str, tuple, list, SymInt)):
                 raise TypeError(f"sizes are integers, but got {type(size).__name__}")
             if size == common[place]:
                 continue
@@ -216,7 +217,7 @@ def broadcast_shapes(*shapes):
                         f"'<' not supported between instances of '{type(size).__name__}' "
                         "and 'int'"
                     )
-                if size < 0:
+                if not isinstance(size, SymInt) and size < 0:
                     raise ValueError(
                         "Attempting to broadcast a dimension with negative length!"
                     )
@@ -228,9 +229,9 @@ def broadcast_shapes(*shapes):
                     f"shape should be broadcastable to {common}"
                 )
     for size in common:
-        if not isinstance(size, int):
+        if not isinstance(size, (int, SymInt)):
             raise TypeError(f"sizes are integers, but got {type(size).__name__}")
-    if any(size >= 1 << 63 for size in common):
+    if any(isinstance(size, int) and size >= 1 << 63 for size in common):
         raise ValueError("Overflow when unpacking long long")
     return Size(common)
 

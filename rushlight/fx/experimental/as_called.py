@@ -26,6 +26,7 @@ from rushlight.core.dtypes import (
     uint8,
 )
 from rushlight.core.layout import contiguous_format
+from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import DECOMPOSITION, says
 from rushlight.operators import call
@@ -113,12 +114,42 @@ def _histogramdd(self, bins, *_, **__):
     return self.new_empty(counts), [self.new_empty(one + 1) for one in counts]
 
 
+def _recurrent(operator, states):
+    """What a recurrent network gives for a length that stays open, by its sizes alone.
+
+    Args:
+        operator: the network; of a packed batch it runs itself.
+        states: how many tensors its state has.
+    """
+
+    def results(input, hx, params, *rest, **named):
+        packed = isinstance(params, Tensor) or isinstance(hx, Tensor) is (states > 1)
+        if packed or all(type(size) is int for size in input.shape):
+            return operator(input, hx, params, *rest, **named)
+        first = hx if states == 1 else hx[0]
+        both = 2 if rest[4] else 1
+        width = first.shape[-1] * both
+        output = input.new_empty([*input.shape[:-1], width])
+        state = [one.new_empty(one.shape) for one in ([hx] if states == 1 else hx)]
+        made = output, *state
+        if is_grad_enabled() and any(one.requires_grad for one in (input, *params)):
+            for one in made:
+                one.requires_grad_()
+        return made
+
+    return results
+
+
 # Compositions that look at elements: what has the same results but for those.
 WITHOUT_ELEMENTS = {
     "_assert_async": lambda *_: None,
     "histogram": _histogram,
     "histogramdd": _histogramdd,
+    "gru": _recurrent(call.gru, 1),
     "linspace": _spaced,
     "logspace": _spaced,
+    "lstm": _recurrent(call.lstm, 2),
+    "rnn_relu": _recurrent(call.rnn_relu, 1),
+    "rnn_tanh": _recurrent(call.rnn_tanh, 1),
     "rrelu": lambda self, *_, **__: call.clone(self),
 }

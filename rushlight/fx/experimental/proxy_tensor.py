@@ -239,6 +239,8 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
         if isinstance(result, Tensor):
             self.track(result, node)
         elif isinstance(result, (list, tuple)):
+            if any(isinstance(one, FakeTensor) for one in result):
+                node.meta["val"] = result
             for at, one in enumerate(result):
                 part = self.graph.create_node(
                     "call_function", operator.getitem, (node, at)

@@ -260,8 +260,9 @@ def multi_head_attention_forward(
 
 def _goes_by_tiles(q, k):
     """Whether nobody loses by it: short rows' gradients take longer so."""
-    many = q.size(1) * k.size(1) >= _MANY_SCORES
-    return many or not q.requires_grad or recording() or listening(q)
+    if recording() or listening(q) or not q.requires_grad:
+        return True  # before sizes are asked: a program is recorded for all of them
+    return q.size(1) * k.size(1) >= _MANY_SCORES
 
 
 def _without_weights(q, k, v, mask, dropout_p, samples, is_causal):

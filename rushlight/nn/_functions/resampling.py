@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import rushlight as rl
+from rushlight.ir.symbolic import SymInt
 from rushlight.nn._functions import pooling
 from rushlight.operators import call
 
@@ -127,6 +128,8 @@ def _whole(value):
     """The number of a whole size, or None."""
     if isinstance(value, bool):
         return None
+    if isinstance(value, SymInt):
+        return value  # a size that stays open
     if isinstance(value, rl.Tensor):
         if value.numel() != 1 or value.is_floating_point():
             return None
