@@ -81,7 +81,6 @@ REFUSED = [
     "jit.save(None, 'f')",
     "jit.load('f')",
     "jit.freeze(None)",
-    "onnx.export(None)",
     "utils.cpp_extension.load('a', [])",
     "hub.load('somebody/something', 'model')",
 ]

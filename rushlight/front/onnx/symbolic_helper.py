@@ -4,7 +4,32 @@ from __future__ import annotations
 
 import functools
 
+from rushlight.onnx._graph import Value
+from rushlight.onnx.errors import SymbolicValueError
+
 __all__ = ["parse_args", "quantized_args"]
+
+_KINDS = {"i": int, "f": float, "b": bool, "s": str}
+
+
+def _parsed(value, descriptor):
+    """An argument as its descriptor has it: numbers of constants, in their type."""
+    if descriptor in ("v", "none") or value is None:
+        return value
+    if isinstance(value, Value):
+        if value.constant is None:
+            raise SymbolicValueError(
+                f"expected a constant for an argument described as {descriptor!r}",
+                value,
+            )
+        value = value.constant.tolist()
+    if descriptor in ("is", "fs"):
+        kind = _KINDS[descriptor[0]]
+        return [
+            kind(one)
+            for one in (value if isinstance(value, (list, tuple)) else [value])
+        ]
+    return _KINDS[descriptor](value) if descriptor in _KINDS else value
 
 
 def parse_args(*arg_descriptors):
@@ -27,6 +52,7 @@ def parse_args(*arg_descriptors):
                     f"descriptors ({len(arg_descriptors)}) was found at symbolic "
                     f"function '{fn.__name__}'."
                 )
+            args = map(_parsed, args, arg_descriptors)
             return fn(g, *args, **kwargs)
 
         return wrapper

@@ -1,1 +1,1 @@
-"""Where operators are written in ONNX's version 12: none are, there is no export yet."""
+"""PyTorch's module of version 12; operators are written by `rushlight.onnx.lowering`."""

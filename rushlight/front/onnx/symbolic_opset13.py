@@ -1,1 +1,1 @@
-"""Where operators are written in ONNX's version 13: none are, there is no export yet."""
+"""PyTorch's module of version 13; operators are written by `rushlight.onnx.lowering`."""

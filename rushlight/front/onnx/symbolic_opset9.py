@@ -1,1 +1,1 @@
-"""Where operators are written in ONNX's version 9: none are, there is no export yet."""
+"""PyTorch's module of version 9; operators are written by `rushlight.onnx.lowering`."""
