@@ -29,26 +29,26 @@ def with_batch(g, value, rank, lower):
     return g.op("Squeeze", made, g.ints([0]), dtype=made.dtype)
 
 
+def _attributes(weight, stride, dilation, groups):
+    """What both kinds of convolution say of their windows."""
+    count = weight.rank - 2
+    return {
+        "kernel_shape": list(weight.shape[2:]),
+        "strides": spread(stride, count),
+        "dilations": spread(dilation, count),
+        "group": groups,
+    }
+
+
 def _plain(g, input, weight, bias, stride, padding, dilation, groups):
     count = weight.rank - 2
-    same = padding if isinstance(padding, str) else None
     pads = None
-    if same == "same":
+    if padding == "same":
         pads = _same_pads(weight, spread(dilation, count))
-    elif same is None:
+    elif not isinstance(padding, str):
         pads = spread(padding, count) * 2
-    return g.op(
-        "Conv",
-        input,
-        weight,
-        bias,
-        kernel_shape=list(weight.shape[2:]),
-        strides=spread(stride, count),
-        dilations=spread(dilation, count),
-        pads=pads,
-        group=groups,
-        dtype=input.dtype,
-    )
+    options = _attributes(weight, stride, dilation, groups)
+    return g.op("Conv", input, weight, bias, pads=pads, dtype=input.dtype, **options)
 
 
 def _same_pads(weight, dilation):
@@ -61,19 +61,10 @@ def _transposed(
     g, input, weight, bias, stride, padding, output_padding, groups, dilation
 ):
     count = weight.rank - 2
-    return g.op(
-        "ConvTranspose",
-        input,
-        weight,
-        bias,
-        kernel_shape=list(weight.shape[2:]),
-        strides=spread(stride, count),
-        dilations=spread(dilation, count),
-        pads=spread(padding, count) * 2,
-        output_padding=spread(output_padding, count),
-        group=groups,
-        dtype=input.dtype,
-    )
+    options = _attributes(weight, stride, dilation, groups)
+    options["pads"] = spread(padding, count) * 2
+    options["output_padding"] = spread(output_padding, count)
+    return g.op("ConvTranspose", input, weight, bias, dtype=input.dtype, **options)
 
 
 @lowers(call.conv1d, call.conv2d, call.conv3d)

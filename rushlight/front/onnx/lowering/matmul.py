@@ -145,17 +145,17 @@ def flash_attention(
 
 def _for_each_query(g, query, value):
     """Heads of keys or values, repeated for the queries that share them."""
-    heads, own = query.shape[-3], value.shape[-3]
-    if type(heads) is not int or type(own) is not int:
+    count, own = query.shape[-3], value.shape[-3]
+    if type(count) is not int or type(own) is not int:
         raise Unsupported("its numbers of heads are open")
-    if heads == own:
+    if count == own:
         return value
     sizes = g.sizes_of(value)
     more = g.unsqueeze(value, [value.rank - 2])
     counts = [1] * (value.rank + 1)
-    counts[-3] = heads // own
+    counts[-3] = count // own
     tiled = g.op("Tile", more, g.ints(counts), dtype=value.dtype)
-    return g.reshape(tiled, [*sizes[:-3], heads, *sizes[-2:]])
+    return g.reshape(tiled, [*sizes[:-3], count, *sizes[-2:]])
 
 
 def _attention(g, query, key, value, attn_mask, dropout_p, is_causal, scale):

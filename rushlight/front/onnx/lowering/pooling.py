@@ -49,11 +49,11 @@ class Window:
         }
 
 
-def _largest(g, x, window, with_places):
+def _largest(g, x, window, with_indices):
     attributes = window.attributes()
     attributes["dilations"] = window.dilation
     kind = x.dtype
-    if not with_places:
+    if not with_indices:
         return g.op("MaxPool", x, dtype=kind, **attributes)
     values, indices = g.op("MaxPool", x, outputs=2, **attributes)
     values.dtype, indices.dtype = kind, rl.int64
@@ -63,14 +63,14 @@ def _largest(g, x, window, with_places):
     return values, g.op("Mod", indices, g.const(plane, rl.int64), dtype=rl.int64)
 
 
-def _register_largest(packet, count, with_places):
+def _register_largest(packet, count, with_indices):
     @lowers(packet)
     def lower(g, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
         sizes = tuple(g.result.shape)
 
         def batch(x):
             window = Window(x, sizes, kernel_size, stride, padding, dilation, ceil_mode)
-            return _largest(g, x, window, with_places)
+            return _largest(g, x, window, with_indices)
 
         return with_batch(g, self, count + 2, batch)
 
