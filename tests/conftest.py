@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 os.environ["RUSHLIGHT_CHECK_PLANS"] = "1"
 
 from rushlight.core import warning
+from tools.said_once import count_as_said
 
 # The first call of a kernel compiles it, and machines are busy: how long an example
 # takes says nothing about what it shows.
@@ -19,20 +20,9 @@ settings.register_profile("fresh", **UNHURRIED)
 settings.register_profile("unhurried", derandomize=True, **UNHURRIED)
 settings.load_profile("unhurried")
 
-
-class _All:
-    """What every warning is in, so that it counts as given."""
-
-    def __contains__(self, key):
-        return True
-
-    def add(self, key):
-        """Nothing: it is there."""
-
-
 # What is said once in a process is said to whichever test comes first: tests of it ask for
 # `set_warn_always`, or for the fixture `nothing_said_yet`.
-warning._given = _All()
+count_as_said()
 
 
 @pytest.fixture

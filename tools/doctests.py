@@ -232,6 +232,7 @@ def run_docstrings(name):
 def main(arguments):
     """Runs pages, and without names the docstrings too; 1 if an example failed."""
     sys.path.insert(0, str(ROOT))
+    importlib.import_module("tools.said_once").count_as_said()
     importlib.import_module("rushlight")  # without it, no output is worth writing
     write = "--write" in arguments
     named = [Path(name).resolve() for name in arguments if name != "--write"]

@@ -92,7 +92,9 @@ def _warn_of_age(name):
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """The function, class or module itself: it runs as Python.
 
-    >>> script(abs)(-2)
+    >>> import pytest
+    >>> with pytest.warns(DeprecationWarning):
+    ...     script(abs)(-2)
     2
     """
     _warn_of_age("script")

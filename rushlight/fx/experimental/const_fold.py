@@ -176,7 +176,7 @@ def split_const_subgraphs(
         const_gm.graph.erase_node(node)
     setattr(split, name, None)
     with split.graph.inserting_before(call):
-        read = split.graph.get_attr(name)
+        read = split.graph.create_node("get_attr", name)  # computed by the first call
     call.replace_all_uses_with(read)
     split.graph.erase_node(call)
     for path, value in _tensors(const_gm):

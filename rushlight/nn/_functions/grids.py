@@ -74,9 +74,12 @@ def affine_grid(theta, size, align_corners=None):
 
     >>> import rushlight as rl
     >>> same = rl.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
-    >>> affine_grid(same, (1, 1, 1, 2), align_corners=True)
-    tensor([[[[-1.,  0.],
-              [ 1.,  0.]]]])
+    >>> affine_grid(same, (1, 1, 2, 2), align_corners=True)
+    tensor([[[[-1., -1.],
+              [ 1., -1.]],
+    <BLANKLINE>
+             [[-1.,  1.],
+              [ 1.,  1.]]]])
     """
     if align_corners is None:
         _say_default()
