@@ -8,9 +8,19 @@ import pytest
 
 import rushlight as rl
 from rushlight.autograd import gradcheck, gradgradcheck
-from rushlight.kernels.fft.fft_radix import root, roots
-from rushlight.kernels.fft.fft_steps import steps_beside, steps_of, table_of
+from rushlight.ir import expr as ir
+from rushlight.kernels.fft.fft_radix import lanes_of, root, roots
+from rushlight.kernels.fft.fft_steps import (
+    NEITHER,
+    Along,
+    steps_beside,
+    steps_of,
+    table_of,
+    table_roots,
+)
+from rushlight.kernels.loop_helpers import rolled
 from rushlight.operators.spectral.fft_schedule import radices_of, transform_lines
+from tests.operators.test_contraction import run_native, run_reference
 
 LENGTHS = [
     *range(1, 36),
@@ -252,7 +262,7 @@ def test_steps_multiply_to_the_size():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("size", [9, 11, 13, 34, 57, 74, 105, 169, 243, 330])
+@pytest.mark.parametrize("size", [9, 11, 13, 34, 37, 57, 105, 169, 202, 243, 303, 330])
 def test_many_lines_of_odd_lengths_and_primes_are_numpys(size, dtype):
     """A lane for each line: whole blocks, parts of one, one line, and lines with gaps."""
     rng, close = np.random.default_rng(size), 3e-6 if dtype == "float32" else 1e-14
@@ -277,12 +287,35 @@ def test_many_lines_of_odd_lengths_and_primes_are_numpys(size, dtype):
 
 
 def test_lengths_without_large_primes_have_steps():
+    primes = [p for p in range(2, 256) if all(p % q for q in range(2, p))]
     for size in range(2, 2000):
         rest = size
-        for prime in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31):
+        for prime in primes:
             while rest % prime == 0:
                 rest //= prime
         assert (steps_of(size) is not None) == (rest == 1)
+
+
+@pytest.mark.parametrize("run", [run_native, run_reference])
+@pytest.mark.parametrize("size", [37, 82, 111])
+def test_steps_by_a_prime_in_loops_are_the_transform(run, size):
+    """37 and 41 leave results over after blocks of four; roots of one are between steps."""
+    lines = np.random.default_rng(size).standard_normal((3, size, 2)).astype("float32")
+    written = Along(ir.f32, size, True, False, NEITHER).write()
+    function = ir.kernel(f"lines_{size}", rolled(written))
+    rows, *steps = table_of(size, 4)
+    table = table_roots(rows, tuple(steps), NEITHER, rl.float32).numpy()
+    out, scale = np.empty_like(lines), np.ones(1, np.float32)
+    blocks = -(-3 // (lanes_of(4) // rows))
+    run(
+        function,
+        (out, lines, scale, table),
+        (2 * size, 2 * size, 0, 0, 3, blocks),
+        blocks,
+    )
+    exact = np.fft.fft(lines[..., 0] + 1j * lines[..., 1])
+    found = out[..., 0] + 1j * out[..., 1]
+    assert np.abs(found - exact).max() < 1e-6 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 12, 49, 96, 1000, 1009])

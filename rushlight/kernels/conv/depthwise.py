@@ -169,20 +169,20 @@ class Tile:
 
         Also which positions see an element there.
         """
-        b, n, lanes, apart = self.b, self.n, self.lanes, self.strides[1]
+        b, n, lanes, step = self.b, self.n, self.lanes, self.strides[1]
         self.starts, self.masks, self.seen = [], [], []
         for tap in range(self.taps[1]):
-            start = b.let("start", x * apart + n["step_x"] * tap - n["pad_x"])
+            start = b.let("start", x * step + n["step_x"] * tap - n["pad_x"])
             self.starts.append(start)
-            parts = [self.within(start + lanes * k, 1) for k in range(apart)]
+            parts = [self.within(start + lanes * k, 1) for k in range(step)]
             self.masks.append(parts)
-            self.seen.append(parts[0] if apart == 1 else self.within(start, apart))
+            self.seen.append(parts[0] if step == 1 else self.within(start, step))
         self.kept = b.let("kept", lane_mask(lanes, n["out_width"] - x))
 
-    def within(self, start, apart):
+    def within(self, start, step):
         """Lanes whose columns are those of the input."""
         b, lanes = self.b, self.lanes
-        places = Ramp(lanes, cast(i32, start), Const(i32, apart))
+        places = Ramp(lanes, cast(i32, start), Const(i32, step))
         places = b.let("places", places)
         width = Broadcast(lanes, cast(i32, self.n["width"]))
         zero = Const(i32.vector(lanes), 0)

@@ -31,6 +31,7 @@ from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Broadcast, Const, Shuffle, Type, i64, load
+from rushlight.kernels.fft.fft_primes import LongStep, twiddle_count, waves
 from rushlight.kernels.fft.fft_radix import (
     lanes_of,
     minus,
@@ -46,6 +47,8 @@ RADICES = (31, 29, 23, 19, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 
 ROOM = (
     1 << 17
 )  # bytes of an array of lines, at most: two stay in the second-level cache
+WRITTEN = RADICES[0]  # radices up to it are written out, primes up to
+LONGEST = 256  # this one are loops, and larger ones are not for these kernels
 KEPT = 64  # tables that are remembered
 # Which is half a line whose transform is real, or the transform of a real line, of which
 # the half is made and perhaps its mirror.
@@ -59,7 +62,7 @@ def steps_of(size):
     The first step reads a root for every vector, the last one none: the largest is last.
 
     >>> steps_of(125), steps_of(128), steps_of(120), steps_of(1), steps_of(22), steps_of(74)
-    ((5, 5, 5), (8, 16), (10, 12), (), (2, 11), None)
+    ((5, 5, 5), (8, 16), (10, 12), (), (2, 11), (2, 37))
     """
     if size == 1:
         return ()
@@ -69,7 +72,16 @@ def steps_of(size):
             rest = steps_of(size // radix)
             if rest is not None:
                 found.append(tuple(sorted((radix, *rest))))
+    if not found:
+        return long_steps(size)
     return min(found, key=lambda steps: (len(steps), steps[::-1]), default=None)
+
+
+def long_steps(size):
+    """The same where the size has a prime factor that is not written out, but in loops."""
+    prime = next((p for p in range(2, LONGEST + 1) if size % p == 0), None)
+    rest = None if prime is None else steps_of(size // prime)
+    return None if rest is None else tuple(sorted((prime, *rest)))
 
 
 def fits(size, lines, itemsize):
@@ -153,6 +165,7 @@ def table_roots(rows, steps, halves, dtype):
         turns = count(length // radix).unsqueeze(1) * count(1, radix)
         tables.append(ops.stack(roots(turns, length), -1))
         length //= radix
+    tables += [part for radix in steps if radix > WRITTEN for part in waves(radix)]
     # vectors of fewer columns than lanes read beyond their own
     tables.append(ops.zeros([lanes], dtype=float64))
     return ops.cat([table.flatten() for table in tables]).to(dtype)
@@ -205,11 +218,16 @@ class Steps:
             keep: by default what it would keep is left in an array, which is returned.
         """
         length, side = math.prod(self.steps), 1
+        far = table + twiddle_count(self.steps)  # where roots for long steps begin
         for radix in self.steps:
             length //= radix
             held = self.array() if length > 1 or keep is None else None
             put = keep if held is None else functools.partial(self.hold, held)
-            self.step(radix, length, side, table, read, put)
+            if radix > WRITTEN:
+                LongStep(self, radix, length, side, (table, far)).write(read, put)
+                far += 2 * (radix // 2) ** 2
+            else:
+                self.step(radix, length, side, table, read, put)
             read = functools.partial(self.held, held)
             table += 2 * (radix - 1) * length
             side *= radix
@@ -542,7 +560,7 @@ class Beside(Steps):
 def kernel_of(kind, name: str, *how):
     """The native kernel of a kind for parts of one type, one size and direction."""
     from rushlight.codegen.lower import lower
-    from rushlight.kernels.fft import fft_radix
+    from rushlight.kernels.fft import fft_primes, fft_radix
 
     symbol = "_".join(
         ["fourier", kind.__name__.lower(), name, *map(str, map(int, how))]
@@ -551,9 +569,8 @@ def kernel_of(kind, name: str, *how):
     def write():
         return lower(ir.kernel(symbol, rolled(kind(Type(name), *how).write())))
 
-    digest = host.code_cache.source_digest(__file__) + host.code_cache.source_digest(
-        fft_radix.__file__
-    )
+    files = __file__, fft_radix.__file__, fft_primes.__file__
+    digest = "".join(map(host.code_cache.source_digest, files))
     return host.code_cache.native(symbol, digest, write)
 
 

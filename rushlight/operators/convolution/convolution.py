@@ -176,7 +176,7 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
     if around is not None and is_finite(weight):
         flipped = weight.flip(list(range(2, weight.ndim)))
         if max(stride) > 1:
-            grad = set_apart(grad, shape, weight, stride, padding, dilation)
+            grad = dilate_gradient(grad, shape, weight, stride, padding, dilation)
         settings = (1, 1), around, dilation, groups
         return run_forward(grad, flipped, None, shape[2:], *settings)
     gaps, sizes, margins, phases = input_plan(
@@ -211,7 +211,7 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
     return result
 
 
-def set_apart(grad, shape, weight, stride, padding, dilation):
+def dilate_gradient(grad, shape, weight, stride, padding, dilation):
     """The output's gradient with zeros between its elements, as far apart as steps are."""
     sizes = [
         size + 2 * p - d * (taps - 1)
