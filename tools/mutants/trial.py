@@ -45,7 +45,7 @@ def run(tree: Path, tests: list[str], limit: float) -> tuple[str, str | None]:
     os.close(writing)
     status = _wait(child, time.monotonic() + limit)
     with os.fdopen(reading) as answer:
-        failed = answer.readline() or None
+        failed = answer.readline().strip() or None
     if status is None:
         return TIMED_OUT, failed
     return (KILLED if status else SURVIVED), failed
@@ -71,7 +71,7 @@ class _Failures:
 
     def pytest_runtest_logreport(self, report):
         if report.failed:
-            os.write(self.descriptor, report.nodeid.encode())
+            os.write(self.descriptor, f"{report.nodeid}\n".encode())
 
 
 def _run_tests(tree, tests, descriptor):

@@ -24,7 +24,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.expr import Along, Var, i64
 
 
-def reduction(identity, prepare=None, accumulate=None, finish=None, widens=False):
+def reduction(identity, prepare=None, accumulate=None, finish=None, widens=()):
     """Makes a function that combines two states a reduction kernel.
 
     Args:
@@ -36,7 +36,7 @@ def reduction(identity, prepare=None, accumulate=None, finish=None, widens=False
         accumulate: from a state and a value to the next state, where that is cheaper
             than combining with a prepared value; may take the same parameters.
         finish: from a state to the outputs, by default the state; may take ``scalar``.
-        widens: whether float32 values are to be computed in float64.
+        widens: the types whose values are to be computed in float64.
 
     Several state variables are passed and returned as a tuple.
 
@@ -62,12 +62,12 @@ class Reduction(Front):
     ones. It handles a range of the flattened kept index.
 
     Attributes:
-        widens: whether float32 values are to be computed in float64.
+        widens: the types whose values are to be computed in float64.
         of_complex: ``of_complex(x, dim, correction, keepdim)`` reduces complex numbers in
             place of a kernel; None where there is no such function.
     """
 
-    widens = False
+    widens = ()
     of_complex = None
     has_rows = True
 

@@ -44,7 +44,7 @@ def mean(left, right):
     return left + right
 
 
-@reduction(identity=1, widens=True)
+@reduction(identity=1, widens=("float32",))
 def prod(left, right):
     """Multiplies."""
     return left * right
@@ -150,7 +150,8 @@ def _moments(name, finish):
     combine.__name__ = name
     return reduction(
         identity=(0, 0, 0), prepare=lambda x: (x * 0 + 1, x, x * 0),
-        accumulate=accumulate, finish=finish, widens=True,
+        accumulate=accumulate, finish=finish,
+        widens=("float32", "bfloat16"),  # squares of what float32 holds
     )(combine)  # fmt: skip
 
 
