@@ -1,5 +1,7 @@
 """Programs recorded operator by operator are written as PyTorch writes them."""
 
+import importlib
+
 import pytest
 
 import rushlight as rl
@@ -111,3 +113,26 @@ def test_a_block_can_be_left_out():
 def test_there_are_three_modes():
     with pytest.raises(ValueError, match="Unexpected tracing type"):
         make_fx(lambda x: x, tracing_mode="odd")
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_an_optimizers_step_is_recorded_as_in_pytorch(mode):
+    torch = pytest.importorskip("torch")
+
+    def recorded(lib):
+        proxies = importlib.import_module(
+            f"{lib.__name__}.fx.experimental.proxy_tensor"
+        )
+
+        def step(weight, grad):
+            parameter = weight.clone()
+            parameter.grad = grad
+            with lib.autograd.profiler.record_function("a step"):
+                lib.optim.SGD([parameter], lr=0.1, momentum=0.9).step()
+            return parameter
+
+        given = lib.ones(2), lib.ones(2)
+        graph = proxies.make_fx(step, tracing_mode=mode)(*given)
+        return [str(n.target) for n in graph.graph.nodes], graph(*given).tolist()
+
+    assert recorded(rl) == recorded(torch)

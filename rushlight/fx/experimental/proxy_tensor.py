@@ -44,6 +44,9 @@ def _window(tensor):
     return storage, tensor.storage_offset(), sizes, strides, tensor.dtype
 
 
+_NUMBERS = (bool, int, float, complex, str, SymInt, SymFloat, SymBool)
+
+
 class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
     """Writes the operators of its block into a graph, and runs them.
 
@@ -71,7 +74,7 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
         self.tracing_mode = tracing_mode
         self.decompositions = decompositions or {}
         self.reading = reading
-        self._nodes: dict = {}  # id -> (tensor, node); the tensor keeps its id its own
+        self._nodes: dict = {}  # id -> (value, node); the value keeps its id its own
         self._windows: dict = {}  # place in memory -> node
         self._constants: dict = {}  # id -> (tensor, name)
         self.shape_env = None
@@ -108,7 +111,9 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
                 value = self.shape_env.recognized(value)
             if isinstance(value, (SymFloat, SymBool)):
                 return self.step_of(value.expr)
-            return self.size_of(value) if isinstance(value, SymInt) else value
+            if isinstance(value, SymInt):
+                return self.size_of(value)
+            return self._nodes.get(id(value), (value, value))[1]
         found = self.find(value)
         return self._constant(value) if found is None else found
 
@@ -246,6 +251,8 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
                     "call_function", operator.getitem, (node, at)
                 )
                 self._track_all(one, part)
+        elif result is not None and not isinstance(result, _NUMBERS):
+            self._nodes[id(result)] = result, node  # an operator's own kind of object
 
 
 def _placeholders(f, args):
