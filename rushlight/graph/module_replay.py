@@ -675,6 +675,9 @@ class Stretches(Follower):
                     if tape.exposed:
                         tape.flush(OUTSIDE)
                     return result
+        if at.untried > 0:
+            at.untried -= 1
+            return module.forward(*args)
         if entry is None:
             entry = at.stretches[key] = [0]
         if (

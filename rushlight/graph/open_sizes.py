@@ -45,6 +45,11 @@ from rushlight.graph.steps import Graph, step_of
 
 _SAMPLES = cython.declare(cython.Py_ssize_t, 3)
 _FAMILIES = 16  # of one function
+_PATIENCE = (
+    24  # runs: hearing what operators launch takes six, and saves a fifth of each
+)
+# Proving modules' courses takes some fifteen calls of a path, and saves a tenth of each.
+_UNTRIED = cython.declare(cython.int, 100)
 
 
 class OpenGraph(Graph):
@@ -329,7 +334,7 @@ class Family:
         program = program_of(OpenGraph(self.graph, path, sizes), items, self.kinds)
         if any([item.turn.is_call for item in items]):
             program.set_items(items, replanned)
-        program.patience = 8
+        program.patience = _PATIENCE
         return program
 
     def end_of_path(self):
@@ -430,6 +435,8 @@ def written(
         call = making.call(family.calls[i])
         chain_branch(tape, before, call)
         before = call
+        call.untried = _UNTRIED
+    first.untried = _UNTRIED
     before.opened = family, size
     return first
 

@@ -67,6 +67,7 @@ cdef class Call:
     cdef public dict stretches      # what modules' calls add from here: see `graph.module_replay`
     cdef readonly Call after        # where the path goes on once it was run to here
     cdef public object notes        # for those who look at paths: the user's line
+    cdef int untried                # calls of modules from here that are not looked at yet
     cdef object opened              # the family that made the path ending here, and for which size
     cdef readonly int depth
     cdef object __weakref__
