@@ -114,6 +114,44 @@ def test_weights_go_beside_the_model_and_files_are_whole_or_not_there(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["model.onnx", "model.onnx.data"]
 
 
+def test_weights_beyond_a_message_go_beside_the_model_by_themselves(
+    tmp_path, monkeypatch
+):
+    from rushlight.onnx import _model, _program
+
+    model = nn.Linear(64, 64)
+    program = rl.onnx.export(model, (rl.ones(1, 64),))
+    program.save(tmp_path / "small.onnx")
+    assert os.listdir(tmp_path) == ["small.onnx"]
+    for module in (_model, _program):
+        monkeypatch.setattr(module, "LARGEST", 4096)
+    program.save(tmp_path / "large.onnx")
+    assert "large.onnx.data" in os.listdir(tmp_path)
+    with pytest.raises(rl.onnx.OnnxExporterError, match="a message of ONNX holds 4096"):
+        _ = program.model_proto
+    x = rl.randn(1, 64)
+    wanted = model(x)
+    assert (rl.onnx.load(tmp_path / "large.onnx")(x) - wanted).abs().max() < 1e-5
+    assert (program(x)[0] - wanted).abs().max() < 1e-5
+    program.release()
+
+
+def test_arguments_of_registered_functions_are_parsed_by_their_descriptors():
+    from rushlight.onnx.symbolic_helper import parse_args
+
+    seen = []
+
+    @parse_args("v", "i", "is")
+    def written(g, x, one, many):
+        seen.append((one, many))
+        return x
+
+    assert written("graph", "value", 3.0, (1, 2)) == "value"
+    assert seen == [(3, [1, 2])]
+    with pytest.raises(AssertionError, match="mismatch"):
+        written("graph", "value", 1, 2, 3)
+
+
 def test_weights_can_be_inputs_or_left_out(tmp_path):
     model = nn.Linear(2, 2)
     program = rl.onnx.export(model, (rl.ones(1, 2),))
