@@ -133,6 +133,10 @@ def apply_basic(self: Tensor, items: tuple, indices: list) -> object:
     result: object = self
     dim: cython.int = 0
     total: cython.int = 0
+    if self.ndim_ == 0 and len(items) == 1 and isinstance(items[0], slice):
+        return take_slice(
+            self, 0, items[0]
+        )  # refused, but for its graph's reasons first
     for item in items:
         total += consumed(item)
     if total > self.ndim_:

@@ -42,7 +42,7 @@ VALUES = {
 }
 VIEWS = {
     "transpose": lambda m, x, k: x.mT,
-    "select": lambda m, x, k: x[k % x.shape[0]],
+    "select": lambda m, x, k: x[k % max(x.shape[0], 1)],
     "last": lambda m, x, k: x[..., -1],
     "slice": lambda m, x, k: x[k % 2 :],
     "step": lambda m, x, k: x[..., ::2],
