@@ -20,6 +20,7 @@ RANDOM = (
     *("new_empty_strided", "empty_permuted", "nn.functional.dropout2d"),
     *("nn.functional.dropout3d", "nn.functional.dropout", "native_dropout_backward"),
     *("nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout"),
+    "nn.functional.multi_head_attention_forward",  # its samples drop elements
 )
 
 

@@ -89,8 +89,8 @@ class ONNXProgram:
         >>> import rushlight as rl
         >>> file = io.BytesIO()
         >>> rl.onnx.export(rl.nn.Linear(2, 1), (rl.ones(1, 2),)).save(file)
-        >>> rl.onnx.load(io.BytesIO(file.getvalue()))(rl.ones(3, 2)).shape
-        rushlight.Size([3, 1])
+        >>> rl.onnx.load(io.BytesIO(file.getvalue()))(rl.ones(1, 2)).shape
+        rushlight.Size([1, 1])
         """
         inputs = self._proto.graph.input
         before = len(inputs)
