@@ -163,10 +163,13 @@ class BatchLevel(Level):
         results = []
         for i in range(self.size):
 
-            def example(tensor, i=i):
+            def example(tensor, i=i, shown={}):  # noqa: B006, of this example
                 if not self.owns(tensor):
                     return tensor
-                return tensor._stand.value.select(tensor._stand.dim, i)
+                if id(tensor) not in shown:  # an argument given twice is one again
+                    stand = tensor._stand
+                    shown[id(tensor)] = stand.value.select(stand.dim, i)
+                return shown[id(tensor)]
 
             for rewind in again:
                 rewind()
