@@ -67,7 +67,7 @@ class Bucket:
         count = sum(each.numel() for each in parameters)
         self.flat = rl.zeros(count, dtype=first.dtype, device=first.device)
         self.views = self.views_of(self.flat)
-        self.places = {id(each): i for i, each in enumerate(parameters)}
+        self.index_of = {id(each): i for i, each in enumerate(parameters)}
         self.reset()
 
     def reset(self):
@@ -249,7 +249,7 @@ class Reducer:
         if not self.statistics["iterations"]:
             self.order.append(parameter)
         bucket = self.bucket_of[key]
-        self._fill(bucket, bucket.views[bucket.places[key]], grad)
+        self._fill(bucket, bucket.views[bucket.index_of[key]], grad)
         bucket.missing -= 1
         while self.next < len(self.buckets) and not self.buckets[self.next].missing:
             self._launch(self.buckets[self.next])

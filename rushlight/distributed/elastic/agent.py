@@ -187,7 +187,7 @@ class Agent:
             if reported and self.store.add(f"done/{attempt}", 0) >= len(self.counts):
                 return None
             if len(self.counts) > 1 and self.store.check([f"failed/{attempt}"]):
-                return self._all_failures({}) or self._failed_elsewhere(attempt)
+                return self._all_failures({}) or self._failure_of_others(attempt)
             time.sleep(self.job.interval)
 
     def _all_failures(self, failures):
@@ -199,7 +199,7 @@ class Agent:
             time.sleep(0.02)
         return self.workers.failures() or failures
 
-    def _failed_elsewhere(self, attempt):
+    def _failure_of_others(self, attempt):
         from rushlight.distributed.elastic.multiprocessing.errors import ProcessFailure
 
         node = self.store.get(f"failed/{attempt}").decode()

@@ -1,6 +1,9 @@
-"""Optimizers whose state several processes share: they need other processes."""
+"""Optimizers whose state several processes share."""
 
 from rushlight.distributed import _no_group
+from rushlight.distributed.optim.zero_redundancy_optimizer import (
+    ZeroRedundancyOptimizer,
+)
 from rushlight.optim.optimizer import Optimizer as _Optimizer
 
 __all__ = [
@@ -8,17 +11,6 @@ __all__ = [
     "PostLocalSGDOptimizer",
     "ZeroRedundancyOptimizer",
 ]
-
-
-class ZeroRedundancyOptimizer(_Optimizer):
-    """An optimizer whose state is split among the processes of a group.
-
-    Raises:
-        ValueError: this process has joined no others.
-    """
-
-    def __init__(self, params, optimizer_class, process_group=None, **defaults):
-        _no_group()
 
 
 class PostLocalSGDOptimizer(_Optimizer):

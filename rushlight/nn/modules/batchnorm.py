@@ -251,9 +251,9 @@ class SyncBatchNorm(_BatchNorm):
         counts = self.training or self.running_mean is None
         if not counts:
             return super().forward(input)
-        from rushlight.nn.modules import _sync_batchnorm
+        from rushlight.distributed import sync_batchnorm
 
-        group = _sync_batchnorm.group_of(self.process_group)
+        group = sync_batchnorm.group_of(self.process_group)
         if group is None:
             return super().forward(input)
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -263,7 +263,7 @@ class SyncBatchNorm(_BatchNorm):
                 momentum = 1.0 / self.num_batches_tracked.item()
         keeps = self.training and self.track_running_stats
         running = (self.running_mean, self.running_var) if keeps else None
-        return _sync_batchnorm.apply(
+        return sync_batchnorm.apply(
             input, self.weight, self.bias, running, (self.eps, momentum), group
         )
 

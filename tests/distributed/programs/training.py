@@ -166,6 +166,40 @@ def whole_batch():
         assert torch.allclose(ours, theirs, atol=1e-5)
 
 
+def divided():
+    """Shares of an optimizer's state end as the whole does."""
+    Zero = import_module(sys.argv[1] + ".distributed.optim").ZeroRedundancyOptimizer
+    models = [make(), make()]
+    whole = torch.optim.AdamW(models[0].parameters(), lr=0.01)
+    shares = Zero(models[1].parameters(), torch.optim.AdamW, lr=0.01)
+    for turn in range(4):
+        for model, optimizer in zip(models, (whole, shares)):
+            torch.manual_seed(turn)
+            optimizer.zero_grad()
+            model(torch.randn(5, 6))["out"][0].square().mean().backward()
+            optimizer.param_groups[0]["lr"] = 0.01 / (turn + 1)
+            optimizer.step()
+        if turn == 1:
+            shares.consolidate_state_dict(0)
+            saved = [shares.state_dict() if rank == 0 else None]
+            dist.broadcast_object_list(saved, 0)
+            shares = Zero(models[1].parameters(), torch.optim.AdamW, lr=0.01)
+            shares.load_state_dict(saved[0])
+    for ours, theirs in zip(models[0].parameters(), models[1].parameters()):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+    shares.consolidate_state_dict(size - 1)
+    if rank == size - 1:
+        ours, theirs = shares.state_dict(), whole.state_dict()
+        assert sorted(ours["state"]) == sorted(theirs["state"])
+        first, second = ours["state"][0]["exp_avg"], theirs["state"][0]["exp_avg"]
+        assert torch.allclose(first, second)
+        found["settings"] = sorted(ours["param_groups"][0])
+    mine = len(shares.optim.state)
+    found["kept"] = mine
+    assert mine < 8 or size == 1
+
+
+divided()
 sampler = torch.utils.data.DistributedSampler(range(11), seed=3)
 found["sampled"] = list(sampler)
 accumulate()
