@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.autograd.function import Function
+from rushlight.distributed.world import world
 
 __all__ = ["apply", "group_of"]
 
@@ -14,8 +15,6 @@ def group_of(group):
     Args:
         group: a process group; all processes where it is None.
     """
-    from rushlight.distributed.world import world
-
     if world.default is None:
         return None
     chosen = world.default if group is None else group
