@@ -290,6 +290,10 @@ class Archive:
             return None
         return self.read("byteorder").decode("latin-1")
 
+    def has(self, name):
+        """Whether there is a record of that name."""
+        return self.folder + fold(name) in self.records
+
     def find(self, name):
         """A record's first byte in the file and its size.
 

@@ -213,19 +213,19 @@ _ELSEWHERE = {
 # Parts of translated programs, of which there are none: nothing is an instance of them.
 _TRANSLATED = frozenset(
     """
-    Block ClassType Code EnumType ErrorReport Graph GraphExecutorState IODescriptor
-    InterfaceType LiteScriptModule Node ThroughputBenchmark Use Value
+    Code ErrorReport GraphExecutorState IODescriptor LiteScriptModule
+    ThroughputBenchmark Use
     """.split()
 )
 
 
 def _translated(name):
-    """A class for annotations and ``isinstance``, that cannot be called."""
+    """A class for annotations and ``isinstance`` that cannot be called."""
 
     def refuse(cls, *args, **kwargs):
         raise TypeError(f"{naming.package}._C.{name}: No constructor defined!")
 
-    text = f"{name}: a part of translated programs, of which there are none."
+    text = f"{name}: a part of translated programs that there is none of here."
     return type(name, (), {"__doc__": text, "__new__": refuse, "__module__": __name__})
 
 
@@ -234,6 +234,8 @@ def __getattr__(name):
 
     if isinstance(getattr(_types, name, None), type):
         return getattr(_types, name)
+    if name in ("Block", "Graph", "Node", "Value"):
+        return getattr(importlib.import_module("rushlight.jit.ir"), name)
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(f"rushlight.{_ELSEWHERE[name]}"), name)
     if name in _TRANSLATED:

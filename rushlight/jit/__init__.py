@@ -1,9 +1,9 @@
-"""PyTorch's names for scripting and tracing. Programs stay Python here.
+"""TorchScript: programs that are translated once, saved with their code, and run without it.
 
-Rushlight has no second language that programs would be translated to: ``script`` and
-``trace`` give back what they were given, as PyTorch does with ``PYTORCH_JIT=0``, and the
-program computes the same. What only a translated program can do, such as being saved
-without its source, raises ``NotImplementedError``.
+``script`` translates functions, classes and modules from their source: types are checked,
+errors underline the line. ``trace`` records what a module does with examples. Both give
+programs with a ``graph`` and a ``code``, which ``save`` and ``load`` write and read in
+PyTorch's archives; nothing of an archive is unpickled or run as Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from rushlight.core import warning as _warning
 from rushlight.futures import Future
 from rushlight.jit import annotations as _annotations
-from rushlight.nn import Module as _Module
+from rushlight.jit._sources import Error, TracerWarning
 
 __all__ = [
     "Attribute",
@@ -42,6 +42,7 @@ __all__ = [
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "jit_module_from_flatbuffer",
     "load",
     "onednn_fusion_enabled",
     "optimize_for_inference",
@@ -58,28 +59,6 @@ __all__ = [
 ]
 
 
-class Error(RuntimeError):
-    """What a translated program would raise."""
-
-
-class TracerWarning(Warning):
-    """What a recorded program may do otherwise than the original; never given here."""
-
-    @staticmethod
-    def ignore_lib_warnings():
-        """Nothing: no such warning is given."""
-
-
-def _untranslated(name, remedy):
-    return NotImplementedError(
-        f"torch.jit.{name}: Rushlight does not translate programs: script() and trace() "
-        f"give them back as they are\n  remedy: {remedy}"
-    )
-
-
-# -- programs that stay as they are ---------------------------------------------------
-
-
 def _warn_of_age(name):
     """Says what has taken the place of a function of this module."""
     _warning.warn(
@@ -89,42 +68,95 @@ def _warn_of_age(name):
     )
 
 
-def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """The function, class or module itself: it runs as Python.
+# -- translated and recorded programs --------------------------------------------------
 
-    >>> import pytest
-    >>> with pytest.warns(DeprecationWarning):
-    ...     script(abs)(-2)
-    2
+
+def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+    """Translates a function, class or module into a program of its own.
+
+    Args:
+        obj: a function, a class whose methods are translated, a module (its ``forward``
+            and what it calls), or a dictionary or list of plain values.
+        example_inputs: not looked at; types come from annotations.
+
+    Returns:
+        A :class:`ScriptFunction`, the class itself, or a :class:`RecursiveScriptModule`
+        that shares the module's parameters.
+
+    Raises:
+        RuntimeError: the program is not of the language; the place is underlined.
+
+    >>> import rushlight as rl
+    >>> @rl.jit.script
+    ... def count(x, n: int):
+    ...     for i in range(n):
+    ...         x = x + i
+    ...     return x
+    >>> count(rl.zeros(2), 4), count.schema.returns
+    (tensor([6., 6.]), [Tensor])
     """
     _warn_of_age("script")
-    return obj
+    from rushlight.jit import _script_api
+
+    return _script_api.script(obj)
 
 
 def trace(func, example_inputs=None, *args, **kwargs):
-    """The function or module itself: it is not recorded."""
+    """Records what a function or module does with examples.
+
+    Args:
+        func: a function of tensors, or a module.
+        example_inputs: a tensor or a tuple of them; sizes may differ in later calls.
+
+    Returns:
+        A :class:`ScriptFunction` or :class:`TopLevelTracedModule`.
+
+    Raises:
+        RuntimeError: what was recorded gives other values than the original.
+
+    >>> import rushlight as rl
+    >>> double = rl.jit.trace(lambda x: x * 2, rl.ones(2))
+    >>> double(rl.ones(3))
+    tensor([2., 2., 2.])
+    """
     _warn_of_age("trace")
-    return func
+    from rushlight.jit import _tracing
+
+    return _tracing.trace(func, example_inputs, *args, **kwargs)
 
 
 def trace_module(mod, inputs, *args, **kwargs):
-    """The module itself: it is not recorded."""
-    _warn_of_age("trace_method")
-    return mod
+    """Records methods of a module with examples.
+
+    Args:
+        mod: the module.
+        inputs: examples by method name.
+    """
+    from rushlight.jit import _tracing
+
+    return _tracing.trace_module(mod, inputs, *args, **kwargs)
 
 
 def script_method(fn):
-    """The method itself."""
-    _warn_of_age("script_method")
+    """Marks a method of a :class:`ScriptModule` that is translated.
+
+    Args:
+        fn: the method.
+    """
+    fn._torchscript_modifier = "export (compile this method)"
     return fn
 
 
 def script_if_tracing(fn):
-    """The function itself: nothing is ever being recorded."""
+    """A function that is translated where a recording calls it.
+
+    Args:
+        fn: the function.
+    """
 
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
-        return fn(*args, **kwargs)
+        return script(fn)(*args, **kwargs) if is_tracing() else fn(*args, **kwargs)
 
     wrapper.__original_fn = fn
     wrapper.__script_if_tracing_wrapper = True
@@ -135,13 +167,15 @@ _script_if_tracing = script_if_tracing
 
 
 def is_scripting():
-    """Whether a translated program is running: never."""
+    """Whether the code that asks was translated: False in Python, True in programs."""
     return False
 
 
 def is_tracing():
-    """Whether the program is being recorded: never."""
-    return False
+    """Whether a program is being recorded."""
+    from rushlight.jit import _state
+
+    return _state.tracing > 0
 
 
 def export(fn):
@@ -193,6 +227,7 @@ def interface(obj):
     """Marks a class that only says which methods others have."""
     if not type.__instancecheck__(type, obj):
         raise RuntimeError("interface must be applied to a class")
+    obj._torch_script_interface = True
     return obj
 
 
@@ -245,31 +280,25 @@ _isinstance = isinstance
 
 
 def fork(func, *args, **kwargs):
-    """Calls a function, now; its result is in the ``Future`` that comes back.
+    """Calls a function on a thread of its own.
 
     Args:
-        func: the function.
-        args, kwargs: its arguments.
+        func: the function or module.
+        args: what it is called with.
 
-    >>> torch.jit.fork(lambda x: x + 1, torch.ones(2)).wait()
-    tensor([2., 2.])
+    Returns:
+        The ``Future`` of its result, for :func:`wait`.
     """
-    future: Future = Future()
-    try:
-        future.set_result(func(*args, **kwargs))
-    except Exception as error:
-        future.set_exception(error)
-    return future
+    from rushlight.jit._tasks import start
+
+    return start(func, *args, **kwargs)
 
 
 def wait(future):
     """The result of a ``fork``.
 
     Args:
-        future: what `fork` gave.
-
-    >>> torch.jit.wait(torch.jit.fork(lambda x: x * 2, torch.ones(2)))
-    tensor([2., 2.])
+        future: what ``fork`` gave.
     """
     return future.wait()
 
@@ -277,43 +306,28 @@ def wait(future):
 _fork, _wait = fork, wait
 
 
-# -- what a translation would be ------------------------------------------------------
+# -- classes, made when they are first asked for ---------------------------------------
+
+_LATE = {
+    "ScriptFunction": "_callables",
+    "ScriptMethod": "_callables",
+    "ScriptModule": "_script_modules",
+    "RecursiveScriptModule": "_script_modules",
+    "TopLevelTracedModule": "_script_modules",
+    "TracedModule": "_script_modules",
+    "CompilationUnit": "_script_api",
+    "CONSTANTS": "_script_api",
+}
 
 
-class ScriptFunction:
-    """A translated function: there is none, so that nothing is one."""
+def __getattr__(name):
+    from importlib import import_module
 
-    def __init__(self, *args, **kwargs):
-        raise _untranslated("ScriptFunction", "call the function itself")
-
-
-class CompilationUnit:
-    """Translated text: it cannot be made."""
-
-    def __init__(self, lang=None, _frames_up=0):
-        if lang is not None:
-            raise _untranslated("CompilationUnit", "write the functions in Python")
-
-
-class ScriptModule(_Module):
-    """A module whose methods stay Python, as they do in PyTorch with ``PYTORCH_JIT=0``."""
-
-
-class RecursiveScriptModule(ScriptModule):
-    """A translated module: there is none, so that nothing is one."""
-
-    def __init__(self, *args, **kwargs):
-        raise _untranslated("RecursiveScriptModule", "use the module itself")
-
-
-class TopLevelTracedModule(ScriptModule):
-    """A module made of a trace: there is none, so that nothing is one."""
-
-    def __init__(self, *args, **kwargs):
-        raise _untranslated("TopLevelTracedModule", "use the module itself")
-
-
-TracedModule = TopLevelTracedModule
+    if name not in _LATE:
+        raise AttributeError(f"module 'torch.jit' has no attribute '{name}'")
+    found = getattr(import_module(f"rushlight.jit.{_LATE[name]}"), name)
+    globals()[name] = found
+    return found
 
 
 class strict_fusion:
@@ -327,48 +341,86 @@ class strict_fusion:
 
 
 def save(m, f, _extra_files=None):
-    """Not possible: a program cannot be saved without its source.
+    """Writes a translated function or module with its code.
 
-    Raises:
-        NotImplementedError: always.
+    Args:
+        m: what ``script`` or ``trace`` gave.
+        f: a path or a file that is open for writing.
+        _extra_files: texts or bytes by name that go into the archive.
     """
-    raise _untranslated("save", "save model.state_dict() with torch.save")
+    m.save(f, _extra_files=_extra_files or {})
 
 
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Not possible: translated programs are not run.
+    """Reads a module or function of an archive, PyTorch's or ours.
+
+    Nothing in the archive is unpickled or run as Python: the code is translated, the
+    values are read by a reader that makes tensors, numbers, texts and containers.
+
+    Args:
+        f: a path or a file that is open for reading.
+        map_location: where tensors go, as for ``torch.load``.
+        _extra_files: names of extra files, which get their contents.
 
     Raises:
-        NotImplementedError: always.
+        RuntimeError: the file is no archive, is damaged or of another kind.
     """
-    raise _untranslated("load", "make the model in Python and load its state_dict")
+    from rushlight.jit import _read
+
+    return _read.load(f, map_location, _extra_files)
+
+
+def jit_module_from_flatbuffer(f):
+    """Not read: archives in flatbuffers' form.
+
+    Args:
+        f: the file.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError(
+        "torch.jit.jit_module_from_flatbuffer: archives in flatbuffers' form are not read\n"
+        "  remedy: write the module with torch.jit.save"
+    )
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """Not possible: there is no translated module to freeze.
+    """A module in ``eval()`` whose parameters are constants of its program.
+
+    Args:
+        mod: a scripted module in evaluation mode.
+        preserved_attrs: names of attributes and methods that are kept.
 
     Raises:
-        NotImplementedError: always.
+        RuntimeError: the module is not scripted, or is training.
     """
-    raise _untranslated("freeze", "use the module itself, in eval() and no_grad()")
+    from rushlight.jit import _freeze
+
+    return _freeze.freeze(mod, preserved_attrs, optimize_numerics)
 
 
 def optimize_for_inference(mod, other_methods=None):
-    """Not possible: there is no translated module.
+    """A frozen module, ready for inference.
 
-    Raises:
-        NotImplementedError: always.
+    Args:
+        mod: a scripted module.
+        other_methods: names of further methods that are kept.
     """
-    raise _untranslated("optimize_for_inference", "use the module itself, in eval()")
+    from rushlight.jit import _freeze
+
+    return _freeze.optimize_for_inference(mod, other_methods)
 
 
 def export_opnames(m):
-    """Not possible: there is no translated module.
+    """The names of the operators that a module's program calls, sorted.
 
-    Raises:
-        NotImplementedError: always.
+    Args:
+        m: a translated module.
     """
-    raise _untranslated("export_opnames", "none")
+    from rushlight.jit import _inline
+
+    return _inline.operator_names(m)
 
 
 # -- switches of the machine for translated programs, which has nothing to run ---------

@@ -1,0 +1,237 @@
+"""Assignments: to names, attributes and places."""
+
+from __future__ import annotations
+
+import ast
+
+from rushlight.jit import _exits, _schemas, _types
+from rushlight.jit._branches import Branches
+from rushlight.jit._emitter import TENSOR
+from rushlight.jit._expressions import BINARY, TENSOR_FORMS
+from rushlight.jit._sugar import (
+    Fixed,
+    PythonValue,
+    Undefined,
+)
+from rushlight.jit._types import ListType, TupleType
+from rushlight.jit.ir import Value
+
+
+class Assignments(Branches):
+    """Translates assignments."""
+
+    def do_assign(self, tree):
+        """``targets = value``."""
+        if getattr(tree, "is_result", False):
+            self.returned(tree)
+            return
+        sugar = self.sugar(tree.value)
+        for target in tree.targets:
+            self.assign(target, sugar, tree)
+
+    def declared(self):
+        """The type that the function says it gives, or None."""
+        returns = self.function.schema.returns
+        return returns[0] if returns and not self.function.infer else None
+
+    def returned(self, tree):
+        """What ``return`` gives, as the type that was declared."""
+        kind = self.declared()
+        if kind is None:
+            self.env[_exits.RESULT] = self.expression(tree.value)
+            return
+        before, self.expected = self.expected, kind
+        value = self.expression(tree.value)
+        self.expected = before
+        literal = isinstance(tree.value, (ast.List, ast.Dict))
+        empty = value.node is not None and not value.node.inputs_ and literal
+        if empty and type(value.type) is type(kind):
+            value = value.setType(kind)
+        if not value.type.isSubtypeOf(kind):
+            raise self.refuse(
+                f"Return value was annotated as having type {kind} but is actually of type "
+                f"{value.type}",
+                tree.value,
+            )
+        self.env[_exits.RESULT] = value
+
+    def do_annassign(self, tree):
+        """``name: type = value``."""
+        kind = self.names.type_of(tree.annotation, self.place(tree.annotation))
+        if tree.value is None:
+            raise self.refuse("a variable is annotated without a value", tree)
+        self.assign(tree.target, self.typed(tree.value, kind), tree, kind)
+
+    def assign(self, target, sugar, tree, kind=None):
+        """Gives a name, attribute or place something."""
+        if isinstance(target, ast.Name):
+            self.set_name(target.id, sugar, tree)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self.assign_parts(target, sugar, tree)
+        elif isinstance(target, ast.Attribute):
+            self.set_attribute(target, sugar, tree, kind)
+        elif isinstance(target, ast.Subscript):
+            self.set_item(target, self.value(sugar, tree), tree)
+        else:
+            raise self.refuse("this cannot be assigned to", tree)
+
+    def set_name(self, name, sugar, tree):
+        """A name stands for something from here on."""
+        if isinstance(sugar, PythonValue):
+            try:
+                sugar = self.value(sugar, tree)
+            except RuntimeError:
+                pass
+        if isinstance(sugar, Value) and sugar.name is None:
+            sugar.named(name)
+        elif isinstance(sugar, Undefined):
+            raise self.refuse(sugar.message, tree)
+        self.env[name] = sugar
+
+    def assign_parts(self, target, sugar, tree):
+        """``a, b = values``."""
+        count = len(target.elts)
+        starred = [i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)]
+        if isinstance(sugar, Fixed):
+            parts = sugar.items
+        else:
+            parts = self.parts_of(self.value(sugar, tree), count, starred, tree)
+        if starred:
+            at = starred[0]
+            end = len(parts) - (count - at - 1)
+            middle = self.tuple_of([self.value(p, tree) for p in parts[at:end]], tree)
+            parts = [*parts[:at], middle, *parts[end:]]
+        if len(parts) != count:
+            few = "need" if len(parts) < count else "too many values to unpack: need"
+            raise self.refuse(f"{few} {count} values to unpack, got {len(parts)}", tree)
+        for part, each in zip(parts, target.elts):
+            self.assign(
+                each.value if isinstance(each, ast.Starred) else each, part, tree
+            )
+
+    def parts_of(self, value, count, starred, tree):
+        if isinstance(value.type, TupleType):
+            return self.unpack(value, tree)
+        if value.type == TENSOR:
+            value = self.call("aten::unbind", [value], tree)
+        if isinstance(value.type, ListType):
+            if starred:
+                raise self.refuse(
+                    "cannot statically infer the expected size of a list in this context",
+                    tree,
+                )
+            node = self.add("prim::ListUnpack", [value], tree)
+            return [node.makes(value.type.getElementType()) for _ in range(count)]
+        raise self.refuse(
+            f"Provided value of type '{value.type}' cannot be unpacked", tree
+        )
+
+    def set_attribute(self, target, sugar, tree, kind=None):
+        """``owner.name = value``."""
+        owner = self.expression(target.value)
+        value = self.value(sugar, tree)
+        own = owner.type
+        if not isinstance(own, _types.ClassType):
+            raise self.refuse(f"attributes of '{own}' cannot be assigned", tree)
+        if target.attr in own.properties and "set" in own.properties[target.attr]:
+            self.call_function(
+                own.properties[target.attr]["set"], [owner, value], {}, tree
+            )
+            return
+        known = own.attributes.get(target.attr)
+        in_init = self.function.base_name == "__init__" and own is self.self_type
+        if known is None and in_init and not own.is_module:
+            known = own.attributes[target.attr] = kind or value.type
+        if known is None and own.is_module:
+            known = self.unit.attribute_type(own, target.attr)
+        if known is None:
+            raise self.refuse(
+                f"Tried to set nonexistent attribute: {target.attr}. Did you forget to "
+                "initialize it in __init__()?",
+                tree,
+            )
+        if not value.type.isSubtypeOf(known):
+            empty = value.node is not None and value.node.kind_ == "prim::ListConstruct"
+            if not (empty and not value.node.inputs_ and isinstance(known, ListType)):
+                raise self.refuse(
+                    f"Wrong type for attribute assignment. Expected {known} but got "
+                    f"{value.type}",
+                    tree,
+                )
+            value.setType(known)
+        self.add("prim::SetAttr", [owner, value], tree, name=target.attr)
+
+    def set_item(self, target, value, tree):
+        """``owner[index] = value``."""
+        owner = self.expression(target.value)
+        if owner.type == TENSOR:
+            self.write(owner, target.slice, value, tree)
+            return
+        if isinstance(owner.type, _types.ClassType):
+            index = self.expression(target.slice)
+            self.call_method(owner, "__setitem__", [index, value], {}, tree)
+            return
+        index = self.expression(target.slice)
+        self.call("aten::_set_item", [owner, index, value], tree)
+
+    def write(self, owner, index, value, tree):
+        """``tensor[…] = value``."""
+        if value.type != TENSOR:
+            value = self.call("aten::tensor", [value], tree)
+            value = self.call("aten::to", [value, owner], tree)
+        view, gathered = self.viewed(owner, index, tree)
+        if gathered:
+            indices = self.indices(gathered, tree)
+            self.call("aten::index_put_", [view, indices, value], tree)
+        else:
+            self.call("aten::copy_", [view, value], tree)
+
+    def do_augassign(self, tree):
+        """``target += value``: tensors in place, lists at their end, numbers anew."""
+        name = BINARY[type(tree.op)]
+        load = ast.copy_location(_loaded(tree.target), tree)
+        owner = self.expression(load)
+        right = self.expression(tree.value)
+        if owner.type == TENSOR:
+            found = self.in_place(name, owner, right, tree)
+        elif isinstance(owner.type, ListType) and name == "add":
+            found = self.call("aten::add_", [owner, right], tree)
+        else:
+            found = self.binary(name, owner, right, tree)
+        if isinstance(tree.target, ast.Subscript) and owner.type == TENSOR:
+            return
+        self.assign(tree.target, found, tree)
+
+    def in_place(self, name, owner, right, tree):
+        """An operator written into its first operand."""
+        written = {
+            "floordiv": "floor_divide_",
+            **{k: v + "_" for k, v in TENSOR_FORMS.items()},
+        }
+        word = written.get(name, name + "_")
+        if name == "matmul" or not _schemas.overloads(f"aten::{word}"):
+            return self.binary(name, owner, right, tree)
+        return self.call(f"aten::{word}", [owner, right], tree)
+
+    def do_delete(self, tree):
+        """``del``: of names and places."""
+        for target in tree.targets:
+            if isinstance(target, ast.Name):
+                self.env.pop(target.id, None)
+            elif isinstance(target, ast.Subscript):
+                owner = self.expression(target.value)
+                index = self.expression(target.slice)
+                if isinstance(owner.type, _types.ClassType):
+                    self.call_method(owner, "__delitem__", [index], {}, tree)
+                else:
+                    self.call("aten::Delete", [owner, index], tree)
+            else:
+                raise self.refuse("del of an attribute is not supported", tree)
+
+
+def _loaded(target):
+    """A target as an expression that reads it."""
+    copied = ast.parse(ast.unparse(target), mode="eval").body
+    for inner in ast.walk(copied):
+        ast.copy_location(inner, target)
+    return copied

@@ -1,0 +1,99 @@
+"""Forms of the package's own modules and functions, as programs that can be translated.
+
+The package's sources are Python that calls compiled code; what a translated program
+does in their place is written in the files of ``forms``, in the language of programs:
+a class for each module, a function for each of ``nn.functional``. Those files are read
+here and never imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import math
+import typing
+from pathlib import Path
+
+import rushlight as torch
+from rushlight.jit import annotations
+from rushlight.jit._names import PythonNames
+from rushlight.jit._sources import Source
+
+_FOLDER = Path(__file__).parent / "forms"
+
+
+@functools.cache
+def _definitions(kind):
+    """The forms of a kind by name, each with the source that it stands in."""
+    found = {}
+    for path in sorted(_FOLDER.glob("*.py")):
+        source = Source(path.read_text(), str(path))
+        for node in source.parse().body:
+            if isinstance(node, kind):
+                found[node.name] = source, node
+    return found
+
+
+def _classes():
+    return _definitions(ast.ClassDef)
+
+
+def _functions():
+    return _definitions(ast.FunctionDef)
+
+
+class _Form:
+    """A function that only other forms call."""
+
+    def __init__(self, name):
+        self.__name__ = name
+        self.__module__ = "rushlight.nn.functional"
+
+    def __eq__(self, other):
+        return isinstance(other, _Form) and self.__name__ == other.__name__
+
+    def __hash__(self):
+        return hash(self.__name__)
+
+
+def _names(unit):
+    scope = {**vars(typing), "torch": torch, "math": math, "Tensor": torch.Tensor}
+    scope["F"] = torch.nn.functional
+    scope["annotate"] = torch.jit.annotate
+    scope.update(vars(annotations))
+    scope.update({name: _Form(name) for name in _functions() if name.startswith("_")})
+
+    return PythonNames([scope, vars(builtins)], unit)
+
+
+def method_form(python, name):
+    """Source, tree and names of a module's method, or None.
+
+    Args:
+        python: the class; its bases are asked in order.
+        name: the method's name.
+    """
+    classes = _classes()
+    for base in python.__mro__:
+        if not base.__module__.startswith("rushlight") or base.__name__ not in classes:
+            continue
+        source, tree = classes[base.__name__]
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                return source, node, _names
+    return None
+
+
+def function_form(python):
+    """Source, tree and names of a function's form, or None."""
+    name = getattr(python, "__name__", None)
+    found = _functions().get(name)
+    if found is None:
+        return None
+    if (
+        not isinstance(python, _Form)
+        and getattr(torch.nn.functional, name, None) is not python
+    ):
+        return None
+    return *found, _names

@@ -1,0 +1,111 @@
+"""Where a translated program's parts stand in its source, and errors that show it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+CONTEXT = 3
+
+
+class Error(RuntimeError):
+    """What a translated program would raise."""
+
+
+class TracerWarning(Warning):
+    """What a recorded program may do otherwise than the original."""
+
+    @staticmethod
+    def ignore_lib_warnings():
+        """Leaves out warnings of the package's own lines."""
+
+
+class ScriptError(RuntimeError):
+    """What is wrong with a program, with the source underlined."""
+
+
+class NotSupportedError(ScriptError):
+    """A construct of Python that translated programs do not have."""
+
+
+class Untranslatable(Exception):
+    """What this translation does not do although the language has it: Python runs it."""
+
+
+class Source:
+    """A text, with the file and the line that it begins at."""
+
+    def __init__(self, text, filename="<string>", first_line=1, indent=0):
+        self.lines = text.splitlines() or [""]
+        self.text = text
+        self.filename, self.first_line, self.indent = filename, first_line, indent
+
+    @classmethod
+    def of(cls, python):
+        """The source of a function or class."""
+        try:
+            lines, first = inspect.getsourcelines(python)
+            filename = inspect.getsourcefile(python) or "<unknown>"
+        except (OSError, TypeError) as error:
+            if str(getattr(python, "__module__", "")).startswith("rushlight"):
+                raise Untranslatable(f"{python.__module__}.{python.__name__}") from None
+            raise OSError(
+                f"Can't get source for {python}. TorchScript requires source access in "
+                "order to carry out compilation, make sure original .py files are "
+                "available."
+            ) from error
+        text = "".join(lines)
+        bare = textwrap.dedent(text)
+        indent = len(lines[0]) - len(lines[0].lstrip())
+        return cls(bare, filename, first, indent)
+
+    def parse(self):
+        """The program's tree."""
+        return ast.parse(self.text)
+
+
+class Range:
+    """A place in a source: line and columns, counted from 0."""
+
+    __slots__ = ("source", "line", "column", "end")
+
+    def __init__(self, source, line=0, column=0, end=0):
+        self.source, self.line, self.column, self.end = source, line, column, end
+
+    @classmethod
+    def of(cls, source, tree):
+        """The place of a part of the tree."""
+        line = getattr(tree, "lineno", 1) - 1
+        column = getattr(tree, "col_offset", 0)
+        end = column + 1
+        if getattr(tree, "end_lineno", None) == line + 1:
+            end = tree.end_col_offset
+        return cls(source, line, column, end)
+
+    def short(self):
+        """File, line and column, as graphs print them."""
+        source = self.source
+        column = self.column + source.indent
+        return f"{source.filename}:{source.first_line + self.line}:{column}"
+
+    def highlight(self):
+        """The lines about the place, underlined."""
+        source = self.source
+        number = source.first_line + self.line
+        shown = [f'  File "{source.filename}", line {number}']
+        first = max(0, self.line - CONTEXT)
+        pad = " " * source.indent
+        for at in range(first, min(len(source.lines), self.line + 1 + CONTEXT)):
+            shown.append(f"{pad}    {source.lines[at]}".rstrip())
+            if at == self.line:
+                line = source.lines[at]
+                width = max(1, min(self.end, len(line)) - self.column)
+                under = " " * (len(pad) + 4 + self.column) + "~" * width
+                shown.append(f"{under} <--- HERE")
+        return "\n".join(shown)
+
+
+def error(message, place, kind=ScriptError):
+    """The exception for what is wrong at a place."""
+    return kind(f"\n{message}:\n{place.highlight()}\n")

@@ -1,0 +1,382 @@
+"""Graphs of translated programs: values, nodes and blocks, in PyTorch's text form.
+
+A :class:`Graph` is in static single assignment form: each :class:`Value` is made by one
+:class:`Node`; ``prim::If`` and ``prim::Loop`` hold :class:`Block` objects whose results
+are the node's.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN_NAME = re.compile(r"[^A-Za-z0-9_.]")
+
+
+class Value:
+    """What a node makes or a block is given: one value, of one type."""
+
+    __slots__ = ("node", "type", "name", "uses", "graph")
+
+    def __init__(self, node, kind, graph, name=None):
+        self.node, self.type, self.graph, self.name = node, kind, graph, None
+        self.uses = []
+        if name:
+            self.named(name)
+
+    def named(self, name):
+        """Gives the value a name that nothing else in the graph has."""
+        self.name = self.graph.unique(_PLAIN_NAME.sub("_", name))
+        return self
+
+    def debugName(self):
+        """The name that prints show."""
+        if self.name is None:
+            self.name = self.graph.fresh()
+        return self.name
+
+    def setDebugName(self, name):
+        """Gives the value a name."""
+        self.named(name)
+
+    def setType(self, kind):
+        """Says what type the value is of."""
+        self.type = kind
+        return self
+
+    def __repr__(self):
+        return f"{self.debugName()} defined in ({self.node})"
+
+
+class Node:
+    """One operation: its kind, what it reads, what it makes, attributes and blocks."""
+
+    __slots__ = (
+        "kind_",
+        "inputs_",
+        "outputs_",
+        "attributes",
+        "blocks_",
+        "place",
+        "owner",
+        "schema",
+    )
+
+    def __init__(self, graph, kind, inputs=(), place=None, **attributes):
+        self.kind_, self.place, self.schema = kind, place, None
+        self.inputs_, self.outputs_, self.blocks_ = [], [], []
+        self.attributes, self.owner = attributes, None
+        for value in inputs:
+            self.add(value)
+
+    def add(self, value):
+        """Reads one more value."""
+        self.inputs_.append(value)
+        value.uses.append(self)
+
+    def replace_input(self, at, value):
+        """Reads another value at a place."""
+        self.inputs_[at].uses.remove(self)
+        self.inputs_[at] = value
+        value.uses.append(self)
+
+    def makes(self, kind, name=None):
+        """Adds a result of a type."""
+        value = Value(self, kind, self.owner.graph, name)
+        self.outputs_.append(value)
+        return value
+
+    def kind(self):
+        """The operation's name with its namespace."""
+        return self.kind_
+
+    def inputs(self):
+        """The values read."""
+        return iter(self.inputs_)
+
+    def outputs(self):
+        """The values made."""
+        return iter(self.outputs_)
+
+    def inputsSize(self):
+        """How many values are read."""
+        return len(self.inputs_)
+
+    def outputsSize(self):
+        """How many values are made."""
+        return len(self.outputs_)
+
+    def inputsAt(self, index):
+        """A value that is read."""
+        return self.inputs_[index]
+
+    def outputsAt(self, index):
+        """A value that is made."""
+        return self.outputs_[index]
+
+    def input(self):
+        """The one value that is read."""
+        (value,) = self.inputs_
+        return value
+
+    def output(self):
+        """The one value that is made."""
+        (value,) = self.outputs_
+        return value
+
+    def blocks(self):
+        """The blocks inside."""
+        return iter(self.blocks_)
+
+    def attributeNames(self):
+        """The names of the attributes."""
+        return list(self.attributes)
+
+    def hasAttribute(self, name):
+        """Whether there is an attribute of this name."""
+        return name in self.attributes
+
+    def s(self, name):
+        """An attribute."""
+        return self.attributes[name]
+
+    i = f = t = ival = s
+
+    def sourceRange(self):
+        """Where the operation stands in the source."""
+        return "" if self.place is None else self.place.highlight() + "\n"
+
+    def scopeName(self):
+        """The modules that the operation was recorded in."""
+        return self.attributes.get("scope", "")
+
+    def findAllNodes(self, kind, recurse=True):
+        """The nodes of a kind inside."""
+        return [n for b in self.blocks_ for n in b.findAllNodes(kind, recurse)]
+
+    def findNode(self, kind, recurse=True):
+        """The first node of a kind inside, or None."""
+        return next(iter(self.findAllNodes(kind, recurse)), None)
+
+    def destroy(self):
+        """Takes the node out of its block."""
+        for value in self.inputs_:
+            value.uses.remove(self)
+        self.inputs_ = []
+        self.owner.nodes_.remove(self)
+
+    def __repr__(self):
+        return "\n".join(_node_lines(self, 0))
+
+
+class Block:
+    """Nodes in order, with what they are given and what they give back."""
+
+    def __init__(self, graph, parent=None):
+        self.graph, self.parent = graph, parent
+        self.nodes_, self.params = [], []
+        self.returns = Node(graph, "prim::Return")
+        self.returns.owner = self
+
+    def param(self, kind, name=None):
+        """Adds a value that the block is given."""
+        value = Value(None, kind, self.graph, name)
+        self.params.append(value)
+        return value
+
+    def inputs(self):
+        """What the block is given."""
+        return iter(self.params)
+
+    def outputs(self):
+        """What the block gives back."""
+        return iter(self.returns.inputs_)
+
+    def nodes(self):
+        """The nodes, in order."""
+        return iter(list(self.nodes_))
+
+    def returnNode(self):
+        """The node that reads what is given back."""
+        return self.returns
+
+    def append(self, node):
+        """Adds a node at the end."""
+        node.owner = self
+        self.nodes_.append(node)
+        return node
+
+    def findAllNodes(self, kind, recurse=True):
+        """The nodes of a kind, those of blocks inside included."""
+        found = []
+        for node in self.nodes_:
+            if node.kind_ == kind:
+                found.append(node)
+            if recurse:
+                found += node.findAllNodes(kind)
+        return found
+
+    def findNode(self, kind, recurse=True):
+        """The first node of a kind, or None."""
+        return next(iter(self.findAllNodes(kind, recurse)), None)
+
+
+class Graph(Block):
+    """A whole program: a block with names."""
+
+    def __init__(self):
+        self.names, self.count = set(), 0
+        super().__init__(self)
+        self.graph = self
+
+    def unique(self, name):
+        """The name, with a number behind it where it is taken."""
+        if name.isdigit():
+            name = f"_{name}"
+        base = re.sub(r"\.\d+$", "", name)
+        candidate, number = name, 1
+        while candidate in self.names:
+            candidate, number = f"{base}.{number}", number + 2
+        self.names.add(candidate)
+        return candidate
+
+    def fresh(self):
+        """A number that names nothing else."""
+        while True:
+            self.count += 1
+            if str(self.count) not in self.names:
+                self.names.add(str(self.count))
+                return str(self.count)
+
+    def copy(self):
+        """Another graph of the same nodes."""
+        graph = Graph()
+        known = {}
+        for value in self.params:
+            known[value] = graph.param(value.type, value.name)
+        copy_nodes(self, graph, known)
+        for value in self.returns.inputs_:
+            graph.returns.add(known[value])
+        return graph
+
+    def str(self, print_source_ranges=True):
+        """The text form."""
+        return "\n".join(_graph_lines(self, print_source_ranges)) + "\n"
+
+    def __str__(self):
+        return self.str()
+
+    __repr__ = __str__
+
+
+def copy_nodes(block, into, known):
+    """Adds copies of a block's nodes to another; ``known`` maps values to copies."""
+    for node in block.nodes_:
+        inputs = [known[value] for value in node.inputs_]
+        new = into.append(
+            Node(into.graph, node.kind_, inputs, node.place, **node.attributes)
+        )
+        new.schema = node.schema
+        for inner in node.blocks_:
+            made = Block(into.graph, new)
+            new.blocks_.append(made)
+            for value in inner.params:
+                known[value] = made.param(value.type, value.name)
+            copy_nodes(inner, made, known)
+            for value in inner.returns.inputs_:
+                made.returns.add(known[value])
+        for value in node.outputs_:
+            known[value] = new.makes(value.type, value.name)
+
+
+class Function:
+    """A translated function or method: its graph, its schema and how it runs."""
+
+    def __init__(self, name, schema, make_graph, owner=None):
+        self.name, self.schema, self.owner = name, schema, owner
+        self._make, self._graph, self._runs = make_graph, None, None
+        self.python = None
+
+    @property
+    def base_name(self):
+        """The name without what it is defined in."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def graph(self):
+        """The graph, made when it is first asked for."""
+        if self._graph is None:
+            make, self._make = self._make, self._recursive
+            try:
+                self._graph = make(self)
+            except BaseException:
+                self._make = make
+                raise
+        return self._graph
+
+    def _recursive(self, _):
+        raise RuntimeError(
+            f"function '{self.base_name}' is called recursively. Recursive calls are not supported"
+        )
+
+
+# -- text ------------------------------------------------------------------------------
+
+
+def _typed(values):
+    return ", ".join(f"%{v.debugName()} : {v.type.str()}" for v in values)
+
+
+def constant_text(value):
+    """A constant as graphs print it."""
+    if value is True or value is False:
+        return str(int(value))
+    if isinstance(value, float):
+        return (
+            repr(value)
+            if value != int(value) or abs(value) > 1e16
+            else f"{value:.1f}".rstrip("0")
+        )
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(map(constant_text, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    if type(value).__name__ in ("Tensor", "Parameter"):
+        return "<Tensor>" if value.numel() != 1 else f"{{{value.item()}}}"
+    return str(value)
+
+
+def _attributes(node):
+    shown = []
+    for name, value in node.attributes.items():
+        if name == "value" and value is None:
+            continue
+        if not callable(value) and name != "scope":
+            shown.append(f"{name}={constant_text(value)}")
+    return f"[{', '.join(shown)}]" if shown else ""
+
+
+def _node_lines(node, depth, ranges=True):
+    pad = "  " * depth
+    made = _typed(node.outputs_)
+    inputs = ", ".join(f"%{value.debugName()}" for value in node.inputs_)
+    line = f"{pad}{made} = {node.kind_}{_attributes(node)}({inputs})"
+    if ranges and node.place is not None:
+        line += f" # {node.place.short()}"
+    yield line
+    for number, block in enumerate(node.blocks_):
+        yield f"{pad}  block{number}({_typed(block.params)}):"
+        for inner in block.nodes_:
+            yield from _node_lines(inner, depth + 2, ranges)
+        values = ", ".join(f"%{v.debugName()}" for v in block.returns.inputs_)
+        yield f"{pad}    -> ({values})"
+
+
+def _graph_lines(graph, ranges):
+    params = [f"%{v.debugName()} : {v.type.str()}" for v in graph.params]
+    yield "graph(" + ",\n      ".join(params) + "):"
+    for node in graph.nodes_:
+        yield from _node_lines(node, 1, ranges)
+    values = ", ".join(f"%{v.debugName()}" for v in graph.returns.inputs_)
+    yield f"  return ({values})"

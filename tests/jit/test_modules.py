@@ -1,0 +1,178 @@
+"""The package's modules, translated: the same values, here and in PyTorch's hands."""
+
+import io
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn, randn, tensor
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The TorchScript type system:UserWarning"),
+]
+
+
+def windows():
+    for count in (1, 2, 3):
+        sizes = [8] * count
+        for name, arguments in {
+            "Conv": (3, 4, 3),
+            "ConvTranspose": (3, 4, 3),
+            "MaxPool": (2,),
+            "AvgPool": (2,),
+            "AdaptiveAvgPool": (2,),
+            "AdaptiveMaxPool": (2,),
+            "BatchNorm": (3,),
+            "InstanceNorm": (3,),
+            "ReflectionPad": (1,),
+            "ReplicationPad": (1,),
+            "CircularPad": (1,),
+            "ConstantPad": (1, 2.0),
+            "ZeroPad": (1,),
+        }.items():
+            yield getattr(nn, f"{name}{count}d")(*arguments), (randn(2, 3, *sizes),)
+    image = randn(2, 3, 8, 8)
+    yield nn.Conv2d(3, 4, 3, padding="same", padding_mode="circular"), (image,)
+    yield nn.ConvTranspose2d(3, 4, 3, stride=2), (image, [18, 18])
+    yield nn.Unfold(2), (image,)
+    yield nn.Fold((4, 4), 2), (randn(1, 4, 9),)
+    yield nn.Upsample(scale_factor=2), (image,)
+    yield nn.Upsample(size=(5, 6), mode="bilinear"), (image,)
+    yield nn.PixelShuffle(2), (randn(2, 4, 3, 3),)
+
+
+def plain_ones():
+    x = randn(2, 4, 6, 6)
+    names = (
+        "ReLU ReLU6 SELU SiLU Mish Hardswish Hardsigmoid ELU CELU LeakyReLU Hardtanh "
+        "Sigmoid Tanh GELU Softplus Softshrink Hardshrink Softsign Tanhshrink LogSigmoid "
+        "PReLU Identity Flatten Dropout Dropout2d AlphaDropout RReLU Softmax2d"
+    )
+    for name in names.split():
+        yield getattr(nn, name)(), (x,)
+    rows = randn(3, 4)
+    yield nn.Linear(4, 5), (rows,)
+    yield nn.LayerNorm(4), (rows,)
+    yield nn.RMSNorm(4), (rows,)
+    yield nn.GroupNorm(2, 4), (x,)
+    yield nn.Softmax(1), (rows,)
+    yield nn.LogSoftmax(1), (rows,)
+    yield nn.Embedding(5, 3), (tensor([1, 2]),)
+    yield nn.LocalResponseNorm(2), (x,)
+    yield nn.Bilinear(2, 3, 4), (randn(5, 2), randn(5, 3))
+
+
+def recurrent_and_attention():
+    yield nn.LSTM(4, 5, 2, bidirectional=True), (randn(3, 2, 4),)
+    state = (randn(1, 3, 3), randn(1, 3, 5))
+    yield nn.LSTM(4, 5, batch_first=True, proj_size=3), (randn(3, 2, 4), state)
+    yield nn.GRU(4, 5, 2), (randn(3, 2, 4),)
+    yield nn.RNN(4, 5, nonlinearity="relu"), (randn(3, 2, 4), randn(1, 2, 5))
+    yield nn.LSTMCell(3, 4), (randn(2, 3),)
+    yield nn.GRUCell(3, 4), (randn(2, 3),)
+    q, k = randn(3, 2, 8), randn(4, 2, 8)
+    yield nn.MultiheadAttention(8, 2), (q, k, k)
+    wide = nn.MultiheadAttention(
+        8, 2, batch_first=True, kdim=6, vdim=7, add_bias_kv=True, add_zero_attn=True
+    )
+    yield wide, (randn(2, 3, 8), randn(2, 4, 6), randn(2, 4, 7))
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    yield nn.TransformerEncoder(layer, 2), (randn(2, 3, 8),)
+    yield nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16), 2), (q, k)
+    yield nn.Transformer(8, 2, 1, 1, 16), (q, k)
+
+
+def losses():
+    a, b = randn(3, 4), randn(3, 4)
+    labels = tensor([1, 2, 0])
+    yield nn.CrossEntropyLoss(label_smoothing=0.1), (a, labels)
+    yield nn.NLLLoss(), (a, labels)
+    for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss"):
+        yield getattr(nn, name)(), (a, b)
+    yield nn.BCEWithLogitsLoss(), (a, b.sigmoid())
+    yield nn.KLDivLoss(reduction="batchmean"), (a, b.sigmoid())
+    yield nn.TripletMarginLoss(), (a, b, -a)
+
+
+def leaves(value):
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+def same(first, second):
+    pairs = list(zip(leaves(first), leaves(second), strict=True))
+    return all(
+        (a is None) is (b is None) and (a is None or rl.allclose(a, b, atol=1e-5))
+        for a, b in pairs
+    )
+
+
+GROUPS = (windows, plain_ones, recurrent_and_attention, losses)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_modules_of_the_package_translate_to_the_same(group):
+    rl.manual_seed(0)
+    wrong = []
+    for module, operands in group():
+        translated = rl.jit.script(module.eval())
+        if not isinstance(translated, rl.jit.ScriptModule):
+            wrong.append((type(module).__name__, "not translated"))
+        elif not same(module(*operands), translated(*operands)):
+            wrong.append((type(module).__name__, "other values"))
+    assert not wrong
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_pytorch_reads_translated_modules(group):
+    torch = pytest.importorskip("torch")
+    rl.manual_seed(0)
+
+    def there(value):
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(there, value))
+        return (
+            torch.from_numpy(value.numpy()) if isinstance(value, rl.Tensor) else value
+        )
+
+    def here(value):
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(here, value))
+        return rl.from_numpy(value.detach().numpy()) if value is not None else None
+
+    wrong = []
+    for module, operands in group():
+        file = io.BytesIO()
+        rl.jit.save(rl.jit.script(module.eval()), file)
+        file.seek(0)
+        if module.training or type(module).__name__ in ("RReLU",):
+            continue
+        found = torch.jit.load(file)(*there(operands))
+        if not same(module(*operands), here(found)):
+            wrong.append(type(module).__name__)
+    assert not wrong
+
+
+def test_parameters_are_shared_with_the_original():
+    module = nn.Linear(2, 2)
+    translated = rl.jit.script(module)
+    assert translated.weight is module.weight
+    translated(rl.ones(1, 2)).sum().backward()
+    assert module.weight.grad is not None
+    assert list(translated.state_dict()) == list(module.state_dict())
+
+
+def test_copies_of_translated_modules_are_their_own():
+    import copy
+
+    translated = rl.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    other = copy.deepcopy(translated)
+    with rl.no_grad():
+        other[0].weight.zero_()
+        other[0].bias.zero_()
+    x = rl.ones(1, 2)
+    assert other(x).abs().sum() == 0 and other.code == translated.code
+    assert translated[0].weight.abs().sum() > 0
