@@ -86,12 +86,14 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     Raises:
         RuntimeError: the program is not of the language; the place is underlined.
 
+    >>> import pytest
     >>> import rushlight as rl
-    >>> @rl.jit.script
-    ... def count(x, n: int):
+    >>> def count(x, n: int):
     ...     for i in range(n):
     ...         x = x + i
     ...     return x
+    >>> with pytest.warns(DeprecationWarning):
+    ...     count = rl.jit.script(count)
     >>> count(rl.zeros(2), 4), count.schema.returns
     (tensor([6., 6.]), [Tensor])
     """
@@ -114,8 +116,10 @@ def trace(func, example_inputs=None, *args, **kwargs):
     Raises:
         RuntimeError: what was recorded gives other values than the original.
 
+    >>> import pytest
     >>> import rushlight as rl
-    >>> double = rl.jit.trace(lambda x: x * 2, rl.ones(2))
+    >>> with pytest.warns(DeprecationWarning):
+    ...     double = rl.jit.trace(lambda x: x * 2, rl.ones(2))
     >>> double(rl.ones(3))
     tensor([2., 2., 2.])
     """

@@ -7,12 +7,6 @@ import pytest
 import rushlight as rl
 from rushlight import nn, randn, tensor
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning"),
-    pytest.mark.filterwarnings("ignore:The TorchScript type system:UserWarning"),
-]
-
 
 def windows():
     for count in (1, 2, 3):

@@ -7,13 +7,6 @@ import pytest
 import rushlight as rl
 from tests.jit.both import called, loaded, made, plain
 
-# PyTorch calls its own TorchScript deprecated.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning"),
-    pytest.mark.filterwarnings("ignore:The TorchScript type system:UserWarning"),
-]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
