@@ -26,11 +26,12 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     Operator,
 )
 from cython.cimports.rushlight.runtime.cpu.launch import (
+    Launch,
+    LaunchObserver,
     NativeKernel,
-    Witness,
     kernel_t,
     launched,
-    set_witness,
+    set_observer,
     watch,
 )
 
@@ -246,42 +247,39 @@ def note_check() -> cython.int:
 
 @cython.final
 @cython.cclass
-class Ear(Witness):
+class LaunchTracer(LaunchObserver):
     """Writes kernels down as they are launched."""
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def hear(
-        self,
-        fn: kernel_t,
-        data: cython.pp_char,
-        n_data: cython.int,
-        ints: cython.pointer(cython.const[int64_t]),
-        n_ints: cython.int,
-        total: int64_t,
-        grain: int64_t,
-        numbers: cython.p_char,
-        n_bytes: cython.int,
-    ) -> cython.int:
+    def on_launch(self, launch: cython.pointer(Launch)) -> cython.int:
         notes: Recorder = recorder()
         step: Step
         base: cython.int
         i: cython.int
+        data: cython.pp_char = launch.data
+        numbers: cython.p_char = launch.numbers
+        n_bytes: cython.int = launch.n_bytes
         if notes is None:
             return 0
-        if n_data > 16 or n_ints > 48 or n_bytes > 192 or len(notes.steps) > _STEPS:
+        if (
+            launch.n_data > 16
+            or launch.n_ints > 48
+            or n_bytes > 192
+            or len(notes.steps) > _STEPS
+        ):
             notes.failed = True
             return 0
         step = Step()
         step.kind = LAUNCH
-        step.fn = fn
-        step.n_data = n_data
-        step.n_ints = n_ints
-        step.total = total
-        step.grain = grain
+        step.fn = launch.fn
+        step.n_data = launch.n_data
+        step.n_ints = launch.n_ints
+        step.total = launch.total
+        step.grain = launch.grain
         if n_bytes:
             memcpy(step.numbers, numbers, n_bytes)
-        for i in range(n_data):
+        for i in range(launch.n_data):
             step.shifts[i] = 0
             if data[i] == cython.NULL:
                 step.bases[i] = NOTHING
@@ -306,15 +304,15 @@ class Ear(Witness):
                 data[i] - cython.cast(Tensor, notes.tensors[base]).pointer()
             )
             notes.written.add(base)
-        for i in range(n_ints):
-            step.ints[i] = ints[i]
+        for i in range(launch.n_ints):
+            step.ints[i] = launch.ints[i]
         notes.heard += 1
         notes.steps.append(step)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def know(self, operand: object) -> cython.int:
+    def on_operand(self, operand: object) -> cython.int:
         """What was there before the call and is none of its operands stays as it is.
 
         Functions keep tables and kernels that follow from sizes and types.
@@ -333,7 +331,7 @@ class Ear(Witness):
         return 0
 
 
-set_witness(Ear())
+set_observer(LaunchTracer())
 
 
 @cython.final

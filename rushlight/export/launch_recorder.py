@@ -6,14 +6,14 @@ import threading
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.runtime.cpu.launch import (
-    Witness,
-    kernel_t,
+    Launch,
+    LaunchObserver,
     launched,
-    set_witness,
+    set_observer,
     watch,
 )
 
@@ -25,7 +25,7 @@ from rushlight.core.state import (
     on_reading,
 )
 from rushlight.dispatch.keys import DispatchKey
-from rushlight.dispatch.trace import Ear
+from rushlight.dispatch.trace import LaunchTracer
 
 _PLANNING = 1 << DispatchKey.Planning
 _held = threading.local()
@@ -33,50 +33,42 @@ _held = threading.local()
 
 @cython.final
 @cython.cclass
-class Listener(Witness):
+class LaunchForwarder(LaunchObserver):
     """Tells a function of each launch of one thread."""
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def hear(
-        self,
-        fn: kernel_t,
-        data: cython.pp_char,
-        n_data: cython.int,
-        ints: cython.pointer(cython.const[int64_t]),
-        n_ints: cython.int,
-        total: int64_t,
-        grain: int64_t,
-        numbers: cython.p_char,
-        n_bytes: cython.int,
-    ) -> cython.int:
+    def on_launch(self, launch: cython.pointer(Launch)) -> cython.int:
         sink = getattr(_held, "sink", None)
         if sink is None:
             return 0
-        if fn == cython.NULL:
-            sink.heard += total
+        data: cython.pp_char = launch.data
+        numbers: cython.p_char = launch.numbers
+        n_bytes: cython.int = launch.n_bytes
+        if launch.fn == cython.NULL:
+            sink.heard += launch.total
             return 0
         places: list = []
         inside: list = []
         i: cython.int
-        for i in range(n_data):
+        for i in range(launch.n_data):
             own: cython.bint = n_bytes > 0 and numbers <= data[i] < numbers + n_bytes
             inside.append(own)
             places.append(data[i] - numbers if own else cython.cast(uintptr_t, data[i]))
         sink.launched(
-            cython.cast(uintptr_t, fn),
+            cython.cast(uintptr_t, launch.fn),
             places,
             inside,
-            [ints[i] for i in range(n_ints)],
-            total,
-            grain,
+            [launch.ints[i] for i in range(launch.n_ints)],
+            launch.total,
+            launch.grain,
             PyBytes_FromStringAndSize(numbers, n_bytes) if n_bytes else b"",
         )
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def know(self, operand: object) -> cython.int:
+    def on_operand(self, operand: object) -> cython.int:
         sink = getattr(_held, "sink", None)
         if sink is not None and operand is not None:
             sink.known(operand)
@@ -132,7 +124,7 @@ class listening:
 
     def __enter__(self):
         self.before = included_keys()
-        set_witness(Listener())
+        set_observer(LaunchForwarder())
         watch(OBSERVE_ALL)
         include_keys(_PLANNING)
         _held.sink = self.sink
@@ -142,4 +134,4 @@ class listening:
         _held.sink = None
         include_keys(self.before, True)
         watch(-OBSERVE_ALL)
-        set_witness(Ear())
+        set_observer(LaunchTracer())

@@ -17,13 +17,25 @@ cdef int64_t launches
 cdef void watch(int more) noexcept
 cdef int64_t launched() noexcept
 
+# One launch that is about to happen; `numbers` are bytes of the caller's own that some of `data` point into.
+ctypedef struct Launch:
+    kernel_t fn                     # NULL: `total` launches were counted that are none
+    char** data
+    int n_data
+    const int64_t* ints
+    int n_ints
+    int64_t total
+    int64_t grain
+    char* numbers
+    int n_bytes
+
 # Who is told, while `watched`, over which memory kernels are launched; see dispatch/trace.py.
-cdef class Witness:
-    cdef int hear(self, kernel_t fn, char** data, int n_data, const int64_t* ints, int n_ints, int64_t total, int64_t grain, char* numbers, int n_bytes) except -1
+cdef class LaunchObserver:
+    cdef int on_launch(self, Launch* launch) except -1
 
-    cdef int know(self, object operand) except -1
+    cdef int on_operand(self, object operand) except -1
 
-cdef void set_witness(Witness witness) noexcept
+cdef void set_observer(LaunchObserver observer) noexcept
 # Something was written that nobody hears of.
 cdef void count_unheard() noexcept
 # What is launched next: `numbers` are bytes of the caller's own that some of `data` point into.

@@ -46,42 +46,31 @@ def count_launch() -> None:
 
 
 @cython.cclass
-class Witness:
-    """Who wants to hear of launches."""
+class LaunchObserver:
+    """Who wants to know of launches."""
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def hear(
-        self,
-        fn: kernel_t,
-        data: cython.pp_char,
-        n_data: cython.int,
-        ints: cython.pointer(cython.const[int64_t]),
-        n_ints: cython.int,
-        total: int64_t,
-        grain: int64_t,
-        numbers: cython.p_char,
-        n_bytes: cython.int,
-    ) -> cython.int:
+    def on_launch(self, launch: cython.pointer(Launch)) -> cython.int:
         """One launch that is about to happen."""
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def know(self, operand: object) -> cython.int:
+    def on_operand(self, operand: object) -> cython.int:
         """One of its operands, which may have been there before the call."""
         return 0
 
 
-_witness = cython.declare(Witness, Witness())
+_observer = cython.declare(LaunchObserver, LaunchObserver())
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def set_witness(witness: Witness) -> cython.void:
+def set_observer(observer: LaunchObserver) -> cython.void:
     """Names who is told."""
-    global _witness
-    _witness = witness
+    global _observer
+    _observer = observer
 
 
 @cython.cfunc
@@ -97,13 +86,18 @@ def tell(
     numbers: cython.p_char,
     n_bytes: cython.int,
 ) -> cython.int:
-    return _witness.hear(fn, data, n_data, ints, n_ints, total, grain, numbers, n_bytes)
+    launch: Launch
+    launch.fn, launch.data, launch.n_data = fn, data, n_data
+    launch.ints, launch.n_ints = ints, n_ints
+    launch.total, launch.grain = total, grain
+    launch.numbers, launch.n_bytes = numbers, n_bytes
+    return _observer.on_launch(cython.address(launch))
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def tell_operand(operand: object) -> cython.int:
-    return _witness.know(operand)
+    return _observer.on_operand(operand)
 
 
 @cython.cfunc
@@ -119,7 +113,7 @@ def tell_own(
 ) -> cython.int:
     global launches
     launches += 1
-    return _witness.hear(fn, data, n_data, ints, n_ints, 1, 1, numbers, n_bytes)
+    return tell(fn, data, n_data, ints, n_ints, 1, 1, numbers, n_bytes)
 
 
 @cython.cclass
