@@ -135,9 +135,10 @@ def _command(args):
             )
         return [args.training_script, *args.training_script_args]
     command = [os.environ.get("PYTHON_EXEC", sys.executable), "-u"]
-    as_torch = sys.modules.get("torch")
-    if getattr(as_torch, "__path__", None) == sys.modules["rushlight"].__path__:
-        command += ["-m", "rushlight.run"]
+    words = sys.orig_argv
+    if words.count("-m") > 1:  # what runs this module as a program runs the others, too
+        first = words.index("-m")
+        command += words[first : first + 2]
     if args.module:
         command.append("-m")
     return [*command, args.training_script, *args.training_script_args]
