@@ -17,8 +17,10 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name == "DistributedDataParallel":  # with it come stores, groups, collectives
-        from rushlight.nn.parallel.distributed import DistributedDataParallel
+    if name in ("DistributedDataParallel", "distributed"):
+        # with it come stores, groups, collectives
+        from importlib import import_module
 
-        return DistributedDataParallel
+        found = import_module("rushlight.nn.parallel.distributed")
+        return found if name == "distributed" else found.DistributedDataParallel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
