@@ -38,7 +38,8 @@ FLOORS = {
         autograd.profiler autograd.profiler_util
     """,
     "torch_compat": """
-        torch_compat run _C __config__ _functorch _jit_internal _logging _ops _tensor_str
+        torch_compat run distributed.run distributed.launch
+        _C __config__ _functorch _jit_internal _logging _ops _tensor_str
         _utils functorch
         mps mtia storage types xpu
     """,
