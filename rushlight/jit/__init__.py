@@ -292,6 +292,9 @@ def fork(func, *args, **kwargs):
 
     Returns:
         The ``Future`` of its result, for :func:`wait`.
+
+    >>> wait(fork(max, 2, 3))
+    3
     """
     from rushlight.jit._tasks import start
 
@@ -303,6 +306,12 @@ def wait(future):
 
     Args:
         future: what ``fork`` gave.
+
+    Raises:
+        Exception: what the task raised.
+
+    >>> wait(fork(sorted, [2, 1]))
+    [1, 2]
     """
     return future.wait()
 

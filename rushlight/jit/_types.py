@@ -205,7 +205,18 @@ class DictType(Type):
 
 
 class TupleType(Type):
-    """Tuples of one type for each place; with names, a named tuple of a class."""
+    """Tuples of one type for each place; with names, a named tuple of a class.
+
+    Args:
+        elements: the types, place by place.
+        name: the qualified name of the class of named tuples.
+        fields: its fields' names.
+        defaults: their defaults, ``...`` where there is none.
+        python: the class in Python.
+
+    >>> TupleType([IntType.get(), FloatType.get()])
+    Tuple[int, float]
+    """
 
     _word = "Tuple"
 

@@ -31,9 +31,11 @@ def scaled_dot_product_attention(
     )
 
 
-def _split_embedding(x: Tensor, num_heads: int) -> Tensor:
+def _split_embedding(x: Tensor, head_count: int) -> Tensor:
     length, batch, width = x.size(0), x.size(1), x.size(2)
-    return x.reshape(length, batch, num_heads, width // num_heads).permute([1, 2, 0, 3])
+    return x.reshape(length, batch, head_count, width // head_count).permute(
+        [1, 2, 0, 3]
+    )
 
 
 def _as_bias(mask: Tensor, like: Tensor) -> Tensor:
@@ -44,7 +46,7 @@ def _as_bias(mask: Tensor, like: Tensor) -> Tensor:
 
 def _attention_bias(
     like: Tensor,
-    num_heads: int,
+    head_count: int,
     attn_mask: Tensor | None,
     key_padding_mask: Tensor | None,
 ) -> Tensor | None:
@@ -53,7 +55,7 @@ def _attention_bias(
         bias = _as_bias(attn_mask, like)
         if bias.dim() == 3:
             bias = bias.view(
-                bias.size(0) // num_heads, num_heads, bias.size(1), bias.size(2)
+                bias.size(0) // head_count, head_count, bias.size(1), bias.size(2)
             )
     if key_padding_mask is not None:
         padding = _as_bias(key_padding_mask, like).unsqueeze(1).unsqueeze(1)
