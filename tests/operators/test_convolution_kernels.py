@@ -14,7 +14,7 @@ TILE = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=320)
 # Input, weight, stride, padding: the sizes of planes, lines and steps that differ.
 CASES = [
     ((2, 2, 5, 6), (4, 2, 3, 2), (1, 1), (1, 0)),
-    ((1, 1, 7, 9), (2, 1, 2, 3), (2, 2), (0, 1)),
+    ((1, 2, 7, 9), (2, 2, 2, 3), (2, 2), (0, 1)),
     ((1, 2, 4, 11), (1, 2, 1, 2), (1, 3), (0, 0)),
 ]
 
