@@ -4,7 +4,7 @@ Functions run as they are, and the operators that they call become programs
 (`rushlight.graph`).
 """
 
-from rushlight._dynamo import config, testing, utils
+from rushlight._dynamo import config, utils
 from rushlight._dynamo.backends import (
     list_backends,
     lookup_backend,
@@ -48,3 +48,11 @@ __all__ = [
     "testing",
     "utils",
 ]
+
+
+def __getattr__(name):
+    if name != "testing":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module("rushlight._dynamo.testing")  # it takes graphs with it

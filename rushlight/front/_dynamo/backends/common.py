@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight.fx.experimental.proxy_tensor import make_fx
-
 __all__ = ["AotAutograd", "aot_autograd"]
 
 
@@ -74,6 +72,8 @@ class AotAutograd:
         """A graph in which operators are what they decompose into."""
         if not self.decompositions:
             return gm
+        from rushlight.fx.experimental.proxy_tensor import make_fx  # graphs, late
+
         record = make_fx(gm, self.decompositions, tracing_mode="fake")
         return record(*example_inputs)
 
