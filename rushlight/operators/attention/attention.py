@@ -315,9 +315,14 @@ def _mask_for(attn_mask, query, key):
 
 def _laid_as(query, width):
     """New memory for a row of each query, laid out as the queries are."""
-    batch, heads, queries, depth = query.shape
-    if width == depth:
+    if width == query.shape[3]:
         return ops.empty_like(query)
+    return _rows_as(query, width)
+
+
+def _rows_as(query, width):
+    """New rows, one for each query; heads are inside of rows where they are there."""
+    batch, heads, queries, _ = query.shape
     if query.is_contiguous() or not query.transpose(1, 2).is_contiguous():
         return fresh(query, (batch, heads, queries, width))
     return fresh(query, (batch, queries, heads, width)).transpose(1, 2)
@@ -466,7 +471,7 @@ def efficient_attention(
         rest = 0.0, is_causal, attn_bias, scale
         out, log_mass = attention_by_blocks(query, key, value, *rest)
     else:
-        out = _laid_as(query, given[1])
+        out = _rows_as(query, given[1])
         log_mass = fresh(query, (batch, heads, queries), float32)
         if not given[0]:
             out.zero_(), log_mass.fill_(LOWEST)
@@ -499,7 +504,7 @@ def efficient_attention_backward(
         results = [t if want else None for t, want in zip(results, wanted, strict=True)]
         return *results, None
     results = [
-        _laid_as(t, t.shape[3]) if want else None
+        _rows_as(t, t.shape[3]) if want else None
         for t, want in zip(tensors, wanted, strict=True)
     ]
     if not query.device.has_memory:
