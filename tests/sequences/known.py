@@ -18,6 +18,7 @@ _OPERATORS = (
     "nn.functional.rrelu",
     "quantile",
     "to_sparse",
+    "unique_consecutive",
 )
 
 KNOWN = {

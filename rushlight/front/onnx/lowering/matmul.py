@@ -113,6 +113,14 @@ def einsum(g, equation, tensors, path=None):
     return g.op("Einsum", *given, equation=equation.replace(" ", ""), dtype=kind)
 
 
+@lowers(call.bilinear)
+def bilinear(g, input1, input2, weight, bias=None):
+    """A sum over the features of both operands."""
+    given = (input1, weight, input2)
+    made = g.op("Einsum", *given, equation="...i,oij,...j->...o", dtype=input1.dtype)
+    return made if bias is None else g.add(made, bias)
+
+
 @lowers(call.linalg_det, call.det)
 def det(g, **operands):
     """The determinant."""
