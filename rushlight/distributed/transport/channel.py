@@ -169,7 +169,10 @@ class Channel:
             self._watch(peer)
         events = self.poller.poll(TICK_MS)
         for descriptor, event in events:
-            peer, is_control = self.by_descriptor[descriptor]
+            entry = self.by_descriptor.get(descriptor)
+            if entry is None:  # an event before it in the list ended that connection
+                continue
+            peer, is_control = entry
             if is_control:
                 self._read_control(peer)
                 continue
