@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import getattr_static
 from types import FunctionType
 
 import cython
@@ -191,6 +190,14 @@ def asks(item: object) -> cython.bint:
     return type_asks(type(item))
 
 
+def declared_hook(kind):
+    """The hook for calls as its class declares it, before it is bound."""
+    for base in kind.__mro__:
+        if "__torch_function__" in vars(base):
+            return vars(base)["__torch_function__"]
+    return None
+
+
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def type_asks(kind: object) -> cython.bint:
@@ -205,9 +212,7 @@ def type_asks(kind: object) -> cython.bint:
             _TAKES_CALLS.clear()
         hook = getattr(kind, "__torch_function__", None)
         known = hook is not None and not getattr(hook, "passes_by", False)
-        if known and isinstance(
-            getattr_static(kind, "__torch_function__"), FunctionType
-        ):
+        if known and isinstance(declared_hook(kind), FunctionType):
             warn_once(
                 "Defining your `__torch_function__` as a plain method is deprecated and "
                 "will be an error in future, please define it as a classmethod.",

@@ -18,7 +18,6 @@ from rushlight.dispatch.kernels import promoted_type
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.dispatch.overridable import open_functions
 from rushlight.io import interop
-from rushlight.ir.symbolic import SymInt
 from rushlight.operators import call
 
 
@@ -182,6 +181,15 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     return result
 
 
+def _is_open(size):
+    """Whether a size is a symbol of a program, whose module few programs import."""
+    if type(size) is int:
+        return False
+    from rushlight.ir.symbolic import SymInt
+
+    return isinstance(size, SymInt)
+
+
 def broadcast_shapes(*shapes):
     """The one shape that every given shape expands to.
 
@@ -207,7 +215,9 @@ def broadcast_shapes(*shapes):
     for at, shape in enumerate(listed):
         for place in range(-1, -1 - len(shape), -1):
             size = shape[place]
-            if not isinstance(size, (int, float, str, tuple, list, SymInt)):
+            if not isinstance(size, (int, float, str, tuple, list)) and not _is_open(
+                size
+            ):
                 raise TypeError(f"sizes are integers, but got {type(size).__name__}")
             if size == common[place]:
                 continue
@@ -217,7 +227,7 @@ def broadcast_shapes(*shapes):
                         f"'<' not supported between instances of '{type(size).__name__}' "
                         "and 'int'"
                     )
-                if not isinstance(size, SymInt) and size < 0:
+                if not _is_open(size) and size < 0:
                     raise ValueError(
                         "Attempting to broadcast a dimension with negative length!"
                     )
@@ -229,7 +239,7 @@ def broadcast_shapes(*shapes):
                     f"shape should be broadcastable to {common}"
                 )
     for size in common:
-        if not isinstance(size, (int, SymInt)):
+        if not isinstance(size, int) and not _is_open(size):
             raise TypeError(f"sizes are integers, but got {type(size).__name__}")
     if any(isinstance(size, int) and size >= 1 << 63 for size in common):
         raise ValueError("Overflow when unpacking long long")

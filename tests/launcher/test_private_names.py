@@ -280,6 +280,7 @@ def test_fsdp_has_pytorch_s_names_and_values():
             assert {k: v.value for k, v in ours.__members__.items()} == values, name
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_parts_of_translated_programs_can_be_imported_and_not_made():
     from rushlight import _C, jit
     from rushlight.jit import _script, _trace

@@ -182,6 +182,7 @@ def run(name, most):
             yield f"{name}{built.args}{built.kwargs} {note}: {found}"
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
 @pytest.mark.parametrize("name", INFOS)
 def test_wrong_inputs_are_refused_as_the_oracle_refuses_them(name):
     found = list(run(name, QUICK))

@@ -397,6 +397,7 @@ def test_of_two_faults_the_first_that_pytorch_sees_is_told(name):
     assert found[0] == found[1]
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0:UserWarning")
 @pytest.mark.parametrize("correction", [-5, 0, 1, 2.5])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_there_is_no_spread_of_nothing(dtype, correction):

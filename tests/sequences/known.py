@@ -17,6 +17,7 @@ _OPERATORS = (
     "nn.functional.multilabel_soft_margin_loss",
     "nn.functional.rrelu",
     "quantile",
+    "stft",
     "to_sparse",
     "unique_consecutive",
 )

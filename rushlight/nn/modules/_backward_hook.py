@@ -33,10 +33,10 @@ def _scatter(indices, values, size):
 class BackwardHook:
     """Calls a module's hooks once its input and output gradients are both known."""
 
-    def __init__(self, module, hooks, pre_hooks):
+    def __init__(self, module, user_hooks, user_pre_hooks):
         self.module = module
-        self.hooks = hooks
-        self.pre_hooks = pre_hooks
+        self.hooks = user_hooks
+        self.pre_hooks = user_pre_hooks
         self.grad_outputs = None
         self.n_inputs = self.n_outputs = -1
         self.input_indices = self.output_indices = None
@@ -47,12 +47,12 @@ class BackwardHook:
         result, self.input_indices = self._pass_through(args, self._on_inputs)
         return result
 
-    def setup_output_hook(self, result):
+    def setup_output_hook(self, args):
         """The outputs behind a node that reports their gradients."""
-        outputs = result if isinstance(result, tuple) else (result,)
+        outputs = args if isinstance(args, tuple) else (args,)
         self.n_outputs = len(outputs)
         outputs, self.output_indices = self._pass_through(outputs, self._on_outputs)
-        return outputs if isinstance(result, tuple) else outputs[0]
+        return outputs if isinstance(args, tuple) else outputs[0]
 
     def _pass_through(self, args, watch):
         indices = [i for i, each in enumerate(args) if isinstance(each, Tensor)]

@@ -124,10 +124,12 @@ def stft(
         result = ops._fft_c2c(pieces, [2], mode, True)
     else:
         result = ops._fft_r2c(pieces, [2], mode, onesided is None or onesided)
-    result.transpose_(1, 2)
+    result = result.transpose(1, 2)
     if self.ndim == 1:
-        result.squeeze_(0)
-    return result if wanted else ops.view_as_real(result)
+        result = result.squeeze(0)
+    return (
+        ops._unsafe_view(result, result.shape) if wanted else ops.view_as_real(result)
+    )
 
 
 def padded(signal, amount, mode):
