@@ -75,9 +75,9 @@ def set_dir(d):
     Args:
         d: the folder; a tilde stands for the user's own.
 
-    >>> set_dir("/tmp/hub")
+    >>> set_dir("models/hub")
     >>> get_dir()
-    '/tmp/hub'
+    'models/hub'
     >>> _chosen["folder"] = None
     """
     _chosen["folder"] = os.path.expanduser(d)

@@ -28,25 +28,6 @@ from rushlight.jit._types import OptionalType, TupleType
 from rushlight.jit.ir import Value
 
 _CASTS = {int: "Int", float: "Float", bool: "Bool", complex: "Complex", str: "str"}
-_TWO_WORD = {"min": "prim::min", "max": "prim::max"}
-_WORD_OPERATORS = {
-    "len": "aten::len",
-    "abs": "aten::abs",
-    "round": "aten::round",
-    "sum": "aten::sum",
-    "sorted": "aten::sorted",
-    "ord": "aten::ord",
-    "chr": "aten::chr",
-    "hex": "aten::hex",
-    "bin": "aten::bin",
-    "oct": "aten::oct",
-    "any": "aten::any",
-    "all": "aten::all",
-    "divmod": "aten::divmod",
-    "pow": "aten::pow",
-    "hash": "aten::hash",
-    "str": "aten::str",
-}
 
 
 class Calls(Forms):

@@ -6,6 +6,7 @@ the registry are called by their overload, those of the table by their expressio
 
 from __future__ import annotations
 
+import keyword
 import math
 import warnings
 
@@ -241,7 +242,8 @@ def _unpack_list(out, node, depth):
 def _get(out, node, depth):
     (owner,) = out.reads(node)
     name = node.attributes["name"]
-    access = f"{owner}.{name}" if name.isidentifier() else f"getattr({owner}, {name!r})"
+    plain = name.isidentifier() and not keyword.iskeyword(name)
+    access = f"{owner}.{name}" if plain else f"getattr({owner}, {name!r})"
     out.assign(node, access, depth)
 
 

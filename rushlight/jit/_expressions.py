@@ -325,16 +325,10 @@ class Expressions(Calls):
         found = self.unit.member(kind, name) if kind.is_module else None
         if found is not None:
             return self.member(owner, name, found, tree)
-        what = "Module" if kind.is_module else f"{kind.name} object"
-        label = kind.name.rpartition(".")[2] if kind.is_module else name
-        words = (
-            f"Module '{label}' has no attribute '{name}'"
-            if kind.is_module
-            else (
-                f"Tried to access nonexistent attribute or method '{name}' of type '{kind.name}'"
-            )
-        )
-        raise self.refuse(words + self.unit.hint(kind, name) if what else words, tree)
+        words = f"Tried to access nonexistent attribute or method '{name}' of type '{kind.name}'"
+        if kind.is_module:
+            words = f"Module '{kind.name.rpartition('.')[2]}' has no attribute '{name}'"
+        raise self.refuse(words + self.unit.hint(kind, name), tree)
 
     def read_attribute(self, owner, name, tree):
         """The value of an object's attribute."""

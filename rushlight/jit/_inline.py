@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.jit import _types
 from rushlight.jit._passes import replace, tidy
-from rushlight.jit.ir import Node, copy_nodes
+from rushlight.jit.ir import copy_nodes
 
 
 def inlined(graph):
@@ -79,6 +79,3 @@ def _of_block(block, found, seen):
             _gather(function, found, seen)
         for inner in node.blocks_:
             _of_block(inner, found, seen)
-
-
-__all__ = ["Node", "inlined", "operator_names"]

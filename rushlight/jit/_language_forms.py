@@ -18,8 +18,6 @@ from rushlight.jit._sugar import (
 from rushlight.jit._types import DictType, ListType, TupleType
 from rushlight.jit.ir import Value
 
-_CASTS = {int: "Int", float: "Float", bool: "Bool", complex: "Complex", str: "str"}
-_TWO_WORD = {"min": "prim::min", "max": "prim::max"}
 _WORD_OPERATORS = {
     "len": "aten::len",
     "abs": "aten::abs",

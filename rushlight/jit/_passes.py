@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from rushlight.jit.ir import Node
 
 _PURE = frozenset(
     "prim::Constant prim::TupleConstruct prim::ListConstruct prim::DictConstruct "
@@ -76,6 +75,3 @@ def replace(value, other):
         node.inputs_ = [other if read is value else read for read in node.inputs_]
     other.uses += value.uses
     value.uses = []
-
-
-__all__ = ["Node", "pool_constants", "remove_unused", "replace", "tidy"]

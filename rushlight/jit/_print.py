@@ -11,7 +11,6 @@ import re
 
 import rushlight as torch
 from rushlight.jit import _runtime, _types
-from rushlight.jit.ir import Value
 
 _RESERVED = frozenset(keyword.kwlist) | {
     *"torch ops print int float bool str range CONSTANTS annotate getattr isinstance".split(),
@@ -98,10 +97,9 @@ class Printer:
         pad = "  " * depth
         head = f"{pad}def {function.base_name}({params}) -> {self.type(kind)}:"
         self.block(graph, depth + 1)
-        if not isinstance(kind, _types.NoneType) or True:
-            value = self.take([graph.returns.inputs_[0]])[0]
-            self.flush(depth + 1)
-            self.lines.append(f"{'  ' * (depth + 1)}return {value}")
+        value = self.take([graph.returns.inputs_[0]])[0]
+        self.flush(depth + 1)
+        self.lines.append(f"{'  ' * (depth + 1)}return {value}")
         return "\n".join([head, *self.lines]) + "\n"
 
     def parameters(self, function, shown):
@@ -565,13 +563,3 @@ _TEXTS = {
     "prim::fork": _fork,
     "aten::__getitem__": _item,
 }
-
-__all__ = [
-    "Printer",
-    "Tensors",
-    "Value",
-    "code_and_constants",
-    "code_of",
-    "number",
-    "quoted",
-]

@@ -75,10 +75,6 @@ class RecursiveScriptModule(ScriptModule):
         return method(*args, **kwargs)
 
     @property
-    def forward_magic_method(self):
-        return self._method("forward")
-
-    @property
     def graph(self):
         """The program of ``forward``."""
         return self._method("forward").graph

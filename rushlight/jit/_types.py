@@ -363,15 +363,6 @@ class GeneratorType(_Plain):
     _word = "Generator"
 
 
-class RawType(_Plain):
-    """The type of what has no value: a statement's."""
-
-    _word = "NoneType"
-
-
-OPTIONAL_NUMBERS = (IntType.get(), FloatType.get(), ComplexType.get())
-
-
 def optional(inner):
     """The type of values of another, or None; of such a type itself."""
     if isinstance(inner, (OptionalType, NoneType, AnyType)):

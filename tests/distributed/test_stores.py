@@ -136,7 +136,7 @@ def test_a_rendezvous_says_what_is_missing(monkeypatch):
         "env://",
         "tcp://127.0.0.1",
         "tcp://127.0.0.1:1",
-        "file:///tmp/x",
+        "file:///folder/x",
         "no://",
     ):
         found, expected = (

@@ -103,8 +103,12 @@ class _PerSample(rl.autograd.Function):
 
     @classmethod
     def gradients(cls, func, input, options, grad):
-        """Each sample's gradient of every weight, by the weight's name."""
-        raise NotImplementedError
+        """Each sample's gradient of every weight, by the weight's name.
+
+        Raises:
+            NotImplementedError: the subclass has none.
+        """
+        raise NotImplementedError(f"{cls.__name__} has no gradients of single samples")
 
     @classmethod
     def forward(cls, ctx, names, func, *given):
