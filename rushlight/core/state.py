@@ -45,7 +45,7 @@ def make_state() -> cython.pointer(ThreadState):
     if made == cython.NULL or pthread_setspecific(slot, made) != 0:
         free(made)
         Py_FatalError("rushlight: no memory for the thread's state")
-    made.grad_mode = True
+    made.grad_mode = made.anomaly_check_nan = True
     return made
 
 

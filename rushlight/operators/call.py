@@ -12,3 +12,6 @@ if TYPE_CHECKING:  # for readers of types, who see no operators here
     from typing import Any
 
     def __getattr__(name: str) -> Any: ...
+
+
+del TYPE_CHECKING  # every name here is an operator's

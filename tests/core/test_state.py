@@ -38,10 +38,9 @@ def test_switches_of_one_thread_leave_the_others_alone():
 def test_setting_returns_what_was_before():
     assert state.set_inference_mode(True) is False
     assert state.set_inference_mode(False) is True
-    assert state.set_anomaly(True, False) == (False, False)
+    assert state.set_anomaly(True, False) == (False, True)
     assert state.is_anomaly_enabled() and not state.is_anomaly_check_nan_enabled()
     assert state.set_anomaly(False) == (True, False)
-    state.set_anomaly(False, False)
     assert state.set_hooks_enabled(True) is False
     assert state.set_hooks_enabled(False) is True
 

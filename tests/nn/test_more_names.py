@@ -71,8 +71,9 @@ def test_reductions_have_the_oracles_numbers():
     assert_same_on_both_sides(program)
 
 
-def test_named_implementations_of_attention_come_and_go():
+def test_named_implementations_of_attention_come_and_go(monkeypatch):
     from rushlight.nn import attention
+    from rushlight.nn.attention import _registry
 
     class Handle:
         removed = 0
@@ -80,6 +81,7 @@ def test_named_implementations_of_attention_come_and_go():
         def remove(self):
             Handle.removed += 1
 
+    monkeypatch.setattr(_registry, "_FLASH_ATTENTION_IMPLS", {})
     attention.register_flash_attention_impl("own", register_fn=Handle)
     attention.activate_flash_attention_impl("own")
     assert attention.current_flash_attention_impl() == "own"
