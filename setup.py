@@ -118,8 +118,9 @@ VECTORIZE = [
     "-fno-trapping-math",
 ]
 # New objects are cleared by a few vector stores: what gcc takes for so many bytes costs
-# tens of cycles to start. Calls into Python go there directly.
-OPTIMIZED = ["-O2", "-fno-plt"]
+# tens of cycles to start. Calls into Python go there directly. Python's own flags ask for
+# debugging information, which takes a third of gcc's time and most of a module's size.
+OPTIMIZED = ["-O2", "-g0", "-fno-plt"]
 if platform.machine() == "x86_64" and "clang" not in os.environ.get("CC", "gcc"):
     OPTIMIZED.append("-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
 DIRECTIVES = {
