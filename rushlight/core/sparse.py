@@ -56,7 +56,15 @@ def place(t: Tensor, size: list):
     t.set_geometry(ndim, sizes, strides, 0)
 
 
-def make(key: cython.int, size: list, dtype: DType, device: Device, layout, parts):
+def make(
+    key: cython.int,
+    size: list,
+    dtype: DType,
+    device: Device,
+    layout,
+    parts,
+    laid: Tensor = None,
+):
     """A tensor of parts.
 
     Args:
@@ -65,6 +73,7 @@ def make(key: cython.int, size: list, dtype: DType, device: Device, layout, part
         dtype: of its elements.
         layout: what it says of itself.
         parts: what it is made of.
+        laid: the dense tensor whose strides it has; None for those of rows.
     """
     storage: Parts = Parts.__new__(Parts)
     storage.device = device
@@ -78,7 +87,10 @@ def make(key: cython.int, size: list, dtype: DType, device: Device, layout, part
     if not state().inference_mode:
         t.keys |= (_ONE << KEY_AUTOGRAD) | (_ONE << KEY_ADINPLACEORVIEW)
     t.inference = state().inference_mode
-    place(t, size)
+    if laid is None:
+        place(t, size)
+    else:
+        t.set_geometry(laid.ndim_, laid.sizes, laid.strides, 0)
     return t
 
 

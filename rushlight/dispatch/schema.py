@@ -30,6 +30,7 @@ SYNONYMS = {
 
 WRITTEN, ALIASED, VARARGS, NEEDED, CONSTANT = 1, 2, 4, 16, 64
 
+_CLASSES = "__torch__."  # classes that TorchScript has, by PyTorch's names
 _NAME = re.compile(r"\s*((?:\w+::)?)(\w+)(?:\.(\w+))?\s*\(")
 _TYPE = re.compile(
     r"(?P<base>\w+(?:\|\w+)?)(?:\((?P<alias>[^)]*)\))?(?P<optional_item>\?)?"
@@ -53,6 +54,8 @@ class Type(namedtuple("Type", "base size optional alias")):
     @classmethod
     def parse(cls, text):
         """The type that ``text`` spells."""
+        if text.startswith(_CLASSES):  # an object that only its operators look into
+            return cls(text, 0, False, "")
         match = _TYPE.match(text)
         if match is None:
             raise SchemaError(f"'{text}' is not a type")
@@ -70,6 +73,8 @@ class Type(namedtuple("Type", "base size optional alias")):
     @property
     def plain(self):
         """The spelling that ``KINDS`` knows, without length or alias."""
+        if self.base.startswith(_CLASSES):
+            return "Any"
         return self.base + ("?" if self.optional else "")
 
     @property

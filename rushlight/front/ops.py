@@ -13,6 +13,7 @@ from rushlight.operators.extensions import load_library, loaded_libraries
 from rushlight.operators.registry import call
 
 __all__ = ["call", "load_library", "loaded_libraries"]
+_LAZY = {"quantized": "rushlight.ao._operators.library"}
 
 
 class _Namespace:
@@ -25,6 +26,8 @@ class _Namespace:
     def __getattr__(self, name):
         from rushlight.dispatch.dispatcher import packets
 
+        if self._name in _LAZY:  # defined when it is first asked for
+            import_module(_LAZY.pop(self._name))
         found = packets().get((self._name, name))
         if found is None and self._name == "higher_order":
             found = import_module("rushlight._higher_order_ops.base").OPERATORS.get(

@@ -41,6 +41,7 @@ OWN = (
     "_tensor_methods",
     "_typed_storage",
     "amp._older_names",
+    "ao._operators",
     "autograd._gradcheck_parts",
     "autograd.anomaly",
     "autograd.dual",

@@ -1,11 +1,12 @@
 """Quantized tensors: integers that stand for numbers by scales and zero points."""
 
 import math
+import struct
 
 from rushlight.core import dtypes, sparse
 from rushlight.core import layout as layouts
 from rushlight.core.dtype import get_default_dtype
-from rushlight.core.dtypes import float32, int32, int64
+from rushlight.core.dtypes import float32, int64, uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.qscheme import (
     per_channel_affine,
@@ -17,8 +18,8 @@ from rushlight.core.warning import warn_once
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
-from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.loop_calls import scalar_name
+from rushlight.operators.quantized import affine_kernels
 from rushlight.operators.quantized.fake_quantize import choose_parameters
 
 # quantized type -> type of its integers, least and greatest
@@ -53,7 +54,7 @@ def made(integers, scale, zero_point, axis=None):
     dtype = getattr(dtypes, QUANTIZED[integers.dtype.name])
     return sparse.make(
         DispatchKey.QuantizedCPU, list(integers.shape), dtype, integers.device,
-        layouts.strided, Affine(integers, scale, zero_point, axis),
+        layouts.strided, Affine(integers, scale, zero_point, axis), integers,
     )  # fmt: skip
 
 
@@ -112,13 +113,33 @@ def quantize_per_tensor(self, scale, zero_point, dtype):
     integers, low, high = _kind(dtype, self)
     _floats(self)
     _check_point("quantize_tensor_per_tensor_affine", zero_point, low, high)
-    inverse = 1.0 / float(make_tensor(scale)) if scale else math.inf
-    steps = ops.round((self * inverse).double() + zero_point)
-    if not scale:
-        steps = ops.full_like(self, zero_point)
-        steps = ops.where(self < 0, low, ops.where(self > 0, high, steps))
-    wide = ops.clamp(steps.double(), low, high)
-    return made(wide.to(integers), float(scale), int(zero_point))
+    steps = steps_of(self, integers, scale, zero_point)
+    return made(steps, float(scale), int(zero_point))
+
+
+def steps_of(self, integers, scale, zero_point, later=False):
+    """The integers that stand for numbers.
+
+    Args:
+        later: whether the zero point is added to what is rounded.
+    """
+    if scale:
+        inverse = inverse_of(scale)
+        return affine_kernels.quantize(self, integers, inverse, zero_point, later)
+    low, high = affine_kernels.LIMITS[integers.name]
+    steps = ops.full_like(self, zero_point)
+    steps = ops.where(self < 0, low, ops.where(self > 0, high, steps))
+    return ops.clamp(steps.double(), low, high).to(integers)
+
+
+def inverse_of(scale):
+    """One over a scale, both in single precision."""
+    return single(1.0 / single(scale))
+
+
+def single(value):
+    """A number as single precision holds it."""
+    return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
 def quantize_by_tensors(self, scale, zero_point, dtype):
@@ -177,24 +198,28 @@ def quantize_dynamically(self, dtype, reduce_range):
         RuntimeError: the type is not one of eight bits.
     """
     if dtype.name not in ("qint8", "quint8"):
-        raise RuntimeError(f"dtype {_name(dtype)}not supported")
+        raise RuntimeError(f"dtype {quantized_name(dtype)}not supported")
     _, low, high = KINDS[dtype.name]
     if reduce_range:
         low, high = int(low / 2), high // 2
-    least = self.min().item() if self.numel() else 0.0
-    most = self.max().item() if self.numel() else 0.0
-    scale, point = _parameters(least, most, low, high)
+    scale, point = dynamic_parameters(self, low, high)
     return ops.quantize_per_tensor(self, scale, point, dtype)
 
 
-def _parameters(least, most, low, high):
+def dynamic_parameters(x, low, high):
+    """The scale and the zero point by which all elements are within some integers."""
+    least = most = 0.0
+    if x.numel():
+        ends = ops.aminmax(x)
+        least, most = ends[0].item(), ends[1].item()
     least, most = min(least, 0.0), max(most, 0.0)
     scale = (most - least) / (high - low)
     _, point = choose_parameters(least, most, low, high)
     return (scale if scale >= 6.1e-5 else 6.1e-5 if scale else 0.1), point
 
 
-def _name(dtype):
+def quantized_name(dtype):
+    """How PyTorch's messages call a type."""
     return {"qint32": "QInt32", "qint8": "QInt8", "quint8": "QUInt8"}.get(
         dtype.name, scalar_name(dtype)
     )
@@ -245,7 +270,8 @@ def empty_quantized(size, qtensor, dtype, layout, device, pin_memory, memory_for
 
 def empty_like(self, dtype, layout, device, pin_memory, memory_format):
     """Integers of undefined contents."""
-    return like(self, ops.empty_like(parts(self)[0]))
+    integers = ops.empty_like(parts(self)[0], memory_format=memory_format)
+    return like(self, integers)
 
 
 # ---- reading
@@ -255,8 +281,7 @@ def numbers(self):
     """The integers less the zero point, times the scale, in single precision."""
     integers, scale, zero_point, axis = parts(self)
     if axis is None:
-        gap = integers.to(int32) - zero_point
-        return gap.float() * make_tensor(scale, dtype=float32)
+        return affine_kernels.dequantize(integers, scale, zero_point)
     across = _across(integers, axis)
     if zero_point.dtype.is_floating_point:
         whole = integers.float() - zero_point.reshape(across)
@@ -354,191 +379,7 @@ def qscheme(self):
     return per_channel_affine
 
 
-# ---- operators on the integers
-
-
-def on_integers(name):
-    """An operator that moves elements, applied to the integers."""
-    function = getattr(ops, name)
-
-    def apply(self, *args):
-        found = parts(self)
-        if found[3] is not None and name != "clone":
-            raise RuntimeError(
-                f"{name} of a tensor quantized per channel is not supported"
-            )
-        return made(function(found[0], *args), *found[1:])
-
-    apply.__name__ = name
-    apply.__doc__ = f"``{name}`` of the integers."
-    return apply
-
-
-def contiguous(self, memory_format):
-    """Row by row."""
-    return like(self, parts(self)[0].contiguous())
-
-
-def clone(self, memory_format):
-    """The integers are copied."""
-    return like(self, parts(self)[0].clone())
-
-
-def relu(self):
-    """Integers below the zero point become it."""
-    integers, scale, zero_point, axis = parts(self)
-    if axis is not None:
-        raise RuntimeError("relu of a tensor quantized per channel is not supported")
-    return made(ops.clamp(integers, min=zero_point), scale, zero_point)
-
-
-def clamp(self, min, max):
-    """Bounds are quantized too."""
-    integers, scale, zero_point, _ = parts(self)
-    _, low, high = KINDS[self.dtype.name]
-
-    def step(bound):
-        if bound is None:
-            return None
-        return builtin_min(builtin_max(round(bound / scale) + zero_point, low), high)
-
-    return made(ops.clamp(integers, step(min), step(max)), scale, zero_point)
-
-
-builtin_min, builtin_max = min, max
-
-
-def copy_(self, src, non_blocking):
-    """Numbers are quantized by the target's parameters; integers are taken over.
-
-    Raises:
-        RuntimeError: the target is not quantized, or the types differ.
-    """
-    if not self.is_quantized:
-        raise RuntimeError(
-            "Copying from quantized Tensor to non-quantized Tensor is not allowed, "
-            "please use dequantize to get a float Tensor from a quantized Tensor"
-        )
-    integers, scale, zero_point, axis = parts(self)
-    if src.is_quantized:
-        if src.dtype is not self.dtype:
-            raise RuntimeError(
-                "Quantized Copy only works with Tensors of the same type"
-            )
-        taken = parts(src)
-        found = Affine(taken[0].expand(integers.shape).clone(), *taken[1:])
-        return sparse.put(self, list(self.shape), found)
-    if axis is None:
-        fresh = quantize_per_tensor(src.float(), scale, zero_point, self.dtype)
-    else:
-        fresh = quantize_per_channel(src.float(), scale, zero_point, axis, self.dtype)
-    integers.copy_(parts(fresh)[0])
-    return self
-
-
-def fill_(self, value):
-    """One number everywhere."""
-    return copy_(self, ops.full(list(self.shape), float(value)), False)
-
-
-def refuse_conversion(
-    self, dtype, layout, device, pin_memory, non_blocking, memory_format
-):
-    """Only between quantized types, or none.
-
-    Raises:
-        RuntimeError: another type is asked for.
-    """
-    if dtype is not None and dtype is not self.dtype:
-        raise RuntimeError(
-            "Creation of quantized tensor requires quantized dtype like torch.quint8"
-        )
-    return clone(self, memory_format)
-
-
-def equal(self, other):
-    """Whether parameters and integers are equal."""
-    if not self.is_quantized or not other.is_quantized:
-        return False
-    one, two = parts(self), parts(other)
-    if self.dtype is not other.dtype or one[3] != two[3] or self.shape != other.shape:
-        return False
-    if one[3] is None:
-        same = one[1] == two[1] and one[2] == two[2]
-    else:
-        same = ops.equal(one[1], two[1]) and ops.equal(one[2], two[2])
-    return bool(same and ops.equal(one[0], two[0]))
-
-
-def compared(name):
-    """A comparison of the numbers."""
-    function = getattr(ops, name)
-
-    def compare(self, other):
-        other = dequantize(other) if isinstance(other, Tensor) else other
-        return function(dequantize(self), other)
-
-    compare.__name__ = name
-    compare.__doc__ = f"``{name}`` of the numbers."
-    return compare
-
-
-def cat(tensors, dim):
-    """All in the first tensor's parameters."""
-    first = tensors[0]
-    _, scale, zero_point, _ = parts(first)
-    joined = ops.cat([dequantize(tensor) for tensor in tensors], dim)
-    return quantize_per_tensor(joined, scale, zero_point, first.dtype)
-
-
-def largest(self):
-    """The largest element."""
-    return like(self, ops.max(parts(self)[0]))
-
-
-def smallest(self):
-    """The smallest element."""
-    return like(self, ops.min(parts(self)[0]))
-
-
-def mean(self, dtype):
-    """The mean, quantized again."""
-    integers = parts(self)[0]
-    return like(self, ops.round(integers.double().mean()).to(integers.dtype))
-
-
-def sigmoid(self):
-    """Between zero and one, which takes all integers of eight bits."""
-    _, low, high = KINDS[self.dtype.name]
-    scale = 1 / 256 if high - low == 255 else 1.0 / (1 << 32)
-    return quantize_per_tensor(dequantize(self).sigmoid(), scale, low, self.dtype)
-
-
-def on_numbers(name):
-    """An operator applied to the numbers, its result in the same parameters."""
-    function = getattr(ops, name)
-
-    def apply(self, *args):
-        _, scale, zero_point, _ = parts(self)
-        result = function(dequantize(self), *args)
-        return quantize_per_tensor(result, scale, zero_point, self.dtype)
-
-    apply.__name__ = name
-    apply.__doc__ = f"``{name}`` of the numbers, quantized again."
-    return apply
-
-
-def with_places(name):
-    """An operator that moves elements and says from where."""
-    function = getattr(ops, name)
-
-    def apply(self, *args):
-        values, places = function(parts(self)[0], *args)
-        return like(self, values), places
-
-    apply.__name__ = name
-    apply.__doc__ = f"``{name}`` of the integers."
-    return apply
+# ---- pooling and norms
 
 
 def _pooled(name, self, args):

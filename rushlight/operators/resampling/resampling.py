@@ -466,7 +466,8 @@ def _check_elements(input, sizes, mode):
             f"{[*input.shape[:2], *sizes]}"
         )
     bytes_too = mode.startswith("nearest") or mode in ("bilinear", "bicubic", "lanczos")
-    if not input.is_floating_point() and not (input.dtype is uint8 and bytes_too):
+    octets = input.dtype is uint8 or input.is_quantized
+    if not input.is_floating_point() and not (octets and bytes_too):
         raise NotImplementedError(
             f'"upsample_{mode}{axes}d" not implemented for '
             f"'{scalar_name(input.dtype)}'"

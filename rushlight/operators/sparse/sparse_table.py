@@ -78,7 +78,7 @@ def _module(name):
     """A module of this folder, of the core, or that of quantized tensors."""
     if name.startswith("core."):
         return f"rushlight.{name}"
-    if name == _Q:
+    if name in (_Q, _MADE):
         return f"rushlight.operators.quantized.{name}"
     return f"rushlight.operators.sparse.{name}"
 
@@ -138,10 +138,11 @@ _MAKERS = (
 )
 
 
-_Q = "quantized"
+_Q, _MADE = "quantized_operators", "quantized"
 ON_INTEGERS = (
     "select.int slice.Tensor t transpose.int permute unsqueeze squeeze squeeze.dim view "
-    "reshape index_select unfold narrow flip repeat"
+    "reshape index_select unfold narrow flip repeat expand split.Tensor split_with_sizes "
+    "unbind.int index.Tensor"
 ).split()
 QUANTIZED = {
     "clone": f"{_Q}.clone",
@@ -149,27 +150,36 @@ QUANTIZED = {
     "copy_": f"{_Q}.copy_",
     "fill_": f"{_Q}.fill_",
     "_to_copy": f"{_Q}.refuse_conversion",
-    "empty_like": f"{_Q}.empty_like",
+    "empty_like": f"{_MADE}.empty_like",
     "relu": f"{_Q}.relu",
     "clamp": f"{_Q}.clamp",
     "equal": f"{_Q}.equal",
     "cat": f"{_Q}.cat",
+    "stack": f"{_Q}.stack",
+    "masked_fill.Scalar": f"{_Q}.masked_fill",
     "max": f"{_Q}.largest",
     "min": f"{_Q}.smallest",
     "mean": f"{_Q}.mean",
+    "mean.dim": f"{_Q}.mean_of_dims",
+    "constant_pad_nd": f"{_Q}.pad",
     "sigmoid": f"{_Q}.sigmoid",
-    "max_pool1d": f"{_Q}.max_pool1d",
-    "max_pool2d": f"{_Q}.max_pool2d",
-    "max_pool3d": f"{_Q}.max_pool3d",
+    "max_pool1d": f"{_MADE}.max_pool1d",
+    "max_pool2d": f"{_MADE}.max_pool2d",
+    "max_pool3d": f"{_MADE}.max_pool3d",
     "detach": "core.views.detach",
     "alias": "core.views.alias",
 }
 ON_NUMBERS = (
-    "avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d _resample leaky_relu "
-    "hardtanh hardsigmoid hardswish tanh elu"
+    "avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d _resample"
 ).split()
+OF_EACH = "leaky_relu hardtanh hardsigmoid hardswish tanh elu".split()
 WITH_PLACES = ("sort", "topk")
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+KINDS_OF_KERNELS = (
+    ("on_numbers", ON_NUMBERS), ("of_each", OF_EACH), ("with_places", WITH_PLACES)
+)  # fmt: skip
 
 
 def _attach_quantized(operators):
@@ -180,7 +190,7 @@ def _attach_quantized(operators):
         if name in operators:
             kernel = _lazy(_Q, "on_integers", name.split(".")[0], ())
             operators[name].set_kernel(DispatchKey.QuantizedCPU, kernel)
-    for maker, names in (("on_numbers", ON_NUMBERS), ("with_places", WITH_PLACES)):
+    for maker, names in KINDS_OF_KERNELS:
         for name in names:
             if name in operators:
                 kernel = _lazy(_Q, maker, name.split(".")[0], ())
@@ -201,6 +211,9 @@ class _Maker:
         return PythonKernel(found(self.name, *self.options))
 
 
+_REMEDIES = {DispatchKey.QuantizedCPU: "dequantize(), or its form in ops.quantized"}
+
+
 def _unavailable(key):
     def refuse(op, *args):
         known = ", ".join(DispatchKey(each).name for each in sorted(op.kernels))
@@ -209,7 +222,7 @@ def _unavailable(key):
         raise NotImplementedError(
             f"Could not run '{op.namespace}::{op.name}' with arguments from the "
             f"'{name}' backend.\n  '{op.namespace}::{op.name}' is available for: "
-            f"{known or 'nothing'}\n  remedy: to_dense()"
+            f"{known or 'nothing'}\n  remedy: {_REMEDIES.get(key, 'to_dense()')}"
         )
 
     return refuse

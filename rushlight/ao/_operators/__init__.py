@@ -1,0 +1,1 @@
+"""Integers in place of numbers: packed weights, products of bytes, `ops.quantized`."""

@@ -1,0 +1,347 @@
+"""Convolutions of quantized images: windows as rows of bytes, then one product.
+
+Images lie with channels innermost, in which order windows are copied as few long pieces.
+A transposed convolution is one of an image with steps between its elements.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from rushlight.ao._operators import depthwise
+from rushlight.ao._operators.linear import check_bytes
+from rushlight.ao._operators.packed import (
+    PackedParams,
+    Scaled,
+    check_weight,
+    scales_of,
+)
+from rushlight.core.dtypes import float32, uint8
+from rushlight.operators import call as ops
+from rushlight.operators.loop_calls import scalar_name
+from rushlight.operators.quantized import affine_kernels
+from rushlight.operators.quantized.quantized import (
+    dynamic_parameters,
+    inverse_of,
+    like,
+    made,
+    parts,
+)
+
+
+class ConvPackedParams(PackedParams):
+    """The weight of a convolution over two or three dimensions, and its settings.
+
+    Args:
+        weight: qint8, output channels first; of a transposed one, input channels.
+        bias: float32, or None.
+        stride, padding, dilation, output_padding: a number for each dimension.
+        groups: of channels.
+        transpose: whether it is a transposed convolution.
+    """
+
+    def __init__(
+        self, weight, bias, stride, padding, dilation, groups, output_padding=None,
+        transpose=False,
+    ):  # fmt: skip
+        count = weight.ndim - 2
+        self.kind = f"Conv{count}dPackedParamsBase"
+        self.weight = weight.detach()
+        self.bias = None if bias is None else bias.detach()
+        self.stride, self.padding, self.dilation = map(
+            lambda values: _several(values, count), (stride, padding, dilation)
+        )
+        self.output_padding = _several(output_padding or 0, count)
+        self.groups, self.transpose = groups, bool(transpose)
+        outputs = weight.shape[0]
+        if transpose:
+            outputs = weight.shape[1] * groups
+        check_weight(weight, bias, outputs, f"quantized::conv{count}d_prepack")
+        self.kernel = tuple(weight.shape[2:])
+        self.channels, self.outputs = self._channels(), outputs
+        self._pack()
+
+    def _channels(self):
+        return self.weight.shape[0 if self.transpose else 1] * (
+            1 if self.transpose else self.groups
+        )
+
+    def _pack(self):
+        levels, _, _, axis = parts(self.weight)
+        if self.transpose:
+            if axis is not None:
+                raise RuntimeError(
+                    "Per Channel Quantization is currently disabled for transposed conv"
+                )
+            levels = _forward(levels, self.groups)
+        scales, points = scales_of(self.weight, self.outputs)
+        count, spatial = self.outputs // self.groups, len(self.kernel)
+        order = [0, *range(2, 2 + spatial), 1]
+        rows = ops.permute(levels, order).reshape([self.outputs, -1])
+        self.depthwise = None
+        if count == 1 and self.groups == self.channels and spatial == 2:
+            self.depthwise = depthwise.Weight(rows, scales, points, self.bias)
+            return
+        self.scaled = []
+        for first in range(0, self.outputs, count):
+            part = slice(first, first + count)
+            bias = None if self.bias is None else self.bias[part]
+            self.scaled.append(Scaled(rows[part], scales[part], points[part], bias))
+
+    def settings(self):
+        """What it is made of."""
+        return (
+            self.weight, self.bias, self.stride, self.padding, self.dilation,
+            self.groups, self.output_padding, self.transpose,
+        )  # fmt: skip
+
+
+def _several(values, count):
+    values = [values] if isinstance(values, int) else list(values)
+    return tuple(values * count if len(values) == 1 else values)
+
+
+def _forward(levels, groups):
+    """The weight of the convolution that a transposed one is: flipped, outputs first."""
+    inputs, each, *kernel = levels.shape
+    spread = levels.reshape([groups, inputs // groups, each, *kernel])
+    flipped = ops.transpose(spread, 1, 2).reshape(
+        [groups * each, inputs // groups, *kernel]
+    )
+    return ops.flip(flipped, list(range(2, flipped.ndim)))
+
+
+# ---- windows
+
+
+def _innermost(x):
+    """Integers with channels innermost, in memory too."""
+    order = [0, *range(2, x.ndim), 1]
+    return ops.permute(x, order).contiguous()
+
+
+def _padded(x, point, before, after):
+    """An image with its channels innermost, and the zero point around it."""
+    if not any(before) and not any(after):
+        return x
+    sizes = [x.shape[0]]
+    sizes += [b + size + a for b, size, a in zip(before, x.shape[1:-1], after)]
+    room = ops.full([*sizes, x.shape[-1]], point, dtype=uint8)
+    inside, source = room, x
+    for d, (b, a, size) in enumerate(zip(before, after, x.shape[1:-1]), 1):
+        lead = max(0, -b)  # negative paddings take something off
+        count = size - lead - max(0, -a)
+        inside = inside.narrow(d, max(0, b), count)
+        source = source.narrow(d, lead, count)
+    inside.copy_(source)
+    return room
+
+
+def _spread(x, point, stride):
+    """An image with steps between its elements, which are the zero point."""
+    if all(step == 1 for step in stride):
+        return x
+    sizes = [(size - 1) * step + 1 for size, step in zip(x.shape[1:-1], stride)]
+    room = ops.full([x.shape[0], *sizes, x.shape[-1]], point, dtype=uint8)
+    inside = room
+    for d, step in enumerate(stride, 1):
+        inside = ops.slice(inside, d, None, None, step)
+    inside.copy_(x)
+    return room
+
+
+class Windows:
+    """Where the windows of a padded image lie, its channels innermost.
+
+    Args:
+        x: uint8, channels last.
+        packed: the convolution.
+        stride: of its windows.
+    """
+
+    def __init__(self, x, packed, stride):
+        self.x, self.kernel, self.dilation = x, packed.kernel, packed.dilation
+        self.stride = stride
+        self.sizes = [
+            (size - d * (k - 1) - 1) // step + 1
+            for size, k, d, step in zip(
+                x.shape[1:-1], self.kernel, self.dilation, stride
+            )
+        ]
+        if min(self.sizes, default=1) < 1:
+            raise RuntimeError(
+                f"Calculated padded input size per channel: {list(x.shape[1:-1])}. "
+                f"Kernel size: {list(self.kernel)}. Kernel size can't be greater than "
+                "actual input size"
+            )
+
+    def rows(self, first, count):
+        """Windows of some channels as the rows of a matrix."""
+        x, steps = self.x, self.x.stride()
+        if prod(self.kernel) == 1 and prod(self.stride) == 1:
+            return x.narrow(-1, first, count).reshape([-1, count])
+        sizes = [x.shape[0], *self.sizes, *self.kernel, count]
+        across = [step * s for step, s in zip(steps[1:-1], self.stride)]
+        within = [step * d for step, d in zip(steps[1:-1], self.dilation)]
+        seen = ops.as_strided(
+            x, sizes, [steps[0], *across, *within, 1], x.storage_offset() + first
+        )
+        return seen.reshape([-1, prod(self.kernel) * count])
+
+
+def _windows(x, point, packed):
+    """The windows of an image in integers."""
+    x = _innermost(x)
+    before = after = list(packed.padding)
+    stride = packed.stride
+    if packed.transpose:
+        x = _spread(x, point, stride)
+        reach = [d * (k - 1) for d, k in zip(packed.dilation, packed.kernel)]
+        before = [r - p for r, p in zip(reach, packed.padding)]
+        after = [b + more for b, more in zip(before, packed.output_padding)]
+        stride = [1] * len(reach)
+    return Windows(_padded(x, point, before, after), packed, stride)
+
+
+def _levels(x, packed, scale, point, relu):
+    """The integers of a convolution of a quantized image."""
+    levels, x_scale, x_point, _ = parts(x)
+    found = _windows(levels, x_point, packed)
+    outputs = packed.outputs
+    if packed.depthwise is not None:
+        rows = packed.depthwise.requantized(found, x_scale, x_point, scale, point, relu)
+    else:
+        each = packed.channels // packed.groups
+        pieces = [
+            one.requantized(
+                found.rows(g * each, each), x_scale, x_point, scale, point, relu
+            )
+            for g, one in enumerate(packed.scaled)
+        ]
+        rows = pieces[0] if len(pieces) == 1 else ops.cat(pieces, 1)
+    out = rows.view([levels.shape[0], *found.sizes, outputs])
+    last = out.ndim - 1
+    return ops.permute(out, [0, last, *range(1, last)])
+
+
+def _check(x, packed, name):
+    count = len(packed.kernel)
+    if x.ndim != count + 2:
+        raise RuntimeError(
+            f"quantized::{name}(): Expected activation tensor to have {count + 2} "
+            f"dimensions, got {x.ndim}"
+        )
+    check_bytes(x)
+    if x.shape[1] != packed.channels:
+        raise RuntimeError(
+            f"quantized::{name}: expected an input of {packed.channels} channels, got "
+            f"{x.shape[1]}\n  input: {list(x.shape)}\n  weight: "
+            f"{list(packed.weight.shape)}, {packed.groups} groups"
+        )
+
+
+def convolution(name, relu=False):
+    """The convolution of quantized images, in a scale that is given."""
+
+    def apply(x, packed, scale, point):
+        _check(x, packed, name)
+        return made(_levels(x, packed, scale, point, relu), float(scale), int(point))
+
+    return apply
+
+
+def line_convolution(name, relu=False):
+    """The same over one dimension, as one of a row of an image."""
+    inner = convolution(name, relu)
+
+    def apply(x, packed, scale, point):
+        if x.ndim != 3:
+            raise RuntimeError(
+                f"quantized::{name}(): Expected activation tensor to have 3 dimensions, "
+                f"got {x.ndim}"
+            )
+        return _flat(inner(_raised(x), packed, scale, point))
+
+    return apply
+
+
+def _raised(x):
+    return like(x, parts(x)[0].unsqueeze(2))
+
+
+def _flat(x):
+    return like(x, parts(x)[0].squeeze(2))
+
+
+def dynamic(name, lines=False):
+    """The convolution of numbers, quantized by the scale that they ask for.
+
+    As PyTorch has it, results are quantized by the scale of the input.
+    """
+    inner = (line_convolution if lines else convolution)(name)
+
+    def apply(x, packed, reduce_range=False):
+        if x.dtype is not float32:
+            raise RuntimeError(
+                f"expected scalar type Float but found {scalar_name(x.dtype)}"
+            )
+        scale, point = dynamic_parameters(x, 0, 127 if reduce_range else 255)
+        x = x.detach().contiguous()
+        levels = affine_kernels.quantize(x, uint8, inverse_of(scale), point, True)
+        return ops.dequantize(inner(made(levels, scale, point), packed, scale, point))
+
+    return apply
+
+
+# ---- weights
+
+
+def packer(count, transpose=False):
+    """What packs weights of convolutions over a number of dimensions."""
+
+    def forward(weight, bias, stride, padding, dilation, groups):
+        return _pack(weight, bias, (stride, padding, dilation, None), groups, False)
+
+    def backward(weight, bias, stride, padding, output_padding, dilation, groups):
+        settings = stride, padding, dilation, output_padding
+        return _pack(weight, bias, settings, groups, True)
+
+    def _pack(weight, bias, settings, groups, transpose):
+        if weight.ndim != count + 2:
+            raise RuntimeError(
+                f"Weights are expected to have {count + 2} dimensions\n"
+                f"  weight: {list(weight.shape)}"
+            )
+        stride, padding, dilation, more = settings
+        if count == 1:
+            axis = parts(weight)[3]
+            if axis not in (None, 0):
+                raise RuntimeError("weights are quantized along dimension 0")
+            weight = like(weight, parts(weight)[0].unsqueeze(2))
+            stride, dilation = [1, *stride], [1, *dilation]
+            padding, more = [0, *padding], more and [0, *more]
+        return ConvPackedParams(
+            weight, bias, stride, padding, dilation, groups, more, transpose
+        )
+
+    return backward if transpose else forward
+
+
+def unpack(packed):
+    """The weight and the bias that were packed."""
+    return packed.unpack()
+
+
+def unpack_line(packed):
+    """The same of a convolution over one dimension."""
+    return _flat(packed.weight), packed.bias
+
+
+def setting(name):
+    """What reads a setting of a packed weight."""
+
+    def read(packed):
+        value = getattr(packed, name)
+        return list(value) if isinstance(value, tuple) else int(value)
+
+    return read

@@ -1,0 +1,165 @@
+"""Linear layers of quantized weights: of quantized inputs, and of numbers."""
+
+from __future__ import annotations
+
+from math import prod
+
+from rushlight.ao._operators.packed import LinearPackedParams, PackedParams
+from rushlight.core.dtypes import float16, float32, uint8
+from rushlight.operators import call as ops
+from rushlight.operators.loop_calls import scalar_name
+from rushlight.operators.quantized import affine_kernels
+from rushlight.operators.quantized.quantized import (
+    dynamic_parameters,
+    inverse_of,
+    made,
+    parts,
+    quantized_name,
+)
+
+
+def prepack(weight, bias=None):
+    """A weight and a bias packed for products."""
+    return LinearPackedParams(weight, bias)
+
+
+def unpack(packed):
+    """The weight and the bias that were packed."""
+    return packed.unpack()
+
+
+def check_input(x, packed):
+    """Refuses an input that does not go with a weight.
+
+    Raises:
+        RuntimeError: its size or number of dimensions isn't right.
+    """
+    if x.ndim < 2:
+        raise RuntimeError(
+            "The dimension of input tensor should be larger than or equal to 2\n"
+            f"  input: {list(x.shape)}"
+        )
+    if x.shape[-1] != packed.weight.shape[1]:
+        raise RuntimeError(
+            f"The number of rows in the packB should be equal to K: {x.shape[-1]}\n"
+            f"  input: {list(x.shape)}\n  weight: {list(packed.weight.shape)}"
+        )
+
+
+def check_bytes(x):
+    """Refuses integers that are not unsigned bytes of one scale.
+
+    Raises:
+        RuntimeError: they are others.
+    """
+    if x.dtype.name != "quint8":
+        raise RuntimeError(
+            f"Expected input data type QUInt8 but got {quantized_name(x.dtype)}"
+        )
+
+
+def linear(x, packed, scale, point):
+    """The product, in a scale and a zero point that are given."""
+    return _linear(x, packed, scale, point, False)
+
+
+def linear_relu(x, packed, scale, point):
+    """The same; what is below zero becomes zero."""
+    return _linear(x, packed, scale, point, True)
+
+
+def _linear(x, packed, scale, point, relu):
+    check_bytes(x)
+    check_input(x, packed)
+    levels, x_scale, x_point, _ = parts(x)
+    rows = levels.reshape([prod(x.shape[:-1]), x.shape[-1]])
+    out = packed.scaled.requantized(rows, x_scale, x_point, scale, point, relu)
+    return made(out.view([*x.shape[:-1], out.shape[-1]]), float(scale), int(point))
+
+
+def linear_dynamic(x, packed, reduce_range=False):
+    """The product of numbers, quantized by the scale that they ask for."""
+    return _dynamic(x, packed, reduce_range, False)
+
+
+def linear_relu_dynamic(x, packed, reduce_range=False):
+    """The same; what is below zero becomes zero."""
+    return _dynamic(x, packed, reduce_range, True)
+
+
+def _dynamic(x, packed, reduce_range, relu):
+    if x.dtype is not float32:
+        raise RuntimeError(
+            f"expected scalar type Float but found {scalar_name(x.dtype)}"
+        )
+    check_input(x, packed)
+    rows = x.detach().reshape([prod(x.shape[:-1]), x.shape[-1]])
+    levels, scale, point = quantize_rows(rows, reduce_range)
+    out = packed.scaled.numbers(levels, scale, point, relu)
+    return out.view([*x.shape[:-1], out.shape[-1]])
+
+
+def quantize_rows(x, reduce_range):
+    """Numbers as unsigned bytes, and the scale and zero point that they ask for."""
+    scale, point = dynamic_parameters(x, 0, 127 if reduce_range else 255)
+    inverse = inverse_of(scale)
+    return affine_kernels.quantize(x, uint8, inverse, point, True), scale, point
+
+
+def from_numbers(x, x_scale, x_point, packed):
+    """The product of numbers that are quantized first, as numbers."""
+    return _between(x, x_scale, x_point, packed, False)
+
+
+def from_numbers_relu(x, x_scale, x_point, packed):
+    """The same; what is below zero becomes zero."""
+    return _between(x, x_scale, x_point, packed, True)
+
+
+def _between(x, x_scale, x_point, packed, relu):
+    check_input(x, packed)
+    rows = x.detach().reshape([prod(x.shape[:-1]), x.shape[-1]])
+    levels = affine_kernels.quantize(rows, uint8, inverse_of(x_scale), x_point, True)
+    out = packed.scaled.numbers(levels, x_scale, x_point, relu)
+    return out.view([*x.shape[:-1], out.shape[-1]])
+
+
+class HalfLinearPackedParams(PackedParams):
+    """The weight of a linear layer in half precision.
+
+    Args:
+        weight: float32 of two dimensions, whose elements are rounded.
+        bias: float32, or None.
+    """
+
+    kind = "LinearPackedParamsBase"
+
+    def __init__(self, weight, bias=None):
+        limit = 65504.0
+        held = ops.clamp(weight.detach(), -limit, limit)
+        self.weight = held.to(float16).to(float32)
+        self.bias = None if bias is None else bias.detach()
+
+    def settings(self):
+        """What it is made of."""
+        return self.weight, self.bias
+
+
+def prepack_half(weight, bias=None):
+    """A weight in half precision."""
+    return HalfLinearPackedParams(weight, bias)
+
+
+def linear_dynamic_half(x, packed):
+    """The product with a weight in half precision, summed in single precision."""
+    return ops.linear(x, packed.weight, packed.bias)
+
+
+def linear_relu_dynamic_half(x, packed):
+    """The same; what is below zero becomes zero."""
+    return ops.relu(linear_dynamic_half(x, packed))
+
+
+def linear_dynamic_half_unpacked(x, weight, bias):
+    """The same with a weight that is not packed."""
+    return linear_dynamic_half(x, HalfLinearPackedParams(weight, bias))

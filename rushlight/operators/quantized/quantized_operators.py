@@ -1,0 +1,285 @@
+"""Operators that quantized tensors share with dense ones: on integers, or on numbers."""
+
+from rushlight.core import sparse
+from rushlight.core.dtypes import uint8
+from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.tensor import Tensor
+from rushlight.operators import call as ops
+from rushlight.operators.quantized import affine_kernels
+from rushlight.operators.quantized.quantized import (
+    KINDS,
+    dequantize,
+    like,
+    made,
+    parts,
+    quantize_per_channel,
+    quantize_per_tensor,
+    single,
+    steps_of,
+)
+
+# ---- operators on the integers
+
+
+def on_integers(name):
+    """An operator that moves elements, applied to the integers."""
+    function = getattr(ops, name)
+
+    def apply(self, *args):
+        found = parts(self)
+        if found[3] is not None and name != "clone":
+            raise RuntimeError(
+                f"{name} of a tensor quantized per channel is not supported"
+            )
+        moved = function(found[0], *args)
+        if isinstance(moved, (tuple, list)):
+            return tuple(made(each, *found[1:]) for each in moved)
+        return made(moved, *found[1:])
+
+    apply.__name__ = name
+    apply.__doc__ = f"``{name}`` of the integers."
+    return apply
+
+
+def contiguous(self, memory_format):
+    """Without gaps, in the order that is asked for."""
+    return like(self, parts(self)[0].contiguous(memory_format=memory_format))
+
+
+def clone(self, memory_format):
+    """The integers are copied."""
+    return like(self, ops.clone(parts(self)[0], memory_format=memory_format))
+
+
+def relu(self):
+    """Integers below the zero point become it."""
+    integers, scale, zero_point, axis = parts(self)
+    if axis is not None:
+        raise RuntimeError("relu of a tensor quantized per channel is not supported")
+    return made(ops.clamp(integers, min=zero_point), scale, zero_point)
+
+
+def clamp(self, min, max):
+    """Bounds are quantized too."""
+    integers, scale, zero_point, _ = parts(self)
+    _, low, high = KINDS[self.dtype.name]
+
+    def step(bound):
+        if bound is None:
+            return None
+        return builtin_min(builtin_max(round(bound / scale) + zero_point, low), high)
+
+    return made(ops.clamp(integers, step(min), step(max)), scale, zero_point)
+
+
+builtin_min, builtin_max = min, max
+
+
+def copy_(self, src, non_blocking):
+    """Numbers are quantized by the target's parameters; integers are taken over.
+
+    Raises:
+        RuntimeError: the target is not quantized, or the types differ.
+    """
+    if not self.is_quantized:
+        raise RuntimeError(
+            "Copying from quantized Tensor to non-quantized Tensor is not allowed, "
+            "please use dequantize to get a float Tensor from a quantized Tensor"
+        )
+    integers, scale, zero_point, axis = parts(self)
+    if src.is_quantized:
+        if src.dtype is not self.dtype:
+            raise RuntimeError(
+                "Quantized Copy only works with Tensors of the same type"
+            )
+        taken, found = parts(src), sparse.parts_of(self)
+        integers.copy_(taken[0])
+        found.scale, found.zero_point, found.axis = taken[1:]
+        return self
+    if axis is None:
+        fresh = quantize_per_tensor(src.float(), scale, zero_point, self.dtype)
+    else:
+        fresh = quantize_per_channel(src.float(), scale, zero_point, axis, self.dtype)
+    integers.copy_(parts(fresh)[0])
+    return self
+
+
+def fill_(self, value):
+    """One number everywhere."""
+    return copy_(self, ops.full(list(self.shape), float(value)), False)
+
+
+def refuse_conversion(
+    self, dtype, layout, device, pin_memory, non_blocking, memory_format
+):
+    """Only between quantized types, or none.
+
+    Raises:
+        RuntimeError: another type is asked for.
+    """
+    if dtype is not None and dtype is not self.dtype:
+        raise RuntimeError(
+            "Creation of quantized tensor requires quantized dtype like torch.quint8"
+        )
+    return clone(self, memory_format)
+
+
+def equal(self, other):
+    """Whether parameters and integers are equal."""
+    if not self.is_quantized or not other.is_quantized:
+        return False
+    one, two = parts(self), parts(other)
+    if self.dtype is not other.dtype or one[3] != two[3] or self.shape != other.shape:
+        return False
+    if one[3] is None:
+        same = one[1] == two[1] and one[2] == two[2]
+    else:
+        same = ops.equal(one[1], two[1]) and ops.equal(one[2], two[2])
+    return bool(same and ops.equal(one[0], two[0]))
+
+
+def compared(name):
+    """A comparison of the numbers."""
+    function = getattr(ops, name)
+
+    def compare(self, other):
+        other = dequantize(other) if isinstance(other, Tensor) else other
+        return function(dequantize(self), other)
+
+    compare.__name__ = name
+    compare.__doc__ = f"``{name}`` of the numbers."
+    return compare
+
+
+def cat(tensors, dim):
+    """All in the first tensor's parameters."""
+    first = tensors[0]
+    _, scale, zero_point, _ = parts(first)
+    joined = ops.cat([dequantize(tensor) for tensor in tensors], dim)
+    return quantize_per_tensor(joined, scale, zero_point, first.dtype)
+
+
+def stack(tensors, dim):
+    """All in the first tensor's parameters, in a dimension more."""
+    dim = wrap_dim(dim, tensors[0].ndim + 1)
+    return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
+
+
+def masked_fill(self, mask, value):
+    """A number where a mask is true, as the integer that stands for it."""
+    integers, scale, zero_point, _ = parts(self)
+    step = _step(integers, value, scale, zero_point)
+    return like(self, ops.masked_fill(integers, mask, step))
+
+
+def _step(integers, value, scale, zero_point):
+    return steps_of(ops.full([], value), integers.dtype, scale, zero_point).item()
+
+
+def pad(self, pad, value):
+    """A number around, as the integer that stands for it."""
+    integers, scale, zero_point, _ = parts(self)
+    step = _step(integers, value, scale, zero_point)
+    return like(self, ops.constant_pad_nd(integers, pad, step))
+
+
+def largest(self):
+    """The largest element."""
+    return like(self, ops.max(parts(self)[0]))
+
+
+def smallest(self):
+    """The smallest element."""
+    return like(self, ops.min(parts(self)[0]))
+
+
+def mean(self, dtype):
+    """The mean, quantized again."""
+    integers = parts(self)[0]
+    return like(self, ops.round(integers.double().mean()).to(integers.dtype))
+
+
+def mean_of_dims(self, dim, keepdim, dtype):
+    """The means along some dimensions, in the same parameters."""
+    return _again(self, ops.mean(dequantize(self), dim, keepdim))
+
+
+def _again(self, numbers):
+    """Numbers in a tensor's own parameters."""
+    integers, scale, zero_point, _ = parts(self)
+    steps = steps_of(numbers, integers.dtype, scale, zero_point, True)
+    return made(steps, scale, zero_point)
+
+
+def sigmoid(self):
+    """Between zero and one, which takes all integers of eight bits."""
+    _, low, high = KINDS[self.dtype.name]
+    scale = 1 / 256 if high - low == 255 else 1.0 / (1 << 32)
+    return quantize_per_tensor(dequantize(self).sigmoid(), scale, low, self.dtype)
+
+
+def on_numbers(name):
+    """An operator applied to the numbers, its result in the same parameters."""
+    function = getattr(ops, name)
+
+    def apply(self, *args):
+        _, scale, zero_point, _ = parts(self)
+        result = function(dequantize(self), *args)
+        return quantize_per_tensor(result, scale, zero_point, self.dtype)
+
+    apply.__name__ = name
+    apply.__doc__ = f"``{name}`` of the numbers, quantized again."
+    return apply
+
+
+def of_each(name):
+    """A function of each element, its results in the same parameters.
+
+    Of bytes it is looked up in a table; those of `hardsigmoid` and `tanh` have a scale
+    of their own.
+    """
+    function = getattr(ops, name)
+
+    def apply(self, *args):
+        integers, scale, zero_point, _ = parts(self)
+        given = scale, zero_point
+        if name in OWN_RANGES and integers.dtype.itemsize == 1:
+            given = OWN_RANGES[name][integers.dtype.name]
+        return tabled(self, lambda numbers: function(numbers, *args), *given)
+
+    apply.__name__ = name
+    apply.__doc__ = f"``{name}`` of the numbers, quantized again."
+    return apply
+
+
+OWN_RANGES = {
+    "tanh": {"uint8": (2 / 256, 128), "int8": (2 / 256, 0)},
+    "hardsigmoid": {"uint8": (1 / 256, 0), "int8": (1 / 256, -128)},
+}
+
+
+def tabled(self, function, scale, zero_point):
+    """A function of each number, quantized; of bytes by a table of all 256."""
+    integers, own_scale, own_point, _ = parts(self)
+    kind = integers.dtype
+    if kind.itemsize > 1 or not affine_kernels.is_dense(integers):
+        steps = steps_of(function(dequantize(self)), kind, scale, zero_point, True)
+        return made(steps, scale, zero_point)
+    each = ops.arange(256).to(uint8).view(kind)
+    start = -single(single(own_scale) * own_point)  # as vectors have it: one rounding
+    numbers = (each.double() * single(own_scale) + start).float()
+    table = steps_of(function(numbers), kind, scale, zero_point, True)
+    return made(affine_kernels.look_up(integers, table), scale, zero_point)
+
+
+def with_places(name):
+    """An operator that moves elements and says from where."""
+    function = getattr(ops, name)
+
+    def apply(self, *args):
+        values, places = function(parts(self)[0], *args)
+        return like(self, values), places
+
+    apply.__name__ = name
+    apply.__doc__ = f"``{name}`` of the integers."
+    return apply

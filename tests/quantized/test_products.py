@@ -1,0 +1,217 @@
+"""Products and convolutions of quantized tensors have PyTorch's integers, one by one."""
+
+import pytest
+
+import rushlight as rl
+from tests.quantized.sides import both, both_by_channel, difference
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::UserWarning", "ignore::DeprecationWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def _engine():
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = "fbgemm"
+    torch.manual_seed(0)
+    yield
+    torch.backends.quantized.engine = before
+
+
+def weights(shape, by_channel, axis=0):
+    weight = torch.randn(shape) * 0.3
+    if not by_channel:
+        return both(torch, weight, 0.007, 3, "qint8")
+    count = shape[axis]
+    scales = torch.rand(count) * 0.01 + 0.003
+    points = torch.randint(-3, 4, (count,)) if by_channel == "moved" else 0
+    points = points + torch.zeros(count, dtype=torch.long)
+    return both_by_channel(torch, weight, scales, points, axis)
+
+
+SIZES = [(1, 5, 3), (2, 64, 64), (7, 33, 1), (1, 1, 1), (40, 300, 70), (3, 1100, 20)]
+
+
+@pytest.mark.parametrize("by_channel", [False, True, "moved"])
+def test_linear_layers_have_the_same_integers(by_channel):
+    for rows, depth, columns in SIZES:
+        x = both(torch, torch.randn(rows, depth), 0.037, 121)
+        w = weights((columns, depth), by_channel)
+        for bias in (torch.randn(columns), None):
+            ours = rl.ops.quantized.linear_prepack(
+                w[0], None if bias is None else rl.tensor(bias.numpy())
+            )
+            theirs = torch.ops.quantized.linear_prepack(w[1], bias)
+            for name in ("linear", "linear_relu"):
+                for scale, point in ((0.21, 30), (0.05, 0)):
+                    one = getattr(rl.ops.quantized, name)(x[0], ours, scale, point)
+                    two = getattr(torch.ops.quantized, name)(x[1], theirs, scale, point)
+                    assert difference(one, two) == 0, (name, rows, depth, columns)
+
+
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_linear_layers_of_numbers_have_the_same_numbers(by_channel):
+    for rows, depth, columns in SIZES:
+        x = torch.randn(rows, depth)
+        w = weights((columns, depth), by_channel)
+        bias = torch.randn(columns)
+        ours = rl.ops.quantized.linear_prepack(w[0], rl.tensor(bias.numpy()))
+        theirs = torch.ops.quantized.linear_prepack(w[1], bias)
+        for name in ("linear_dynamic", "linear_relu_dynamic"):
+            for reduce_range in (False, True):
+                one = getattr(rl.ops.quantized, name)(
+                    rl.tensor(x.numpy()), ours, reduce_range
+                )
+                two = getattr(torch.ops.quantized, name)(x, theirs, reduce_range)
+                assert difference(one, two) == 0, (name, rows, depth, columns)
+
+
+def test_convolutions_have_the_same_integers():
+    cases = [  # count, channels, outputs, groups, kernel, stride, padding, dilation
+        (1, 4, 6, 1, [3], [1], [1], [1]),
+        (1, 6, 6, 2, [2], [2], [0], [2]),
+        (2, 3, 8, 1, [3, 3], [1, 1], [1, 1], [1, 1]),
+        (2, 16, 33, 1, [1, 1], [1, 1], [0, 0], [1, 1]),
+        (2, 8, 12, 4, [3, 2], [2, 1], [1, 2], [1, 2]),
+        (2, 20, 20, 20, [3, 3], [2, 2], [1, 1], [1, 1]),
+        (2, 5, 7, 1, [1, 1], [2, 2], [0, 0], [1, 1]),
+        (3, 4, 5, 1, [3, 3, 3], [1, 2, 1], [1, 1, 0], [1, 1, 1]),
+    ]
+    for count, channels, outputs, groups, *settings in cases:
+        kernel, stride, padding, dilation = settings
+        x = both(torch, torch.randn(2, channels, *[9, 10, 8][:count]), 0.037, 121)
+        for by_channel in (False, True):
+            w = weights((outputs, channels // groups, *kernel), by_channel)
+            bias = torch.randn(outputs)
+            pack = f"conv{count}d_prepack"
+            rest = stride, padding, dilation, groups
+            ours = getattr(rl.ops.quantized, pack)(w[0], rl.tensor(bias.numpy()), *rest)
+            theirs = getattr(torch.ops.quantized, pack)(w[1], bias, *rest)
+            for name in (f"conv{count}d", f"conv{count}d_relu"):
+                one = getattr(rl.ops.quantized, name)(x[0], ours, 0.11, 17)
+                two = getattr(torch.ops.quantized, name)(x[1], theirs, 0.11, 17)
+                assert difference(one, two) == 0, (name, channels, outputs, settings)
+            assert one.stride() == two.stride() or count == 1
+
+
+def test_convolutions_of_numbers_have_the_same_numbers():
+    for count in (1, 2, 3):
+        x = torch.randn(2, 4, *[7, 6, 5][:count])
+        w = weights((6, 4, *[3, 2, 2][:count]), True)
+        rest = [1] * count, [1] * count, [1] * count, 1
+        pack, name = f"conv{count}d_prepack", f"conv{count}d_dynamic"
+        ours = getattr(rl.ops.quantized, pack)(w[0], None, *rest)
+        theirs = getattr(torch.ops.quantized, pack)(w[1], None, *rest)
+        for reduce_range in (False, True):
+            one = getattr(rl.ops.quantized, name)(
+                rl.tensor(x.numpy()), ours, reduce_range
+            )
+            two = getattr(torch.ops.quantized, name)(x, theirs, reduce_range)
+            assert difference(one, two) == 0
+
+
+def test_transposed_convolutions_have_the_same_integers():
+    for count in (1, 2, 3):
+        for groups, stride, padding, more, dilation in (
+            (1, 1, 0, 0, 1), (2, 2, 1, 1, 1), (1, 3, 2, 0, 2),
+        ):  # fmt: skip
+            x = both(torch, torch.randn(2, 4, *[7, 6, 5][:count]), 0.037, 121)
+            w = weights((4, 6 // groups, *[3, 2, 3][:count]), False)
+            bias = torch.randn(6)
+            rest = [[v] * count for v in (stride, padding, more, dilation)]
+            pack, name = f"conv_transpose{count}d_prepack", f"conv_transpose{count}d"
+            ours = getattr(rl.ops.quantized, pack)(
+                w[0], rl.tensor(bias.numpy()), *rest, groups
+            )
+            theirs = getattr(torch.ops.quantized, pack)(w[1], bias, *rest, groups)
+            one = getattr(rl.ops.quantized, name)(x[0], ours, 0.11, 17)
+            two = getattr(torch.ops.quantized, name)(x[1], theirs, 0.11, 17)
+            assert difference(one, two) == 0, (count, stride)
+
+
+def test_packed_weights_give_back_what_was_packed():
+    w = weights((6, 4), True)
+    packed = rl.ops.quantized.linear_prepack(w[0], rl.ones(6))
+    weight, bias = rl.ops.quantized.linear_unpack(packed)
+    assert weight.equal(w[0]) and bias.equal(rl.ones(6))
+    w = weights((6, 4, 3), True)
+    packed = rl.ops.quantized.conv1d_prepack(w[0], None, [2], [1], [1], 1)
+    weight, bias = rl.ops.quantized.conv1d_unpack(packed)
+    assert weight.equal(w[0]) and bias is None
+    w = weights((6, 4, 3, 3), True)
+    packed = rl.ops.quantized.conv2d_prepack(w[0], None, [2, 1], [1, 0], [1, 1], 1)
+    assert list(rl.ops.quantized.conv2d_stride(packed)) == [2, 1]
+    assert list(rl.ops.quantized.conv2d_padding(packed)) == [1, 0]
+    assert rl.ops.quantized.conv2d_groups(packed) == 1
+    assert rl.ops.quantized.conv2d_transpose(packed) == 0
+
+
+def test_recurrent_cells_have_the_same_numbers():
+    x, h, c = torch.randn(3, 5), torch.randn(3, 4), torch.randn(3, 4)
+    ours_in, ours_state = (rl.tensor(x.numpy()), [rl.tensor(t.numpy()) for t in (h, c)])
+    for kind, gates in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
+        ours, theirs, biases = [], [], []
+        for depth in (5, 4):
+            w, bias = weights((4 * gates, depth), False), torch.randn(4 * gates)
+            ours.append(rl.ops.quantized.linear_prepack(w[0], rl.tensor(bias.numpy())))
+            theirs.append(torch.ops.quantized.linear_prepack(w[1], bias))
+            biases.append(bias)
+        name = f"quantized_{kind}_cell_dynamic"
+        state = [h, c] if kind == "lstm" else h
+        mine = ours_state if kind == "lstm" else ours_state[0]
+        two = getattr(torch.ops.quantized, name)(x, state, *theirs, *biases)
+        given = [rl.tensor(b.numpy()) for b in biases]
+        one = getattr(rl.ops.quantized, name)(ours_in, mine, *ours, *given)
+        pairs = zip(one, two) if kind == "lstm" else [(one, two)]
+        for a, b in pairs:
+            assert abs(a.numpy() - b.numpy()).max() < 1e-6, kind
+
+
+ERRORS = [
+    ("linear", lambda t, q: (t.ones(2, 3), q["packed"], 1.0, 0)),
+    ("linear", lambda t, q: (q["wrong"], q["packed"], 1.0, 0)),
+    ("linear", lambda t, q: (q["signed"], q["packed"], 1.0, 0)),
+    ("linear", lambda t, q: (q["x"][0], q["packed"], 1.0, 0)),
+    ("linear_prepack", lambda t, q: (t.ones(2, 3), None)),
+    ("linear_prepack", lambda t, q: (q["x"], None)),
+    ("linear_prepack", lambda t, q: (q["weight"], t.ones(5))),
+    ("linear_prepack", lambda t, q: (q["weight"][0], None)),
+    ("linear_dynamic", lambda t, q: (t.ones(3), q["packed"])),
+    ("linear_dynamic", lambda t, q: (t.ones(2, 3, dtype=t.float64), q["packed"])),
+    ("conv2d", lambda t, q: (q["x"], q["conv"], 1.0, 0)),
+    ("conv2d", lambda t, q: (q["many"], q["conv"], 1.0, 0)),
+    ("add", lambda t, q: (q["x"], q["signed"], 1.0, 0)),
+    ("mul", lambda t, q: (q["x"], q["signed"], 1.0, 0)),
+    ("add", lambda t, q: (q["x"], q["x"][0, :2], 1.0, 0)),
+    ("add", lambda t, q: (t.ones(2, 3), t.ones(2, 3), 1.0, 0)),
+]
+
+
+def given(t):
+    weight = t.quantize_per_tensor(t.ones(2, 3), 0.1, 0, t.qint8)
+    kernel = t.quantize_per_tensor(t.ones(2, 3, 3, 3), 0.1, 0, t.qint8)
+    return {
+        "weight": weight,
+        "packed": t.ops.quantized.linear_prepack(weight, None),
+        "conv": t.ops.quantized.conv2d_prepack(kernel, None, [1, 1], [0, 0], [1, 1], 1),
+        "x": t.quantize_per_tensor(t.ones(2, 3), 0.1, 0, t.quint8),
+        "wrong": t.quantize_per_tensor(t.ones(2, 4), 0.1, 0, t.quint8),
+        "many": t.quantize_per_tensor(t.ones(2, 4, 5, 5), 0.1, 0, t.quint8),
+        "signed": t.quantize_per_tensor(t.ones(2, 3), 0.1, 0, t.qint8),
+    }
+
+
+def test_bad_operands_are_refused_with_the_same_type_and_nearly_the_same_words():
+    for name, make in ERRORS:
+        found = []
+        for t in (rl, torch):
+            with pytest.raises(Exception) as caught:
+                getattr(t.ops.quantized, name)(*make(t, given(t)))
+            found.append((caught.type.__name__, str(caught.value)))
+        (one, mine), (two, theirs) = found
+        assert one == two, (name, found)
+        words = theirs.partition("\n")[0].split(".")[0].split()[:6]
+        if name != "conv2d" or "channels" not in mine:
+            assert words == mine.split()[: len(words)], (mine, theirs)
