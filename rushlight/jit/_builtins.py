@@ -21,7 +21,7 @@ aten::sub.float(float a, float b) -> float => {0} - {1}
 aten::sub.int_float(int a, float b) -> float => {0} - {1}
 aten::sub.float_int(float a, int b) -> float => {0} - {1}
 aten::sub(Scalar a, Scalar b) -> Scalar => {0} - {1}
-aten::mul.int(int a, int b) -> int => {0} * {1}
+aten::mul.int(int a, int b) -> int => num.wrapped({0} * {1})
 aten::mul.complex(complex a, complex b) -> complex => {0} * {1}
 aten::mul.float(float a, float b) -> float => {0} * {1}
 aten::mul.int_float(int a, float b) -> float => {0} * {1}
@@ -30,29 +30,32 @@ aten::mul(Scalar a, Scalar b) -> Scalar => {0} * {1}
 aten::mul.left_t(t[] l, int n) -> t[] => {0} * {1}
 aten::mul.right_(int n, t[] l) -> t[] => {0} * {1}
 aten::mul.str_int(str s, int n) -> str => {0} * {1}
-aten::div.int(int a, int b) -> float => {0} / {1}
+aten::div.int(int a, int b) -> float => num.divided({0}, {1})
 aten::div.complex(complex a, complex b) -> complex => {0} / {1}
-aten::div.float(float a, float b) -> float => {0} / {1}
-aten::div(Scalar a, Scalar b) -> Scalar => {0} / {1}
-aten::floordiv.int(int a, int b) -> int => {0} // {1}
-aten::floordiv.float(float a, float b) -> float => {0} // {1}
-aten::floordiv.int_float(int a, float b) -> float => {0} // {1}
-aten::floordiv.float_int(float a, int b) -> float => {0} // {1}
-aten::floordiv(Scalar a, Scalar b) -> Scalar => {0} // {1}
-aten::remainder.int(int a, int b) -> int => {0} % {1}
-aten::remainder.float(float a, float b) -> float => {0} % {1}
-aten::remainder.int_float(int a, float b) -> float => {0} % {1}
-aten::remainder.float_int(float a, int b) -> float => {0} % {1}
-aten::remainder(Scalar a, Scalar b) -> Scalar => {0} % {1}
-aten::fmod.int(int a, int b) -> float => math.fmod({0}, {1})
-aten::fmod.float(float a, float b) -> float => math.fmod({0}, {1})
-aten::pow.int(int a, int b) -> float => float({0} ** {1})
+aten::div.float(float a, float b) -> float => num.divided({0}, {1})
+aten::div(Scalar a, Scalar b) -> float => num.divided({0}, {1})
+aten::floordiv.int(int a, int b) -> int => num.floor_divided({0}, {1})
+aten::floordiv.float(float a, float b) -> float => num.floor_divided({0}, {1})
+aten::floordiv.int_float(int a, float b) -> float => num.floor_divided({0}, {1})
+aten::floordiv.float_int(float a, int b) -> float => num.floor_divided({0}, {1})
+aten::floordiv(Scalar a, Scalar b) -> Scalar => num.floor_divided({0}, {1})
+aten::remainder.int(int a, int b) -> int => num.remainder({0}, {1})
+aten::remainder.float(float a, float b) -> float => num.remainder({0}, {1})
+aten::remainder.int_float(int a, float b) -> float => num.remainder({0}, {1})
+aten::remainder.float_int(float a, int b) -> float => num.remainder({0}, {1})
+aten::remainder(Scalar a, Scalar b) -> Scalar => num.remainder({0}, {1})
+aten::fmod.int(int a, int b) -> float => num.c_remainder({0}, {1})
+aten::fmod.float(float a, float b) -> float => num.c_remainder({0}, {1})
+aten::fmod.int_float(int a, float b) -> float => num.c_remainder({0}, {1})
+aten::fmod.float_int(float a, int b) -> float => num.c_remainder({0}, {1})
+aten::fmod(Scalar a, Scalar b) -> float => num.c_remainder({0}, {1})
+aten::pow.int(int a, int b) -> float => num.power({0}, {1})
 aten::pow.complex(complex a, complex b) -> complex => {0} ** {1}
-aten::pow.float(float a, float b) -> float => run.power({0}, {1})
-aten::pow.int_float(int a, float b) -> float => run.power({0}, {1})
-aten::pow.float_int(float a, int b) -> float => run.power({0}, {1})
-aten::pow.int_to_int(int a, int b) -> int => int({0} ** {1})
-aten::pow.Scalar_Scalar(Scalar a, Scalar b) -> Scalar => {0} ** {1}
+aten::pow.float(float a, float b) -> float => num.power({0}, {1})
+aten::pow.int_float(int a, float b) -> float => num.power({0}, {1})
+aten::pow.float_int(float a, int b) -> float => num.power({0}, {1})
+aten::pow.int_to_int(int a, int b) -> int => num.whole_power({0}, {1})
+aten::pow.Scalar_Scalar(Scalar a, Scalar b) -> float => num.power({0}, {1})
 aten::neg.int(int a) -> int => -{0}
 aten::neg.float(float a) -> float => -{0}
 aten::neg.complex(complex a) -> complex => -{0}
@@ -67,25 +70,29 @@ aten::__or__.int(int a, int b) -> int => {0} | {1}
 aten::__or__.bool(bool a, bool b) -> bool => {0} or {1}
 aten::__xor__.int(int a, int b) -> int => {0} ^ {1}
 aten::__xor__.bool(bool a, bool b) -> bool => {0} != {1}
-aten::__lshift__.int(int a, int b) -> int => {0} << {1}
-aten::__rshift__.int(int a, int b) -> int => {0} >> {1}
+aten::__lshift__.int(int a, int b) -> int => num.shifted_left({0}, {1})
+aten::__rshift__.int(int a, int b) -> int => num.shifted_right({0}, {1})
 aten::__not__(bool self) -> bool => not {0}
-aten::divmod.int(int x, int y) -> (int, int) => divmod({0}, {1})
-aten::divmod.float(float x, float y) -> (float, float) => divmod({0}, {1})
-aten::round.int(int a) -> float => float(round({0}))
-aten::round.float(float a) -> float => float(round({0}))
-prim::min.int(int a, int b) -> int => min({0}, {1})
-prim::min.float(float a, float b) -> float => min({0}, {1})
-prim::min.int_float(int a, float b) -> float => float(min({0}, {1}))
-prim::min.float_int(float a, int b) -> float => float(min({0}, {1}))
+aten::divmod.int(int x, int y) -> (int, int) => num.quotient_and_rest({0}, {1})
+aten::divmod.float(float x, float y) -> (float, float) => num.quotient_and_rest({0}, {1})
+aten::divmod.int_float(int x, float y) -> (float, float) => num.quotient_and_rest(float({0}), {1})
+aten::divmod.float_int(float x, int y) -> (float, float) => num.quotient_and_rest({0}, float({1}))
+aten::round.int(int a) -> float => num.nearest({0})
+aten::round.float(float a) -> float => num.nearest({0})
+prim::min.int(int a, int b) -> int => num.least({0}, {1})
+prim::min.float(float a, float b) -> float => num.least({0}, {1})
+prim::min.int_float(int a, float b) -> float => float(num.least({0}, {1}))
+prim::min.float_int(float a, int b) -> float => float(num.least({0}, {1}))
+prim::min(Scalar a, Scalar b) -> Scalar => num.least({0}, {1})
 prim::min.int_list(int[] l, int[] r) -> int[] => min({0}, {1})
 prim::min.self_int(int[] self) -> int => min({0})
 prim::min.self_float(float[] self) -> float => min({0})
 prim::min.self_bool(bool[] self) -> bool => min({0})
-prim::max.int(int a, int b) -> int => max({0}, {1})
-prim::max.float(float a, float b) -> float => max({0}, {1})
-prim::max.int_float(int a, float b) -> float => float(max({0}, {1}))
-prim::max.float_int(float a, int b) -> float => float(max({0}, {1}))
+prim::max.int(int a, int b) -> int => num.greatest({0}, {1})
+prim::max.float(float a, float b) -> float => num.greatest({0}, {1})
+prim::max.int_float(int a, float b) -> float => float(num.greatest({0}, {1}))
+prim::max.float_int(float a, int b) -> float => float(num.greatest({0}, {1}))
+prim::max(Scalar a, Scalar b) -> Scalar => num.greatest({0}, {1})
 prim::max.int_list(int[] l, int[] r) -> int[] => max({0}, {1})
 prim::max.self_int(int[] self) -> int => max({0})
 prim::max.self_float(float[] self) -> float => max({0})
@@ -103,7 +110,8 @@ aten::all.bool(bool[] self) -> bool => all({0})
 """
 
 _CONVERSIONS = """
-aten::Int.Scalar(Scalar a) -> int => int({0})
+aten::Int.Scalar(Scalar a) -> int => num.whole({0})
+aten::Int.float(float a) -> int => num.whole({0})
 aten::Int.bool(bool a) -> int => int({0})
 aten::Int.str(str a) -> int => int({0})
 aten::Int.Tensor(Tensor a) -> int => int({0})
@@ -313,11 +321,12 @@ _ORDERS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 def _functions():
     for name in _REAL:
-        yield f"aten::{name}.int(int a) -> int => math.{name}({{0}})"
-        yield f"aten::{name}.float(float a) -> int => math.{name}({{0}})"
+        yield f"aten::{name}.int(int a) -> int => {{0}}"
+        yield f"aten::{name}.float(float a) -> int => num.rounded(math.{name}, {{0}})"
     for name in _FLOATS:
         for kind in ("int", "float"):
             yield f"aten::{name}.{kind}({kind} a) -> float => run.real(math.{name}, {{0}})"
+        yield f"aten::{name}.Scalar(Scalar a) -> Scalar => run.real(math.{name}, {{0}})"
     for name in _TESTS:
         yield f"aten::{name}.float(float a) -> bool => math.{name}({{0}})"
     for name in ("atan2", "copysign"):
@@ -330,6 +339,13 @@ def _functions():
             yield (
                 f"aten::{name}.{a}_{b}({a} a, {b} b) -> float => math.{name}({{0}}, {{1}})"
             )
+    for a, b in (
+        ("int", "int"),
+        ("float", "float"),
+        ("int", "float"),
+        ("float", "int"),
+    ):
+        yield f"aten::log.{a}_{b}({a} a, {b} b) -> float => num.logarithm({{0}}, {{1}})"
     yield "aten::gcd.int(int a, int b) -> int => math.gcd({0}, {1})"
     yield "aten::factorial.int(int a) -> int => math.factorial({0})"
     yield "aten::modf(float a) -> (float, float) => math.modf({0})"

@@ -8,6 +8,7 @@ import io
 
 import rushlight as torch
 from rushlight.jit import _annotated, _execute, _runtime, _types
+from rushlight.jit._failures import guarded
 from rushlight.jit._inline import inlined
 from rushlight.jit._modules import UNIT, settle_result
 from rushlight.jit._print import code_of
@@ -62,6 +63,15 @@ def taken_as(value, kind):
     return _other(value, kind)
 
 
+_PLAIN = {
+    _types.IntType: int,
+    _types.FloatType: float,
+    _types.BoolType: bool,
+    _types.StringType: str,
+    _types.TensorType: torch.Tensor,
+}
+
+
 def _number(value, kind):
     if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.requires_grad:
         value = value.item()
@@ -69,14 +79,19 @@ def _number(value, kind):
         value, (torch.dtype, torch.layout, torch.memory_format)
     ):
         return _runtime.code_of(value)
-    if isinstance(value, bool) or not isinstance(value, _SCALARS[type(kind)]):
+    if not isinstance(value, _SCALARS[type(kind)]):
         return _NO
+    if isinstance(value, bool):
+        return int(value) if isinstance(kind, _types.IntType) else float(value)
     return float(value) if isinstance(kind, _types.FloatType) else value
 
 
 def _all(value, kinds, types, make):
     if not isinstance(value, types):
         return _NO
+    plain = _PLAIN.get(type(kinds[0]))
+    if plain is not None and all(type(item) is plain for item in value):
+        return make(value)
     done = [taken_as(item, kinds[0]) for item in value]
     return _NO if any(item is _NO for item in done) else make(done)
 
@@ -117,6 +132,8 @@ def _other(value, kind):
 
 def bind(function, operands, named, first):
     """Operands of a call from Python, in order, as the program takes them."""
+    if not named and tuple(map(type, operands)) == _plain_types(function, first):
+        return operands
     schema = function.schema
     arguments = schema.arguments[first:]
     try:
@@ -133,6 +150,14 @@ def bind(function, operands, named, first):
     ]
 
 
+def _plain_types(function, first):
+    """The types of operands that are taken as they are, where all are such."""
+    if function.plain is None:
+        arguments = function.schema.arguments[first:]
+        function.plain = tuple(_PLAIN.get(type(a.type), _NO) for a in arguments)
+    return function.plain
+
+
 class _Rest:
     def __init__(self, arguments):
         self.arguments = arguments
@@ -147,7 +172,7 @@ class ScriptMethod:
 
     def __call__(self, *operands, **named):
         given = bind(self.function, operands, named, 1)
-        return _execute.ready(self.function)(self.owner, *given)
+        return guarded(_execute.ready(self.function), self.owner, *given)
 
     @property
     def graph(self):
@@ -201,7 +226,7 @@ class ScriptFunction:
 
     def __call__(self, *operands, **named):
         given = bind(self.function, operands, named, 0)
-        return _execute.ready(self.function)(*given)
+        return guarded(_execute.ready(self.function), *given)
 
     @property
     def graph(self):

@@ -11,7 +11,8 @@ import math
 import warnings
 
 import rushlight as torch
-from rushlight.jit import _runtime, _types
+from rushlight.jit import _numbers, _runtime, _types
+from rushlight.jit._scalars import compiled
 from rushlight.jit._schemas import DECODED
 
 _INLINE = (bool, int, str, type(None))
@@ -29,18 +30,24 @@ class Lines:
     def __init__(self, function):
         self.function = function
         self.lines: list = []
+        self.ranges: list = []  # of each line
+        self.place = None
         self.names: dict = {}
         self.scope = {
             "torch": torch,
             "run": _runtime,
+            "num": _numbers,
             "math": math,
             "warnings": warnings,
+            "ranges": self.ranges,
+            "function": function,
         }
         self.taken = 0
 
     def line(self, depth, text):
         """Adds a line."""
         self.lines.append("    " * depth + text)
+        self.ranges.append(self.place)
 
     def bound(self, thing, stem):
         """A name that the function finds an object under."""
@@ -81,6 +88,7 @@ class Lines:
 
     def node(self, node, depth):
         """The lines of a node."""
+        self.place = node.place
         way = _NODES.get(node.kind_)
         if way is not None:
             way(self, node, depth)
@@ -148,6 +156,11 @@ def _if(out, node, depth):
 
 
 def _loop(out, node, depth):
+    step = compiled(node)
+    if step is not None:
+        reads = [out.read(value) for value in step.inputs]
+        out.assign(node, f"{out.bound(step, 'loop')}({', '.join(reads)})", depth)
+        return
     count, first, *initial = node.inputs_
     (block,) = node.blocks_
     at, *params = block.params

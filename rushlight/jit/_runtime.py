@@ -125,17 +125,6 @@ def _nan(value):
     return math.nan
 
 
-def power(base, exponent):
-    """A power of floats, as C computes it."""
-    try:
-        found = float(base) ** exponent
-    except ZeroDivisionError:
-        return math.inf
-    except OverflowError:
-        return math.inf
-    return math.nan if isinstance(found, complex) else found
-
-
 def text(value):
     """``str`` of a value."""
     return str(value)
@@ -189,14 +178,9 @@ class Raised(RuntimeError):
 
 def exception(message, kind=None):
     """The exception that a translated program raises."""
-    if kind:
-        module, _, name = kind.rpartition(".")
-        import builtins
-
-        found = getattr(builtins, name, None) if module == "builtins" else None
-        if isinstance(found, type) and issubclass(found, Exception):
-            return found(message)
-    return Error(message)
+    made = Error(message)
+    made.kind = kind or ""
+    return made
 
 
 # -- objects of classes ----------------------------------------------------------------

@@ -9,8 +9,19 @@ import textwrap
 CONTEXT = 3
 
 
-class Error(RuntimeError):
-    """What a translated program would raise."""
+class Error(Exception):
+    """What a translated program raises."""
+
+
+class Fault(Exception):
+    """What went wrong in a compiled step: the message, its place, the kind of raise.
+
+    ``kind`` is None for an operator's failure, and the exception's name of a ``raise``.
+    """
+
+    def __init__(self, message, place, kind=None):
+        super().__init__(message)
+        self.place, self.kind = place, kind
 
 
 class TracerWarning(Warning):
@@ -89,11 +100,12 @@ class Range:
         column = self.column + source.indent
         return f"{source.filename}:{source.first_line + self.line}:{column}"
 
-    def highlight(self):
+    def highlight(self, function=""):
         """The lines about the place, underlined."""
         source = self.source
         number = source.first_line + self.line
-        shown = [f'  File "{source.filename}", line {number}']
+        named = f", in {function}" if function else ""
+        shown = [f'  File "{source.filename}", line {number}{named}']
         first = max(0, self.line - CONTEXT)
         pad = " " * source.indent
         for at in range(first, min(len(source.lines), self.line + 1 + CONTEXT)):

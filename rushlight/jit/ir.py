@@ -294,7 +294,7 @@ class Function:
     def __init__(self, name, schema, make_graph, owner=None):
         self.name, self.schema, self.owner = name, schema, owner
         self._make, self._graph, self._runs = make_graph, None, None
-        self.python = None
+        self.python = self.plain = None
 
     @property
     def base_name(self):

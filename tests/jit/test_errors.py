@@ -101,7 +101,7 @@ def test_wrong_operands_of_a_call_name_the_argument():
         translated(rl.ones(2), 1, m=2)
 
 
-def test_exceptions_of_programs_are_those_that_they_name():
+def test_what_programs_raise_is_told_with_its_line_as_in_pytorch():
     def check(n: int) -> int:
         if n < 0:
             raise ValueError(f"{n} is negative")
@@ -110,10 +110,27 @@ def test_exceptions_of_programs_are_those_that_they_name():
 
     translated = rl.jit.script(check)
     assert translated(3) == 3
-    with pytest.raises(ValueError, match="-1 is negative"):
+    with pytest.raises(rl.jit.Error) as caught:
         translated(-1)
-    with pytest.raises(RuntimeError, match="AssertionError: too large"):
+    assert str(caught.value).endswith("builtins.ValueError: -1 is negative\n")
+    assert "raise ValueError(" in str(caught.value)
+    with pytest.raises(rl.jit.Error, match="RuntimeError: AssertionError: too large"):
         translated(11)
+
+
+def test_operators_of_programs_fail_as_runtime_errors_with_their_line():
+    def inner(x):
+        return x[5]
+
+    def outer(x):
+        return inner(x) + 1
+
+    translated = rl.jit.script(outer)
+    with pytest.raises(RuntimeError, match="index 5 out of range") as caught:
+        translated(rl.ones(2))
+    text = str(caught.value)
+    assert text.index("inner(x) + 1") < text.index("return x[5]")
+    assert isinstance(caught.value.__cause__, IndexError)
 
 
 def test_modules_say_which_attribute_they_lack():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.codegen.emit import llvm_groups
 from rushlight.codegen.emit.llvm_text import (
+    C_FUNCTIONS,
     EXTREMES,
     HELPERS,
     INSTRUCTIONS,
@@ -276,6 +277,13 @@ class Expressions:
         sign = "s" if e.type.is_signed else "u"
         name = sign + e.name.removeprefix("machine_")
         return self.fresh(f"{name} {self.typed(left)}, {self.value(right)}")
+
+    def of_c(self, e):
+        """A function of the C library's mathematics, as other programs call it."""
+        name = self.module.declare(
+            e.name.removeprefix("c_"), "double", *["double"] * len(e.args)
+        )
+        return self.fresh(f"call double @{name}({', '.join(map(self.typed, e.args))})")
 
     def refused(self, e):
         """A value where nobody listens to what it refuses."""
@@ -729,6 +737,7 @@ SPECIAL_CALLS = {
     "packed_float16": Expressions.packed,
     "packed_bfloat16": Expressions.packed,
     "lookup": Expressions.lookup,
+    **dict.fromkeys(C_FUNCTIONS, Expressions.of_c),
     "leading_zeros": Expressions.count_zeros,
     "trailing_zeros": Expressions.count_zeros,
     **{

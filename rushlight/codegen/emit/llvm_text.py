@@ -41,6 +41,15 @@ INTRINSICS = {  # function -> LLVM's name; all operands have the type of the res
     "copysign": "copysign",
     "popcount": "ctpop",
 }
+# Functions of float64 that are the C library's, for programs whose results are to be
+# those of C to the last bit.
+C_FUNCTIONS = [
+    f"c_{name}"
+    for name in (
+        "exp log log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh "
+        "acosh atanh lgamma tgamma erf erfc fmod pow atan2 copysign"
+    ).split()
+]
 HELPERS = ("floordiv", "mod", "tdiv", "rem")  # operations written in `mathematics`
 TYPES = {
     "bool": "i1",
