@@ -14,7 +14,19 @@ from rushlight.distributed.world import (
     world,
 )
 
-__all__ = ["DeviceMesh", "init_device_mesh"]
+__all__ = ["DeviceMesh", "current_mesh", "init_device_mesh"]
+_entered: list = []  # meshes of the `with` blocks that the program is in
+
+
+def current_mesh():
+    """The mesh of the innermost ``with`` block.
+
+    Raises:
+        RuntimeError: the program is in none.
+    """
+    if not _entered:
+        raise RuntimeError("No device mesh is currently active!")
+    return _entered[-1]
 
 
 class DeviceMesh:
@@ -51,6 +63,7 @@ class DeviceMesh:
             )
         self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
         self._groups, self._root, self._flat = [], None, {}
+        self._hash = self._coordinate = None
         if not is_initialized():
             init_process_group()
         self._check()
@@ -169,8 +182,10 @@ class DeviceMesh:
 
     def get_coordinate(self):
         """Where this process is, a number for each dimension; None where it is not."""
-        found = (self.mesh == get_rank()).nonzero().tolist()
-        return found[0] if found else None
+        if self._coordinate is None:
+            found = (self.mesh == get_rank()).nonzero().tolist()
+            self._coordinate = tuple(found[0]) if found else ()
+        return list(self._coordinate) if self._coordinate else None
 
     def __getitem__(self, mesh_dim_names):
         """The part of the mesh, through this process, along some dimensions."""
@@ -226,7 +241,16 @@ class DeviceMesh:
             own = made if get_rank() in ranks else own
         return own
 
+    def __enter__(self):
+        _entered.append(self)
+        return self
+
+    def __exit__(self, *raised):
+        _entered.pop()
+
     def __eq__(self, other):
+        if self is other:
+            return True
         if not isinstance(other, DeviceMesh):
             return NotImplemented
         return (
@@ -236,8 +260,11 @@ class DeviceMesh:
         )
 
     def __hash__(self):
-        ranks = tuple(self.mesh.flatten().tolist())
-        return hash((self.device_type, self.shape, ranks, self.mesh_dim_names))
+        if self._hash is None:
+            ranks = tuple(self.mesh.flatten().tolist())
+            facts = self.device_type, self.shape, ranks, self.mesh_dim_names
+            self._hash = hash(facts)
+        return self._hash
 
     def __repr__(self):
         names = self.mesh_dim_names

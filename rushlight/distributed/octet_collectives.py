@@ -1,0 +1,84 @@
+"""Collectives of octets of any length: what other collectives of values are made of."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.distributed.collective_functions import (
+    all_gather,
+    broadcast,
+    gather,
+    scatter,
+)
+from rushlight.distributed.world import get_rank, get_world_size
+
+__all__ = ["broadcast_octets", "gather_octets", "scatter_octets"]
+
+
+def _tensor(octets, size):
+    """Octets in a tensor of some more."""
+    made = rl.zeros(size, dtype=rl.uint8)
+    if octets:
+        made[: len(octets)] = rl.frombuffer(bytearray(octets), dtype=rl.uint8)
+    return made
+
+
+def _octets(tensor, size):
+    return bytes(memoryview(tensor.numpy())[:size])
+
+
+def gather_octets(octets, root, group=None):
+    """Bring the octets of each rank to one.
+
+    Args:
+        octets: this rank's.
+        root: the rank, in the group.
+        group: the group; all processes without it.
+
+    Returns:
+        Their list on that rank; None on the others.
+    """
+    own = rl.tensor([len(octets)])
+    sizes = [rl.zeros_like(own) for _ in range(get_world_size(group))]
+    all_gather(sizes, own, group)
+    sizes = [int(each) for each in sizes]
+    outputs = None
+    if get_rank(group) == root:
+        outputs = [rl.empty(max(sizes), dtype=rl.uint8) for _ in sizes]
+    gather(_tensor(octets, max(sizes)), outputs, group=group, group_dst=root)
+    if outputs is None:
+        return None
+    return [_octets(each, size) for each, size in zip(outputs, sizes)]
+
+
+def scatter_octets(parts, root, group=None):
+    """Bring one rank's octets for each to them.
+
+    Args:
+        parts: on that rank, the octets for each.
+        root: the rank, in the group.
+        group: the group; all processes without it.
+    """
+    sizes = rl.zeros(get_world_size(group), dtype=rl.int64)
+    if parts is not None:
+        sizes = rl.tensor([len(each) for each in parts])
+    broadcast(sizes, group=group, group_src=root)
+    most = int(sizes.max())
+    inputs = None if parts is None else [_tensor(each, most) for each in parts]
+    output = rl.empty(most, dtype=rl.uint8)
+    scatter(output, inputs, group=group, group_src=root)
+    return _octets(output, int(sizes[get_rank(group)]))
+
+
+def broadcast_octets(octets, root, group=None):
+    """Bring one rank's octets to all.
+
+    Args:
+        octets: that rank's; None on the others.
+        root: the rank, in the group.
+        group: the group; all processes without it.
+    """
+    size = rl.tensor([0 if octets is None else len(octets)])
+    broadcast(size, group=group, group_src=root)
+    data = _tensor(octets, int(size))
+    broadcast(data, group=group, group_src=root)
+    return _octets(data, int(size))
