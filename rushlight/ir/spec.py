@@ -216,9 +216,14 @@ def _load_fault(e):
 
 
 def _call_fault(e):
-    if e.name != "lookup":
+    if e.name not in ("lookup", "column"):
         return None
     index, *table = e.args
+    if e.name == "column":
+        place, width, *table = table
+        if not 0 <= place.value < width.value or len(table) % width.value:
+            return f"no column {place.value} of {len(table)} numbers by {width.value}"
+        table = table[:: width.value]
     if not index.type.is_int or index.type.bits != e.type.bits:
         return f"{index.type} picks from a table of {e.type}"
     if not all(isinstance(value, ir.Const) for value in table):

@@ -266,6 +266,7 @@ class _Emitter(Expressions):
         self.room = {}  # where a block's arrays lie in what a launch gives it, in bytes
         self.scope, self.mutable = {}, {}
         self.loops, self.groups, self.memo, self.halves = [], [], {}, {}
+        self.rows = {}  # of tables: where those of an index lie, and their columns
         self.used, self.label, self.ended = set(), "entry", False
 
     def text(self, linkage, callee=None):
@@ -343,7 +344,7 @@ class _Emitter(Expressions):
 
     def start(self, label):
         self.lines.append(f"{label}:")
-        self.label, self.ended, self.memo = label, False, {}
+        self.label, self.ended, self.memo, self.rows = label, False, {}, {}
 
     def jump(self, label):
         if not self.ended:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.codegen.emit import llvm_groups
+from rushlight.codegen.emit.llvm_tables import Tables
 from rushlight.codegen.emit.llvm_text import (
     C_FUNCTIONS,
     EXTREMES,
@@ -15,13 +16,12 @@ from rushlight.codegen.emit.llvm_text import (
     kind_of,
     literal,
     literal_ones,
-    literals,
     memory_name,
     suffix,
     type_name,
 )
 from rushlight.ir import expr as ir
-from rushlight.ir.expr import Type, boolean
+from rushlight.ir.expr import boolean
 
 # Products of matrix units, by the type of the factors: the intrinsic, and its words.
 UNITS = {
@@ -31,7 +31,7 @@ UNITS = {
 }
 
 
-class Expressions:
+class Expressions(Tables):
     """The part of the emitter that writes values.
 
     It works on the state of `llvm._Emitter`: ``lines`` of the current block, the
@@ -343,14 +343,14 @@ class Expressions:
         if not scalar:
             asked = self.some_lane(wanted, type.lanes)
         self.lines.append(f"  br i1 {asked}, label %{then}, label %{end}")
-        before, memo = self.label, self.memo
+        before, memo, rows = self.label, self.memo, self.rows
         self.start(then)
-        self.memo = dict(memo)
+        self.memo, self.rows = dict(memo), dict(rows)
         mixed = self.value(ir.Select(condition, rare, common))
         inside = self.label
         self.jump(end)
         self.start(end)
-        self.memo = memo
+        self.memo, self.rows = memo, rows
         return self.fresh(
             f"phi {type_name(type)} [{usual}, %{before}], [{mixed}, %{inside}]"
         )
@@ -394,104 +394,6 @@ class Expressions:
         ]
         operands = ", ".join([self.typed(accumulator), *sides])
         return self.fresh(f"call {result} @{name}({operands})")
-
-    def lookup(self, e):
-        """The constant at the place that an index's low bits name.
-
-        From registers where the processor permutes the table's, from memory elsewhere.
-        """
-        index, *table = e.args
-        target = self.module.target
-        register = 8 * target.vector_bytes // e.type.bits
-        parts, whole = len(table) // register, e.type.lanes % register == 0
-        most = 2 if target.has("v4") else 4 if target.has("v3") else 0
-        if not 1 <= parts <= most or not whole:
-            return self.lookup_in_memory(e.type, index, table)
-        if e.type.lanes > register:
-            return self.lookup_in_halves(e, index, table)
-        part = e.type.scalar.vector(register)
-        registers = [
-            f"{type_name(part)} {literals(table[k : k + register])}"
-            for k in range(0, len(table), register)
-        ]
-        if target.has("v4"):
-            return self.permuted(part, index, registers)
-        return self.permuted_and_blended(part, index, registers)
-
-    def permuted(self, type, index, registers):
-        """One permutation of one or two registers, by AVX-512."""
-        kind, places = type_name(type), self.typed(index)
-        letter = "s" if type.bits == 32 else "d"
-        if len(registers) == 1:
-            name, operands = f"permvar.{letter}f.512", [registers[0], places]
-        else:
-            name = f"vpermi2var.p{letter}.512"
-            operands = [registers[0], places, registers[1]]
-        name = f"llvm.x86.avx512.{name}"
-        self.module.declare(name, kind, *[o.split(">")[0] + ">" for o in operands])
-        return self.fresh(f"call {kind} @{name}({', '.join(operands)})")
-
-    def permuted_and_blended(self, type, index, registers):
-        """A permutation of each register, and a choice for each further bit, by AVX2."""
-        kind, lanes = type_name(type), type.lanes
-        single, words = "<8 x float>", "<8 x i32>"
-        name = self.module.declare("llvm.x86.avx2.permps", single, single, words)
-        places = self.value(index)
-        if type.bits == 64:  # halves are moved, each by a place of its own
-            twice = (index << 1) & 6
-            places = self.value(twice | (twice << 32) | (1 << 32))
-            places = self.fresh(f"bitcast <4 x i64> {places} to {words}")
-        found = []
-        for register in registers:
-            if type.bits == 64:
-                register = f"{single} bitcast ({register} to {single})"
-            moved = self.fresh(f"call {single} @{name}({register}, {words} {places})")
-            if type.bits == 64:
-                moved = self.fresh(f"bitcast {single} {moved} to {kind}")
-            found.append(moved)
-        bit = lanes.bit_length() - 1
-        index = ir.Reinterpret(Type(f"int{type.bits}").like(index.type), index)
-        while len(found) > 1:  # blends look at the sign
-            sign = self.value((index << type.bits - 1 - bit) < 0)
-            found = [
-                self.fresh(f"select <{lanes} x i1> {sign}, {kind} {high}, {kind} {low}")
-                for low, high in zip(found[::2], found[1::2], strict=True)
-            ]
-            bit += 1
-        return found[0]
-
-    def lookup_in_halves(self, e, index, table):
-        """A vector of several registers, two halves of it at a time."""
-        half = e.type.lanes // 2
-        sides = [
-            ir.Call(
-                "lookup",
-                e.type.scalar.vector(half),
-                ir.Shuffle(range(first, first + half), index, index),
-                *(ir.Const(e.type.scalar.vector(half), c.value) for c in table),
-            )
-            for first in (0, half)
-        ]
-        return self.value(ir.Shuffle(range(e.type.lanes), *sides))
-
-    def lookup_in_memory(self, type, index, table):
-        element, lanes = type_name(type.scalar), type.lanes
-        name = self.module.table(element, literals(table))
-        place = self.value(index & (len(table) - 1))
-        address = self.fresh(
-            f"getelementptr inbounds {element}, ptr @{name}, "
-            f"{type_name(index.type)} {place}"
-        )
-        if lanes == 1:
-            return self.fresh(f"load {element}, ptr {address}")
-        kind, where, mask = type_name(type), f"<{lanes} x ptr>", f"<{lanes} x i1>"
-        gather = self.module.declare(
-            f"llvm.masked.gather.{suffix(type)}.v{lanes}p0", kind, where, mask, kind
-        )
-        return self.fresh(
-            f"call {kind} @{gather}({where} align {type.itemsize} {address}, "
-            f"{mask} splat (i1 true), {kind} zeroinitializer)"
-        )
 
     def cast(self, e):
         (inner,) = e.args
@@ -738,6 +640,7 @@ SPECIAL_CALLS = {
     "packed_bfloat16": Expressions.packed,
     "lookup": Expressions.lookup,
     **dict.fromkeys(C_FUNCTIONS, Expressions.of_c),
+    "column": Expressions.column,
     "leading_zeros": Expressions.count_zeros,
     "trailing_zeros": Expressions.count_zeros,
     **{

@@ -163,13 +163,17 @@ def _along(e):
 
 def _call_arguments(e):
     """A table's constants keep their type: no other operand tells it."""
-    if e.name != "lookup":
+    if e.name not in ("lookup", "column"):
         return _arguments(e.args)
     index, *table = e.args
+    if e.name == "column":
+        place, width, *table = table
+        table = table[place.value :: width.value]
     values = ", ".join(_number(c.value) for c in table)
     return f"{render_expr(index)}, {e.type.scalar}, [{values}]"
 
 
+LOOKUPS = {"column": "lookup"}  # its own column is all that is printed
 CALLS = {
     ir.Cast: lambda e: f"{e.type.scalar}({render_expr(e.args[0])})",
     ir.Reinterpret: _reinterpret,
@@ -178,7 +182,7 @@ CALLS = {
     ir.Refused: lambda e: f"{e.name}({_arguments(e.args)})",
     ir.AnyLane: lambda e: f"any_lane({_arguments(e.args)})",
     ir.Folded: lambda e: f"fold({_arguments(e.args)})",
-    ir.Call: lambda e: f"{e.name}({_call_arguments(e)})",
+    ir.Call: lambda e: f"{LOOKUPS.get(e.name, e.name)}({_call_arguments(e)})",
     ir.Along: _along,
     ir.At: lambda e: f"element_along({_arguments(e.args)})",
     ir.Position: lambda e: "position_along()",

@@ -23,7 +23,7 @@ from rushlight.codegen.math import (
     rounding,
     trigonometric,
 )
-from rushlight.codegen.math.pieces import permuted_floats
+from rushlight.codegen.math.pieces import permuted_floats, rows_from_memory
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.target import Target, using
 
@@ -61,11 +61,11 @@ def definition(name: str, types: tuple, target: Target) -> ir.Function:
         KeyError: there is no such function.
     """
     with using(target):
-        return _definition(name, types, permuted_floats())
+        return _definition(name, types, permuted_floats(), rows_from_memory())
 
 
 @functools.cache
-def _definition(name, types, permuted):
+def _definition(name, types, permuted, by_rows):
     parameters = tuple(map(ir.Var, ("x", "y", "z"), types))
     function, values = FUNCTIONS[name], parameters
     widened = types[0].name in NARROW and name != "from_float16"

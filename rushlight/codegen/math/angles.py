@@ -39,19 +39,34 @@ NEAR = 50.0
 HALF_PI_NEAR = (1.570796251296997, 7.549533620476723e-08, 2.5633440682570896e-12)
 
 
+# And up to here its eighths of a half turn.
+NEAR_EIGHTHS = 800.0
+EIGHTH_NEAR = (0.39269909262657166, -1.0928488336503506e-08, 6.408360170642724e-13)
+
+
 def near_angle(x):
     """A float32 up to `NEAR` as quarter turns and a rest in two parts; the turns' bits.
 
     The second part may be close to the first where that is small. Zeros keep their sign,
     as the first two parts of half pi are both positive.
     """
+    return _less_turns(x, TWO_OVER_PI, HALF_PI_NEAR)
+
+
+def near_eighths(x):
+    """The same of one up to `NEAR_EIGHTHS`, in eighths of a half turn."""
+    return _less_turns(x, 4 * TWO_OVER_PI, EIGHTH_NEAR)
+
+
+def _less_turns(x, per_one, turn):
+    """A number less multiples of a sum of three, by exact products with the first two."""
     magic = format_of(x).magic
-    shifted = fma(x, TWO_OVER_PI, magic)
+    shifted = fma(x, per_one, magic)
     k = shifted - magic
-    first = fma(k, -HALF_PI_NEAR[0], x)
-    r = fma(k, -HALF_PI_NEAR[1], first)
-    low = fma(k, -HALF_PI_NEAR[1], first - r)
-    return r, fma(k, -HALF_PI_NEAR[2], low), bits(shifted)
+    first = fma(k, -turn[0], x)
+    r = fma(k, -turn[1], first)
+    low = fma(k, -turn[1], first - r)
+    return r, fma(k, -turn[2], low), bits(shifted)
 
 
 def single_half_angle(x, ahead):

@@ -30,12 +30,16 @@ from rushlight.codegen.math.pairs import (
 )
 from rushlight.codegen.math.pieces import (
     equal_places,
+    fine_columns,
     fine_curve,
-    lookup,
+    fine_sum,
+    from_zero,
+    looked_up,
     parts,
     permuted_floats,
     pieces,
     rounded,
+    rows_from_memory,
     shortened,
 )
 from rushlight.ir import expr as ir
@@ -150,17 +154,17 @@ ERFINV_FAR = (
 ERF_PIECES = 32, 1 / 8, 5, 3.93
 FEW_ERF_PIECES = 8, 17 / 32, 9, 3.93
 ERF_PIECES_DOUBLE = 16, 25 / 64, 14, 5.95
-FEW_ERF_PIECES_DOUBLE = 8, 51 / 64, 18, 5.95
 
 
 def erf(x):
-    """By pieces of equal width, up to where it rounds to one."""
+    """By pieces of equal width or places, up to where it rounds to one."""
+    if x.type.name == "float64" and rows_from_memory():
+        return copysign(_erf_by_places(abs(x)), x)
     a = abs(x)
-    few = FEW_ERF_PIECES, FEW_ERF_PIECES_DOUBLE
-    many = ERF_PIECES, ERF_PIECES_DOUBLE
-    count, step, degree, end = pick(x, *(few if permuted_floats() == 8 else many))
+    narrow = FEW_ERF_PIECES if permuted_floats() == 8 else ERF_PIECES
+    count, step, degree, end = pick(x, narrow, ERF_PIECES_DOUBLE)
     near = select(a > end, end, a)
-    whole, index = nearest(near * (1 / step))
+    whole, index = nearest(near, 1 / step)
     d = fma(whole, -step, near)
     rows = pieces(series.erf, equal_places(count, step), degree)
     high, low = fine_curve(d, index, rows)
@@ -255,14 +259,19 @@ def _heights_and_slopes(each):
 
 @functools.cache
 def _moment(power, reach, count):
-    """The integral of ``s^power exp(-w s)`` for ``s`` from 0 to 1, in powers of ``w``."""
+    """The integral of ``s^power exp(-w s)`` for ``s`` from 0 to 1, in powers of ``w``.
+
+    With a reach of None, the first terms: nearest where ``w`` is small.
+    """
     with localcontext() as context:
         context.prec = 40
         terms, term = [], Decimal(1)
         for n in range(30):
             terms.append(term / (n + power + 1))
             term = -term / (n + 1)
-        return tuple(map(float, shortened(terms, Decimal(reach), count)))
+        if reach is not None:
+            terms = shortened(terms, Decimal(reach), count)
+        return tuple(map(float, terms[:count]))
 
 
 def _erfc_by_places(x):
@@ -275,12 +284,12 @@ def _erfc_by_places(x):
     a = abs(x)
     end = ERFC_END - 1 / each
     near = select(a > end, end, a)
-    whole, index = nearest(near * float(each))
+    whole, index = nearest(near, float(each))
     r = whole * (1 / each)
     d = near - r
     heights, slopes = _heights_and_slopes(each)
-    high, low = (lookup(index, x, part) for part in parts(heights, x))
-    slope = lookup(index, x, [rounded(slope, x) for slope in slopes])
+    columns = *parts(heights, x), [rounded(slope, x) for slope in slopes]
+    high, low, slope = looked_up(index, x, columns)
     w, square = (r + r) * d, d * d
     reach = ERFC_END / each
     if x.type.name == "float32":
@@ -293,6 +302,41 @@ def _erfc_by_places(x):
     rest = fma(-slope * d, way, low)
     top, lost = sum_of_sorted(Const(x.type, 2.0), -high)
     return select(x < 0, top + (lost - rest), high + rest)
+
+
+PLACES_OF_ERF = 128  # from one whole number to the next, of a float64
+
+
+@functools.cache
+def _erf_columns():
+    """`erf` at the places and its slopes, with what rounding takes from them."""
+    heights, slopes = _heights_and_slopes(PLACES_OF_ERF)
+    with localcontext() as context:
+        context.prec = 40
+        heights = [Decimal(0), *(1 - height for height in heights[1:])]
+        columns = []
+        for numbers in heights, slopes:
+            high = [float(number) for number in numbers]
+            columns += high, [float(n - Decimal(h)) for n, h in zip(numbers, high)]
+        return columns
+
+
+def _erf_by_places(a):
+    """`erf` of a float64 from zero on, as `_erfc_by_places`; the line is exact."""
+    end = ERF_PIECES_DOUBLE[-1]
+    near = select(a > end, end, a)
+    whole, index = nearest(near, float(PLACES_OF_ERF))
+    d = fma(whole, -1 / PLACES_OF_ERF, near)
+    high, low, slope, slope_low = looked_up(index, a, _erf_columns())
+    w, square = whole * (2 / PLACES_OF_ERF) * d, d * d
+    halves = [term / 2 for term in _moment(4, None, 2)]
+    way = fma(square, -1 / 42, polynomial(w, halves))
+    way = fma(-way, square, polynomial(w, _moment(2, None, 4)))
+    way = fma(polynomial(w, _moment(0, None, 6)[1:]), w, -way * square)
+    step = d * slope
+    lost = fma(d, slope, -step)
+    total, more = sum_of_sorted(high, step)
+    return total + (more + fma(step, way, fma(d, slope_low, lost + low)))
 
 
 def erfc(x):
@@ -358,22 +402,55 @@ def _inverse_places(count):
     return places
 
 
+def _places_of_inverse(x):
+    """How many pieces the inverse has, and of what degree they are.
+
+    A table of eight lies in a register by AVX2; of float64 a long one is read by rows.
+    """
+    if x.type.name == "float32":
+        return (8, 10) if permuted_floats() == 8 else (32, 7)
+    return (64, 11) if rows_from_memory() else (16, 18)
+
+
+# Eight pieces are a power of two each, of what is left to one, from here down: below the
+# first are the numbers up to 0.3, whose cubes are small beside them.
+OCTAVE = 45 / 64
+FEW_INVERSE_END = 1 - OCTAVE / 128
+
+
 def _places_by_outer(outer):
     """The pieces in the order that the bits of ``1 - a`` count them, and its piece."""
-    count = pick(outer, 32, 16)
+    count, _ = _places_of_inverse(outer)
     shift = format_of(outer).mantissa + 4 - count.bit_length()
+    if count == 8:
+        index = (bits(outer) - literal_bits(OCTAVE, outer)) >> shift
+        places = [
+            (1 - 1.5 * OCTAVE * 2.0**-k, 0.5 * OCTAVE * 2.0**-k) for k in range(8)
+        ]
+        return index, ((0.0, 1 - OCTAVE), *places[:0:-1])
     index = bits(select(outer > 0.99, 0.99, outer)) >> shift
     start = literal_bits(0.99, outer) >> shift
     places = _inverse_places(count)
     return index, tuple(places[(start - k) % count] for k in range(count))
 
 
+def _inverse_rows(x, places):
+    """Polynomials of the pieces."""
+    count, degree = _places_of_inverse(x)
+    if count > 8:
+        return pieces(series.erfinv, places, degree)
+    (_, reach), *others = places
+    first = from_zero(series.erfinv, reach, degree)
+    return first, *pieces(series.erfinv, tuple(others), degree)
+
+
 def _inverse_by_pieces(a):
     """The inverse of `erf` from 0 to `INVERSE_END`."""
     index, places = _places_by_outer(1.0 - a)
-    d = a - lookup(index, a, [middle for middle, _ in places])
-    rows = pieces(series.erfinv, places, pick(a, 7, 18))
-    high, low = fine_curve(d, index, rows)
+    middles = [middle for middle, _ in places]
+    columns = middles, *fine_columns(_inverse_rows(a, places), a)
+    middle, *numbers = looked_up(index, a, columns)
+    high, low = fine_sum(a - middle, numbers)
     return high + low
 
 
@@ -391,7 +468,7 @@ def far_erfinv(x, short):
 def erfinv(x):
     """By pieces, which get shorter towards one; next to it from a logarithm."""
     a = abs(x)
-    rare = a > INVERSE_END
+    rare = a > (FEW_INVERSE_END if _places_of_inverse(x)[0] == 8 else INVERSE_END)
     if x.type.name == "float32":  # next to zero the second part has no digits left
         rare = rare | ((a < 2.0**-100) & (a > 0.0))
     far = ir.Call("far_erfinv", x.type, x)
@@ -415,8 +492,10 @@ def erfcinv(x):
     """As `erfinv` of ``1 - x``, whose distance from a piece's middle is exact."""
     outer = select(x > 1.0, 2.0 - x, x)
     index, places = _places_by_outer(outer)
-    d = lookup(index, x, [1.0 - middle for middle, _ in places]) - outer
-    high, low = fine_curve(d, index, pieces(series.erfinv, places, 18))
+    middles = [1.0 - middle for middle, _ in places]
+    columns = middles, *fine_columns(_inverse_rows(x, places), x)
+    middle, *numbers = looked_up(index, x, columns)
+    high, low = fine_sum(middle - outer, numbers)
     usual = select(x > 1.0, -(high + low), high + low)
     far = ir.Call("far_erfcinv", x.type, x)
     return ir.Rarely(~(outer >= 1 - INVERSE_END), far, usual)

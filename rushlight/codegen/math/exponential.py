@@ -35,10 +35,12 @@ from rushlight.codegen.math.pairs import (
 )
 from rushlight.codegen.math.pieces import (
     fine_curve,
+    looked_up,
     lookup,
     parts,
     permuted_floats,
     pieces,
+    rows_from_memory,
     shortened,
 )
 from rushlight.ir import expr as ir
@@ -471,35 +473,36 @@ def far_log10(x):
 
 
 # Fractions are from here to twice that, by how many stretches they are cut into.
-LEAST_FRACTIONS = {32: 45 / 64, 16: 11 / 16, 8: 11 / 16, 4: 3 / 4}
+LEAST_FRACTIONS = {128: 181 / 256, 32: 45 / 64, 16: 11 / 16, 8: 11 / 16}
 # By stretches, how far a number may be from the middle of its, in parts of it, and how many
 # terms a series takes there: for the digits of float32, and of float64.
-REACHES = {32: "0.0313", 16: "0.0626", 8: "0.1251", 4: "0.2501"}
-TERMS_OF_LOG = {32: 5, 16: 12, 8: 6, 4: 18}
-FEW = 8, 4
+REACHES = {128: "0.00785", 32: "0.0313", 16: "0.0626", 8: "0.1251"}
+TERMS_OF_LOG = {128: 7, 32: 5, 16: 12, 8: 6}
+# To how many bits are inverses whose products are exact, or nearly so.
+SHORT_INVERSES = {8: 4, 128: 8}
 
 
 def _pieces_of_log(x):
-    """How many stretches a logarithm has: as many as one instruction picks from by AVX2.
+    """How many stretches a logarithm has: of a float32 as many as one instruction picks.
 
-    Choosing between registers of a longer table takes longer than further terms.
+    Choosing between registers of a longer table takes longer than further terms by AVX2;
+    rows of a long one take less, but for as many lanes as those of float32.
     """
-    short = x.type.name == "float32"
-    if permuted_floats() == 8:
-        return FEW[not short]
-    return 32 if short else 16
+    if x.type.name == "float32":
+        return 8 if permuted_floats() == 8 else 32
+    return 128 if rows_from_memory() else 16
 
 
 @functools.cache
 def _middles(count):
     """Inverses of the middles of ``count`` stretches of the fraction, to ten bits.
 
-    The two beside one have one. Of few stretches they are to four bits, which a number's
-    product with one hardly exceeds its format by.
+    The two beside one have one. Some are to four or eight bits, so that a number's product
+    with one, less one, hardly exceeds its format.
     """
     least = LEAST_FRACTIONS[count] * 2 * count
     below = int(2 * count - least)  # so many are below one, and half as wide
-    inverses, whole = [], 2**4 if count in FEW else 2**10
+    inverses, whole = [], 2 ** SHORT_INVERSES.get(count, 10)
     for k in range(count):
         first = least + k if k < below else count + k - below
         middle = (first + 0.5) / (2 * count if k < below else count)
@@ -538,19 +541,19 @@ def _log_of_rest(first, terms, pieces):
         return tuple(float(term) for term in shortened(series, reach, terms))
 
 
-def _in_stretches(x, count):
+def _in_stretches(x, count, columns):
     """A normal number as ``2^e (1 + r + lost) / inverse``, by the table's inverse.
 
     Returns:
-        ``e, r, lost, index``: the last is the stretch's; nothing is lost of few.
+        ``e, r, lost`` and what else there is of the stretch; nothing is lost of few.
     """
     m, e, pattern = _normal_parts(x, LEAST_FRACTIONS[count])
     index = pattern >> format_of(x).mantissa + 1 - count.bit_length()
-    inverse = lookup(index, x, _middles(count))
-    if count in FEW:
-        return e, fma(m, inverse, -1.0), None, index
+    inverse, *more = looked_up(index, x, [_middles(count), *columns])
+    if count in SHORT_INVERSES:
+        return e, fma(m, inverse, -1.0), None, more
     product = m * inverse
-    return e, product - 1.0, fma(m, inverse, -product), index
+    return e, product - 1.0, fma(m, inverse, -product), more
 
 
 def _log_by_table(x, base, step, scale):
@@ -559,9 +562,9 @@ def _log_by_table(x, base, step, scale):
     ``step`` is the logarithm of two as a sum of two and ``scale`` that of e.
     """
     count = _pieces_of_log(x)
-    e, r, lost, index = _in_stretches(x, count)
-    high, low = _logs_of_inverses(base, count)
-    start, rest = fma(e, step[0], lookup(index, x, high)), lookup(index, x, low)
+    logs = _logs_of_inverses(base, count)
+    e, r, lost, (start, rest) = _in_stretches(x, count, logs)
+    start = fma(e, step[0], start)
     rest = fma(e, step[1], rest) if step[1] else rest
     line, curve, square = _curve_of_log(r, lost, count)
     if scale:
@@ -576,16 +579,8 @@ def _log_by_table(x, base, step, scale):
 
 
 def _curve_of_log(r, lost, count):
-    """``log(1 + r)`` as ``line + curve square``; a square of None stands for one.
-
-    The widest stretches have the square in the line, of which it takes an eighth.
-    """
+    """``log(1 + r)`` as ``line + curve square``; a square of None stands for one."""
     terms = TERMS_OF_LOG[count]
-    if count == 4:
-        square, missed = product_of_two(r, r)
-        line, lost = sum_of_sorted(r, square * -0.5)
-        cubes = polynomial(r, _log_of_rest(3, terms - 1, count))
-        return line, fma(cubes, square * r, fma(missed, -0.5, lost)), None
     curve, square = polynomial(r, _log_of_rest(2, terms, count)), r * r
     if lost is None:
         return r, curve, square
@@ -600,20 +595,16 @@ def log_of_normal(x):
 def fine_log_of_normal(pair):
     """The logarithm of a float64 and a small second part, to 64 bits: a sum of two."""
     x, second = pair
-    e, r, lost, index = _in_stretches(x, 16)
+    columns = *_logs_of_inverses(None, 16), _middles(16)
+    e, r, lost, (high, low, inverse) = _in_stretches(x, 16, columns)
     if second is not None:
-        lost = fma(
-            second * power_of_two(-ir.cast(ir.i64, e), x),
-            lookup(index, x, _middles(16)),
-            lost,
-        )
-    high, low = _logs_of_inverses(None, 16)
+        lost = fma(second * power_of_two(-ir.cast(ir.i64, e), x), inverse, lost)
     square, missed = product_of_two(r, r)
-    start = fma(e, LN2_DOUBLE[0], lookup(index, x, high))
+    start = fma(e, LN2_DOUBLE[0], high)
     total, first = sum_of_sorted(start, r)
     total, more = sum_of_sorted(total, square * -0.5)
     cubes = fma(polynomial(r, _log_of_rest(3, 11, 16)), square * r, missed * -0.5)
-    rest = fma(e, LN2_DOUBLE[1], lookup(index, x, low))
+    rest = fma(e, LN2_DOUBLE[1], low)
     rest = rest + fma(lost, fma(r, r - 1.0, 1.0), cubes)
     return sum_of_sorted(total, (first + more) + rest)
 
@@ -689,7 +680,7 @@ def _tanh_by_places(a):
     """
     end = LAST_PLACE / PLACES_OF_TANH
     near = select(a > end, end, a)
-    whole, index = nearest(near * float(PLACES_OF_TANH))
+    whole, index = nearest(near, float(PLACES_OF_TANH))
     d = fma(whole, -1 / PLACES_OF_TANH, near)
     t, low = (lookup(index, a, part) for part in parts(_tanh_of_places(), a))
     total, lost = sum_of_sorted(t, d)

@@ -134,12 +134,12 @@ def half_inverse_root(x) -> Expr:
     return inverse * fma(x * -0.25 * inverse, inverse, 0.75)
 
 
-def nearest(x) -> tuple[Expr, Expr]:
-    """The nearest integer, as a float and as bits whose low end counts.
+def nearest(x, scale) -> tuple[Expr, Expr]:
+    """The integer nearest to ``x * scale``, as a float and as bits whose low end counts.
 
     Right for magnitudes below a quarter of two to the mantissa's bits.
     """
-    shifted = x + format_of(x).magic
+    shifted = fma(x, scale, format_of(x).magic)
     return shifted - format_of(x).magic, bits(shifted)
 
 

@@ -24,6 +24,31 @@ def lookup(index, like, table):
     return Call("lookup", like.type, index, *(Const(like.type, v) for v in table))
 
 
+def looked_up(index, like, columns):
+    """The numbers of a row of a table, given by columns, that an index's low bits name.
+
+    From memory, where `rows_from_memory`: a part of each lane's row is one load.
+    """
+    # Of float64 a register holds four, and a row takes half as many loads.
+    held = permuted_floats() * 4 if like.type.itemsize == 4 else permuted_floats() // 2
+    if not rows_from_memory() or len(columns[0]) <= held:
+        return [lookup(index, like, column) for column in columns]
+    wide = [*columns, *([columns[0]] * (-len(columns) % (16 // like.type.itemsize)))]
+    table = [
+        Const(like.type, number) for row in zip(*wide, strict=True) for number in row
+    ]
+    width = Const(index.type, len(wide))
+    return [
+        Call("column", like.type, index, Const(index.type, k), width, *table)
+        for k in range(len(columns))
+    ]
+
+
+def rows_from_memory() -> bool:
+    """Whether a long table is read by rows: where its registers hold few numbers."""
+    return not current().is_gpu and not tables_in_registers()
+
+
 def permuted_floats() -> int:
     """How many float32 one instruction picks from: 32 by AVX-512, 8 by AVX2, or none.
 
@@ -71,6 +96,30 @@ def pieces(series, places, degree):
     return tuple(rows)
 
 
+@functools.cache
+def from_zero(series, reach, degree):
+    """The coefficients of an odd function from zero to ``reach``.
+
+    As its quotient by the argument around the middle: zero is exact, and what is near to
+    it as near as what is not.
+    """
+    with localcontext() as context:
+        context.prec = DIGITS
+        middle = Decimal(reach) / 2
+        terms, quotient = series(middle), []
+        for term in terms:  # times the middle and a step is the function's
+            quotient.append((term - (quotient[-1] if quotient else 0)) / middle)
+        around, moved = shortened(quotient, middle, degree), []
+        for term in reversed(
+            around
+        ):  # by Horner's rule, for the argument less the middle
+            raised = [Decimal(0), *moved]
+            lowered = [*(-middle * c for c in moved), Decimal(0)]
+            moved = [a + b for a, b in zip(raised, lowered, strict=True)]
+            moved[0] += term
+        return (Decimal(0), *moved[:degree])
+
+
 def shortened(terms, reach, count):
     """A polynomial on ``-reach`` to ``reach`` with fewer terms, by Chebyshev's."""
     terms = list(terms)
@@ -112,23 +161,28 @@ def fine_curve(d, index, rows, low=None):
     The line is exact: the first coefficient is zero or not smaller than the step. ``low``
     is a second part of ``d``.
     """
+    return fine_sum(d, looked_up(index, d, fine_columns(rows, d)), low)
+
+
+def fine_columns(rows, x):
+    """The columns that `fine_sum` takes the numbers of."""
     first, line, *more = zip(*rows, strict=True)
-    starts, slopes = parts(first, d), parts(line, d)
-    looked = [lookup(index, d, [rounded(c, d) for c in column]) for column in more]
-    if len(looked) > 8:
-        value = in_two_chains(d, d * d, looked)
+    more = [[rounded(c, x) for c in column] for column in more]
+    return [*parts(first, x), *parts(line, x), *more]
+
+
+def fine_sum(d, numbers, low=None):
+    """`fine_curve` of a piece's numbers."""
+    start, start_low, slope, slope_low, *more = numbers
+    if len(more) > 8:
+        value = in_two_chains(d, d * d, more)
     else:
-        *rest, value = looked
+        *rest, value = more
         for coefficient in reversed(rest):
             value = fma(value, d, coefficient)
-    if any(slopes[1]):
-        value = fma(value, d, lookup(index, d, slopes[1]))
-    else:
-        value = value * d
-    rest = fma(value, d, lookup(index, d, starts[1]))
-    start, slope = lookup(index, d, starts[0]), lookup(index, d, slopes[0])
+    rest = fma(fma(value, d, slope_low), d, start_low)
     if low is not None:  # by the slope where it stands
-        rest = fma(low, fma(d + d, looked[0], slope), rest)
+        rest = fma(low, fma(d + d, more[0], slope), rest)
     step = d * slope
     lost = fma(d, slope, -step)
     total = start + step

@@ -11,9 +11,11 @@ from rushlight.codegen.math.angles import (
     FAR,
     HALF_PI,
     NEAR,
+    NEAR_EIGHTHS,
     TWO_OVER_PI,
     double_angle,
     near_angle,
+    near_eighths,
     single_angle,
     single_half_angle,
 )
@@ -34,9 +36,11 @@ from rushlight.codegen.math.pairs import over, product_of_two, sum_of_sorted, su
 from rushlight.codegen.math.pieces import (
     equal_places,
     fine_curve,
-    lookup,
+    looked_up,
+    parts,
     permuted_floats,
     pieces,
+    rows_from_memory,
     steady_curve,
     tables_in_registers,
 )
@@ -160,8 +164,7 @@ def _short_circular(x, ahead):
     return ir.cast(x.type, fma(polynomial(z, SIN_OF_HALF_TURN) * z, r, r))
 
 
-# The sines and cosines of sixteen parts of a half turn, and the series for the rest.
-PARTS = 16
+# The sines and cosines of parts of a half turn, and the series for the rest.
 SIN_OF_PART = (
     -0.16666666666666666,
     0.008333333333333333,
@@ -177,52 +180,104 @@ COS_OF_PART = (
 )
 
 
+def _parts_of_turn():
+    """How many parts a half turn has, and how many terms their sines and cosines."""
+    return (64, 3, 3) if rows_from_memory() else (16, 4, 5)
+
+
 @functools.cache
-def _circle():
-    """Sines and cosines of the parts of a half turn, and what rounding takes from them."""
+def _sines_and_cosines(count):
+    """Of the parts of a half turn, in decimals."""
     with localcontext() as context:
         context.prec = series.DIGITS
-        pairs = [series.circle(series.pi() * k / PARTS) for k in range(PARTS)]
-        tables = []
-        for column in zip(*pairs, strict=True):
-            high = [float(number) for number in column]
-            tables += high, [float(n - Decimal(h)) for n, h in zip(column, high)]
-        tables[2][PARTS // 2] = tables[3][PARTS // 2] = 0.0
-        return tables
+        pairs = [series.circle(series.pi() * k / count) for k in range(count)]
+        sines, cosines = zip(*pairs, strict=True)
+        return sines, (*cosines[: count // 2], Decimal(0), *cosines[count // 2 + 1 :])
 
 
-def _circular_by_parts(x, ahead):
-    """The sine of a float64 up to `FAR`: a table's parts, turned by what is left."""
-    scale = PARTS // 2
+def _circle(x, count, whole):
+    """Sines and cosines of the parts of a half turn, and what rounding takes from them.
+
+    With ``whole``, of a whole turn.
+    """
+    with localcontext() as context:
+        context.prec = series.DIGITS
+        tables = [part for c in _sines_and_cosines(count) for part in parts(c, x)]
+    if whole:
+        tables = [[*column, *(-number for number in column)] for column in tables]
+    return tables
+
+
+def _part_and_rest(x, ahead):
+    """A float64 up to `FAR` as parts of a half turn and a rest in two parts.
+
+    Returns:
+        The row of the parts ``ahead`` quarter turns on, whether that is to be negated
+        (None where the row is), and the rest.
+    """
+    count = _parts_of_turn()[0]
+    scale = count // 2
     magic = format_of(x).magic
     shifted = fma(x, TWO_OVER_PI * scale, magic)
     k, index = shifted - magic, bits(shifted) + ahead * scale
     first = fma(k, -HALF_PI[0] / scale, x)  # exact, as in `double_angle`
     second, lost = product_of_two(k, Const(x.type, -HALF_PI[1] / scale))
-    r, low = sum_of_two(first, second)
+    # All of the first is above the last bit of the second: nothing is lost.
+    r, low = sum_of_sorted(first, second)
+    whole = rows_from_memory()
+    row = looked_up(index, x, _circle(x, count, whole))
     low = low + fma(k, -HALF_PI[2] / scale, lost)
-    sines, rest, cosines, more = (lookup(index, x, table) for table in _circle())
-    rest = fma(more, r, rest)
+    return row, None if whole else (index & count) != 0, r, low
+
+
+def _turned(high, rest, other, other_rest, r, around, down):
+    """``high + rest`` turned by what is left, towards the other: a sum of two."""
+    line, lost = product_of_two(other, r)
+    total, more = sum_of_sorted(high, line)
+    tail = fma(other, around, fma(high, down, fma(other_rest, r, rest) + lost))
+    return total, more + tail
+
+
+def _circular_of_rest(r, low, sines, cosines):
+    """The sine less ``r`` and the cosine less one of a rest, by so many terms."""
     z = r * r
-    around = fma(polynomial(z, SIN_OF_PART) * z, r, low)
-    down = polynomial(z, COS_OF_PART) * z
-    line, lost = product_of_two(cosines, r)
-    high, more = sum_of_sorted(sines, line)
-    tail = fma(cosines, around, fma(sines, down, rest + lost))
-    value = high + (more + tail)
-    return select((index & PARTS) != 0, -value, value)
+    around = fma(polynomial(z, SIN_OF_PART[:sines]) * z, r, low)
+    return around, polynomial(z, COS_OF_PART[:cosines]) * z
+
+
+def _circular_by_parts(x, ahead):
+    """The sine of a float64 up to `FAR`: a table's parts, turned by what is left."""
+    row, negative, r, low = _part_and_rest(x, ahead)
+    high, more = _turned(*row, r, *_circular_of_rest(r, low, *_parts_of_turn()[1:]))
+    value = high + more
+    return value if negative is None else select(negative, -value, value)
 
 
 def _circular(x, ahead):
     """The sine ``ahead`` quarter turns on."""
-    if x.type.name == "float32":
-        return _short_circular(x, ahead)
     far = ir.Call("far_cos" if ahead else "far_sin", x.type, x)
-    return ir.Rarely(abs(x) > FAR, far, _circular_by_parts(x, ahead))
+    if x.type.name == "float64":
+        return ir.Rarely(abs(x) > FAR, far, _circular_by_parts(x, ahead))
+    if permuted_floats() != 8:
+        return _short_circular(x, ahead)
+    return ir.Rarely(~(abs(x) <= NEAR_EIGHTHS), far, _circular_by_eighths(x, ahead))
+
+
+def _circular_by_eighths(x, ahead):
+    """The sine of a float32 up to `NEAR_EIGHTHS`: a table's parts, turned by the rest."""
+    r, low, index = near_eighths(x)
+    index = index + 4 * ahead
+    row = looked_up(index, x, _circle(x, 8, False))
+    high, more = _turned(*row, r, *_circular_of_rest(r, low, 3, 3))
+    value = high + more
+    sign = (index << 28) & literal_bits(-0.0, x)
+    return from_bits(bits(value) ^ sign, x)
 
 
 def _far_circular(x, ahead):
     """As `_circular`, however far: the quadrant picks the curve and the sign."""
+    if x.type.name == "float32":
+        return _short_circular(x, ahead)
     r, low, k = double_angle(x)
     (s, s_rest), (c, c_rest) = _sine(r, low), _cosine(r, low)
     sine, cosine = s + s_rest, c + c_rest
@@ -233,12 +288,12 @@ def _far_circular(x, ahead):
 
 
 def far_sin(x):
-    """The sine of a float64 beyond `FAR`."""
+    """The sine of a float64 beyond `FAR`, and of any float32."""
     return _far_circular(x, 0)
 
 
 def far_cos(x):
-    """The cosine of a float64 beyond `FAR`."""
+    """As `far_sin`."""
     return _far_circular(x, 1)
 
 
@@ -259,6 +314,24 @@ def tan(x):
             return far_tan(x)
         far = ir.Call("far_tan", x.type, x)
         return ir.Rarely(~(abs(x) <= NEAR), far, _tan_by_pieces(x))
+    if rows_from_memory():
+        far = ir.Call("far_tan", x.type, x)
+        return ir.Rarely(~(abs(x) <= FAR), far, _tan_by_parts(x))
+    return _far_tangent(x)
+
+
+def _tan_by_parts(x):
+    """The sine over the cosine of a float64 up to `FAR`."""
+    (sine, sine_rest, cosine, cosine_rest), _, r, low = _part_and_rest(x, 0)
+    around, down = _circular_of_rest(r, low, *_parts_of_turn()[1:])
+    top = _turned(sine, sine_rest, cosine, cosine_rest, r, around, down)
+    bottom = _turned(cosine, cosine_rest, -sine, -sine_rest, r, around, down)
+    value, rest = over(sum_of_sorted(*top), sum_of_sorted(*bottom))
+    return select(x == 0, x, value + rest)
+
+
+def _far_tangent(x):
+    """The same of any float64."""
     r, low, k = double_angle(x)
     odd = (k & 1) != 0
     pairs = zip(sum_of_sorted(*_sine(r, low)), sum_of_sorted(*_cosine(r, low)))
@@ -270,7 +343,9 @@ def tan(x):
 
 
 def far_tan(x):
-    """`tan` of any float32, by way of float64."""
+    """`tan` of any number; of a float32, by way of float64."""
+    if x.type.name == "float64":
+        return _far_tangent(x)
     r, k = single_angle(x)
     odd = (k & 1) != 0
     sine, cosine = _short_sine(r), _short_cosine(r)
@@ -338,7 +413,7 @@ def _short_atan(x):
     lost = select(steep, fma(-inverse, a, 1.0) * inverse, 0.0)
     few = permuted_floats() == 8
     count, step, degree = FEW_RATIO_PIECES if few else RATIO_PIECES
-    whole, index = nearest(ratio * (1 / step))
+    whole, index = nearest(ratio, 1 / step)
     d = fma(whole, -step, ratio)
     rows = pieces(series.atan, equal_places(count, step), degree)
     if few:
@@ -405,7 +480,7 @@ def _short_arc(s, s_low, z):
     At most that of the root of one half.
     """
     count, step, degree = FEW_ARC_PIECES if permuted_floats() == 8 else ARC_PIECES
-    whole, index = nearest(z * (1 / step))
+    whole, index = nearest(z, 1 / step)
     d = fma(whole, -step, z)
     rows = pieces(series.arc_over_root, equal_places(count, step), degree)
     high, low = steady_curve(d, index, rows)
