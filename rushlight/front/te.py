@@ -13,12 +13,14 @@
     print(te.lower(s, [x, y]))
     sums = te.build(s, [x, y])
 
-Element functions (``exp``, ``tanh``, ``select``, ...) are those of
+Element functions (``exp``, ``tanh``, ``minimum``, ...) are those of
 ``rushlight.codegen.language``.
 """
 
-from rushlight.codegen.build import build
-from rushlight.codegen.frontend.te import (
+from rushlight.codegen.language import maximum, minimum
+from rushlight.codegen.language import select as if_then_else
+from rushlight.tensor_expressions.build import build
+from rushlight.tensor_expressions.expressions import (
     compute,
     intrinsic,
     max,
@@ -28,8 +30,8 @@ from rushlight.codegen.frontend.te import (
     reduce_axis,
     sum,
 )
-from rushlight.codegen.schedule.lower_schedule import lower
-from rushlight.codegen.schedule.te_schedule import (
+from rushlight.tensor_expressions.lower import lower
+from rushlight.tensor_expressions.schedule import (
     Schedule,
     Stage,
     create_schedule,
@@ -41,10 +43,13 @@ __all__ = [
     "build",
     "compute",
     "create_schedule",
+    "if_then_else",
     "intrinsic",
     "lower",
     "max",
+    "maximum",
     "min",
+    "minimum",
     "placeholder",
     "prod",
     "reduce_axis",

@@ -967,7 +967,7 @@ class Function:
 
 # What a kernel may return besides 0, as bits; a `Refused` of the name sets its bit where
 # its condition holds.
-FAULTS = {"refuse_zero_division": 1, "found_not_finite": 4}
+FAULTS = {"refuse_zero_division": 1, "found_not_finite": 4, "refuse_index": 8}
 OUT_OF_MEMORY = 2
 
 DATA = Var("data", Pointer(Pointer(u8)))

@@ -186,6 +186,7 @@ OWN = (
     "serialization.",
     "sparse.",
     "te",
+    "tensor_expressions",
     "testing._opcheck",
     "testing.file_check",
     "torch_compat",

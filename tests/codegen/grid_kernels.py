@@ -34,9 +34,6 @@ from rushlight.codegen.language import (
 )
 from rushlight.codegen.lower import lower
 from rushlight.codegen.schedule import cuda, gpu_lowering
-from rushlight.codegen.schedule.lower_schedule import (
-    lower as lower_schedule,
-)
 from rushlight.codegen.target import NVIDIA, using
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import map_statement
@@ -50,6 +47,10 @@ from rushlight.kernels.scan import device_scan, scan_kernels
 from rushlight.kernels.select import device_select
 from rushlight.operators.reduction import reduction as reductions
 from rushlight.operators.reduction.reduction import argmax, var_mean
+from rushlight.tensor_expressions import cuda as te_cuda
+from rushlight.tensor_expressions.lower import (
+    lower as lower_schedule,
+)
 
 HALVES = ("float16", "bfloat16")
 # Attention by its halves, sizes of heads and mask
@@ -287,7 +288,7 @@ def matrix_product():
     b = te.placeholder((32, 48), name="b")
     k = te.reduce_axis((0, 32), name="k")
     c = te.compute((64, 48), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
-    s = cuda.schedule(te.create_schedule(c))
+    s = te_cuda.schedule(te.create_schedule(c))
     ((function, _, _),) = lower_schedule(s, [a, b, c], "matmul").functions
     return function
 

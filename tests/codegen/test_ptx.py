@@ -14,13 +14,13 @@ import pytest
 from rushlight import te
 from rushlight.codegen.emit import device, ptx
 from rushlight.codegen.lower import lower
-from rushlight.codegen.schedule import cuda
 from rushlight.codegen.target import NVIDIA, using
 from rushlight.operators.elementwise import binary, unary
 from rushlight.operators.foreach import optimizer_updates
 from rushlight.operators.normalization import softmax
 from rushlight.operators.random import philox
 from rushlight.operators.reduction import reduction
+from rushlight.tensor_expressions import cuda
 from tests.codegen import grid_kernels
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")

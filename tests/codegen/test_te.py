@@ -8,8 +8,8 @@ import pytest
 import rushlight as rl
 from rushlight import te
 from rushlight.codegen.language import exp, maximum
-from rushlight.codegen.schedule import cpu, cuda
 from rushlight.ir import expr as ir
+from rushlight.tensor_expressions import cpu, cuda
 
 N, M, K = 33, 40, 24
 

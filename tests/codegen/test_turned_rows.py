@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.codegen.build import native
 from rushlight.codegen.emit.python import run
 from rushlight.codegen.schedule.register_transpose import PIECE, transpose
 from rushlight.codegen.target import current
@@ -12,6 +11,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.nn import functional as F
 from rushlight.runtime.cpu.launch import launch
+from rushlight.tensor_expressions.build import native
 from tests.codegen.test_rowwise import softmax, softmax_backward
 
 FLOATS = ["float32", "float64", "float16", "bfloat16"]

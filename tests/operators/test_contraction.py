@@ -6,7 +6,6 @@ import itertools
 import numpy as np
 import pytest
 
-from rushlight.codegen.build import native
 from rushlight.codegen.emit import llvm
 from rushlight.codegen.emit.python import render
 from rushlight.codegen.emit.reference import execute
@@ -21,6 +20,7 @@ from rushlight.kernels.conv.direct import WEIGHT_ROWS, weight_columns
 from rushlight.kernels.matmul import contraction
 from rushlight.kernels.matmul import gemv as vectors
 from rushlight.runtime.cpu.launch import launch
+from rushlight.tensor_expressions.build import native
 
 SMALL = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=16)
 

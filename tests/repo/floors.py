@@ -11,7 +11,7 @@ FLOORS = {
     "random": "random",
     "io": "io",
     "ir": "ir",
-    "compiler": "codegen",
+    "compiler": "codegen tensor_expressions",
     "kernels": "kernels",
     "runtime": "runtime",
     "dispatch": "dispatch utils._python_dispatch",

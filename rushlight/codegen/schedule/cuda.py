@@ -34,16 +34,3 @@ def pointwise_loops(front, in_dtypes, out_dtypes, compute, static=()):
     )
     body = (*(let for let in pointers), *b.statements)
     return ir.Function(name, ir.KERNEL_PARAMETERS, body, distinct=True)
-
-
-def schedule(s):
-    """Gives every whole stage of a schedule a parallel outermost loop over elements."""
-    for stage in s.stages:
-        if stage.place or stage.inlined or not stage.axis:
-            continue
-        fused = stage.axis[0]
-        stage.reorder(*stage.axis, *stage.reduce_axis)
-        for axis in stage.axis[1:]:
-            fused = stage.fuse(fused, axis)
-        stage.parallel(fused)
-    return s

@@ -12,6 +12,7 @@ from cython.cimports.rushlight.runtime.cpu.pool import run_chunks
 # What a kernel returns besides 0; the compiler's numbers are the same.
 ZERO_DIVISION = cython.declare(cython.int, 1)
 OUT_OF_MEMORY = cython.declare(cython.int, 2)
+INDEX = cython.declare(cython.int, 8)
 watched = cython.declare(cython.int, 0)
 SMALLEST_TASK: object = GRAIN  # the same for modules that are not compiled
 launches = cython.declare(int64_t, 0)
@@ -153,6 +154,11 @@ def raise_fault(faults: cython.int) -> cython.int:
     with cython.gil:
         if faults & OUT_OF_MEMORY:
             raise MemoryError("no memory for what a kernel works on")
+        if faults & INDEX:
+            raise IndexError(
+                "index out of range: a kernel was given an index that is outside of the "
+                "tensor it leads into"
+            )
         raise RuntimeError("ZeroDivisionError")
 
 

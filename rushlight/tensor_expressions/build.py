@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.schedule.lower_schedule import lower
 from rushlight.core.roles import host
+from rushlight.tensor_expressions.lower import lower
 
 
 class Built:

@@ -14,6 +14,7 @@ import inspect
 from rushlight.codegen.emit import python
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import map_expr
+from rushlight.tensor_expressions.bounds import Forms, extremes
 
 IDENTITIES = {"add": 0, "mul": 1, "max": float("-inf"), "min": float("inf")}
 REDUCTION_NAMES = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
@@ -41,9 +42,20 @@ class Read(ir.Expr):
     def attributes(self):
         return (self.tensor,)
 
+    @property
+    def indices(self):
+        """The index of each dimension."""
+        return self.args[: len(self.tensor.shape)]
+
+
+class GuardedRead(Read):
+    """An element that is read where a condition, the last argument, holds."""
+
+    __slots__ = ()
+
 
 class Reduce(ir.Expr):
-    """A value combined over reduction axes; only at the top of a computation."""
+    """A value combined over reduction axes, which the rest of a computation goes on with."""
 
     __slots__ = ("axes", "op")
 
@@ -80,7 +92,7 @@ class Tensor:
     @property
     def reduce_axis(self):
         """The axes that the computation sums over."""
-        return self.body.axes if isinstance(self.body, Reduce) else ()
+        return axes_of(reductions(self.body)) if self.body is not None else ()
 
     def __getitem__(self, indices):
         indices = indices if isinstance(indices, tuple) else (indices,)
@@ -89,7 +101,7 @@ class Tensor:
                 f"{self.name} has {len(self.shape)} dimensions, got {len(indices)} "
                 "indices"
             )
-        return Read(self, *(ir.as_expr(index, ir.i64) for index in indices))
+        return Read(self, *map(as_index, indices))
 
     def __repr__(self):
         if self.body is None:
@@ -116,11 +128,33 @@ def reduce_axis(bounds, name="k") -> Axis:
     return Axis(name, stop, reduce=True)
 
 
+def as_index(index):
+    """An index as an expression of 64 bits."""
+    index = ir.as_expr(index, ir.i64)
+    if not index.type.is_int:
+        raise TypeError(f"an index is an integer, not {index.type}: {index!r}")
+    return ir.cast(ir.i64, index)
+
+
 def compute(shape, function, name="compute") -> Tensor:
     """A tensor whose element at ``i, j, ...`` is ``function(i, j, ...)``.
 
+    Args:
+        shape: its sizes.
+        function: takes an index for each dimension; returns an expression.
+        name: what it is called in loops and errors.
+
     Raises:
         TypeError: the function doesn't take one index for each dimension.
+        ValueError: it reduces over what is reduced already, or over none of its own axes.
+        IndexError: it reads what may lie outside of a tensor. Indices that are data
+            themselves are looked at when the kernel runs.
+
+    >>> x = placeholder((4,), name="x")
+    >>> compute((4,), lambda i: x[i + 1], name="y")
+    Traceback (most recent call last):
+    IndexError: y reads x[i + 1]: dimension 0 has size 4 and is read at 1 to 4
+      remedy: te.if_then_else(condition, x[...], other), where the condition bounds the index
     """
     names = list(inspect.signature(function).parameters)
     if len(names) != len(shape):
@@ -132,7 +166,24 @@ def compute(shape, function, name="compute") -> Tensor:
     body = function(*axes)
     if not isinstance(body, ir.Expr):
         raise TypeError(f"compute: {name} is {body!r}, not an expression")
+    check_reductions(name, body)
+    guarded(name, body)
     return Tensor(name, shape, body.type, axes, body)
+
+
+def check_reductions(name, body):
+    """Refuses reductions of reductions."""
+    for item in reductions(body):
+        if reductions(item.args[0]):
+            raise ValueError(
+                f"compute: {name} reduces {item!r}, which is reduced inside already\n"
+                "  remedy: give the inner reduction a te.compute of its own"
+            )
+        for axis in item.axes:
+            if not isinstance(axis, Axis) or not axis.reduce:
+                raise ValueError(
+                    f"compute: {name} reduces over {axis!r}, which is no te.reduce_axis"
+                )
 
 
 def _reduction(op, doc):
@@ -149,6 +200,120 @@ sum = _reduction("add", "The sum of a value over reduction axes.")
 prod = _reduction("mul", "The product of a value over reduction axes.")
 max = _reduction("max", "The largest value over reduction axes; NaN wins.")
 min = _reduction("min", "The smallest value over reduction axes; NaN wins.")
+
+
+def reductions(e):
+    """Every `Reduce` of an expression that is inside no other, once each."""
+    found, seen = [], set()
+
+    def visit(node):
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        if isinstance(node, Reduce):
+            found.append(node)
+            return
+        for arg in node.args:
+            visit(arg)
+
+    visit(e)
+    return found
+
+
+def axes_of(found):
+    """The axes of reductions, once each, in order."""
+    return tuple({id(axis): axis for item in found for axis in item.axes}.values())
+
+
+def is_data(e):
+    """Whether an expression reads a tensor."""
+    return isinstance(e, Read) or any(map(is_data, e.args))
+
+
+def guarded(name, body, strict=True):
+    """A body whose reads ask first whether their indices are within their tensors.
+
+    A read that is known to be within is left as it is. One that is so where the
+    conditions of the selects around it hold becomes a `GuardedRead`; one at an index that
+    is data is refused while the kernel runs where it lies outside.
+
+    Args:
+        strict: whether a read that is not known to be within is an error, rather than
+            looked at while the kernel runs, too.
+
+    Raises:
+        IndexError: a read is known not to be within, or not known to be.
+    """
+    return _Guards(name, strict).rewritten(body, ())
+
+
+class _Guards:
+    """The conditions under which the reads of one body happen."""
+
+    def __init__(self, name, strict):
+        self.name, self.strict = name, strict
+        self.forms, self.memo = Forms(), {}
+
+    def rewritten(self, e, conditions):
+        """An expression that is evaluated where pairs of condition and truth agree."""
+        key = id(e), tuple((id(condition), truth) for condition, truth in conditions)
+        if key not in self.memo:
+            self.memo[key] = self.fresh(e, conditions), e
+        return self.memo[key][0]
+
+    def fresh(self, e, conditions):
+        if isinstance(e, ir.Select):
+            condition, yes, no = e.args
+            chosen = self.rewritten(condition, conditions)
+            args = (
+                chosen,
+                self.rewritten(yes, (*conditions, (chosen, True))),
+                self.rewritten(no, (*conditions, (chosen, False))),
+            )
+        else:
+            args = tuple(self.rewritten(arg, conditions) for arg in e.args)
+        if any(new is not old for new, old in zip(args, e.args)):
+            e = e.rebuild(args)
+        return self.read(e, conditions) if type(e) is Read else e
+
+    def read(self, e, conditions):
+        """A read with what it has to ask."""
+        sizes = list(enumerate(zip(e.args, e.tensor.shape)))
+        open_ones = [
+            (d, at, size) for d, (at, size) in sizes if not self.forms.within(at, size)
+        ]
+        if not open_ones:
+            return e
+        facts = [form for item in conditions for form in self.forms.holds(*item)]
+        asked, test = [], None
+        for d, at, size in open_ones:
+            if self.forms.within(at, size, facts):
+                continue
+            if self.strict and not is_data(at):
+                raise IndexError(self.outside(e, d, at, size))
+            asked += [at >= 0, at < size]
+        for condition, truth in conditions:
+            part = condition if truth else ~condition
+            test = part if test is None else test & part
+        wrong = None
+        for part in asked:
+            wrong = ~part if wrong is None else wrong | ~part
+        if wrong is None:
+            return GuardedRead(e.tensor, *e.args, test)
+        refused = wrong if test is None else test & wrong
+        right = ~wrong if test is None else test & ~wrong
+        value = GuardedRead(e.tensor, *e.args, right)
+        return ir.Refused("refuse_index", value, refused)
+
+    def outside(self, e, d, at, size):
+        """What an error says of a read."""
+        name, found = e.tensor.name, extremes(at)
+        where = f"at {found[0]} to {found[1]}" if found else "where nothing bounds it"
+        return (
+            f"{self.name} reads {python.render_expr(e)}: dimension {d} has size {size} "
+            f"and is read {where}\n  remedy: te.if_then_else(condition, {name}[...], "
+            "other), where the condition bounds the index"
+        )
 
 
 def reads(e):
@@ -204,10 +369,16 @@ def _render_read(e):
     return f"{e.tensor.name}[{', '.join(map(python.render_expr, e.args))}]"
 
 
+def _render_guarded(e):
+    *indices, condition = map(python.render_expr, e.args)
+    return f"{e.tensor.name}[{', '.join(indices)} if {condition}]"
+
+
 def _render_reduce(e):
     names = ", ".join(axis.name for axis in e.axes)
     return f"{REDUCTION_NAMES[e.op]}({python.render_expr(e.args[0])}, {names})"
 
 
 python.CALLS[Read] = _render_read
+python.CALLS[GuardedRead] = _render_guarded
 python.CALLS[Reduce] = _render_reduce

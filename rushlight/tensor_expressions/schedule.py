@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.codegen.frontend.te import (
+from rushlight.tensor_expressions.expressions import (
     Axis,
-    Reduce,
     Tensor,
     matches,
     reads,
+    reductions,
     substitute,
 )
 
@@ -136,7 +136,7 @@ class Stage:
 
     def compute_inline(self):
         """Computes each element again wherever it is read."""
-        if isinstance(self.body, Reduce):
+        if reductions(self.body):
             raise ValueError(
                 f"compute_inline: {self.tensor.name} is a reduction; use compute_at"
             )
@@ -156,7 +156,9 @@ class Stage:
                 f"tensorize: the loops from {axis.name} inwards have sizes "
                 f"{found}, the intrinsic has {wanted}"
             )
-        if not matches(intrinsic.pattern.body, self.body):
+        found = reductions(self.body)
+        body = found[0] if len(found) == 1 else self.body
+        if not matches(intrinsic.pattern.body, body):
             raise ValueError(
                 f"tensorize: {self.tensor.name} computes {self.body!r}, the "
                 f"intrinsic computes {intrinsic.pattern.body!r}"

@@ -1,0 +1,260 @@
+"""From a schedule to loops: bounds of every loop, buffers, guards, then statements.
+
+A stage that is computed at its reader's loop covers what everybody who reads it inside
+that loop needs there, found from the index expressions: they are linear in the loops, or
+else the whole tensor is computed. Readers are measured before what they read.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from rushlight.ir import expr as ir
+from rushlight.ir.rewrite import map_expr
+from rushlight.tensor_expressions.buffers import Buffer, Linear, linear
+from rushlight.tensor_expressions.expressions import (
+    GuardedRead,
+    Read,
+    guarded,
+    reads,
+    substitute,
+)
+from rushlight.tensor_expressions.nest import Nest
+from rushlight.tensor_expressions.schedule import Schedule
+
+STACK_BYTES = 1 << 18  # larger buffers of nested stages are refused
+
+
+class Program:
+    """The kernels of a schedule, one for each tensor that is computed whole.
+
+    Attributes:
+        functions: triples of kernel, turns of its divided axis, and its tensors.
+        scratch: tensors that are neither arguments nor computed inside a loop.
+    """
+
+    def __init__(self, schedule: Schedule, arguments, name):
+        self.schedule, self.arguments, self.name_ = schedule, list(arguments), name
+        self.names, self.buffers, self.functions = set(), {}, []
+        self.bodies = {
+            stage: guarded(stage.tensor.name, self.inline(stage.body), strict=False)
+            for stage in schedule.stages
+            if not stage.inlined
+        }
+        self.check_outputs()
+        known = set(map(id, self.arguments))
+        whole = [s for s in self.bodies if not s.place]
+        self.scratch = [s.tensor for s in whole if id(s.tensor) not in known]
+        planned = set()
+        for number, stage in enumerate(whole):
+            label = name if len(whole) == 1 else f"{name}_{number}_{stage.tensor.name}"
+            self.functions.append(self.function(label, stage, planned))
+        for stage in self.bodies:
+            if stage not in planned:
+                raise ValueError(
+                    f"compute_at: {stage.tensor.name} is placed in "
+                    f"{stage.place[0].tensor.name}, which has no loops of its own"
+                )
+
+    def __str__(self):
+        """The loops of every kernel, as Python."""
+        return "\n\n".join(str(function) for function, _, _ in self.functions)
+
+    def check_outputs(self):
+        """Refuses outputs that are placed where nobody outside sees them."""
+        given = {*map(id, self.arguments), *map(id, self.schedule.outputs)}
+        for stage in self.schedule.stages:
+            if id(stage.tensor) in given and (stage.place or stage.inlined):
+                raise ValueError(
+                    f"{'compute_inline' if stage.inlined else 'compute_at'}: "
+                    f"{stage.tensor.name} is an argument or output of the function, "
+                    "which has to be computed whole"
+                )
+
+    def name(self, wanted):
+        """A name that this kernel doesn't use yet."""
+        number, name = 1, wanted
+        while name in self.names:
+            name = f"{wanted}_{number}"
+            number += 1
+        self.names.add(name)
+        return name
+
+    def variable(self, wanted):
+        return ir.Var(self.name(wanted), ir.i64)
+
+    def function(self, label, stage, planned):
+        """The kernel of a stage that is computed whole, with those placed inside."""
+        from rushlight.codegen.lower import lower
+
+        self.names = {"data", "ints", "begin", "end", "refused"}
+        self.buffers, self.divided, self.refuses = {}, None, False
+        used = [*self.arguments, *self.scratch]
+        for tensor in used:
+            pointer = ir.Var(self.name(tensor.name), ir.Pointer(tensor.type))
+            origin = (0,) * len(tensor.shape)
+            self.buffers[tensor] = Buffer(pointer, tensor.shape, origin)
+        first = stage.leaves[0] if stage.leaves else None
+        if first is not None and stage.marks.get(id(first)) == "parallel":
+            self.divided = first
+        nest = self.plan(stage, planned)
+        body = nest.statements()
+        entry = [
+            ir.Let(self.buffers[t].pointer, ir.argument(n, t.type))
+            for n, t in enumerate(used)
+        ]
+        if self.refuses:
+            body = self.with_faults(body)
+        function = ir.Function(
+            label, ir.KERNEL_PARAMETERS, (*entry, *body), distinct=True
+        )
+        turns = 1 if self.divided is None else nest.sizes[id(first)]
+        return lower(function), turns, used
+
+    # ---- what is refused while the kernel runs
+
+    flag = ir.Var("refused", ir.boolean)
+
+    def note(self, faults):
+        """Statements that remember that one of some conditions held."""
+        steps = []
+        for _, condition in faults:
+            self.refuses = True
+            steps.append(ir.Assign(self.flag, self.flag | condition))
+        return steps
+
+    def with_faults(self, body):
+        """A kernel's body that tells at its end what it refused."""
+        code = ir.Const(ir.i32, ir.FAULTS["refuse_index"])
+        code = ir.select(self.flag, code, ir.Const(ir.i32, 0))
+        start = ir.Declare(self.flag, ir.Const(ir.boolean, False))
+        return (start, *body, ir.Return(code))
+
+    # ---- reads
+
+    def inline(self, body):
+        """A body with the reads of inlined stages replaced by what they compute."""
+        for stage in reversed(self.schedule.stages):
+            if stage.inlined:
+                values = {}
+                for read in reads(body):
+                    if read.tensor is stage.tensor:
+                        bound = {
+                            id(axis): at for axis, at in zip(stage.axis, read.args)
+                        }
+                        values[id(read)] = substitute(stage.body, bound)
+                body = substitute(body, values)
+        return body
+
+    def load_reads(self, e, reader):
+        """An expression with every read turned into a load from the tensor's buffer.
+
+        Args:
+            reader: whose it is, for errors.
+        """
+
+        def change(node):
+            if not isinstance(node, Read):
+                return node
+            buffer = self.buffers.get(node.tensor)
+            if buffer is None:
+                self.refuse_place(node.tensor, reader)
+                raise ValueError(
+                    f"{node.tensor.name} is read but is neither an argument nor "
+                    "computed before: give it to lower() or build()"
+                )
+            index = buffer.index(node.indices)
+            if isinstance(node, GuardedRead):
+                index = ir.select(node.args[-1], index, ir.Const(ir.i64, 0))
+            return ir.load(buffer.pointer, index)
+
+        return map_expr(e, change)
+
+    def refuse_place(self, tensor, reader):
+        """Raises what is wrong with the loop that a tensor is computed in, if it is in one."""
+        for stage in self.bodies:
+            if stage.tensor is tensor and stage.place:
+                outer, leaf = stage.place
+                raise ValueError(
+                    f"compute_at: {tensor.name} is computed inside the loop {leaf.name} "
+                    f"of {outer.tensor.name}, but {reader.name} reads it outside of it"
+                )
+
+    # ---- bounds
+
+    def plan(self, root, planned):
+        """The nest of a stage, and those of all that are placed inside, readers first."""
+        zero = ir.Const(ir.i64, 0)
+        domain = [(zero, axis.extent) for axis in root.axis]
+        nests = {root: Nest(self, root, domain)}
+        for stage in reversed(list(self.bodies)):
+            if stage.place and stage.place[0] in nests:
+                outer, leaf = nests[stage.place[0]], stage.place[1]
+                domain = self.needed(stage, outer, leaf, nests)
+                nests[stage] = nest = Nest(self, stage, domain, outer, leaf)
+                outer.inner.insert(0, nest)
+                self.place_buffer(nest)
+        planned |= set(nests)
+        return nests[root]
+
+    def place_buffer(self, nest):
+        """Room for what a nested stage computes, of the size that its readers need."""
+        tensor, shape = nest.stage.tensor, tuple(extent for _, extent in nest.domain)
+        self.check_room(tensor, shape, nest.leaf)
+        pointer = ir.Var(self.name(tensor.name), ir.Pointer(tensor.type))
+        origin = tuple(first for first, _ in nest.domain)
+        self.buffers[tensor] = Buffer(pointer, shape, origin)
+
+    def check_room(self, tensor, shape, leaf):
+        if prod(shape) * tensor.type.itemsize > STACK_BYTES:
+            raise ValueError(
+                f"compute_at: {tensor.name} needs {list(shape)} elements inside "
+                f"the loop {leaf.name}, more than the stack should hold; choose an "
+                "inner loop"
+            )
+
+    def needed(self, stage, outer, leaf, nests):
+        """For each dimension, the first index and how many the readers need."""
+        found, spans = [[] for _ in stage.axis], {}
+        for reader, body in self.bodies.items():
+            read = [r for r in reads(body) if r.tensor is stage.tensor]
+            if not read:
+                continue
+            nest = nests.get(reader)
+            if nest is None or not nest.is_inside(outer, leaf):
+                self.refuse_place(stage.tensor, reader.tensor)
+            spans |= nest.spans_inside(outer, leaf)
+            values = nest.root_values()
+            for item in read:
+                for axis, at in enumerate(item.indices):
+                    found[axis].append(linear(substitute(at, values)))
+        return [
+            range_of(forms, spans, size)
+            for forms, size in zip(found, stage.tensor.shape)
+        ]
+
+
+def range_of(forms, spans, size):
+    """The first index and the count that cover linear forms, or the whole dimension."""
+    whole = ir.Const(ir.i64, 0), size
+    if not forms or any(form is None for form in forms):
+        return whole
+    ranges = [form.range_over(spans) for form in forms]
+    rest = ranges[0][2]
+    if any(item[2] != rest for item in ranges):
+        return whole
+    low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    if high - low + 1 >= size:
+        return whole
+    return Linear(low, rest).expression(), high - low + 1
+
+
+def lower(schedule, arguments, name="main") -> Program:
+    """The loops of a schedule; ``print`` shows them.
+
+    Args:
+        schedule: what `create_schedule` gave.
+        arguments: the tensors that the caller passes, inputs and outputs.
+        name: of the function.
+    """
+    return Program(schedule, arguments, name)

@@ -1,0 +1,421 @@
+"""The loops of one stage of a schedule, around the statements that compute it."""
+
+from __future__ import annotations
+
+from math import prod
+
+from rushlight.codegen.frontend.faults import take_faults
+from rushlight.ir import expr as ir
+from rushlight.tensor_expressions.buffers import Buffer, Linear, View, linear
+from rushlight.tensor_expressions.expressions import reads, reductions, substitute
+from rushlight.tensor_expressions.schedule import Fuse, Split
+
+ZERO = ir.Const(ir.i64, 0)
+FILL, WORK, FINISH = "fill", "work", "finish"  # what loops are written for
+
+
+class Nest:
+    """Writes the loops of one stage, and of the stages placed inside them.
+
+    Args:
+        program: the kernel that it is part of.
+        stage: whose loops they are.
+        domain: for each data axis, the first index and the extent.
+        outer: the nest that it is placed in, and ``leaf`` the loop of it; or None.
+    """
+
+    def __init__(self, program, stage, domain, outer=None, leaf=None):
+        self.program, self.stage, self.domain = program, stage, domain
+        self.outer, self.leaf, self.inner = outer, leaf, []
+        self.body = program.bodies[stage]
+        self.extents = {}  # of loops around this nest: Var -> extent
+        if outer is not None:
+            position = outer.stage.find(leaf, "compute_at")
+            kept = map(id, outer.stage.leaves[: position + 1])
+            around = {outer.loops[key]: outer.sizes[key] for key in kept}
+            self.extents = {**outer.extents, **around}
+        self.sizes = {}  # of every axis: id -> extent
+        self.values = {}  # of every axis: id -> expression
+        self.measure()
+
+    @property
+    def buffer(self):
+        """Where the stage's elements go."""
+        return self.program.buffers[self.stage.tensor]
+
+    def measure(self):
+        """Sizes from the root axes down, then values from the leaves up."""
+        stage = self.stage
+        for axis, (_, extent) in zip(stage.axis, self.domain):
+            self.sizes[id(axis)] = extent
+        for axis in stage.reduce_axis:
+            self.sizes[id(axis)] = axis.extent
+        for step in stage.relations:
+            if isinstance(step, Fuse):
+                sizes = self.sizes[id(step.first)], self.sizes[id(step.second)]
+                self.sizes[id(step.fused)] = sizes[0] * sizes[1]
+                continue
+            size = self.sizes[id(step.parent)]
+            inner = step.factor or -(-size // step.parts)
+            inner = max(1, min(inner, size))
+            self.sizes[id(step.inner)] = inner
+            self.sizes[id(step.outer)] = -(-size // inner)
+        self.loops = {
+            id(leaf): self.program.variable(leaf.name) for leaf in stage.leaves
+        }
+        for leaf in stage.leaves:
+            once = self.sizes[id(leaf)] == 1 and leaf is not self.program.divided
+            self.values[id(leaf)] = ZERO if once else self.loops[id(leaf)]
+        for step in reversed(stage.relations):
+            self.derive(step)
+
+    def derive(self, step):
+        if isinstance(step, Fuse):
+            fused, size = self.values[id(step.fused)], self.sizes[id(step.second)]
+            self.values[id(step.first)] = fused // max(1, size)
+            self.values[id(step.second)] = fused % max(1, size)
+            return
+        inner = self.values[id(step.inner)]
+        outer = self.values[id(step.outer)]
+        self.values[id(step.parent)] = outer * self.sizes[id(step.inner)] + inner
+
+    def root_values(self):
+        """The stage's own axes as expressions of the loops: by id, origin included."""
+        values = {}
+        for axis, (first, _) in zip(self.stage.axis, self.domain):
+            values[id(axis)] = tidy(self.values[id(axis)] + first)
+        for axis in self.stage.reduce_axis:
+            values[id(axis)] = tidy(self.values[id(axis)])
+        return values
+
+    def guards(self, axes):
+        """Conditions that keep loops within their tensors.
+
+        Args:
+            axes: the data axes, or some reduction axes, of the stage.
+        """
+        roots, tests = self.roots(), []
+        wanted = set(map(id, axes))
+        for step in self.stage.relations:
+            if isinstance(step, Split) and roots[id(step.parent)] <= wanted:
+                size = self.sizes[id(step.parent)]
+                covered = self.sizes[id(step.outer)] * self.sizes[id(step.inner)]
+                if covered > size:
+                    tests.append(tidy(self.values[id(step.parent)]) < size)
+        for axis, (first, extent) in zip(self.stage.axis, self.domain):
+            if id(axis) not in wanted:
+                continue
+            form, size = linear(first), axis.extent
+            low, high = None, None
+            if form is not None:
+                low, high, rest = form.range_over(self.extents)
+                low, high = (None, None) if rest else (low, high)
+            if low is None or low < 0:
+                tests.append(self.root_values()[id(axis)] >= 0)
+            if high is None or high + extent > size:
+                tests.append(self.root_values()[id(axis)] < size)
+        return tests
+
+    def roots(self):
+        """Of every axis, the ids of the axes that it was made of."""
+        found = {id(a): {id(a)} for a in (*self.stage.axis, *self.stage.reduce_axis)}
+        for step in self.stage.relations:
+            if isinstance(step, Fuse):
+                both = found[id(step.first)] | found[id(step.second)]
+                found[id(step.fused)] = both
+            else:
+                found[id(step.outer)] = found[id(step.inner)] = found[id(step.parent)]
+        return found
+
+    # ---- where it lies in other nests
+
+    def is_inside(self, outer, leaf):
+        """Whether these loops run inside a loop of another nest, or of this one."""
+        nest, place = self, None
+        while nest is not None and nest is not outer:
+            nest, place = nest.outer, nest.leaf
+        if nest is None:
+            return False
+        if place is None:
+            return True
+        leaves = outer.stage.leaves
+        return position_of(place, leaves) >= position_of(leaf, leaves)
+
+    def spans_inside(self, outer, leaf):
+        """The loops that turn while one turn of another nest's loop lasts."""
+        nest, spans = self, {}
+        while nest is not outer:
+            spans |= nest.spans(nest.stage.leaves)
+            nest = nest.outer
+        leaves = outer.stage.leaves
+        return spans | outer.spans(leaves[position_of(leaf, leaves) + 1 :])
+
+    def spans(self, leaves):
+        return {self.loops[id(leaf)]: self.sizes[id(leaf)] for leaf in leaves}
+
+    # ---- statements
+
+    def statements(self):
+        """The loops of this stage."""
+        leaves, found = self.stage.leaves, reductions(self.body)
+        if not found:
+            return self.around(
+                leaves, lambda: self.guarded(self.stage.axis, self.write(self.body))
+            )
+        first = next(n for n, leaf in enumerate(leaves) if leaf.reduce)
+        data_inside = [leaf for leaf in leaves[first:] if not leaf.reduce]
+        groups = {}
+        for item in found:
+            groups.setdefault(tuple(map(id, item.axes)), []).append(item)
+        self.check_late(first)
+        if not data_inside and not self.stage.intrinsic:
+            return self.in_register(list(groups.values()), first)
+        if len(groups) > 1:
+            raise ValueError(
+                f"{self.stage.tensor.name} reduces over different axes in one "
+                "expression, and has data loops inside of them\n"
+                "  remedy: give each reduction a te.compute of its own"
+            )
+        return self.in_memory(found, first, data_inside)
+
+    def in_register(self, groups, first):
+        """Accumulates in locals: no data loop is inside the reductions'."""
+        totals, name = {}, f"{self.stage.tensor.name}_total"
+        for item in (item for group in groups for item in group):
+            totals[id(item)] = ir.Var(self.program.name(name), item.type)
+
+        def update(group):
+            steps = []
+            for item in group:
+                total = totals[id(item)]
+                value = self.element(item.args[0], steps)
+                steps.append(ir.Assign(total, ir.Binary(item.op, total, value)))
+            return self.guarded(group[0].axes, steps)
+
+        def whole():
+            steps, roots = [], self.roots()
+            for group in groups:
+                for item in group:
+                    steps.append(ir.Declare(totals[id(item)], item.identity))
+                axes = set(map(id, group[0].axes))
+                leaves = [
+                    leaf for leaf in self.stage.leaves[first:] if roots[id(leaf)] & axes
+                ]
+                self.check_group(group, leaves, roots, axes)
+                steps += self.around(leaves, lambda g=group: update(g))
+            steps += self.write(substitute(self.body, totals))
+            return self.guarded(self.stage.axis, steps)
+
+        return self.around(self.stage.leaves[:first], whole)
+
+    def check_group(self, group, leaves, roots, axes):
+        if any(roots[id(leaf)] - axes for leaf in leaves):
+            raise ValueError(
+                f"{self.stage.tensor.name}: a loop was fused of axes of different "
+                f"reductions; {group[0]!r} runs over only some of them"
+            )
+
+    def in_memory(self, found, first, data_inside):
+        """Accumulates in memory, first filled with the identity.
+
+        That is the output, where it is the reduction itself; otherwise room for what the
+        data loops inside go through, which a last pass goes on from.
+        """
+        direct = found[0] is self.body
+        cells, arrays = {}, []
+        for item in found:
+            cells[id(item)] = self.buffer.pointer, self.place
+            if not direct:
+                cells[id(item)] = self.room(item, data_inside, arrays)
+        inside = self.stage.axis
+
+        def clear():
+            steps = [
+                ir.Store(*located(cells[id(item)]), item.identity) for item in found
+            ]
+            return self.guarded(inside, steps)
+
+        def update():
+            steps = []
+            for item in found:
+                pointer, at = located(cells[id(item)])
+                value = self.element(item.args[0], steps)
+                value = ir.Binary(item.op, ir.load(pointer, at), value)
+                steps.append(ir.Store(pointer, at, value))
+            return self.guarded(inside, self.guarded(found[0].axes, steps))
+
+        def finish():
+            values = {key: ir.load(*located(cell)) for key, cell in cells.items()}
+            return self.guarded(inside, self.write(substitute(self.body, values)))
+
+        def whole():
+            self.cell = cells[id(found[0])]
+            steps = [*arrays, *self.chain(data_inside, clear, FILL)]
+            steps += self.around(self.stage.leaves[first:], update)
+            return (
+                steps if direct else [*steps, *self.chain(data_inside, finish, FINISH)]
+            )
+
+        return self.around(self.stage.leaves[:first], whole)
+
+    def room(self, item, leaves, arrays):
+        """A cell for each turn of some loops: its pointer, and how its place is found."""
+        shape = tuple(self.sizes[id(leaf)] for leaf in leaves)
+        tensor = self.stage.tensor
+        self.program.check_room(tensor, shape, leaves[0])
+        name = self.program.name(f"{tensor.name}_totals")
+        buffer = Buffer(ir.Var(name, ir.Pointer(item.type)), shape, (0,) * len(shape))
+        arrays.append(ir.Array(buffer.pointer, max(1, prod(shape))))
+        return buffer.pointer, lambda: buffer.index(
+            [self.values[id(leaf)] for leaf in leaves]
+        )
+
+    def check_late(self, first):
+        """Refuses what is computed inside a reduction but read after it."""
+        late = self.read_late()
+        for nest in self.inner:
+            if nest.leaf.reduce and nest.stage.tensor in late:
+                raise ValueError(
+                    f"compute_at: {nest.stage.tensor.name} is computed inside the "
+                    f"reduction loop {nest.leaf.name}, but {self.stage.tensor.name} "
+                    "reads it when the reduction is done\n"
+                    "  remedy: place it at a loop around the reduction"
+                )
+
+    def read_late(self):
+        """The tensors that are needed once the reductions are done."""
+        zeros = {id(item): ir.Const(item.type, 0) for item in reductions(self.body)}
+        late = {read.tensor for read in reads(substitute(self.body, zeros))}
+        for nest in reversed(self.inner):
+            if nest.stage.tensor in late:
+                late |= {read.tensor for read in reads(nest.body)}
+        return late
+
+    def around(self, leaves, body):
+        """Loops around what ``body`` gives."""
+        return self.chain(list(leaves), body, WORK)
+
+    def chain(self, leaves, body, purpose):
+        """Loops around a body.
+
+        Args:
+            purpose: `WORK`; `FILL` only puts identities in place, `FINISH` goes on from
+                what was accumulated.
+        """
+        if not leaves:
+            return tuple(body())
+        leaf, *rest = leaves
+        intrinsic = self.stage.intrinsic
+        if purpose == WORK and intrinsic and intrinsic[0] is leaf:
+            return self.intrinsic_block()
+        inside = (*self.nested(leaf, purpose), *self.chain(rest, body, purpose))
+        if self.values[id(leaf)] is ZERO:  # it turns once
+            return inside
+        kind = self.stage.marks.get(id(leaf), "serial")
+        start, stop = ZERO, ir.Const(ir.i64, self.sizes[id(leaf)])
+        if self.program.divided is leaf:
+            start, stop, kind = ir.BEGIN, ir.END, "serial"
+        return (ir.For(self.loops[id(leaf)], start, stop, inside, kind=kind),)
+
+    def nested(self, leaf, purpose):
+        """The stages computed inside this loop."""
+        if purpose == FILL:
+            return
+        late = self.read_late() if purpose == FINISH else None
+        for nest in self.inner:
+            if nest.leaf is leaf and (late is None or nest.stage.tensor in late):
+                size = prod(extent for _, extent in nest.domain)
+                yield ir.Array(nest.buffer.pointer, max(1, size))
+                yield from nest.statements()
+
+    def guarded(self, axes, statements):
+        """Statements under the guards of some axes."""
+        return wrap(self.guards(axes), statements)
+
+    def write(self, body):
+        """The statements that put a value in its place."""
+        steps = []
+        value = self.element(body, steps)
+        return [*steps, ir.Store(self.buffer.pointer, self.place(), value)]
+
+    def place(self):
+        values = self.root_values()
+        return self.buffer.index([values[id(axis)] for axis in self.stage.axis])
+
+    def element(self, e, steps):
+        """An expression over this nest's loops, its reads turned into loads.
+
+        What it refuses is noted by statements added to ``steps``.
+        """
+        bound = substitute(e, self.root_values())
+        (value,), faults = take_faults(
+            [self.program.load_reads(bound, self.stage.tensor)]
+        )
+        steps += self.program.note(faults)
+        return value
+
+    # ---- intrinsics
+
+    def intrinsic_block(self):
+        """The user's statements over views of the output and of every read."""
+        axis, chosen = self.stage.intrinsic
+        leaves = self.stage.leaves[self.stage.find(axis, "tensorize") :]
+        if self.guards((*self.stage.axis, *self.stage.reduce_axis)):
+            raise ValueError(
+                f"tensorize: the blocks of {self.stage.tensor.name} do not fill its "
+                "loops; pad the tensor, or choose sizes that divide"
+            )
+        inner = {
+            id(item): self.loops[id(leaf)] for item, leaf in zip(chosen.axes, leaves)
+        }
+        pattern, found = chosen.pattern, reductions(self.body)
+        pointer, place = self.cell if found else (self.buffer.pointer, self.place)
+        out = self.view(pointer, place(), pattern.axis, inner)
+        views = []
+        body = found[0] if found else self.body
+        for theirs, ours in zip(reads(pattern.body), reads(body)):
+            bound = [tidy(substitute(at, self.root_values())) for at in ours.indices]
+            buffer = self.program.buffers[ours.tensor]
+            views.append(
+                self.view(buffer.pointer, buffer.index(bound), theirs.args, inner)
+            )
+        return tuple(chosen.emit(out, *views))
+
+    def view(self, pointer, flat, axes, inner):
+        form = linear(flat)
+        if form is None:
+            raise ValueError(
+                f"tensorize: {self.stage.tensor.name} is not indexed linearly"
+            )
+        strides = tuple(form.terms.get(inner[id(axis)], 0) for axis in axes)
+        block = set(inner.values())
+        rest = {var: count for var, count in form.terms.items() if var not in block}
+        return View(pointer, Linear(form.constant, rest).expression(), strides)
+
+
+def tidy(e):
+    """An expression with its linear part gathered."""
+    form = linear(e)
+    return e if form is None else form.expression()
+
+
+def located(cell):
+    """A cell's pointer, and its place now."""
+    pointer, place = cell
+    return pointer, place()
+
+
+def position_of(leaf, leaves):
+    """Where a loop is among others."""
+    return next(n for n, item in enumerate(leaves) if item is leaf)
+
+
+def wrap(tests, statements):
+    """Statements under every one of some conditions."""
+    statements = tuple(statements)
+    if not tests:
+        return statements
+    condition = tests[0]
+    for test in tests[1:]:
+        condition = condition & test
+    return (ir.If(condition, statements),)

@@ -1,0 +1,255 @@
+"""Tensor expressions read within their tensors, whatever their schedules."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight import te
+from rushlight.codegen.language import exp, select
+from tests.codegen.test_te import noise
+
+
+def run(s, arguments, *arrays, target="llvm"):
+    """The output, the last argument, of a schedule's function over some arrays."""
+    out = np.full(arguments[-1].shape, np.nan, arguments[-1].dtype)
+    te.build(s, arguments, target=target)(*arrays, out)
+    return out
+
+
+def shared_in_a_loop():
+    """The issue's three stages: y reads A and B, and B reads A."""
+    x = te.placeholder((34,), name="x")
+    a = te.compute((34,), lambda i: x[i] * 2.0, name="A")
+    b = te.compute((32,), lambda i: a[i] + a[i + 2], name="B")
+    y = te.compute((32,), lambda i: a[i + 1] + b[i], name="y")
+    return x, a, b, y
+
+
+@pytest.mark.parametrize("target", ["llvm", "python"])
+def test_what_two_stages_of_one_loop_read_is_there_for_both(target):
+    values = noise(34)
+    double = values * 2
+    expected = double[1:-1] + double[:-2] + double[2:]
+    for factor, first, second in itertools.product((1, 5, 8), (0, 1), (0, 1)):
+        x, a, b, y = shared_in_a_loop()
+        s = te.create_schedule(y)
+        loops = s[y].split(y.axis[0], factor=factor)
+        if first > second:
+            continue
+        s[a].compute_at(s[y], loops[first])
+        s[b].compute_at(s[y], loops[second])
+        np.testing.assert_allclose(
+            run(s, [x, y], values, target=target), expected, rtol=1e-6
+        )
+    x, a, b, y = shared_in_a_loop()
+    s = te.create_schedule(y)
+    outer, _ = s[y].split(y.axis[0], factor=8)
+    s[b].compute_at(s[y], outer)
+    inside, _ = s[b].split(b.axis[0], factor=3)
+    s[a].compute_at(s[b], inside)
+    with pytest.raises(ValueError, match="y reads it outside of it"):
+        te.lower(s, [x, y])
+
+
+def test_a_stage_that_somebody_reads_elsewhere_is_not_placed_in_a_loop():
+    x, a, b, y = shared_in_a_loop()
+    s = te.create_schedule(y)
+    s[a].compute_at(s[y], y.axis[0])
+    with pytest.raises(ValueError, match="A is computed inside the loop i of y, but B"):
+        te.lower(s, [x, y])
+    s = te.create_schedule(y)
+    s[b].compute_at(s[y], y.axis[0])
+    with pytest.raises(ValueError, match="B is an argument or output"):
+        te.lower(s, [x, b, y])
+
+
+@pytest.mark.parametrize("choose", [te.if_then_else, select])
+@pytest.mark.parametrize("target", ["llvm", "python"])
+def test_a_padded_convolution_reads_nothing_outside(choose, target):
+    channels, size, filters, k, pad = 3, 7, 4, 3, 1
+    x = te.placeholder((channels, size, size), name="x")
+    w = te.placeholder((filters, channels, k, k), name="w")
+    c = te.reduce_axis((0, channels), name="c")
+    r, q = te.reduce_axis((0, k), name="r"), te.reduce_axis((0, k), name="q")
+
+    def padded(c, i, j):
+        inside = (i >= pad) & (i < size + pad) & (j >= pad) & (j < size + pad)
+        return choose(inside, x[c, i - pad, j - pad], 0.0)
+
+    wide = size + 2 * pad
+    p = te.compute((channels, wide, wide), padded, name="p")
+    y = te.compute(
+        (filters, size, size),
+        lambda f, i, j: te.sum(p[c, i + r, j + q] * w[f, c, r, q], axis=(c, r, q)),
+        name="y",
+    )
+    image, weight = noise(channels, size, size), noise(filters, channels, k, k)
+    expected = rl.nn.functional.conv2d(
+        rl.from_numpy(image)[None], rl.from_numpy(weight), padding=pad
+    )[0].numpy()
+    for place in (None, "inline", 0, 2, 4):
+        s = te.create_schedule(y)
+        if place == "inline":
+            s[p].compute_inline()
+        elif place is not None:
+            s[p].compute_at(s[y], s[y].leaves[place])
+        # Far beyond what is passed there is no memory to read: see `guarded` pages below.
+        found = run(s, [x, w, y], on_the_edge(image), weight, target=target)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def on_the_edge(array):
+    """A copy of an array that ends where a page ends, before one that nobody may read."""
+    import ctypes
+    import mmap
+
+    page = mmap.PAGESIZE
+    whole = -(-array.nbytes // page) * page
+    room = mmap.mmap(-1, whole + 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    for place in (start, start + page + whole):
+        assert protect(place, page, 0) == 0
+    offset = page + whole - array.nbytes
+    found = np.frombuffer(room, array.dtype, array.size, offset).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+def test_an_index_that_is_known_to_lie_outside_is_refused_where_it_is_written():
+    x = te.placeholder((8,), name="x")
+    k = te.reduce_axis((0, 4), name="k")
+    inside = te.compute((8,), lambda i: x[te.minimum(i + 3, 7)] + x[i // 2], name="y")
+    te.compute((8,), lambda i: x[(i * 3) % 8] + x[7 - i], name="y")
+    te.compute((5,), lambda i: te.sum(x[i + k], axis=k), name="y")
+    te.compute((4,), lambda i: te.sum(select(2 * i + k < 8, x[2 * i + k], 0.0), k))
+    assert inside.shape == (8,)
+    for shape, function in {
+        (9,): lambda i: x[i],
+        (8,): lambda i: x[i - 1],
+        (7,): lambda i: x[i + 2],
+        (6,): lambda i: te.sum(x[i + k], axis=k),
+        (5,): lambda i: select(i > 0, x[i - 2], 0.0),
+        (4,): lambda i: x[(i - 1) // 2],
+    }.items():
+        with pytest.raises(IndexError, match="y reads x.*size 8.*\n  remedy: te.if_"):
+            te.compute(shape, function, name="y")
+
+
+def test_an_index_that_is_data_is_looked_at_while_the_kernel_runs():
+    x = te.placeholder((8,), name="x")
+    at = te.placeholder((5,), "int64", name="at")
+    y = te.compute((5,), lambda i: x[at[i]] * 2.0, name="y")
+    z = te.compute((5,), lambda i: select(at[i] < 8, x[at[i]], 0.0), name="z")
+    values, places = noise(8), np.array([0, 7, 3, 3, 1])
+    for mark in ("vectorize", "parallel", "unroll"):
+        s = te.create_schedule(y)
+        getattr(s[y], mark)(y.axis[0])
+        np.testing.assert_array_equal(
+            run(s, [x, at, y], on_the_edge(values), places), values[places] * 2
+        )
+        for wrong in (8, -1, 1 << 60, -(1 << 60)):
+            with pytest.raises(IndexError, match="index out of range"):
+                run(s, [x, at, y], values, np.array([0, 7, wrong, 3, 1]))
+    s = te.create_schedule(z)
+    found = run(s, [x, at, z], on_the_edge(values), np.array([0, 8, 1 << 60, 3, 1]))
+    assert found.tolist() == [values[0], 0, 0, values[3], values[1]]
+    with pytest.raises(IndexError, match="index out of range"):
+        run(s, [x, at, z], values, np.array([0, 8, -1, 3, 1]))
+
+
+def softmax(rows, columns):
+    x = te.placeholder((rows, columns), name="x")
+    k = te.reduce_axis((0, columns), name="k")
+    top = te.compute((rows,), lambda i: te.max(x[i, k], axis=k), name="top")
+    e = te.compute((rows, columns), lambda i, j: exp(x[i, j] - top[i]), name="e")
+    total = te.compute((rows,), lambda i: te.sum(e[i, k], axis=k), name="total")
+    y = te.compute((rows, columns), lambda i, j: e[i, j] / total[i], name="y")
+    return x, (top, e, total), y
+
+
+def test_a_softmax_of_one_loop_computes_each_part_once_a_row():
+    x, parts, y = softmax(6, 40)
+    s = te.create_schedule(y)
+    for part in parts:
+        s[part].compute_at(s[y], y.axis[0])
+    text = str(te.lower(s, [x, y]))
+    assert "top = local(f32, 1)" in text
+    assert "e = local(f32, 40)" in text
+    assert text.count("for ") == 5  # rows, and once along a row for each of four parts
+    values = noise(6, 40)
+    expected = rl.softmax(rl.from_numpy(values), 1).numpy()
+    np.testing.assert_allclose(run(s, [x, y], values), expected, rtol=1e-5)
+
+
+def test_an_expression_goes_on_with_its_reductions():
+    x = te.placeholder((9, 20), name="x")
+    k, m = te.reduce_axis((0, 20), name="k"), te.reduce_axis((0, 5), name="m")
+    values = noise(9, 20)
+    cases = {
+        "scaled": (lambda i: te.sum(x[i, k], k) * 2.0, values.sum(1) * 2),
+        "two": (
+            lambda i: te.sum(x[i, k] * x[i, k], k) / te.max(x[i, k], k),
+            (values**2).sum(1) / values.max(1),
+        ),
+        "different axes": (
+            lambda i: te.sum(x[i, k], k) - te.prod(x[i, m], m),
+            values.sum(1) - values[:, :5].prod(1),
+        ),
+    }
+    for target, (name, (function, expected)) in itertools.product(
+        ("llvm", "python"), cases.items()
+    ):
+        y = te.compute((9,), function, name="y")
+        s = te.create_schedule(y)
+        s[y].parallel(y.axis[0])
+        found = run(s, [x, y], values, target=target)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, err_msg=name)
+        # With data loops inside of the reductions'
+        s = te.create_schedule(y)
+        i_outer, i_inner = s[y].split(y.axis[0], factor=4)
+        if name == "different axes":
+            s[y].reorder(i_outer, k, i_inner)
+            with pytest.raises(ValueError, match="different axes.*\n  remedy"):
+                te.lower(s, [x, y])
+            continue
+        k_outer, k_inner = s[y].split(k, factor=3)
+        s[y].reorder(i_outer, k_outer, k_inner, i_inner)
+        found = run(s, [x, y], values, target=target)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, err_msg=name)
+
+
+def test_reductions_of_reductions_are_refused_in_the_users_words():
+    x = te.placeholder((3, 4, 5), name="x")
+    j, k = te.reduce_axis((0, 4), name="j"), te.reduce_axis((0, 5), name="k")
+    with pytest.raises(ValueError, match="reduced inside already\n  remedy"):
+        te.compute((3,), lambda i: te.sum(te.max(x[i, j, k], k), j), name="y")
+    with pytest.raises(ValueError, match="which is no te.reduce_axis"):
+        te.compute((3,), lambda i: te.sum(x[i, 0, 0], i), name="y")
+
+
+def test_what_is_read_after_a_reduction_is_not_computed_inside_it():
+    x = te.placeholder((6, 8), name="x")
+    k = te.reduce_axis((0, 8), name="k")
+    b = te.compute((6,), lambda i: x[i, 0] + 1.0, name="b")
+    y = te.compute((6,), lambda i: te.sum(x[i, k], k) * b[i], name="y")
+    s = te.create_schedule(y)
+    s[b].compute_at(s[y], k)
+    with pytest.raises(ValueError, match="reads it when the reduction is done"):
+        te.lower(s, [x, y])
+    values = noise(6, 8)
+    expected = values.sum(1) * (values[:, 0] + 1)
+    for inside in (False, True):
+        s = te.create_schedule(y)
+        if inside:
+            outer, inner = s[y].split(y.axis[0], factor=4)
+            s[y].reorder(outer, k, inner)
+            s[b].compute_at(s[y], inner)
+        else:
+            s[b].compute_at(s[y], y.axis[0])
+        np.testing.assert_allclose(run(s, [x, y], values), expected, rtol=1e-5)
