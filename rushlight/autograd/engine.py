@@ -314,6 +314,58 @@ def edge_of(one: object) -> tuple:
     return None, one.node, one.output_nr
 
 
+# --- the queues of devices ------------------------------------------------------------
+
+_follower = cython.declare(object, None)
+
+
+def follow_streams(follower):
+    """Has the queues of nodes and gradients followed; see `rushlight.autograd.streams`."""
+    global _follower
+    _follower = follower
+
+
+@cython.cfunc
+def device_of(node: Node) -> object:
+    """The device of a node's output; None where nothing is known of it."""
+    if node.is_accumulator:
+        return cython.cast(AccumulateGrad, node).variable.storage.device
+    if node.meta_device is not None:
+        return node.meta_device
+    for meta in node.metas or ():
+        if meta is not None:
+            return meta[2]
+    return None
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def evaluate_in_stream(task: GraphTask, slot: cython.int) -> cython.int:
+    """Runs one node in the queue that its forward call ran in."""
+    node: Node = cython.cast(Node, cython.cast(object, task.frames[slot].node))
+    before = _follower.enter(node, device_of(node))
+    try:
+        if recording_spans and is_profiled():
+            return evaluate_profiled(task, slot)
+        return evaluate(task, slot)
+    finally:
+        _follower.leave(before)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def receive(
+    task: GraphTask, slot: cython.int, number: cython.int, grad: object
+) -> cython.int:
+    """Adds a gradient in the queue of its node, which waits for what brought it."""
+    node: Node = cython.cast(Node, cython.cast(object, task.frames[slot].node))
+    before = _follower.receive(node, device_of(node), grad)
+    try:
+        return add_gradient(task, slot, number, grad)
+    finally:
+        _follower.leave(before)
+
+
 # --- the sweep ------------------------------------------------------------------------
 
 
@@ -373,7 +425,9 @@ def sweep(task: GraphTask) -> cython.int:
     slot: cython.int
     while task.heap_size > 0:
         slot = pop(task)
-        if recording_spans and is_profiled():
+        if _follower is not None:
+            evaluate_in_stream(task, slot)
+        elif recording_spans and is_profiled():
             evaluate_profiled(task, slot)
         else:
             evaluate(task, slot)
@@ -574,7 +628,10 @@ def send(task: GraphTask, node: Node, result: object) -> cython.int:
             grad = fit_gradient(
                 cython.cast(Node, target), edge_number(node, i), grad, node, i
             )
-            add_gradient(task, slot, edge_number(node, i), grad)
+            if _follower is None:
+                add_gradient(task, slot, edge_number(node, i), grad)
+            else:
+                receive(task, slot, edge_number(node, i), grad)
         frame.dependencies -= 1
         if frame.dependencies == 0:
             push(task, slot)
@@ -609,7 +666,10 @@ def add_root(task: GraphTask, root: object, grad: object, place: object) -> cyth
         grad = fit_gradient(
             cython.cast(Node, node), number, grad, cython.cast(Node, node), place
         )
-        add_gradient(task, slot, number, grad)
+        if _follower is None:
+            add_gradient(task, slot, number, grad)
+        else:
+            receive(task, slot, number, grad)
     return 0
 
 
@@ -669,6 +729,9 @@ def run_backward(
     task: GraphTask = start_task()
     task.keep_graph = keep_graph
     current.reentrant_depth += 1
+    follower: object = _follower
+    if follower is not None:
+        follower.begin()
     try:
         current.grad_mode = create_graph
         for i in range(len(roots)):
@@ -687,6 +750,8 @@ def run_backward(
     finally:
         current.reentrant_depth -= 1
         current.grad_mode = recording
+        if follower is not None:
+            follower.end(task.results)
         end_task(task)
         if _ENDING is not None and current.reentrant_depth == 0:
             _ENDING()

@@ -559,6 +559,15 @@ def node_hooks(node: Node) -> object:
 # --- edges and history ----------------------------------------------------------------
 
 
+_note_stream = cython.declare(object, None)
+
+
+def set_stream_notes(function):
+    """Has a function called with each node that is made, and the device of its output."""
+    global _note_stream
+    _note_stream = function
+
+
 @cython.cfunc
 def gradient_edge(tensor: Tensor) -> Node:
     if tensor.base is not None and tensor.view_version != tensor.version():
@@ -576,6 +585,8 @@ def gradient_edge(tensor: Tensor) -> Node:
     node.n_outputs = 1
     node.is_accumulator = True
     extra.accumulator = cython.cast(cython.p_void, node)
+    if _note_stream is not None:
+        _note_stream(node, tensor.storage.device)
     return node
 
 
@@ -599,6 +610,8 @@ def describe_output(node: Node, index: cython.int, result: Tensor) -> cython.int
     """Keep the shape, dtype and device that a gradient arriving here must fit."""
     if index >= node.n_outputs:
         node.n_outputs = index + 1
+    if _note_stream is not None:
+        _note_stream(node, result.storage.device)
     if index == 0 and result.ndim_ <= 6:
         node.meta_ndim = result.ndim_
         node.meta_dtype = result.dtype_

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 
+from rushlight.autograd import streams
 from rushlight.core.device import Device
 from rushlight.core.state import tell_of_reading
 from rushlight.cuda import _where
@@ -237,6 +238,22 @@ class Event:
         return f"<torch.cuda.Event {self.cuda_event:#x}>"
 
 
+def follow():
+    """Has backward run each node in its forward's queue, from the first choice of one on."""
+    streams.start("cuda", first_queue, use_in)
+
+
+def first_queue(device):
+    """The queue that a GPU begins with."""
+    return contexts.card(device.index).default_stream
+
+
+def use_in(tensor, queue):
+    """Keeps a tensor's memory from being used again before a queue is done with it."""
+    storage = tensor.untyped_storage()
+    queue.card.allocator.used_by(storage.data_ptr(), queue)
+
+
 class StreamContext:
     """Sends the work of a block to a queue.
 
@@ -254,6 +271,7 @@ class StreamContext:
     def __enter__(self):
         if self.stream is not None and _where.ready():
             queue = self.stream._queue
+            follow()
             device = contexts.use(queue.card.index)
             self.left.append((device, contexts.use_stream(queue)))
 
@@ -321,6 +339,7 @@ def set_stream(stream):
     """
     _where.need()
     if stream is not None:
+        follow()
         contexts.use(stream._queue.card.index)
         contexts.use_stream(stream._queue)
 
