@@ -97,6 +97,11 @@ class Target:
         """Whether threads are scalar, and its "vectors" what one of them loads at once."""
         return self.triple.startswith("nvptx")
 
+    @property
+    def ptx(self) -> int:
+        """Of a GPU, the version of PTX that its text is written in, times ten."""
+        return PTX_VERSIONS.get(self.name, 0)
+
     def lanes(self, itemsize: int) -> int:
         """Elements of so many bytes in one vector register."""
         return self.vector_bytes // itemsize
@@ -121,7 +126,54 @@ TARGETS = {
 }
 LEVELS = ("x86-64-v4", "x86-64-v3", "neoverse-n1")  # what comes with the package
 # A GPU's threads are scalar: its "vectors" are what one thread loads at once.
-NVIDIA = Target("sm_90", "nvptx64-nvidia-cuda", "sm_90", 16, 255, (), _FUSED)
+# The version of PTX is the lowest that knows the generation, or else what drivers of
+# CUDA 11.8 read: newer ones read it, too.
+PTX_VERSIONS = {
+    "sm_75": 78,
+    "sm_80": 78,
+    "sm_86": 78,
+    "sm_89": 78,
+    "sm_90": 78,
+    "sm_90a": 80,
+    "sm_100": 86,
+    "sm_120": 87,
+}
+GPUS = {
+    name: Target(name, "nvptx64-nvidia-cuda", name, 16, 255, (), _FUSED)
+    for name in PTX_VERSIONS
+}
+NVIDIA = GPUS["sm_90"]  # what loops are made for: they are the same for all of them
+
+
+def gpu(architecture: str) -> Target:
+    """The target whose code a generation of NVIDIA devices runs.
+
+    That is its own, or the newest before it: PTX goes on with later devices.
+
+    Args:
+        architecture: such as ``"sm_80"``.
+
+    Raises:
+        ValueError: it is older than all that there are.
+
+    >>> gpu("sm_89"), gpu("sm_87"), gpu("sm_90a")
+    (<target sm_89>, <target sm_86>, <target sm_90a>)
+    """
+    if architecture in GPUS:
+        return GPUS[architecture]
+    wanted = int("".join(filter(str.isdigit, architecture)))
+    before = [name for name in GPUS if name[3:].isdigit() and int(name[3:]) <= wanted]
+    if not before:
+        raise ValueError(
+            f"kernels are not made for {architecture}: the oldest is {next(iter(GPUS))}"
+        )
+    return GPUS[max(before, key=lambda name: int(name[3:]))]
+
+
+def gpu_target() -> Target:
+    """The GPU that is being compiled for; `NVIDIA` where nobody said which."""
+    target = current()
+    return target if target.is_gpu else NVIDIA
 
 
 def named(name: str) -> Target:
@@ -259,7 +311,7 @@ def maker():
     Both take a name, a digest of all that decides what is computed, and a function that
     gives the loops.
     """
-    if current() is NVIDIA:
+    if current().is_gpu:
         return backend_for("cuda").roles().device_kernel.native
     return roles.host.code_cache.native
 

@@ -144,7 +144,7 @@ def compile_ptx(text: str, target: Target = NVIDIA) -> str:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features="+ptx86", opt=3
+        cpu=target.cpu, features=f"+ptx{target.ptx}", opt=3
     )
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(machine.target_data)

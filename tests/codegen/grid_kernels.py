@@ -34,7 +34,7 @@ from rushlight.codegen.language import (
 )
 from rushlight.codegen.lower import lower
 from rushlight.codegen.schedule import cuda, gpu_lowering
-from rushlight.codegen.target import NVIDIA, using
+from rushlight.codegen.target import NVIDIA, gpu, using
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import map_statement
 from rushlight.kernels.attention import (
@@ -388,7 +388,7 @@ def texts(architecture):
         groups = by_groups()
         kernels |= groups
         parts.append((groups.values(), "sm_90a"))
-    texts = [(ptx.emit(*part, target=ptx.device(of)), of) for part, of in parts]
+    texts = [(ptx.emit(*part, target=gpu(of)), of) for part, of in parts]
     return texts, {function.name: name for name, function in kernels.items()}
 
 

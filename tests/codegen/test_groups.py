@@ -12,6 +12,7 @@ from rushlight.codegen.emit.reference_grid import DivergenceError, RaceError
 from rushlight.codegen.emit.reference_groups import UnitsError
 from rushlight.codegen.lower import lower
 from rushlight.codegen.schedule import gpu_lowering
+from rushlight.codegen.target import gpu
 from rushlight.ir import expr as ir
 from rushlight.ir import spec
 from rushlight.ir.builder import Builder
@@ -191,7 +192,7 @@ def test_shared_memory_beyond_what_any_card_gives_is_the_launch_s(tile):
     assert bytes == tile.shared > gpu_lowering.SHARED_BYTES
     assert bytes <= 227 << 10, "what a block of this generation may have"
     assert all(place % 1024 == 0 for place in places.values())
-    text = ptx.emit(function, target=ptx.device("sm_90a"))
+    text = ptx.emit(function, target=gpu("sm_90a"))
     assert ".extern .shared .align 1024 .b8 p_room[]" in text
     assert text.count(".shared") == text.count(".extern .shared") + text.count(
         "cp.async.cg.shared"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,20 +20,13 @@ from rushlight.operators.random import philox
 from rushlight.operators.reduction import reduction
 from rushlight.tensor_expressions import cuda
 from tests.codegen import grid_kernels
+from tests.codegen.ptxas import PTXAS
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 RECORDED = Path(__file__).with_name("registers.json")
 MORE = 8  # registers that another ptxas or LLVM may take
 
 
-def find_ptxas():
-    """The assembler of an installation, or of the package ``nvidia-cuda-nvcc``."""
-    places = (Path(folder) for folder in sys.path)
-    wheels = (str(p) for place in places for p in place.glob("nvidia/cu*/bin/ptxas"))
-    return shutil.which("ptxas") or next(wheels, None)
-
-
-PTXAS = find_ptxas()
 assembler = pytest.mark.skipif(PTXAS is None, reason="ptxas is not on this machine")
 
 

@@ -13,10 +13,18 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import hashlib
 import itertools
+import json
+import os
 import random
 import re
+import subprocess
+import tempfile
 import types
+from pathlib import Path
+
+from tests.codegen.ptxas import PTXAS
 
 GUARD = 256
 # Added to a card's addresses, once for each machine before and once more: the host dies of
@@ -40,11 +48,14 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_INVALID_IMAGE = 200
     CUDA_ERROR_INVALID_CONTEXT = 201
     CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209
     CUDA_ERROR_INVALID_PTX = 218
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
     CUDA_ERROR_INVALID_HANDLE = 400
     CUDA_ERROR_NOT_FOUND = 500
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
     CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704
     CUDA_ERROR_LAUNCH_FAILED = 719
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
@@ -91,7 +102,11 @@ ATTRIBUTES = {
     **{37: 6144, 38: 50 << 20, 39: 2048, 50: 0, 75: 9, 76: 0, 81: 233472, 82: 65536},
     **{84: 0, 97: 232448},
 }
-MOST_SHARED = 8  # of a function: bytes of shared memory that launches may ask for
+# Of a function: threads of a block, and bytes of shared memory that launches may ask for
+MOST_THREADS, MOST_SHARED = 0, 8
+REGISTERS = 65536  # of a block
+# What the driver of a version of CUDA reads: the version of PTX, times ten
+PTX_OF_DRIVERS = {11080: 78, 12000: 80, 12040: 84, 12080: 87, 13000: 90}
 
 
 NUMBERS = itertools.count()
@@ -253,6 +268,8 @@ class FakeDriver:
     Args:
         cards: how many devices there are.
         memory: the bytes of each.
+        architecture: the generation of all of them, major and minor.
+        version: of the driver, as it tells it.
         seed: chooses the order in which queues are emptied.
     """
 
@@ -262,8 +279,13 @@ class FakeDriver:
     CUjitInputType = CUjitInputType
     CUstreamCaptureMode = CUstreamCaptureMode
 
-    def __init__(self, cards=1, memory=1 << 26, seed=0):
+    def __init__(
+        self, cards=1, memory=1 << 26, seed=0, architecture=(9, 0), version=13000
+    ):
         self.cards = cards
+        self.attributes = {**ATTRIBUTES, 75: architecture[0], 76: architecture[1]}
+        self.architecture = "sm_{}{}".format(*architecture)
+        self.version = version
         self.memory = memory
         self.far = FAR * (1 + next(NUMBERS) % MACHINES)
         self.random = random.Random(seed)
@@ -446,7 +468,7 @@ class FakeDriver:
 
     @driver_call
     def cuDriverGetVersion(self):
-        return 13000
+        return self.version
 
     @driver_call
     def cuGetErrorName(self, code):
@@ -481,7 +503,7 @@ class FakeDriver:
     @driver_call
     def cuDeviceGetAttribute(self, attribute, device):
         self.is_enum(attribute, CUdevice_attribute)
-        return ATTRIBUTES[int(attribute)]
+        return self.attributes[int(attribute)]
 
     @driver_call
     def cuDevicePrimaryCtxRetain(self, device):
@@ -790,6 +812,8 @@ class FakeDriver:
     @driver_call
     def cuLinkComplete(self, state):
         found = self.known(CUlinkState, state)
+        for text in found.texts:
+            self.assemble(text.decode())
         found.image = ctypes.create_string_buffer(b"CUBIN" + b"\n".join(found.texts))
         return ctypes.addressof(found.image), len(found.image) - 1
 
@@ -812,16 +836,43 @@ class FakeDriver:
     @driver_call
     def cuModuleGetFunction(self, module, name):
         text = self.known(CUmodule, module).text
-        entry = re.search(rf"\.entry {re.escape(name.decode())}\(([^)]*)\)", text)
+        head = rf"\.entry {re.escape(name.decode())}\(([^)]*)\)([^{{]*)"
+        entry = re.search(head, text)
         if entry is None:
             raise Failure(CUresult.CUDA_ERROR_NOT_FOUND)
+        bound = re.search(r"\.maxntid (\d+)", entry[2])
+        registers = self.assemble(text).get(name.decode(), 32)
+        most = min(1024, REGISTERS // (-(-registers // 8) * 8) // 32 * 32)
         return CUfunction(
             self,
             name=name.decode(),
             text=text,
             parameters=parameters_of(entry[1]),
             most_shared=ATTRIBUTES[8],
+            most_threads=min(most, int(bound[1])) if bound else most,
         )
+
+    def assemble(self, text):
+        """The registers of each entry of a text that this driver and its cards run."""
+        version = re.search(r"\.version (\d+)\.(\d+)", text)
+        known = max(v for k, v in PTX_OF_DRIVERS.items() if k <= self.version)
+        if int(version[1]) * 10 + int(version[2]) > known:
+            raise Failure(CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+        target = re.search(r"\.target (sm_\d+)(a?)", text)
+        own = target[1] == self.architecture
+        if int(target[1][3:]) > int(self.architecture[3:]) or (target[2] and not own):
+            raise Failure(CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU)
+        registers = assembled(text, self.architecture + target[2])
+        if registers is None:
+            raise Failure(CUresult.CUDA_ERROR_INVALID_PTX)
+        return registers
+
+    @driver_call
+    def cuFuncGetAttribute(self, attribute, function):
+        self.is_enum(attribute, CUfunction_attribute)
+        found = self.known(CUfunction, function)
+        known = {MOST_THREADS: found.most_threads, MOST_SHARED: found.most_shared}
+        return known[int(attribute)]
 
     @driver_call
     def cuFuncSetAttribute(self, function, attribute, value):
@@ -846,6 +897,8 @@ class FakeDriver:
                 raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
             if shared > found.most_shared:
                 raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
+            if bx > found.most_threads:
+                raise Failure(CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
             addresses = ctypes.cast(params, ctypes.POINTER(ctypes.c_void_p))
             values = [
                 ctypes.string_at(addresses[n], size)
@@ -865,6 +918,38 @@ class FakeDriver:
         except Failure as failure:
             return int(failure.code)
         return 0
+
+
+def assembled(text, architecture):
+    """The registers of each entry, as ptxas counts them; None where it refuses a text.
+
+    What it said is kept in a folder between runs; without it nothing is known.
+    """
+    if PTXAS is None:
+        return {}
+    digest = hashlib.sha256(f"{architecture} {PTXAS} {text}".encode()).hexdigest()
+    place = Path(tempfile.gettempdir()) / f"rushlight-ptxas-{os.getuid()}"
+    place.mkdir(exist_ok=True)
+    kept = place / digest[:32]
+    if not kept.exists():
+        with tempfile.NamedTemporaryFile("w", suffix=".ptx") as source:
+            source.write(text)
+            source.flush()
+            done = subprocess.run(
+                [PTXAS, f"-arch={architecture}", "-v", source.name, "-o", os.devnull],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        found = re.findall(
+            r"entry function '(\w+)'.*?Used (\d+) reg", done.stderr, re.S
+        )
+        registers = {name: int(count) for name, count in found}
+        answer = registers if done.returncode == 0 else None
+        whole = kept.with_suffix(f".{os.getpid()}")
+        whole.write_text(json.dumps(answer))
+        whole.replace(kept)
+    return json.loads(kept.read_text())
 
 
 def parameters_of(text):

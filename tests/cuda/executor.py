@@ -26,7 +26,7 @@ from tests.cuda import groups
 from tests.cuda.driver import POISON
 
 REGISTERS = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
-HEAD = re.compile(r"define ptx_kernel void @(\w+)\((.*?)\) nounwind \{")
+HEAD = re.compile(r"define ptx_kernel void @(\w+)\((.*?)\) nounwind [^{]*\{")
 SHARED = re.compile(
     r"^(@[\w.]+) = internal addrspace\(3\) global \[(\d+) x (\w+)\].*\n", re.M
 )

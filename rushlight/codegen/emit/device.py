@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 
 from rushlight.codegen.emit import llvm, llvm_groups
 from rushlight.codegen.schedule.gpu_lowering import MOST_DATA, MOST_INTS
-from rushlight.codegen.target import NVIDIA
+from rushlight.codegen.target import gpu_target
 from rushlight.ir import expr as ir
 
+THREADS = 256  # of a block whose threads take elements, or spans, at most
 # Where a thread is, and how many there are.
 PLACES = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
 
@@ -48,7 +49,7 @@ tail:
 """
 ENTRY = """\
 define ptx_kernel void @{entry}(ptr byval([{data} x ptr]) align 8 %data, \
-ptr byval([{ints} x i64]) align 8 %ints, i64 %total, i64 %chunk, ptr %fault) nounwind {{
+ptr byval([{ints} x i64]) align 8 %ints, i64 %total, i64 %chunk, ptr %fault) nounwind {bound}{{
 begin:
 {thread}  %first = mul i64 %thread, %chunk
   %step = mul i64 %threads, %chunk
@@ -72,13 +73,14 @@ exit:
 
 def emit(function: ir.Function) -> str:
     """The PTX of a loop kernel; its entry has the function's name."""
-    module = llvm._Module(NVIDIA, scratch=False)
+    module = llvm._Module(gpu_target(), scratch=False)
     entry = entry_name(function.name)
     inner = replace(function, name=f"{entry}.host")
     module.add(inner, "internal ")
     module.bodies.append(
         ENTRY.format(
             entry=entry,
+            bound=bound_of(THREADS),
             inner=f"{entry}.host",
             data=MOST_DATA,
             ints=MOST_INTS,
@@ -89,7 +91,12 @@ def emit(function: ir.Function) -> str:
     return assemble(module)
 
 
-def emit_grid(function: ir.Function, held=(), target=NVIDIA) -> str:
+def bound_of(threads):
+    """The attribute that says how many threads a block has at most: registers follow it."""
+    return f'"nvvm.maxntid"="{threads}" ' if threads else ""
+
+
+def emit_grid(function: ir.Function, held=(), threads=None) -> str:
     """The PTX of a function of a grid; its entry has the function's name.
 
     Its pointers are the launch's, in order, then come the integers and the length of the
@@ -98,17 +105,17 @@ def emit_grid(function: ir.Function, held=(), target=NVIDIA) -> str:
     Args:
         held: pairs of a pointer's position and an integer's: where the pointer is to the
             launch's own copy of that integer.
-        target: the generation of cards that it is for.
+        threads: how many a block has, at most.
     """
-    module = llvm._Module(target, scratch=False)
+    module = llvm._Module(gpu_target(), scratch=False)
     entry = replace(function, name=entry_name(function.name))
-    module.bodies.append(_GridEntry(module, entry, dict(held)).text())
+    module.bodies.append(_GridEntry(module, entry, dict(held), threads).text())
     return assemble(module)
 
 
 GRID = """\
 define ptx_kernel void @{entry}(ptr byval([{data} x ptr]) align 8 %data, \
-ptr byval([{ints} x i64]) align 8 %ints, i64 %total, i64 %chunk, ptr %fault) nounwind {{
+ptr byval([{ints} x i64]) align 8 %ints, i64 %total, i64 %chunk, ptr %fault) nounwind {bound}{{
 entry:
 {lines}
   ret void
@@ -119,9 +126,9 @@ entry:
 class _GridEntry(llvm._Emitter):
     """Writes a function of a grid as an entry with a launch's parameters."""
 
-    def __init__(self, module, function, held):
+    def __init__(self, module, function, held, threads):
         super().__init__(module, function)
-        self.held = held
+        self.held, self.threads = held, threads
         self.used |= {"data", "ints", "total", "chunk", "fault"}
 
     def text(self):
@@ -139,6 +146,7 @@ class _GridEntry(llvm._Emitter):
         self.body(self.function.body)
         return GRID.format(
             entry=self.name,
+            bound=bound_of(self.threads),
             data=MOST_DATA,
             ints=MOST_INTS,
             lines="\n".join([*self.allocas, *self.lines]),
@@ -165,7 +173,7 @@ MOST_EACH = 8  # elements that a thread takes at once, at most
 ELEMENTS = """\
 define ptx_kernel void @{entry}(ptr byval([{data} x ptr]) align 8 %data, \
 ptr byval([{ints} x i64]) align 8 %ints, ptr byval([{numbers} x i128]) align 16 %numbers, \
-i64 %total, ptr %fault) nounwind {{
+i64 %total, ptr %fault) nounwind {bound}{{
 begin:
   %places = alloca [{count} x ptr], align 8
   %steps = alloca [{n_steps} x i64], align 8
@@ -217,7 +225,7 @@ def emit_elements(function, count, ndim, numbers, narrow, wide=None) -> str:
         narrow: whether all indices fit 32 bits.
         wide: how a thread takes several elements, or None.
     """
-    module = llvm._Module(NVIDIA, scratch=False)
+    module = llvm._Module(gpu_target(), scratch=False)
     entry = elements_name(function.name, ndim, numbers, narrow, wide)
     inner = f"{entry}.host"
     module.add(replace(function, name=inner), "internal ")
@@ -260,6 +268,7 @@ def emit_elements(function, count, ndim, numbers, narrow, wide=None) -> str:
     module.bodies.append(
         ELEMENTS.format(
             entry=entry,
+            bound=bound_of(THREADS),
             data=MOST_DATA,
             ints=MOST_INTS,
             numbers=NUMBERS,
@@ -371,7 +380,7 @@ PIECE = 4096  # elements of one tensor that a block takes at a time
 LISTS = """\
 define ptx_kernel void @{entry}(ptr byval([{room} x i64]) align 8 %table, \
 ptr byval([{numbers} x i128]) align 16 %numbers, i64 %tensors, i64 %pieces, ptr %fault) \
-nounwind {{
+nounwind {bound}{{
 begin:
   %places = alloca [{count} x ptr], align 8
   %steps = alloca [{n_steps} x i64], align 8
@@ -467,7 +476,7 @@ def emit_lists(function, operands, wide=None) -> str:
             (0: one element for each tensor), or None for a number, which comes by value.
         wide: how a thread takes several elements, or None.
     """
-    module = llvm._Module(NVIDIA, scratch=False)
+    module = llvm._Module(gpu_target(), scratch=False)
     entry = lists_name(function.name, operands, wide)
     inner = f"{entry}.host"
     module.add(replace(function, name=inner), "internal ")
@@ -512,6 +521,7 @@ def emit_lists(function, operands, wide=None) -> str:
     module.bodies.append(
         LISTS.format(
             entry=entry,
+            bound=bound_of(THREADS),
             group=wide.each if wide else 1,
             few=few,
             room=ROOM,

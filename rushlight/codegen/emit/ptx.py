@@ -13,18 +13,6 @@ from rushlight.codegen.target import NVIDIA, Target
 from rushlight.ir import expr as ir
 
 
-def device(architecture: str) -> Target:
-    """The target of a generation of devices, such as ``"sm_80"``."""
-    return Target(
-        architecture,
-        NVIDIA.triple,
-        architecture,
-        NVIDIA.vector_bytes,
-        NVIDIA.registers,
-        instructions=NVIDIA.instructions,
-    )
-
-
 def emit(*functions: ir.Function, target: Target = NVIDIA) -> str:
     """The PTX of functions of a grid, and of kernels whose base pointers are distinct.
 

@@ -22,10 +22,12 @@ from rushlight.codegen.frontend.nest_loops import (
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Place, Var, i64
-from rushlight.ir.rewrite import bodies_of
+from rushlight.ir.rewrite import bodies_of, expressions_of
 
 WARP = 32
 WARPS = 32  # of a block, at most
+MOST_THREADS = 512  # of a block for a row
+MOST_THREADS_OF_DOUBLES = 256  # which take two registers each, of 255 that a thread has
 SHARED_BYTES = 48 << 10  # that any card gives a block
 MOST_DATA, MOST_INTS = 24, 64  # pointers and integers of a launch
 TOTAL = Var("total", i64)
@@ -47,6 +49,31 @@ def places_of(body):
         places[array.var.name] = bytes
         bytes += array.size * array.var.type.element.itemsize
     return (places, bytes) if bytes > SHARED_BYTES else ({}, 0)
+
+
+def most_threads(function):
+    """How many threads a block for a row has at most, so that registers suffice.
+
+    >>> x = Var("x", ir.Pointer(ir.f64))
+    >>> copy = ir.Store(x, ir.Const(i64, 0), ir.load(x, 1))
+    >>> most_threads(ir.Function("f", (x,), (copy,), grid=True))
+    256
+    """
+    found = any(map(_has_doubles, function.body))
+    return MOST_THREADS_OF_DOUBLES if found else MOST_THREADS
+
+
+def _has_doubles(statement):
+    pending, seen = expressions_of(statement), set()
+    while pending:
+        e = pending.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        if not isinstance(e.type, ir.Pointer) and e.type.scalar == ir.f64:
+            return True
+        pending += e.args
+    return any(_has_doubles(s) for body in bodies_of(statement) for s in body)
 
 
 def _shared(body):

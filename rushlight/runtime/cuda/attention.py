@@ -55,9 +55,9 @@ def kernel(kind, element, mask, dropout, told, tile):
     Args:
         told: whether seed and offset are in memory, not among the integers of a launch.
     """
-    from rushlight.codegen.emit import ptx
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.codegen.lower import lower
+    from rushlight.codegen.target import gpu
     from rushlight.ir.expr import Type
     from rushlight.kernels.attention import (
         device_attention,
@@ -86,7 +86,7 @@ def kernel(kind, element, mask, dropout, told, tile):
     )
     found = DeviceKernel(name, fingerprint(*sources), made)
     if kind == "groups":
-        found.target = ptx.device(GROUPS_NAME)
+        found.target = gpu(GROUPS_NAME)
     return found
 
 

@@ -18,9 +18,8 @@ MAGIC = b"RLCUBIN1"
 SUFFIX = ".cubin"
 TARGET_FROM_CONTEXT = 8  # numbers of the driver's options and kinds of input
 PTX = 1
-OPTIN_SHARED_BYTES = (
-    8  # a function's attribute: shared memory that a launch may ask for
-)
+# A function's attributes: threads of a block, and shared memory that a launch may ask for
+THREADS_PER_BLOCK, OPTIN_SHARED_BYTES = 0, 8
 
 counts = {"assembled": 0, "loaded": 0, "refused": 0}
 
@@ -102,6 +101,12 @@ def allow_shared(card, function, bytes):
     """
     which = card.driver.bindings.CUfunction_attribute(OPTIN_SHARED_BYTES)
     card.call("cuFuncSetAttribute", function, which, bytes)
+
+
+def most_threads(card, function):
+    """How many threads a block of a kernel may have: its registers tell."""
+    which = card.driver.bindings.CUfunction_attribute(THREADS_PER_BLOCK)
+    return int(card.call("cuFuncGetAttribute", which, function))
 
 
 def bytes_at(address, size):

@@ -102,10 +102,11 @@ class Card:
         self.generator = PhiloxGenerator(index)
         self.peers: set = set()
         self.handles: dict = {}  # of entries, by kernel and layout
+        self.block_limits: dict = {}  # of those: threads of a block, at most
         self.plans: OrderedDict = OrderedDict()  # of Fourier transforms
         self.products: dict = {}  # plans of the library's products
         self.convolutions: OrderedDict = OrderedDict()  # plans of them, by thread
-        self._properties = None
+        self._properties = self._target = None
         self._fault = 0
         self._writer = None
         self.launched: dict = {}  # graphs whose faults were not looked for, and where
@@ -142,6 +143,15 @@ class Card:
     def architecture(self):
         """The name of its instruction set, such as ``sm_90``."""
         return f"sm_{self.attribute(MAJOR)}{self.attribute(MINOR)}"
+
+    @property
+    def target(self):
+        """What kernels are compiled for, to run here."""
+        if self._target is None:
+            from rushlight.codegen.target import gpu
+
+            self._target = gpu(self.architecture)
+        return self._target
 
     def enter(self):
         """Makes this thread's driver calls go to this card."""

@@ -19,13 +19,12 @@ from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import code_cache as device_code_cache
 from rushlight.runtime.cuda import contexts, launch
 
-THREADS = 256
+THREADS = 256  # as in `emit.device`
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
 NARROW = 1 << 31
 WARP = 32
 WIDE_FROM = 1 << 16  # elements, from which on a thread takes several: before, all fit
 EACH = 4  # values of a row that a thread takes at least, where there is a block for it
-MOST_THREADS = 512  # of a block for a row
 MOST_BLOCKS = 1 << 16
 MANY = 1024  # rows side by side that a thread each is enough for
 LONG = 1 << 16  # a row of so many values is many blocks', where few are
@@ -67,7 +66,7 @@ class DeviceKernel:
         grid: of a kernel over rows, returns its function of a grid; see `Front.grid`.
         parts: the same of one whose rows are many blocks'; see `Front.parts`.
         find_parted: tells how, or that they are not; see `Front.parted`.
-        target: the only generation of cards that it is for, or None for all.
+        target: the only target that it is made for, or None for that of each card.
         widths: of an elementwise kernel, the bytes of each operand's elements.
         outputs: of an elementwise kernel, how many operands are written.
     """
@@ -103,11 +102,21 @@ class DeviceKernel:
         """
         found = card.handles.get((self, layout))
         if found is None:
-            key = code_cache.key_digest((self.name, self.digest, layout), entry)
-            made = card.modules.function(key, entry, build)
+            from rushlight.codegen.target import using
+
+            target = self.target or card.target
+            facts = self.name, self.digest, layout, target.identity, target.ptx
+            key = code_cache.key_digest(facts, entry)
+
+            def build_for_card():
+                with using(target):
+                    return build()
+
+            made = card.modules.function(key, entry, build_for_card)
             if shared:
                 device_code_cache.allow_shared(card, made, shared)
             found = int(made)
+            card.block_limits[found] = device_code_cache.most_threads(card, made)
             card.handles[self, layout] = found
         return found
 
@@ -287,6 +296,7 @@ class DeviceKernel:
         """
         from rushlight.codegen.emit import device
         from rushlight.codegen.lower import lower
+        from rushlight.codegen.schedule import gpu_lowering
         from rushlight.codegen.target import NVIDIA, using
 
         if length >= LONG and self.run_parts(card, addresses, ints, rows, length, held):
@@ -297,13 +307,15 @@ class DeviceKernel:
         def build():
             with using(NVIDIA):
                 made = lower(replace(self.grid(together=together), name=name))
-            return device.emit_grid(made, held)
+            most = gpu_lowering.most_threads(made) if together else THREADS
+            return device.emit_grid(made, held, most)
 
         entry = device.entry_name(name)
         handle = self.handle(card, (together, tuple(held)), entry, build)
         shape = None
         if together:
-            shape = min(rows, MOST_BLOCKS), threads_for(length)
+            threads = threads_for(length, card.block_limits[handle])
+            shape = min(rows, MOST_BLOCKS), threads
         self.launch(
             *(card, launch.launch_spans, handle, rows, addresses, ints, rows, 1),
             shape=shape,
@@ -347,13 +359,14 @@ class DeviceKernel:
             def build(way=way, name=name):
                 with using(NVIDIA):
                     made = lower(replace(self.parts(way=way, cut=cut), name=name))
-                return device.emit_grid(made, held)
+                return device.emit_grid(made, held, gpu_lowering.most_threads(made))
 
             entry = device.entry_name(name)
             handle = self.handle(card, (way, cut, held), entry, build)
+            threads = threads_for(values, card.block_limits[handle])
             self.launch(
                 *(card, launch.launch_spans, handle, total, addresses, ints, total, 1),
-                shape=(min(total, MOST_BLOCKS), threads_for(values)),
+                shape=(min(total, MOST_BLOCKS), threads),
             )
         return True
 
@@ -376,14 +389,13 @@ class DeviceKernel:
             shared: bytes of shared memory of a block, where they are a launch's.
         """
         from rushlight.codegen.emit import device
-        from rushlight.codegen.target import NVIDIA
 
         entry = device.entry_name(self.name)
 
         def build():
-            return device.emit_grid(self.function(), held, self.target or NVIDIA)
+            return device.emit_grid(self.function(), held, threads)
 
-        handle = self.handle(card, tuple(held), entry, build, shared)
+        handle = self.handle(card, (tuple(held), threads), entry, build, shared)
         self.launch(
             *(card, launch.launch_spans, handle, blocks, addresses, ints, blocks, 1),
             shape=(min(blocks, MOST_BLOCKS), threads),
@@ -415,13 +427,13 @@ class DeviceKernel:
             stream.synchronize()
 
 
-def threads_for(values):
+def threads_for(values, most):
     """The threads of a block for so many values.
 
-    >>> threads_for(1), threads_for(300), threads_for(10**6)
-    (32, 96, 512)
+    >>> threads_for(1, 512), threads_for(300, 512), threads_for(10**6, 256)
+    (32, 96, 256)
     """
-    return min(MOST_THREADS, -(-values // (WARP * EACH)) * WARP)
+    return min(most, -(-values // (WARP * EACH)) * WARP)
 
 
 def plan_parts(rows, length, size):

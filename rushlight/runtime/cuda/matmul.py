@@ -43,9 +43,9 @@ class Way:
 @functools.cache
 def kernel(element, compute, result, way):
     """The kernel for types and a way."""
-    from rushlight.codegen.emit import ptx
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.codegen.lower import lower
+    from rushlight.codegen.target import gpu
     from rushlight.ir.expr import Type
     from rushlight.kernels.matmul import device_tiles, mma, wgmma
 
@@ -68,7 +68,7 @@ def kernel(element, compute, result, way):
     sources = mma.product, device_tiles.product, wgmma.product
     found = DeviceKernel(name, fingerprint(*sources), made)
     if way.kind == "groups":
-        found.target = ptx.device(GROUPS_NAME)
+        found.target = gpu(GROUPS_NAME)
     return found
 
 
