@@ -25,10 +25,11 @@ from rushlight.nn.parameter import Parameter
 from rushlight.operators import call
 from rushlight.serialization._records import PyTorchFileReader, PyTorchFileWriter
 
-_MODEL = "models/model.json"
-_WEIGHTS = "data/weights/model_weights_config.json"
-_CONSTANTS = "data/constants/model_constants_config.json"
-_SAMPLE = "data/sample_inputs/model.pt"
+_NAME = "model"  # of a program that is alone
+_MODEL = "models/{}.json"
+_WEIGHTS = "data/weights/{}_weights_config.json"
+_CONSTANTS = "data/constants/{}_constants_config.json"
+_SAMPLE = "data/sample_inputs/{}.pt"
 _EXTRA = "extra/"
 
 
@@ -63,31 +64,29 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
             f"Expect archive file to be a file ending in .pt2, but is {os.fspath(f)}",
             stacklevel=2,
         )
-    model = json.dumps(program_as_json(ep), allow_nan=False).encode()
+    write_archive(f, {_NAME: ep}, extra_files)
+
+
+def write_archive(f, programs, extra_files=None):
+    """Writes programs, each under its name, into one file.
+
+    Args:
+        f: a path, or a file open for writing in binary mode.
+        programs: an `ExportedProgram` for each name.
+        extra_files: further contents by name, texts or bytes.
+    """
+    texts = {
+        name: json.dumps(program_as_json(ep), allow_nan=False).encode()
+        for name, ep in programs.items()
+    }
     writer = PyTorchFileWriter(f)
 
     def record(name, data):
         writer.write_record(name, data, len(data))
 
-    state = {
-        spec.target: tensor
-        for spec in ep.graph_signature.input_specs
-        if (tensor := ep.tensor_of(spec)) is not None and spec.target in ep.state_dict
-    }
-    state = {**ep.state_dict, **state}
-    _write_tensors(record, state, "data/weights/weight_", _WEIGHTS)
-    _write_tensors(record, ep.constants, "data/constants/tensor_", _CONSTANTS)
-    record(_MODEL, model)
-    if ep.example_inputs is not None:
-        try:
-            sample = io.BytesIO()
-            rl.save(ep.example_inputs, sample)
-            record(_SAMPLE, sample.getvalue())
-        except Exception as error:  # classes of the program's own
-            warnings.warn(
-                f"the arguments of the recording are left out of the file: {error}",
-                stacklevel=2,
-            )
+    weights, constants = {}, {}  # records that are written, by what they hold
+    for name, ep in programs.items():
+        _write_program(record, name, ep, texts[name], weights, constants)
     for name, data in (extra_files or {}).items():
         record(_EXTRA + name, data.encode() if isinstance(data, str) else bytes(data))
     record("archive_format", b"pt2")
@@ -96,9 +95,39 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     writer.write_end_of_file()
 
 
-def _write_tensors(record, tensors, prefix, config):
-    """Writes tensors, those that are the same once, and the list of them."""
-    found, places = {}, {}
+def _write_program(record, name, ep, text, weights, constants):
+    state = {
+        spec.target: tensor
+        for spec in ep.graph_signature.input_specs
+        if (tensor := ep.tensor_of(spec)) is not None and spec.target in ep.state_dict
+    }
+    state = {**ep.state_dict, **state}
+    prefixes = "data/weights/weight_", "data/constants/tensor_"
+    _write_tensors(record, state, prefixes[0], _WEIGHTS.format(name), weights)
+    _write_tensors(
+        record, ep.constants, prefixes[1], _CONSTANTS.format(name), constants
+    )
+    record(_MODEL.format(name), text)
+    if ep.example_inputs is None:
+        return
+    try:
+        sample = io.BytesIO()
+        rl.save(ep.example_inputs, sample)
+        record(_SAMPLE.format(name), sample.getvalue())
+    except Exception as error:  # classes of the program's own
+        warnings.warn(
+            f"the arguments of the recording are left out of the file: {error}",
+            stacklevel=4,
+        )
+
+
+def _write_tensors(record, tensors, prefix, config, places):
+    """Writes tensors, those that are the same once, and the list of them.
+
+    Args:
+        places: where others were written before; those of these are added.
+    """
+    found = {}
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise NotImplementedError(f"files have no constants like {type(tensor)}")
@@ -149,30 +178,73 @@ def load(f, *, extra_files=None, expected_opset_version=None):
     ...     print(str(error)[:32])
     this is no archive of a program:
     """
+    reader, names = open_archive(f)
+    if _MODEL.format(_NAME) not in names:
+        raise SerializeError(f"the archive has no {_MODEL.format(_NAME)}")
+    program = read_program(reader, names, _NAME)
+    for name in extra_files or {}:
+        extra_files[name] = read_extra(reader, name)
+    return program
+
+
+def open_archive(f):
+    """What reads a file of programs, and the names of its records.
+
+    Args:
+        f: a path, or a file open for reading in binary mode.
+
+    Raises:
+        SerializeError: the file is none.
+    """
     try:
         reader = PyTorchFileReader(f)
-        names = set(reader.get_all_records())
+        return reader, set(reader.get_all_records())
     except (RuntimeError, ValueError, EOFError) as error:
         raise SerializeError(f"this is no archive of a program: {error}") from error
-    if _MODEL not in names:
-        raise SerializeError(f"the archive has no {_MODEL}")
+
+
+def read_program(reader, names, name):
+    """One program of a file.
+
+    Args:
+        reader, names: what `open_archive` gave.
+        name: the program's.
+
+    Raises:
+        SerializeError: it is not whole.
+    """
     try:
-        model = json.loads(reader.get_record(_MODEL))
-        state = _read_tensors(reader, "data/weights/", _WEIGHTS)
-        constants = _read_tensors(reader, "data/constants/", _CONSTANTS)
+        model = json.loads(reader.get_record(_MODEL.format(name)))
+        state = _read_tensors(reader, "data/weights/", _WEIGHTS.format(name))
+        constants = _read_tensors(reader, "data/constants/", _CONSTANTS.format(name))
         sample = None
-        if _SAMPLE in names:
-            sample = _read_sample(reader.get_record(_SAMPLE))
-        program = Reader(model).program(state, constants, sample)
-        for name in extra_files or {}:
-            extra_files[name] = reader.get_record(_EXTRA + name).decode()
+        if _SAMPLE.format(name) in names:
+            sample = _read_sample(reader.get_record(_SAMPLE.format(name)))
+        return Reader(model).program(state, constants, sample)
     except SerializeError:
         raise
     except _DAMAGE as error:
         raise SerializeError(
             f"the program in the archive is not whole: {type(error).__name__}: {error}"
         ) from error
-    return program
+
+
+def read_extra(reader, name):
+    """One of the further contents of a file, as text.
+
+    Args:
+        reader: what `open_archive` gave.
+        name: the content's.
+
+    Raises:
+        SerializeError: it is not there, or no text.
+    """
+    try:
+        return reader.get_record(_EXTRA + name).decode()
+    except _DAMAGE as error:
+        raise SerializeError(
+            f"the program in the archive is not whole: {type(error).__name__}: {error}"
+        ) from error
 
 
 _DAMAGE = (

@@ -10,10 +10,11 @@ from rushlight.autograd.grad_mode import no_grad
 from rushlight.autograd.levels.functional import WRITTEN, FunctionalLevel
 from rushlight.autograd.levels.stack import Outside
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.declared import FUNCTIONAL
+from rushlight.dispatch.declared import DECOMPOSITION, FUNCTIONAL, says
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export._core import core
 from rushlight.export._results import argument_of
+from rushlight.export.decomp_utils import CustomDecompTable
 from rushlight.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -47,10 +48,16 @@ def decomposed(program, table):
 
     Args:
         program: the `ExportedProgram`.
-        table: what to record in place of operators, by operator.
+        table: what to record in place of operators, by operator. In place of all that a
+            `CustomDecompTable` does not exclude, PyTorch's core set is recorded.
     """
-    whole = getattr(table, "whole", ())
-    table = {op: made for op, made in {**core(), **table}.items() if op not in whole}
+    if isinstance(table, CustomDecompTable):
+        whole = table.whole
+        table = {
+            op: made for op, made in {**core(), **table}.items() if op not in whole
+        }
+    else:  # what it does not have stays whole
+        whole = _CompositionsBut(table)
     values = [node.meta.get("val") for node in program.graph.nodes]
     fakes = [one.fake_mode for one in values if isinstance(one, FakeTensor)]
     elements = fakes[0].elements if fakes else None
@@ -63,6 +70,23 @@ def decomposed(program, table):
         except MustBeEqual as error:
             elements.equal[error.index] = error.expr
             del elements.reads[before[0] :], elements.checks[before[1] :]
+
+
+class _CompositionsBut:
+    """The compositions that a table does not have: they are recorded as they are.
+
+    Args:
+        table: what is recorded in place of operators, by operator.
+    """
+
+    def __init__(self, table):
+        self.table = table
+
+    def __contains__(self, op):
+        if not isinstance(op, Operator) or op in self.table:
+            return False
+        composed = op.composite is not None or (op.entry and op.entry[DECOMPOSITION])
+        return bool(composed) and not says(op, "unmarked_writes")
 
 
 def _decomposed(program, table, whole):
@@ -87,7 +111,7 @@ def _decomposed(program, table, whole):
         no_grad(),
         fake,
         tracer,
-        FunctionalLevel(write_copies=run_functionalized) as level,
+        FunctionalLevel(write_copies=run_functionalized, as_step=_as_step) as level,
     ):
         given = [level.wrap(v) if isinstance(v, Tensor) else v for v in values]
         interpreter.keep_whole(whole, level)
@@ -214,6 +238,29 @@ class _Tracer(ProxyTorchDispatchMode):
                 node.meta.setdefault(key, self.notes[key])
 
 
+def _ran(target, args, kwargs):
+    """What an operator gives, recorded by nobody."""
+    return WITHOUT_ELEMENTS.get(target._opname, target)(*args, **kwargs)
+
+
+def _note_step(target, args, kwargs, result):
+    """Records an operator that has run as one step."""
+    tracer = get_proxy_mode()  # of a function that is an argument, its own
+    nodes, others = tree_map(tracer.node_of, (args, kwargs))
+    step = tracer.graph.create_node(
+        "call_function", target, tuple(nodes), others, name=target._opname
+    )
+    tracer.record_result(step, result)
+
+
+def _as_step(op, values):
+    """Runs an operator, and records it as itself, be it a composition or not."""
+    with disable_proxy_modes_tracing():
+        result = _ran(op, values, {})
+    _note_step(op, values, {}, result)
+    return result
+
+
 class _Replay(Interpreter):
     """Runs a program's steps, and tells the tracer which one is running."""
 
@@ -246,8 +293,7 @@ class _Replay(Interpreter):
             return NotImplemented
         given, named = tree_map(self._value, (args, kwargs))
         with Outside(self.level), disable_proxy_modes_tracing():
-            run = WITHOUT_ELEMENTS.get(target._opname, target)
-            result = run(*given, **named)
+            result = _ran(target, given, named)
         memory = {
             id(one.untyped_storage())
             for one in tree_leaves((given, named))
@@ -256,12 +302,7 @@ class _Replay(Interpreter):
         made = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
         if not made or any(id(one.untyped_storage()) in memory for one in made):
             return NotImplemented
-        tracer = get_proxy_mode()  # of a function that is an argument, its own
-        nodes, others = tree_map(tracer.node_of, (given, named))
-        step = tracer.graph.create_node(
-            "call_function", target, tuple(nodes), others, name=target._opname
-        )
-        tracer.record_result(step, result)
+        _note_step(target, given, named, result)
         return tree_map(self._wrapped, result)
 
     def _value(self, one):

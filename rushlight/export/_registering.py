@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from rushlight.fx._pytree import register_pytree_flatten_spec
 from rushlight.utils import _pytree
 
 __all__ = ["register_dataclass"]
@@ -59,4 +60,7 @@ def register_dataclass(cls, *, serialized_type_name=None):
         unflatten,
         serialized_type_name=serialized_type_name,
         flatten_with_keys_fn=flatten_with_keys,
+    )
+    register_pytree_flatten_spec(
+        cls, lambda value, spec: [getattr(value, name) for name in spec.context[0]]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 
@@ -339,14 +340,8 @@ class Recording:
         ]
         for path, module in self.mod.named_modules():
             if path in noted:
-                hooks.append(
-                    module.register_forward_hook(
-                        lambda _, given, named, result, path=path: (
-                            self.calls.setdefault(path, (given, named, result))
-                        ),
-                        with_kwargs=True,
-                    )
-                )
+                note = functools.partial(self._note_call, path)
+                hooks.append(module.register_forward_hook(note, with_kwargs=True))
         python_key.push_tracer(self.tracer)
         try:
             with self.fake:
@@ -356,6 +351,11 @@ class Recording:
             python_key.pop_tracer()
             for hook in hooks:
                 hook.remove()
+
+    def _note_call(self, path, _module, args, kwargs, result):
+        """Keeps what a module was given and gave; further calls are numbered."""
+        count = sum(one.partition("@")[0] == path for one in self.calls)
+        self.calls[f"{path}@{count}" if count else path] = args, kwargs, result
 
     def program(self, noted=()):
         """The program of one run.
@@ -443,6 +443,9 @@ class Recording:
                 continue
             noted = self.calls.get(path)
             entries.append(ModuleCallEntry(path, noted and self._noted(*noted)))
+        for path, noted in self.calls.items():
+            if "@" in path:
+                entries.append(ModuleCallEntry(path, self._noted(*noted)))
         return entries
 
     def _noted(self, args, kwargs, result):

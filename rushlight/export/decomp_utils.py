@@ -33,5 +33,5 @@ class CustomDecompTable(dict):
         return CustomDecompTable(self, self.whole)
 
     def materialize(self):
-        """The entries as a dict."""
-        return dict(self)
+        """A table by itself: that all other compositions are taken apart stays said."""
+        return self.copy()

@@ -7,6 +7,7 @@ import operator
 
 from rushlight.export._unlift import checked_leaves, own_module
 from rushlight.export.graph_signature import InputKind, OutputKind, writes
+from rushlight.fx._pytree import tree_flatten_spec
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import map_arg
@@ -102,6 +103,11 @@ class _Tree:
         self.root, self.program = root, program
         self.targets: dict = {}  # placeholder -> path of the tensor
         self.calls: dict = {}  # path -> how many graphs it has
+        self.signatures = {
+            one.fqn: one.signature
+            for one in program.module_call_graph
+            if one.fqn and one.signature is not None
+        }
         specs = {one.arg.name: one for one in program.graph_signature.input_specs}
         self.users = []
         for node in program.graph.nodes:
@@ -168,9 +174,9 @@ class _Tree:
         """Writes the steps of one module; those of modules within are their own."""
         at = 0
         while at < len(steps):
-            child = _child_of(steps[at], path)
+            key, child = _child_of(steps[at], path)
             stop = at
-            while stop < len(steps) and _child_of(steps[stop], path) == child:
+            while stop < len(steps) and _child_of(steps[stop], path)[0] == key:
                 stop += 1
             run = steps[at:stop]
             at = stop
@@ -187,44 +193,212 @@ class _Tree:
         inside = set(run)
         inner, own = Graph(), {}
         given = []
-
-        def look(node):
-            if node in inside or node in own:
-                return
-            if self.targets.get(node, "").startswith(child + "."):
-                return
-            own[node] = inner.placeholder(node.name)
-            given.append(node)
-
-        for node in run:
-            map_arg((node.args, node.kwargs), look)
-        self._fill(inner, own, run, child, _module_at(self.root, child))
-        results = [node for node in run if any(one not in inside for one in node.users)]
-        made = tuple(own[node] for node in results)
-        inner.output(made[0] if len(made) == 1 else made)
+        count = self.calls.get(child, 0)
+        name = f"{child}@{count}" if count else child
         module = _module_at(self.root, child)
-        for node in run:
-            if node.op == "get_attr" and not hasattr(module, node.target):
-                module.add_module(
-                    node.target, getattr(self.program.graph_module, node.target)
-                )
-        count = self.calls[child] = self.calls.get(child, 0) + 1
-        name = child if count == 1 else f"{child}@{count - 1}"
-        if count == 1:
-            made = GraphModule(module, inner, type(module).__name__)
-            made._is_part = True
-            _place(self.root, name, _with_children(made, module))
+        results = [node for node in run if any(one not in inside for one in node.users)]
+        needed = self._from_outside(run, child)
+        noted = CallAsRecorded.of(self.signatures.get(name), needed, results)
+        if noted is not None:
+            own.update(noted.open(inner, module))
         else:
-            _place(self.root, name, GraphModule(module, inner))
-        called = graph.call_module(
-            name[len(path) + 1 :] if path else name,
-            tuple(self._value(graph, known, node, path) for node in given),
-        )
+            for node in needed:
+                own[node] = inner.placeholder(node.name)
+                given.append(node)
+        self._fill(inner, own, run, child, module)
+        if noted is not None:
+            noted.close(inner, module, own)
+        else:
+            made = tuple(own[node] for node in results)
+            inner.output(made[0] if len(made) == 1 else made)
+        name = self._place_part(inner, run, module, name, child)
+        self.calls[child] = count + 1
+        target = name[len(path) + 1 :] if path else name
+
+        def value(node):
+            return self._value(graph, known, node, path)
+
+        if noted is not None:
+            known.update(noted.called(graph, home, target, value))
+            return
+        called = graph.call_module(target, tuple(map(value, given)))
         if len(results) == 1:
             known[results[0]] = called
             return
         for at, node in enumerate(results):
             known[node] = graph.call_function(operator.getitem, (called, at))
+
+    def _from_outside(self, run, child):
+        """What the steps of a module read that is neither theirs nor the module's own."""
+        inside, found = set(run), {}
+
+        def look(node):
+            if node in inside or self.targets.get(node, "").startswith(child + "."):
+                return
+            found[node] = True
+
+        for node in run:
+            map_arg((node.args, node.kwargs), look)
+        return list(found)
+
+    def _place_part(self, inner, run, module, name, child):
+        """Puts the steps of one call of a module into the tree; says where they are.
+
+        Calls that do the same have the steps of the first one.
+        """
+        for node in run:
+            if node.op == "get_attr" and not hasattr(module, node.target):
+                module.add_module(
+                    node.target, getattr(self.program.graph_module, node.target)
+                )
+        made = GraphModule(module, inner, type(module).__name__)
+        if name != child:
+            first = _module_at(self.root, child)
+            if isinstance(first, GraphModule) and _same(inner, first.graph):
+                return child
+            _place(self.root, name, made)
+            return name
+        made._is_part = True
+        _place(self.root, name, _with_children(made, module))
+        return name
+
+
+class CallAsRecorded:
+    """A call of a module with the arguments and results that it had in the recording.
+
+    Another module that takes and gives the same may stand in its place.
+
+    Args:
+        signature: the `ModuleCallSignature` that was noted.
+    """
+
+    def __init__(self, signature):
+        self.signature = signature
+
+    @classmethod
+    def of(cls, signature, needed, results):
+        """The call as it was noted; None where steps read or give other values.
+
+        Args:
+            signature: what was noted, or None.
+            needed: the nodes that the module's steps read from outside.
+            results: the nodes that are read outside.
+        """
+        if signature is None:
+            return None
+        inputs = {one.name for one in signature.inputs}
+        outputs = {one.name for one in signature.outputs}
+        if all(node.name in inputs for node in needed) and all(
+            node.name in outputs for node in results
+        ):
+            made = cls(signature)
+            made.needed = {node.name: node for node in needed}
+            made.results = {node.name: node for node in results}
+            return made
+        return None
+
+    def open(self, graph, module):
+        """Writes down what the module takes; the values of nodes outside, within it."""
+        args, kwargs = self.signature.in_spec.children()
+        positional = [
+            graph.placeholder(f"_positional_arg_{at}")
+            for at in range(args.num_children)
+        ]
+        named = {key: graph.placeholder(key) for key in kwargs.context or ()}
+        leaves = graph.call_function(
+            tree_flatten_spec,
+            (
+                (tuple(positional), named),
+                _spec_of(graph, module, self.signature.in_spec),
+            ),
+        )
+        return {
+            self.needed[one.name]: graph.call_function(operator.getitem, (leaves, at))
+            for at, one in enumerate(self.signature.inputs)
+            if one.name in self.needed
+        }
+
+    def close(self, graph, module, own):
+        """Writes down what the module gives."""
+        by_name = {node.name: value for node, value in own.items()}
+        leaves = [
+            by_name.get(one.name, getattr(one, "value", None))
+            for one in self.signature.outputs
+        ]
+        spec = _spec_of(graph, module, self.signature.out_spec)
+        graph.output(graph.call_function(tree_unflatten, (leaves, spec)))
+
+    def called(self, graph, home, target, value):
+        """Writes down the call; the values of the module's nodes behind it.
+
+        Args:
+            graph: of the module that calls.
+            home: that module.
+            target: the name of the called one in it.
+            value: gives a node's value in the graph.
+        """
+        leaves = [
+            value(self.needed[one.name])
+            if one.name in self.needed
+            else getattr(one, "value", None)
+            for one in self.signature.inputs
+        ]
+        whole = graph.call_function(
+            tree_unflatten, (leaves, _spec_of(graph, home, self.signature.in_spec))
+        )
+        args, kwargs = self.signature.in_spec.children()
+        sides = [graph.call_function(operator.getitem, (whole, at)) for at in range(2)]
+        result = graph.call_module(
+            target,
+            tuple(
+                graph.call_function(operator.getitem, (sides[0], at))
+                for at in range(args.num_children)
+            ),
+            {
+                key: graph.call_function(operator.getitem, (sides[1], key))
+                for key in kwargs.context or ()
+            },
+        )
+        spec = _spec_of(graph, home, self.signature.out_spec)
+        flat = graph.call_function(tree_flatten_spec, (result, spec))
+        known = {**self.needed, **self.results}  # what went through it is its own, too
+        return {
+            known[one.name]: graph.call_function(operator.getitem, (flat, at))
+            for at, one in enumerate(self.signature.outputs)
+            if one.name in known
+        }
+
+
+def _same(one, other):
+    """Whether two graphs have the same steps, whatever these are called."""
+
+    def rows(graph):
+        numbers = {node: f"%{at}" for at, node in enumerate(graph.nodes)}
+        return [
+            (
+                node.op,
+                node.op == "placeholder" or node.target,
+                repr(map_arg((node.args, node.kwargs), numbers.get)),
+            )
+            for node in graph.nodes
+        ]
+
+    return rows(one) == rows(other)
+
+
+def _spec_of(graph, home, spec):
+    """The step that reads a description of a nest, which a module is given."""
+    count = sum(name.startswith("_spec_") for name in vars(home))
+    name = next(
+        (
+            one
+            for one in vars(home)
+            if one.startswith("_spec_") and vars(home)[one] == spec
+        ),
+        f"_spec_{count}",
+    )
+    setattr(home, name, spec)
+    return graph.get_attr(name)
 
 
 def _with_children(made, module):
@@ -240,14 +414,13 @@ def _with_children(made, module):
 
 
 def _child_of(node, path):
-    """The path of the module just below ``path`` that a step belongs to, or None."""
+    """The module just below ``path`` that a step belongs to: its call, and its path."""
     stack = node.meta.get("nn_module_stack") or {}
-    paths = [one for one, _ in stack.values() if one]
     start = f"{path}." if path else ""
-    for one in paths:
-        if one != path and one.startswith(start):
-            return one
-    return None
+    for key, (one, _) in stack.items():
+        if one and one != path and one.startswith(start):
+            return key, one
+    return None, None
 
 
 def _module_at(root, path):

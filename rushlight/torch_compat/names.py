@@ -100,6 +100,7 @@ OWN = (
     "export._planning",
     "export._registering",
     "export._results",
+    "export._moving",
     "export._roots",
     "export._serialize",
     "export._sizes",

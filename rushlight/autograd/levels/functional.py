@@ -95,13 +95,16 @@ class FunctionalLevel(Level):
         write_copies: what runs an operator that writes to some of its arguments, on
             copies of those: ``write_copies(op, values, places)`` gives its result and
             what it has written.
+        as_step: what runs an operator that stands for another one, and is to be seen
+            as itself: ``as_step(op, values)``; None where it may be taken apart.
     """
 
     title = "FunctionalTensor"
 
-    def __init__(self, copies=False, write_copies=None):
+    def __init__(self, copies=False, write_copies=None, as_step=None):
         self.copies = copies
         self.write_copies = write_copies or _write_copies
+        self.as_step = as_step
 
     def wrap(self, value):
         tensor = imitate(value, STANDS)
@@ -125,6 +128,8 @@ class FunctionalLevel(Level):
             return self.write(op, args, values)
         if op.form == OUT:
             return self.write_out(op, args, values)
+        if op is _BATCH_NORM and (self.as_step or args[_TRAINING]):
+            return self.normalise(args, values)
         if self.owns(args[0]) if args and isinstance(args[0], Tensor) else False:
             if op.is_view or op.view_or_copy or op.untracked:
                 return self.look_at(op, args, values)
@@ -227,6 +232,25 @@ class FunctionalLevel(Level):
                 self.assign(target, value)
         return mapped(self.wrap, result)
 
+    def normalise(self, args, values):
+        """Batch normalization, which writes its statistics without saying so."""
+        at = (_MEAN, _MEAN + 1)
+        made = [one for one in at if args[one] is not None]
+        if not args[_TRAINING]:
+            op = call._native_batch_norm_legit_no_training.overloads[0]
+            values = [*values[:_TRAINING], *values[_TRAINING + 1 :]]
+        elif made:
+            op = call._native_batch_norm_legit_functional.overloads[0]
+        else:
+            op = _overload_of(call._native_batch_norm_legit, "no_stats")
+            values = [*values[:_MEAN], *values[_TRAINING:]]
+        with Outside(self):
+            run = self.as_step or (lambda op, given: op.redispatch(None, *given))
+            results = run(op, values)
+        for place, new in zip(at, results[3:]):
+            self.assign(args[place], new)
+        return tuple(mapped(self.wrap, one) for one in results[:3])
+
     def write_out(self, op, args, values):
         """``out=``: the result takes the place of what it was to be written into."""
         given = args[-1]
@@ -274,6 +298,14 @@ class FunctionalLevel(Level):
             if target.shape != memory.value.shape:  # out= of another size
                 take_window(target, memory.value)
                 memory.offset = memory.value.storage_offset()
+
+
+_BATCH_NORM = call.native_batch_norm.overloads[0]
+_MEAN, _TRAINING = 3, 5  # places among its arguments
+
+
+def _overload_of(packet, name):
+    return next(one for one in packet.overloads if _overload(one) == name)
 
 
 def _laid_out_like(before, value):

@@ -135,10 +135,12 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
         self.shape_env = fake.shape_env
         self.names: dict = {}  # id of a constant -> the path that it has in the module
         self.originals: dict = {}  # id of a fake constant -> the real one
+        self.module_calls: dict = {}  # path -> number of its last call
         self.stack: list = []  # the modules that are being called: (path, type)
         self.grad_mode = None
         if parent is not None:
             self.names, self.stack = parent.names, parent.stack
+            self.module_calls = parent.module_calls
             self.originals = parent.originals
 
     # -- operators ---------------------------------------------------------------------
@@ -281,7 +283,8 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
         """A block that is the call of a module: its steps say so."""
         kind = type(module)
         whole = f"{kind.__module__}.{kind.__qualname__}"
-        key = "L__self__" + "".join(f"_{part}" for part in path.split(".") if part)
+        count = self.module_calls[path] = self.module_calls.get(path, -1) + 1
+        key = f"L__self__{path}" + (f"@{count}" if count else "")
         self.stack.append((key, (path, whole)))
         try:
             yield

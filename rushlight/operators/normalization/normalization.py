@@ -734,20 +734,14 @@ def native_batch_norm(
     return result, center, invstd
 
 
-def batch_norm_with_statistics(
-    input, weight, bias, running_mean, running_var, training, momentum, eps
-):
+def batch_norm_with_statistics(*args):
     """`native_batch_norm`, with statistics to write to."""
-    return ops.native_batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )
+    return ops.native_batch_norm(*args)
 
 
-def batch_norm_of_itself(input, weight, bias, training, momentum, eps):
+def batch_norm_of_itself(input, weight, bias, *how):
     """`native_batch_norm` without statistics."""
-    return ops.native_batch_norm(
-        input, weight, bias, None, None, training, momentum, eps
-    )
+    return ops.native_batch_norm(input, weight, bias, None, None, *how)
 
 
 def batch_norm_as_kept(input, weight, bias, running_mean, running_var, momentum, eps):
@@ -755,6 +749,12 @@ def batch_norm_as_kept(input, weight, bias, running_mean, running_var, momentum,
     return ops.native_batch_norm(
         input, weight, bias, running_mean, running_var, False, momentum, eps
     )
+
+
+def batch_norm_without_writes(input, weight, bias, running_mean, running_var, *how):
+    """`native_batch_norm` that leaves the statistics as they are, and gives new ones."""
+    kept = running_mean.clone(), running_var.clone()
+    return *ops.native_batch_norm(input, weight, bias, *kept, *how), *kept
 
 
 def batch_norm_with_update(

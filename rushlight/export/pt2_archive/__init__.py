@@ -1,0 +1,3 @@
+"""Files of several exported programs."""
+
+__all__: list[str] = []
