@@ -205,6 +205,7 @@ OWN = (
     "utils.data.threads",
     "utils.data.transport",
     "utils.data.worker",
+    "utils.inspection",
     "utils.pictures",
     "utils.tensorboard.graphs",
     "utils.tensorboard.media",

@@ -1,0 +1,25 @@
+"""What ran, why it is not finite, and where two libraries part: runs, looked into.
+
+`RunRecorder` keeps every operator of a block with summaries of its tensors, `run_page`
+shows them as a page to step through, `NonFiniteTrap` stops at the operator that makes a
+NaN or an infinity, `compare_runs` finds the first operator at which a program differs
+between Rushlight and another library with the same interface.
+"""
+
+from __future__ import annotations
+
+from rushlight.utils.inspection._comparison import Comparison, compare_runs
+from rushlight.utils.inspection._page import run_page
+from rushlight.utils.inspection._recording import OperatorRecord, TensorRecord
+from rushlight.utils.inspection._traps import NonFiniteError, NonFiniteTrap, RunRecorder
+
+__all__ = [
+    "Comparison",
+    "NonFiniteError",
+    "NonFiniteTrap",
+    "OperatorRecord",
+    "RunRecorder",
+    "TensorRecord",
+    "compare_runs",
+    "run_page",
+]
