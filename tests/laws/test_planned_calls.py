@@ -34,6 +34,7 @@ COMPOSITES = {
         image(1, 1, 3, 9), scale_factor=2, mode="bilinear"
     ),
     "one_hot": lambda: F.one_hot(rl.tensor([2, 0, 1, 1, 0]), 3),
+    "stft": lambda: rl.stft(image(2, 47), 8, window=image(8), return_complex=True),
     "baddbmm": lambda: rl.baddbmm(image(2, 2, 3), image(2, 2, 7), image(2, 7, 3)),
     "cross_entropy_loss": lambda: F.cross_entropy(image(3, 9), rl.tensor([1, 0, 2])),
 }
