@@ -133,3 +133,22 @@ def test_states_at_the_edges_of_vectors_are_the_oracles(labels, dtype):
     exact = 1e-4 if dtype == "float32" else 1e-9
     for mine, other in zip(*gradients):
         np.testing.assert_allclose(mine, other, exact, exact)
+
+
+def test_states_without_ways_cost_no_more_than_others_and_give_infinity_where_all_are():
+    """Their logarithms are minus infinity, which is no argument of a function."""
+    impossible = rl.full((3, 1, 3), -math.inf, dtype=rl.float64)
+    x = impossible.clone().requires_grad_()
+    loss = F.ctc_loss(x, rl.tensor([[1]]), (3,), (1,), reduction="sum")
+    loss.backward()
+    assert loss.item() == math.inf
+    assert x.grad.isnan().all()
+    far = scores(4, 1, 3) * 900  # ways that are e^-700 of others and less
+    paths = itertools.product(range(3), repeat=4)
+    ways = [
+        sum(far[t, 0, c].item() for t, c in enumerate(path))
+        for path in paths
+        if collapsed(path) == [1, 2]
+    ]
+    loss = F.ctc_loss(far, rl.tensor([[1, 2]]), (4,), (2,), reduction="sum")
+    assert loss.item() == pytest.approx(-max(ways), rel=1e-12)

@@ -21,6 +21,7 @@ from rushlight.operators.loop_calls import expect, filled, fresh, name_of, requi
 from rushlight.operators.type_groups import SINGLE_DOUBLE
 
 MINUS_INF = -math.inf
+LEAST = -700.0  # an exponential of it is nothing beside one, and normal
 INF = math.inf
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -42,9 +43,13 @@ def log_sum(a, b, c):
     top = maximum(most, c)
     middle = maximum(least, minimum(most, c))
     low = minimum(least, c)
-    mass = A(0) if top == A(MINUS_INF) else A(1)
-    top = A(0) if top == A(MINUS_INF) else top
-    return log(mass + exp(middle - top) + exp(low - top)) + top
+    nothing = top == A(MINUS_INF)
+    base = A(0) if nothing else top
+    # States without ways are in every step: nothing infinite goes to the functions, whose
+    # far arguments take a branch. What is bounded here adds nothing to one.
+    total = exp(maximum(middle - base, A(LEAST))) + exp(maximum(low - base, A(LEAST)))
+    total = log(A(1) + total) + base
+    return A(MINUS_INF) if nothing else total
 
 
 @loops_inline
@@ -164,8 +169,10 @@ def ctc_gradient(
                 out[line + c] = T(A(0) * total)  # NaN where no way is possible
             for s in vectorized(states):
                 through = A(alpha[row + s]) + share[at + s]
-                part = exp(through + total - score[at + s])
-                share[at + s] = select(through != A(MINUS_INF), part, A(0))
+                possible = through != A(MINUS_INF)
+                power = through + total - score[at + s]
+                part = exp(select(possible, power, A(0)))
+                share[at + s] = select(possible, part, A(0))
             for s in range(states):
                 place = line + classes_of[at + s]
                 out[place] = T(A(out[place]) + share[at + s])
