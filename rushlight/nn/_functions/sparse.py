@@ -287,28 +287,29 @@ def _bounds_from_offsets(input, offsets, include_last_offset):
     offsets = offsets.to(rl.int64)
     if include_last_offset and count == 0:
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
-    if count and offsets[0] != 0:
+    if not count:
+        return offsets.new_zeros(1), 0
+    first, last = offsets[0].item(), offsets[-1].item()
+    if first != 0:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has "
-            f"to start from position 0. However, got {offsets[0].item()}"
+            f"to start from position 0. However, got {first}"
         )
-    if count and offsets[-1] > length:
+    if last > length:
         raise RuntimeError(
             "offsets[-1] can not be greater than input's length "
-            f"{length} but got offsets[-1] of {offsets[-1].item()}"
+            f"{length} but got offsets[-1] of {last}"
         )
-    ends = offsets[1:]
+    # From zero to no more than the length: where none falls, all lie between.
+    bounds, end = offsets, last
     if not include_last_offset:
-        ends = rl.cat([ends, ends.new_tensor([length])]) if count else ends
-    starts = offsets[: ends.numel()]
-    lengths = ends - starts
-    if lengths.numel() and (lengths.min() < 0 or offsets.max() > length):
+        bounds, end = call.constant_pad_nd(offsets, [0, 1], length), length
+    if count > 1 and bounds.diff().min().item() < 0:
         raise RuntimeError(
             "embedding_bag: expected offsets that do not fall, each between 0 and the "
             f"input's length {length}, but got {offsets.tolist()}"
         )
-    bounds = rl.cat([ends.new_zeros(1), ends])
-    return bounds, int(bounds[-1].item())
+    return bounds, end
 
 
 def _reduce_bags(rows, bag_of, bags, mode):
