@@ -1,6 +1,6 @@
-"""Parameters spread over several processes: not available yet.
+"""Parameters, gradients and states of optimizers cut over processes.
 
-No module is spread, and programs may ask; policies and choices are plain values.
+``fully_shard`` cuts a module in place; ``FullyShardedDataParallel`` is its older name.
 """
 
 from __future__ import annotations

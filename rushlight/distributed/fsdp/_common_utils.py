@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from rushlight.distributed.fsdp._fully_shard._fsdp_state import FSDPState
+
 FSDP_WRAPPED_MODULE = "_fsdp_wrapped_module"
 FSDP_PREFIX = f"{FSDP_WRAPPED_MODULE}."
 FSDP_FLATTENED = "_fsdp_flattened"
@@ -28,13 +30,13 @@ class HandleTrainingState(Enum):
     SUMMON_FULL_PARAMS = auto()
 
 
-class _FSDPState:
-    """The state of a spread module: no module has one."""
+_FSDPState = FSDPState
 
 
 def _get_module_fsdp_state(module):
-    """The state of a spread module: None, as no module is."""
-    return None
+    """The state of a spread module; None of others."""
+    inner = getattr(module, FSDP_WRAPPED_MODULE, module)
+    return getattr(inner, "_fsdp_state", None)
 
 
 def _is_fsdp_flattened(tensor) -> bool:
@@ -43,8 +45,8 @@ def _is_fsdp_flattened(tensor) -> bool:
 
 
 def _has_fsdp_params(state, module) -> bool:
-    """Whether a module has spread parameters: no."""
-    return False
+    """Whether a module has spread parameters."""
+    return state is not None and bool(state.group.parameters)
 
 
 def clean_tensor_name(tensor_name: str) -> str:

@@ -12,6 +12,7 @@ __all__ = [
     "CustomPolicy",
     "ModuleWrapPolicy",
     "always_wrap_policy",
+    "chosen_modules",
     "enable_wrap",
     "lambda_auto_wrap_policy",
     "size_based_auto_wrap_policy",
@@ -186,3 +187,44 @@ def wrap(module: nn.Module, **wrap_overrides) -> nn.Module:
         return module
     wrapper, kwargs = _blocks[-1]
     return wrapper(module, **{**kwargs, **wrap_overrides})
+
+
+def chosen_modules(root, policy, options):
+    """The submodules that a policy wraps, inner ones first.
+
+    Args:
+        root: the module; it is not among them.
+        policy: a policy of this file, or a function of module, ``recurse`` and elements.
+        options: the arguments with which each is wrapped.
+
+    Returns:
+        A list of parent, name in it, module, arguments.
+    """
+    if hasattr(policy, "_run_policy"):
+        chosen = policy._run_policy(root, set(), options)
+    else:
+        chosen = {}
+        _ask(root, policy, options, chosen)
+    found = []
+
+    def visit(module):
+        for name, child in module.named_children():
+            visit(child)
+            if child in chosen:
+                found.append((module, name, child, chosen[child]))
+
+    visit(root)
+    return found
+
+
+def _ask(module, policy, options, chosen):
+    """Ask a function about a module and those in it; elements that are wrapped then."""
+    total = sum(each.numel() for each in module.parameters())
+    if not policy(module=module, recurse=True, nonwrapped_numel=total):
+        return 0
+    taken = sum(_ask(each, policy, options, chosen) for each in module.children())
+    left = total - taken
+    if policy(module=module, recurse=False, nonwrapped_numel=left):
+        chosen[module] = options
+        return total
+    return taken
