@@ -35,7 +35,7 @@ PRODUCT = {
     2: 4, 3: 4, 4: 4, 7: 4, 8: 8, 17: 8, 18: 8, 20: 8, 25: 1, 26: 4, 31: 4, 32: 4,
 }  # fmt: skip
 MATRIX = {5: 4, 6: 8}
-PREFERENCE = {1: 8}
+PREFERENCE = {1: 8, 5: 4, 6: 4, 7: 4, 8: 4}
 
 
 class CublasLt(Fake):
@@ -144,11 +144,14 @@ class CublasLt(Fake):
     ):  # fmt: skip
         self.known(light_handle)
         *_, sizes = self.asked(operation_desc, adesc, bdesc, cdesc, ddesc)
-        if self.object(preference, "preference").attributes.get(1, 0) < 1 << 20:
+        preferred = self.object(preference, "preference").attributes
+        if preferred.get(1, 0) < 1 << 20:
             self.refuse("no work space")
         count = int(self.supported)
         result = (ctypes.c_uint64 * 12).from_address(heuristic_results_array)
         result[0], result[8] = 0xA160, 64 * sum(sizes)
+        for n in range(4):  # what an algorithm may assume where nobody said less
+            result[1 + n] = preferred.get(5 + n, 256)
         ctypes.c_int32.from_address(return_algo_count).value = count
         if not self.supported:
             raise LibraryError(15, "not supported")
@@ -183,6 +186,10 @@ class CublasLt(Fake):
         )
         if ctypes.c_uint64.from_address(algo).value != 0xA160:
             raise Misuse("cublasLt: an algorithm that it did not choose")
+        assumed = (ctypes.c_uint64 * 5).from_address(algo)[1:]
+        for address, bytes, what in zip((a, b, c, d), assumed, "abcd", strict=True):
+            if address % bytes:
+                raise Misuse(f"cublasLt: {what} is not aligned to {bytes} bytes")
         if workspace_size_in_bytes < 64 * sum(sizes):
             self.refuse("too little work space")
         room = self.memory(workspace, workspace_size_in_bytes, "work space")

@@ -37,6 +37,7 @@ PACK_HEADER = struct.Struct("<8sQ16s")  # magic, entries, checksum of the index
 PACK_ENTRY = struct.Struct("<16sQQ")  # key, offset, length
 SUFFIX = ".kernel"
 NOTE_SUFFIX = ".note"
+DEVICE_SUFFIX = ".cubin"  # of devices' machine code, which is not packed
 NOTE_MAGIC = b"RLNOTE01"  # then the note's own key, the kernel's, and a checksum
 NOTE_SIZE = 56
 
@@ -479,9 +480,7 @@ def merge() -> int:
         return 0
     old = _Pack(os.path.join(place, "pack"))
     images = {key: bytes(old.get(key)) for key in old.rows}
-    names = [
-        n for n in os.listdir(place) if n.endswith((SUFFIX, NOTE_SUFFIX, ".cubin"))
-    ]
+    names = [n for n in os.listdir(place) if n.endswith((SUFFIX, NOTE_SUFFIX))]
     for name in names:
         key = bytes.fromhex(name.partition(".")[0])
         data = _read(os.path.join(place, name)) or b""
@@ -566,7 +565,7 @@ def clear() -> int:
         else [
             name
             for name in os.listdir(place)
-            if name.endswith((SUFFIX, NOTE_SUFFIX, ".new"))
+            if name.endswith((SUFFIX, NOTE_SUFFIX, DEVICE_SUFFIX, ".new"))
             or name in ("pack", "sources")
         ]
     )

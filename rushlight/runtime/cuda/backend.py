@@ -264,6 +264,8 @@ class Cards(Backend):
 
 def refuse():
     """Raises what a call that needs a card raises where there is none."""
+    if driver.in_bad_fork():
+        driver.load()
     raise AssertionError(
         "Torch not compiled with CUDA enabled: Rushlight finds no NVIDIA driver\n"
         '  remedy: pip install rushlight[cuda] on a machine with a GPU, or device="cpu"'

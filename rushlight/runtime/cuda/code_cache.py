@@ -15,7 +15,7 @@ from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.image import blake2b, checksum
 
 MAGIC = b"RLCUBIN1"
-SUFFIX = ".cubin"
+SUFFIX = code_cache.DEVICE_SUFFIX
 TARGET_FROM_CONTEXT = 8  # numbers of the driver's options and kinds of input
 PTX = 1
 # A function's attributes: threads of a block, and shared memory that a launch may ask for

@@ -7,6 +7,7 @@ share, and what belongs to it: its memory, its queues, its kernels.
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import uuid
 from collections import OrderedDict
@@ -130,6 +131,9 @@ class Card:
                 if not self._fault:
                     place = int(self.call("cuMemAlloc", 16))
                     self.call("cuMemsetD8Async", place, 0, 16, 0)
+                    self.call(
+                        "cuStreamSynchronize", 0
+                    )  # other queues do not wait for it
                     self._fault = place
         return self._fault
 
@@ -329,6 +333,17 @@ def use_stream(stream):
         _thread.streams = {}
     _thread.streams[stream.card.index] = stream
     return before
+
+
+def _leave_in_child():
+    """In a forked process there is no card: its memory is the parent's."""
+    global _lock
+    _lock = threading.RLock()
+    _cards.clear()
+    _thread.__dict__.clear()
+
+
+os.register_at_fork(after_in_child=_leave_in_child)
 
 
 def forget():

@@ -46,6 +46,12 @@ A_SCALE, B_SCALE, D_SCALE, FAST, A_MODE, B_MODE = 17, 18, 20, 25, 31, 32
 ONE_FOR_ALL, ONE_FOR_EACH = 0, 3  # scales
 BATCH_COUNT, BATCH_OFFSET = 5, 6
 MOST_WORKSPACE = 1
+LEAST_ALIGNMENTS = (
+    5,
+    6,
+    7,
+    8,
+)  # of a preference: of both factors, what is added, the result
 PLAIN, BIAS = 1, 4
 BEHIND = {None: 0, "relu": 2, "gelu": 32}  # with a vector, or without one
 WORKSPACE = 32 << 20  # bytes that an algorithm may take, as on PyTorch's newest cards
@@ -373,15 +379,25 @@ class Plan:
             if address is not None:
                 self.set(card, place, ctypes.c_uint64(address))
 
-    def choose(self, card):
-        """Asks for an algorithm; whether there is one."""
+    def choose(self, card, alignments):
+        """Asks for an algorithm; whether there is one.
+
+        Args:
+            card: where.
+            alignments: of the matrices' addresses, in bytes: without them the library takes
+                algorithms that load 256 bytes from where none may begin.
+        """
         preference = CUBLAS_LT.call(card, "matmul_preference_create")
         try:
-            most, count = ctypes.c_uint64(WORKSPACE), ctypes.c_int32(0)
-            CUBLAS_LT.call(
-                *(card, "matmul_preference_set_attribute", preference, MOST_WORKSPACE),
-                *(ctypes.addressof(most), ctypes.sizeof(most)),
-            )
+            count = ctypes.c_int32(0)
+            asked = [(MOST_WORKSPACE, ctypes.c_uint64(WORKSPACE))]
+            pairs = zip(LEAST_ALIGNMENTS, alignments, strict=True)
+            asked += [(place, ctypes.c_uint32(bytes)) for place, bytes in pairs]
+            for place, value in asked:
+                CUBLAS_LT.call(
+                    *(card, "matmul_preference_set_attribute", preference, place),
+                    *(ctypes.addressof(value), ctypes.sizeof(value)),
+                )
             CUBLAS_LT.call(
                 *(card, "matmul_algo_get_heuristic", self.handle, self.described),
                 *(self.left, self.right, self.added, self.out, preference, 1),
@@ -407,17 +423,28 @@ def light_handle(card):
     return found
 
 
+def alignment_of(address):
+    """The alignment of an address that algorithms are chosen by.
+
+    >>> alignment_of(4096), alignment_of(4096 + 32), alignment_of(4100)
+    (256, 16, 4)
+    """
+    if address % 256 == 0:
+        return 256
+    return min(address & -address, 16)
+
+
 def plan_for(card, product, addresses, scales=None):
     """The plan of a product, kept by how its addresses are aligned; None if there is none."""
-    aligned = min((address & -address for address in addresses), default=16)
-    key = product, min(aligned, 16)
+    alignments = tuple(map(alignment_of, addresses))
+    key = product, alignments
     if key in card.products:
         return card.products[key]
     plan = Plan(card, product)
     try:
         if scales is not None:
             plan.set_scales(card, scales)
-        chosen = plan.choose(card)
+        chosen = plan.choose(card, alignments)
     except RuntimeError:  # NOT_SUPPORTED: ours multiplies then
         chosen = False
     if not chosen:

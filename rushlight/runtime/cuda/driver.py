@@ -6,6 +6,7 @@ the tests put a driver there that checks what it is asked.
 
 from __future__ import annotations
 
+import os
 import threading
 
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
@@ -22,6 +23,7 @@ ANSWERS = (NOT_READY, PEER_ACCESS_ALREADY_ENABLED)
 _lock = threading.Lock()
 _found: list = []
 _current = threading.local()
+_forked: list = []  # whether this process was forked from one that had started the driver
 
 
 class Driver:
@@ -121,10 +123,31 @@ def load():
     """
     if _found:
         return _found[0]
+    if _forked:
+        raise RuntimeError(
+            "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+            "multiprocessing, you must use the 'spawn' start method"
+        )
     with _lock:
         if not _found:
             _found.append(_start())
     return _found[0]
+
+
+def in_bad_fork():
+    """Whether this process was forked from one that had started the driver."""
+    return bool(_forked)
+
+
+def _leave_in_child():
+    global _lock
+    _lock = threading.Lock()
+    if _found:
+        _forked.append(True)
+        _found.clear()
+
+
+os.register_at_fork(after_in_child=_leave_in_child)
 
 
 def loaded():

@@ -74,15 +74,18 @@ def run(source, out, dim, forward, size):
     double = source.element_size() // (1 + source.is_complex()) == 8
     kind = TYPES[source.is_complex(), out.is_complex()][double]
     steps = source.stride(dim), in_line, out.stride(dim), out_line
-    plan, n_bytes = plan_for(card, (kind, size, *steps, inner))
-    room = empty((max(n_bytes, 1),), dtype=BYTES, device=out.device)
-    CUFFT.call(card, "set_stream", plan, queue(card))
-    CUFFT.call(card, "set_work_area", plan, address_of(room))
     way = (FORWARD if forward else BACKWARD,) if kind in (0x29, 0x69) else ()
-    for k in range(outer):
-        begin = address_of(source) + k * in_outer * source.element_size()
-        end = address_of(out) + k * out_outer * out.element_size()
-        CUFFT.call(card, NAMES[kind], plan, begin, end, *way)
+    with (
+        card.lock
+    ):  # a plan has one queue and one room, which other threads choose, too
+        plan, n_bytes = plan_for(card, (kind, size, *steps, inner))
+        room = empty((max(n_bytes, 1),), dtype=BYTES, device=out.device)
+        CUFFT.call(card, "set_stream", plan, queue(card))
+        CUFFT.call(card, "set_work_area", plan, address_of(room))
+        for k in range(outer):
+            begin = address_of(source) + k * in_outer * source.element_size()
+            end = address_of(out) + k * out_outer * out.element_size()
+            CUFFT.call(card, NAMES[kind], plan, begin, end, *way)
 
 
 def plan_for(card, key):
