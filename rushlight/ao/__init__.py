@@ -1,8 +1,10 @@
-"""Optimisations of finished models."""
+"""Models made smaller: quantization, and modules of quantized models."""
+
+_LATER = ("nn", "ns", "quantization")
 
 
 def __getattr__(name):
-    if name in ("quantization",):  # no import of every program's
+    if name in _LATER:  # no import of every program's
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

@@ -386,7 +386,8 @@ class iinfo:
     """
 
     def __init__(self, type):
-        if type.category != INTEGER:
+        quantized = type.name.startswith(("qint", "quint"))
+        if type.category != INTEGER and not quantized:
             raise TypeError(
                 f"{naming.package}.iinfo() requires an integer input type. {type!r} is not one: "
                 f"use {naming.package}.finfo for floating point"

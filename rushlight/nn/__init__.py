@@ -169,6 +169,7 @@ from rushlight.nn.modules import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from rushlight.nn.modules.utils import factory_kwargs
 from rushlight.nn.parallel import DataParallel
 from rushlight.nn.parameter import (
     Buffer,
@@ -183,6 +184,7 @@ __all__ = [
     "Parameter",
     "UninitializedBuffer",
     "UninitializedParameter",
+    "factory_kwargs",
     "functional",
     "grad",
     "init",
@@ -191,6 +193,7 @@ __all__ = [
     "utils",
 ]
 __all__ += modules.__all__
+_LATER = ("attention", "common_types", "intrinsic", "qat", "quantized")
 
 
 def __getattr__(name):
@@ -198,6 +201,6 @@ def __getattr__(name):
         from rushlight.nn.modules import linear_cross_entropy_options
 
         return linear_cross_entropy_options.LinearCrossEntropyOptions
-    if name in ("attention", "common_types"):  # no import of every program's
+    if name in _LATER:  # no import of every program's
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

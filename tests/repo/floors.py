@@ -33,7 +33,8 @@ FLOORS = {
         accelerator amp ao backends compiler cpu cuda datasets
         distributed distributions export fft front func functional futures hub jit library linalg
         lowrank masked monitor multiprocessing nn onnx ops optim overrides package profiler
-        quasirandom serialization serve signal sparse special te testing transforms utils
+        quantization quasirandom serialization serve signal sparse special te testing
+        transforms utils
         torch_version version fx.passes fx.experimental.merge_matmul fx.experimental.optimization
         autograd.profiler autograd.profiler_util
     """,

@@ -209,8 +209,15 @@ def threshold(qx, threshold, value):
 
 
 def prelu(qx, weight, scale, zero_point):
-    """Numbers below zero times a weight, one for all or one for each channel."""
+    """Numbers below zero times a weight, one for all or one for each channel.
+
+    Those above zero are multiplied by one as the weight's scale can express it, which is
+    less than one where the weight is small: so PyTorch has it.
+    """
     check_bytes(qx)
-    numbers = ops.prelu(ops.dequantize(qx), ops.dequantize(weight))
+    x, (kept, own_scale, own_point, _) = ops.dequantize(qx), parts(weight)
+    one = steps_of(ops.full([], 1.0), kept.dtype, own_scale, own_point)
+    one = ops.dequantize(made(one, own_scale, own_point))
+    numbers = ops.where(x > 0, x * one, ops.prelu(x, ops.dequantize(weight)))
     levels = parts(qx)[0].dtype
     return made(steps_of(numbers, levels, scale, zero_point, True), scale, zero_point)

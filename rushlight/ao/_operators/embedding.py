@@ -1,12 +1,178 @@
-"""Tables of rows in bytes or half bytes, each row with a scale and a least number.
+"""Tables of rows in bytes, each row with a scale and a zero point.
 
-A packed row holds its integers, then scale and least number: in single precision behind
-bytes, in half precision behind half and quarter bytes.
+A packed row of a tensor form holds its integers, then scale and least number in single
+precision.
 """
 
 from __future__ import annotations
 
+from rushlight.ao._operators.packed import PackedParams
+from rushlight.core.dtypes import float32, uint8
+from rushlight.operators import call as ops
+from rushlight.operators.quantized.quantized import parts
+
+FLOATS = 8  # bytes behind a row's integers: a scale and a least number
+
+
+class EmbeddingPackedParams(PackedParams):
+    """A table that quantized operators take.
+
+    Args:
+        weight: quint8 of two dimensions, each row with a scale and a zero point that is
+            a number.
+
+    Raises:
+        RuntimeError: it is of another type or scheme.
+    """
+
+    kind = "EmbeddingPackedParamsBase"
+
+    def __init__(self, weight):
+        levels, scales, points, axis = parts(weight)
+        if weight.dtype.name != "quint8":
+            raise RuntimeError(
+                "Expected a quint8 weight tensor, got "
+                f"{weight.dtype}\n  operator: quantized::embedding_bag_prepack"
+            )
+        if axis != 0 or weight.ndim != 2:
+            raise RuntimeError(
+                "Expect embedding_bag weights to be quantized using "
+                "kPerChannelAffineFloatQParams"
+            )
+        self.weight, self.levels = weight, levels
+        self.scales, self.points = scales.float(), points.float()
+        self.least = -self.scales * self.points
+
+    def settings(self):
+        """What it is made of."""
+        return (self.weight,)
+
+    def rows(self, indices):
+        """The numbers of some rows."""
+        indices = indices.to(ops.empty([0]).long().dtype)
+        levels = ops.index_select(self.levels, 0, indices).float()
+        scales = ops.index_select(self.scales, 0, indices).unsqueeze(1)
+        least = ops.index_select(self.least, 0, indices).unsqueeze(1)
+        return levels * scales + least
+
+
+def prepack(weight):
+    """A table packed for lookups."""
+    return EmbeddingPackedParams(weight)
+
+
+def unpack(packed):
+    """The table that was packed."""
+    return packed.weight
+
+
+def look_up(packed, indices, pruned_weights=False):
+    """The numbers of the rows that indices say."""
+    flat = indices.reshape([-1])
+    return packed.rows(flat).reshape([*indices.shape, packed.levels.shape[1]])
+
+
+def bags(
+    packed, indices, offsets=None, scale_grad_by_freq=False, mode=0, pruned_weights=False,
+    per_sample_weights=None, compressed_indices_mapping=None, include_last_offset=False,
+):  # fmt: skip
+    """Sums of the rows of bags.
+
+    Raises:
+        RuntimeError: bags have no beginnings.
+    """
+    return _summed(
+        packed.rows, indices, offsets, per_sample_weights, include_last_offset
+    )
+
+
+def _summed(rows, indices, offsets, factors, include_last_offset):
+    if indices.ndim == 2:
+        if offsets is not None:
+            raise RuntimeError(
+                "embedding_bag_byte operator: input is 2D, then offsets has to be None, "
+                "as input is treated is a mini-batch of fixed length sequences."
+            )
+        count, each = indices.shape
+        found = rows(indices.reshape([-1]))
+        if factors is not None:
+            found = found * factors.reshape([-1, 1])
+        return ops.sum(found.reshape([count, each, -1]), [1])
+    if offsets is None:
+        raise RuntimeError(
+            "embedding_bag_byte operator expects offsets to be set for 1D indices."
+        )
+    found = rows(indices)
+    if factors is not None:
+        found = found * factors.reshape([-1, 1])
+    starts = offsets.tolist()
+    ends = starts[1:] if include_last_offset else [*starts[1:], indices.shape[0]]
+    owners = [bag for bag, (a, b) in enumerate(zip(starts, ends)) for _ in range(b - a)]
+    out = ops.zeros([len(ends), found.shape[1]])
+    index = ops.new_empty(indices, [0]).new_tensor(owners)
+    return ops.index_add(out, 0, index.long(), found)
+
+
+def prepack_rows(weight):
+    """Rows of numbers as bytes, each with its scale and least number behind them."""
+    shape = weight.shape
+    rows = weight.detach().float().reshape([-1, shape[-1]])
+    least = ops.amin(rows, [1], True)
+    reach = ops.amax(rows, [1], True) - least
+    inverse = 255.0 / (reach + 1e-8)
+    levels = ops.round((rows - least) * inverse).to(uint8)
+    ends = ops.cat([reach / 255.0, least], 1).contiguous().view(uint8)
+    return ops.cat([levels, ends], 1).reshape([*shape[:-1], shape[-1] + FLOATS])
+
+
+def unpack_rows(weight):
+    """The numbers of rows that were packed."""
+    levels = weight[..., :-FLOATS].float()
+    ends = weight[..., -FLOATS:].contiguous().view(float32)
+    return levels * ends[..., :1] + ends[..., 1:]
+
+
+def bags_of_rows(
+    weight, indices, offsets=None, scale_grad_by_freq=False, mode=0, pruned_weights=False,
+    per_sample_weights=None, compressed_indices_mapping=None, include_last_offset=False,
+):  # fmt: skip
+    """Sums of bags of rows that were packed."""
+
+    def rows(chosen):
+        return unpack_rows(ops.index_select(weight, 0, chosen))
+
+    return _summed(rows, indices, offsets, per_sample_weights, include_last_offset)
+
+
+_BAGS = (
+    "Tensor indices, Tensor? offsets=None, bool scale_grad_by_freq=False, int mode=0, bool "
+    "pruned_weights=False, Tensor? per_sample_weights=None, Tensor? "
+    "compressed_indices_mapping=None, bool include_last_offset=False) -> Tensor"
+)
+
 
 def operators(bag):
     """Schemas, dispatch keys and functions."""
-    return []
+    every, numbers = "CompositeExplicitAutograd", "CPU"
+    return [
+        (
+            f"embedding_bag_prepack(Tensor weight) -> {bag} W_prepack",
+            "QuantizedCPU",
+            prepack,
+        ),
+        (f"embedding_bag_unpack({bag} W_prepack) -> Tensor W_origin", every, unpack),
+        (
+            f"embedding_byte({bag} weight, Tensor indices, bool pruned_weights=False) -> "
+            "Tensor",
+            numbers,
+            look_up,
+        ),
+        (f"embedding_bag_byte({bag} weight, {_BAGS}", numbers, bags),
+        ("embedding_bag_byte_prepack(Tensor weight) -> Tensor", numbers, prepack_rows),
+        ("embedding_bag_byte_unpack(Tensor weight) -> Tensor", numbers, unpack_rows),
+        (
+            f"embedding_bag_byte_rowwise_offsets(Tensor weight, {_BAGS}",
+            numbers,
+            bags_of_rows,
+        ),
+    ]

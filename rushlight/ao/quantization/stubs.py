@@ -1,10 +1,10 @@
-"""Marks for where values become quantized; until a model is converted, they pass them on."""
+"""Marks for where values become quantized, and a module between two of them."""
 
 from __future__ import annotations
 
 from rushlight.nn import Module
 
-__all__ = ["DeQuantStub", "QuantStub"]
+__all__ = ["DeQuantStub", "QuantStub", "QuantWrapper"]
 
 
 class _Stub(Module):
@@ -19,16 +19,36 @@ class _Stub(Module):
 
 
 class QuantStub(_Stub):
-    """Where values would become quantized: gives them as they are.
+    """Where values become quantized: gives them as they are until a model is converted.
 
     Args:
-        qconfig: how they would be.
+        qconfig: how they are.
     """
 
 
 class DeQuantStub(_Stub):
-    """Where values would become numbers again: gives them as they are.
+    """Where values become numbers again: gives them as they are until a model is converted.
 
     Args:
-        qconfig: how they would be.
+        qconfig: how they are.
     """
+
+
+class QuantWrapper(Module):
+    """A module between a mark where values become quantized and one where they end to be.
+
+    Args:
+        module: the module.
+    """
+
+    def __init__(self, module):
+        super().__init__()
+        qconfig = getattr(module, "qconfig", None)
+        self.add_module("quant", QuantStub(qconfig))
+        self.add_module("dequant", DeQuantStub(qconfig))
+        self.add_module("module", module)
+        self.train(module.training)
+
+    def forward(self, X):
+        """The module's value."""
+        return self.dequant(self.module(self.quant(X)))

@@ -59,3 +59,31 @@ def consume_prefix_in_state_dict_if_present(state_dict, prefix):
     for key in list(metadata):
         if key and (key == prefix.replace(".", "") or key.startswith(prefix)):
             metadata[key[len(prefix) :]] = metadata.pop(key)
+
+
+def factory_kwargs(kwargs):
+    """Where a module's parameters are made: ``device``, ``dtype`` and ``memory_format``.
+
+    Args:
+        kwargs: these, or a dictionary of them as ``factory_kwargs``; None for nothing.
+
+    Raises:
+        TypeError: there is something else, or one of them twice.
+
+    >>> factory_kwargs({"factory_kwargs": {"device": "cpu"}})
+    {'device': 'cpu'}
+    """
+    if kwargs is None:
+        return {}
+    known = {"device", "dtype", "memory_format"}
+    strange = kwargs.keys() - (known | {"factory_kwargs"})
+    if strange:
+        raise TypeError(f"unexpected kwargs {strange}")
+    found = dict(kwargs.get("factory_kwargs", {}))
+    for name in known & kwargs.keys():
+        if name in found:
+            raise TypeError(
+                f"{name} specified twice, in **kwargs and in factory_kwargs"
+            )
+        found[name] = kwargs[name]
+    return found

@@ -81,7 +81,8 @@ def adaptive_avg_pool3d(self, output_size):
 
 
 def _adaptive_avg_pool(self, output_size, axes, pool):
-    if list(output_size) != [1] * axes or (axes == 1 and self.ndim not in (2, 3)):
+    several = list(output_size) != [1] * axes or self.is_quantized
+    if several or (axes == 1 and self.ndim not in (2, 3)):
         return pool(self, output_size)
     mean = self.mean(list(range(-axes, 0)), True)
     return in_layout(mean, layout_of(self, axes))

@@ -219,13 +219,14 @@ def sigmoid(self):
 
 
 def on_numbers(name):
-    """An operator applied to the numbers, its result in the same parameters."""
+    """A linear operator applied to the steps, its result in the same parameters."""
     function = getattr(ops, name)
 
     def apply(self, *args):
-        _, scale, zero_point, _ = parts(self)
-        result = function(dequantize(self), *args)
-        return quantize_per_tensor(result, scale, zero_point, self.dtype)
+        integers, scale, zero_point, _ = parts(self)
+        result = function(affine_kernels.dequantize(integers, 1.0, zero_point), *args)
+        steps = steps_of(result, integers.dtype, 1.0, zero_point)
+        return made(steps, scale, zero_point)
 
     apply.__name__ = name
     apply.__doc__ = f"``{name}`` of the numbers, quantized again."

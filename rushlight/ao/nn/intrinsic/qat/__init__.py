@@ -1,0 +1,17 @@
+"""Fused modules whose weights are rounded as they train."""
+
+from rushlight.ao.nn.intrinsic.qat.modules import (
+    ConvBn1d,
+    ConvBn2d,
+    ConvBn3d,
+    ConvBnReLU1d,
+    ConvBnReLU2d,
+    ConvBnReLU3d,
+    ConvReLU1d,
+    ConvReLU2d,
+    ConvReLU3d,
+    LinearBn1d,
+    LinearReLU,
+    freeze_bn_stats,
+    update_bn_stats,
+)

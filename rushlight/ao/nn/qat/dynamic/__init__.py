@@ -1,0 +1,37 @@
+"""Modules whose weights are rounded as they train, for dynamic quantization."""
+
+from __future__ import annotations
+
+from rushlight.ao.nn.qat import modules
+
+__all__ = ["Linear"]
+
+
+class Linear(modules.Linear):
+    """A linear layer whose weight is rounded.
+
+    Args:
+        in_features, out_features, bias, qconfig, device, dtype: as for `qat.Linear`.
+
+    Raises:
+        ValueError: activations would not be quantized dynamically.
+    """
+
+    def __init__(
+        self,
+        in_features,
+        out_features,
+        bias=True,
+        qconfig=None,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(in_features, out_features, bias, qconfig, device, dtype)
+        activation = qconfig.activation()
+        inner = getattr(activation, "activation_post_process", activation)
+        averaging = getattr(inner, "averaging_constant", 1)
+        if not activation.is_dynamic or averaging != 1:
+            raise ValueError(
+                "Dynamic QAT requires a memoryless observer."
+                "This means a MovingAverage observer with averaging constant equal to 1"
+            )

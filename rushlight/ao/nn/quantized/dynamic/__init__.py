@@ -1,0 +1,18 @@
+"""Layers with weights of integers, of numbers that are quantized as they come."""
+
+from rushlight.ao.nn.quantized.dynamic.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from rushlight.ao.nn.quantized.dynamic.linear import Linear
+from rushlight.ao.nn.quantized.dynamic.rnn import (
+    GRU,
+    LSTM,
+    GRUCell,
+    LSTMCell,
+    RNNCell,
+)
