@@ -25,6 +25,7 @@ _NAMED = (
     ("get_num_threads", "aten::get_num_threads"),
     ("manual_seed", "aten::manual_seed"),
     ("broadcast_tensors", "aten::broadcast_tensors"),
+    ("embedding_bag", "aten::embedding_bag"),
     ("meshgrid", "aten::meshgrid"),
     ("wait", "aten::wait"),
 )

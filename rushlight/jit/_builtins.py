@@ -272,6 +272,8 @@ aten::tensor.complex(complex t, *, ScalarType dtype=None, Device device=None, bo
 aten::as_tensor(Tensor(a) data, *, ScalarType dtype=None, Device device=None) -> Tensor(a) => torch.as_tensor({0}, dtype={1}, device={2})
 aten::as_tensor.list(t[] data, *, ScalarType dtype=None, Device device=None) -> Tensor => torch.as_tensor({0}, dtype={1}, device={2})
 aten::_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor => torch.convolution({0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8})
+aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor) => torch.embedding_bag({0}, {1}, {2}, {3}, {4}, {5}, {6}, {7})
+aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor) => torch.embedding_bag({0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8})
 aten::is_grad_enabled() -> bool => torch.is_grad_enabled()
 aten::set_grad_enabled(bool val) -> () => run.set_grad({0})
 aten::get_num_threads() -> int => torch.get_num_threads()

@@ -42,6 +42,8 @@ class Type:
             return isinstance(self, NoneType) or self.isSubtypeOf(inner)
         if isinstance(other, UnionType):
             mine = self._parts if isinstance(self, UnionType) else [self]
+            if isinstance(self, OptionalType):
+                mine = [self._parts[0], NoneType.get()]
             return all(any(m.isSubtypeOf(o) for o in other._parts) for m in mine)
         if isinstance(other, InterfaceType):
             return other.is_met_by(self)

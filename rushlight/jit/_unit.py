@@ -275,6 +275,8 @@ def signature(tree, source, names, unit, name, self_type, python):
         elif given is not None:
             kind = given[0][at - bool(self_type)]
         default = defaults.get(argument.arg, ...)
+        if type(default) is int and isinstance(kind, _types.FloatType):
+            default = float(default)
         size = _broadcast(argument.annotation)
         if size and isinstance(default, (int, float)):
             default = [default] * size

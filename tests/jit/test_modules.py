@@ -90,6 +90,51 @@ def losses():
     yield nn.TripletMarginLoss(), (a, b, -a)
 
 
+def unusual_pooling():
+    for count in (1, 2, 3):
+        x = randn(2, 3, *[6] * count)
+        pooled = getattr(nn, f"MaxPool{count}d")(2, return_indices=True)(x)
+        unpool = getattr(nn, f"MaxUnpool{count}d")(2)
+        yield unpool, pooled
+        yield unpool, (*pooled, [2, 3] + [7] * count)
+        lp_pool = getattr(nn, f"LPPool{count}d")
+        yield lp_pool(2, 2), (x,)
+        yield lp_pool(1.5, 2, stride=1, ceil_mode=True), (x.abs(),)
+    image, samples = randn(2, 3, 8, 8), rl.rand(2, 3, 2)
+    yield nn.FractionalMaxPool2d(2, 3, _random_samples=samples), (image,)
+    ratio = {"output_ratio": (0.5, 0.4), "return_indices": True}
+    yield nn.FractionalMaxPool2d((2, 3), **ratio, _random_samples=samples), (image,)
+    volume = randn(2, 3, 8, 8, 8)
+    yield nn.FractionalMaxPool3d(2, 3, _random_samples=rl.rand(2, 3, 3)), (volume,)
+
+
+def margins_and_bags():
+    a, b, labels = randn(3, 4), randn(3, 4), tensor([1, 2, 0])
+    yield nn.GaussianNLLLoss(full=True), (a, b, b.abs() + 0.1)
+    yield nn.GaussianNLLLoss(reduction="sum"), (a, b, b.abs()[:, :1] + 0.1)
+    yield nn.MultiLabelSoftMarginLoss(), (a, (b > 0).float())
+    weighted = nn.MultiLabelSoftMarginLoss(weight=rl.rand(4), reduction="none")
+    yield weighted, (a, (b > 0).float())
+    classes = tensor([[1, -1, 0, 0], [0, 2, -1, 0], [3, -1, 1, 1]])
+    yield nn.MultiLabelMarginLoss(), (a, classes)
+    yield nn.MultiMarginLoss(p=2, weight=rl.rand(4), margin=0.5), (a, labels)
+    chances, lengths = randn(10, 2, 5).log_softmax(2), tensor([10, 9])
+    yield (
+        nn.CTCLoss(),
+        (chances, tensor([[1, 2, 3], [2, 2, 1]]), lengths, tensor([3, 2])),
+    )
+    whole = nn.CTCLoss(zero_infinity=True, reduction="none")
+    yield whole, (chances, tensor([1, 2, 3, 2, 2]), lengths, tensor([3, 2]))
+    rows = tensor([1, 2, 4, 3, 0, 2])
+    yield nn.EmbeddingBag(6, 3), (rows, tensor([0, 2]))
+    yield nn.EmbeddingBag(6, 3, mode="sum"), (rows.view(2, 3), None, rl.rand(2, 3))
+    yield nn.EmbeddingBag(6, 3, mode="max", padding_idx=2), (rows.view(2, 3),)
+    bounded = nn.EmbeddingBag(6, 3, max_norm=0.5, include_last_offset=True)
+    yield bounded, (rows, tensor([0, 2, 6]))
+    yield nn.RNNCell(3, 4), (randn(2, 3),)
+    yield nn.RNNCell(3, 4, nonlinearity="relu", bias=False), (randn(3), randn(4))
+
+
 def leaves(value):
     if isinstance(value, (tuple, list)):
         return [leaf for item in value for leaf in leaves(item)]
@@ -104,7 +149,14 @@ def same(first, second):
     )
 
 
-GROUPS = (windows, plain_ones, recurrent_and_attention, losses)
+GROUPS = (
+    windows,
+    plain_ones,
+    recurrent_and_attention,
+    losses,
+    unusual_pooling,
+    margins_and_bags,
+)
 
 
 @pytest.mark.parametrize("group", GROUPS)

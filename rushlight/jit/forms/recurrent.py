@@ -150,3 +150,24 @@ class GRUCell:
             x, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
         )
         return made if batched else made.squeeze(0)
+
+
+class RNNCell:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        batched = input.dim() == 2
+        x = input if batched else input.unsqueeze(0)
+        if hx is None:
+            state = torch.zeros(
+                [x.size(0), self.hidden_size], dtype=x.dtype, device=x.device
+            )
+        else:
+            state = hx if batched else hx.unsqueeze(0)
+        if self.nonlinearity == "tanh":
+            made = torch.rnn_tanh_cell(
+                x, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+            )
+        else:
+            made = torch.rnn_relu_cell(
+                x, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+            )
+        return made if batched else made.squeeze(0)

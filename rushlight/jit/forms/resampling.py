@@ -97,3 +97,13 @@ class Upsample:
         return F.interpolate(
             input, self.size, self.scale_factor, self.mode, self.align_corners
         )
+
+
+def upsample(
+    input: Tensor,
+    size: int | list[int] | None = None,
+    scale_factor: float | list[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    return interpolate(input, size, scale_factor, mode, align_corners)

@@ -35,11 +35,11 @@ def serve(file):
     send(file, {"ready": True})
     while (given := _wire.take_message(file)) is not None:
         answers = handler.handle(requests_of(*given))
-        heads = [
+        headers = [
             {"status": a.status, "content_type": a.content_type, "headers": a.headers}
             for a in answers
         ]
-        send(file, {"answers": heads}, [answer.body for answer in answers])
+        send(file, {"answers": headers}, [answer.body for answer in answers])
 
 
 def opened(settings):

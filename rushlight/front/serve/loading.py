@@ -22,14 +22,14 @@ def open_model(path, allow_code=False):
     """
     archive = Archive(path, allow_code)
     archive.verify()
-    place = archive.manifest["handler"]
-    if ":" in place:
-        kind = archive.load_code(place)
-    elif place in HANDLERS:
-        kind = HANDLERS[place]
+    entry = archive.manifest["handler"]
+    if ":" in entry:
+        kind = archive.load_code(entry)
+    elif entry in HANDLERS:
+        kind = HANDLERS[entry]
     else:
         raise archive.fault(
-            f"handler {place!r} is none of {', '.join(HANDLERS)}, nor file.py:Class"
+            f"handler {entry!r} is none of {', '.join(HANDLERS)}, nor file.py:Class"
         )
     return kind(archive, load(archive))
 

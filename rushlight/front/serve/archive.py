@@ -195,9 +195,9 @@ class Archive:
                 "start with --allow-code where you trust who made it"
             )
         if self.file is not None:
-            listed, there = set(manifest["files"]), set(self.file.namelist())
-            if listed != there - {MANIFEST}:
-                other = sorted(listed ^ (there - {MANIFEST}))
+            listed, present = set(manifest["files"]), set(self.file.namelist())
+            if listed != present - {MANIFEST}:
+                other = sorted(listed ^ (present - {MANIFEST}))
                 raise self.fault(f"its files are not those of its manifest: {other}")
         for name in manifest["files"]:
             if name != os.path.basename(name) or name in ("", ".", ".."):
@@ -244,15 +244,15 @@ class Archive:
         for name in self.manifest["files"]:
             self.read(name)
 
-    def load_code(self, place):
+    def load_code(self, entry):
         """What ``file.py:name`` names; the file runs.
 
         Raises:
             ArchiveError: code is not allowed, or there is nothing of that name.
         """
-        file, _, name = place.partition(":")
+        file, _, name = entry.partition(":")
         if not self.allow_code:
-            raise self.fault(f"{place} is code, which is not allowed")
+            raise self.fault(f"{entry} is code, which is not allowed")
         scope = {"__name__": f"{self.manifest['name']}_{Path(file).stem}"}
         exec(compile(self.read(file), f"{self.path.name}/{file}", "exec"), scope)
         if name not in scope:

@@ -106,18 +106,18 @@ class Handler:
 
     def handle(self, requests):
         """The answers of a batch of requests, in their order."""
-        answers, samples, places = [None] * len(requests), [], []
-        for place, request in enumerate(requests):
+        answers, samples, positions = [None] * len(requests), [], []
+        for position, request in enumerate(requests):
             try:
                 samples.append(self.read(request))
-                places.append(place)
+                positions.append(position)
             except BadRequest as error:
-                answers[place] = fault(400, "BadRequestException", str(error))
+                answers[position] = fault(400, "BadRequestException", str(error))
             except Exception as error:
-                answers[place] = _failed(error)
+                answers[position] = _failed(error)
         if samples:
-            for place, result in zip(places, self._results(samples)):
-                answers[place] = self._written(result, requests[place])
+            for position, result in zip(positions, self._results(samples)):
+                answers[position] = self._written(result, requests[position])
         return answers
 
     def _results(self, samples):
@@ -234,29 +234,31 @@ class TensorHandler(Handler):
         """The results, of samples of one shape together."""
         join = self.options.get("join")
         results = [None] * len(samples)
-        for places in (
+        for positions in (
             self.grouped(samples) if join else [[n] for n in range(len(samples))]
         ):
-            columns = list(zip(*(samples[place] for place in places)))
+            columns = list(zip(*(samples[position] for position in positions)))
             if not join:
-                results[places[0]] = self.model(*samples[places[0]])
+                results[positions[0]] = self.model(*samples[positions[0]])
                 continue
-            sizes = [len(samples[p][0]) if join == "concatenate" else 1 for p in places]
+            sizes = [
+                len(samples[p][0]) if join == "concatenate" else 1 for p in positions
+            ]
             make = torch.cat if join == "concatenate" else torch.stack
             found = self.model(*map(make, columns))
-            for place, part in zip(places, parts_of(found, sizes, join)):
-                results[place] = part
+            for position, part in zip(positions, parts_of(found, sizes, join)):
+                results[position] = part
         return results
 
     def grouped(self, samples):
         """Places of samples that can be one batch: same types, and same sizes of rows."""
         first = 1 if self.options["join"] == "concatenate" else 0
         groups: dict = {}
-        for place, sample in enumerate(samples):
+        for position, sample in enumerate(samples):
             if first and any(not t.dim() or len(t) != len(sample[0]) for t in sample):
                 raise BadRequest("operands have one number of rows")
             key = tuple((t.dtype, tuple(t.shape[first:])) for t in sample)
-            groups.setdefault(key, []).append(place)
+            groups.setdefault(key, []).append(position)
         return groups.values()
 
     def write(self, result, request):
@@ -306,13 +308,13 @@ class Classifier(Handler):
     def write(self, result, request):
         """The likeliest classes with their probabilities, the likeliest first."""
         count = min(int(self.options.get("topk", 5)), len(result))
-        values, places = result.topk(count)
-        named = [self.name(place) for place in places.tolist()]
+        values, positions = result.topk(count)
+        named = [self.name(position) for position in positions.tolist()]
         return as_json(dict(zip(named, values.tolist())))
 
-    def name(self, place):
+    def name(self, position):
         """The name of a class; TorchServe's tables name classes by lists too."""
-        found = self.names.get(str(place), str(place))
+        found = self.names.get(str(position), str(position))
         return found[-1] if isinstance(found, list) else found
 
 

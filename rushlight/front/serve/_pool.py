@@ -135,14 +135,16 @@ class Worker:
         for job in jobs:
             model.metrics.waiting.observe(now - job.arrived, **model.labels)
         model.metrics.batches.observe(len(jobs), **model.labels)
-        heads = [
+        headers = [
             {"content_type": j.request.content_type, "accept": j.request.accept}
             for j in jobs
         ]
         self.state = "busy"
         try:
             header, blocks = await asyncio.wait_for(
-                self.exchange({"requests": heads}, [job.request.body for job in jobs]),
+                self.exchange(
+                    {"requests": headers}, [job.request.body for job in jobs]
+                ),
                 model.settings.response_timeout,
             )
         except TimeoutError:

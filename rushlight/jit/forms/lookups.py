@@ -1,0 +1,142 @@
+"""What translated programs run for bags of rows and grids; read as text."""
+
+from __future__ import annotations
+
+import rushlight as torch
+from rushlight import Tensor
+from rushlight.nn import functional as F
+
+
+def _bag_mode(mode: str) -> int:
+    if mode == "sum":
+        return 0
+    if mode == "mean":
+        return 1
+    if mode == "max":
+        return 2
+    raise ValueError("mode has to be one of sum or mean")
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    if per_sample_weights is not None and input.size() != per_sample_weights.size():
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not "
+            f"None, then it must have the same shape as the input ({input.shape})"
+        )
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only "
+            "supported for mode='sum'"
+        )
+    rows = input
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None")
+        starts = torch.arange(
+            0, input.numel(), input.size(1), dtype=input.dtype, device=input.device
+        )
+        rows = input.reshape(-1)
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights.reshape(-1)
+    else:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        starts = offsets
+    if max_norm is not None:
+        with torch.no_grad():
+            torch.ops.aten.embedding_renorm_(weight, rows, max_norm, norm_type)
+    return torch.embedding_bag(
+        weight,
+        rows,
+        starts,
+        scale_grad_by_freq,
+        _bag_mode(mode),
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )[0]
+
+
+def affine_grid(
+    theta: Tensor, size: list[int], align_corners: bool | None = None
+) -> Tensor:
+    aligned = False if align_corners is None else align_corners
+    return torch.ops.aten.affine_grid_generator(theta, size, aligned)
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    if mode == "bilinear":
+        way = 0
+    elif mode == "nearest":
+        way = 1
+    elif mode == "bicubic":
+        way = 2
+    else:
+        raise ValueError(f"grid_sample: unknown mode '{mode}'")
+    if padding_mode == "zeros":
+        border = 0
+    elif padding_mode == "border":
+        border = 1
+    elif padding_mode == "reflection":
+        border = 2
+    else:
+        raise ValueError(f"grid_sample: unknown padding_mode '{padding_mode}'")
+    aligned = False if align_corners is None else align_corners
+    return torch.grid_sampler(input, grid, way, border, aligned)
+
+
+def gumbel_softmax(
+    logits: Tensor,
+    tau: float = 1,
+    hard: bool = False,
+    eps: float = 1e-10,
+    dim: int = -1,
+) -> Tensor:
+    gumbels = -torch.empty_like(logits).exponential_().log()
+    soft = ((logits + gumbels) / tau).softmax(dim)
+    if hard:
+        index = soft.max(dim, keepdim=True)[1]
+        chosen = torch.zeros_like(logits).scatter_(dim, index, 1.0)
+        return chosen - soft.detach() + soft
+    return soft
+
+
+class EmbeddingBag:
+    def forward(
+        self,
+        input: Tensor,
+        offsets: Tensor | None = None,
+        per_sample_weights: Tensor | None = None,
+    ) -> Tensor:
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
