@@ -19,6 +19,7 @@ TAGS = {
     "fixed_sizes",  # looks at elements, but what it gives has sizes of its own
     "unmarked_writes",  # writes to arguments that its schema does not mark
     "checks_elements",  # refuses some: bad indices, singular matrices, whole zeros below
+    "strided_only",  # makes dense tensors: other layouts are refused
     "unset",  # the elements of its result are whatever was there
     "anywhere",  # its function asks the backend for all that it does with memory
     "planned",  # its function looks at no element: see `dispatch.launch_cache`

@@ -12,6 +12,7 @@ from rushlight.autograd._gradcheck_parts import (
     random_like,
     unit_of,
 )
+from rushlight.autograd._gradcheck_sparse import is_sparse, on_dense_inputs
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
@@ -65,7 +66,7 @@ def gradcheck(
         check_forward_ad: also check forward mode.
         check_backward_ad: check reverse mode at all.
         fast_mode: compare one random projection of the Jacobian, not all of it.
-        masked: accepted for old programs; tensors are always dense.
+        masked: of sparse inputs, vary only the elements that are written down.
 
     Raises:
         AssertionError: the shape or type of the output changes, or options contradict.
@@ -81,9 +82,10 @@ def gradcheck(
         raise AssertionError(
             "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
         )
-    check = _Check(
-        func, as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes
-    )
+    inputs = as_tuple(inputs)
+    if any(map(is_sparse, inputs)):
+        func, inputs = on_dense_inputs(func, inputs, bool(masked))
+    check = _Check(func, inputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
         check.inspect_inputs()
         if check_backward_ad:

@@ -42,6 +42,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     write_folded,
 )
 
+from rushlight.core.sparse import layout_of, parts_of, put
 from rushlight.core.views import resize_ as resize_in_place
 from rushlight.core.warning import warn
 from rushlight.dispatch.declared import BATCHING, TAGS
@@ -319,7 +320,12 @@ def fill_out(
                 "rounding error. The out tensor will be resized to a tensor of shape "
                 f"{tuple(result.shape)}."
             )
-    fit_like(written, result, quiet, op.out_plain)
+    layout = layout_of(written, None)
+    if layout is not None and layout is layout_of(result, None):
+        if result.shape != written.shape:  # no memory to resize: it gets other parts
+            put(written, list(result.shape), parts_of(result))
+    else:
+        fit_like(written, result, quiet, op.out_plain)
     refuse_internal_overlap(written)
     if op.out_late:
         refuse_reading(slots, op.n_args - 1, written, op.out_overlap)

@@ -226,6 +226,8 @@ class Operator:
         self.namespace = namespace
         self.name = name
         self.signature = Signature(name, rows)
+        if "strided_only" in tags:
+            self.signature.refuse_layouts()
         self.n_args = len(rows)
         self.form = form
         self.derivative = derivative

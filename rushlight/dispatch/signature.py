@@ -101,6 +101,7 @@ _NO_SIZES = cython.declare(
 )
 SIZE = cython.declare(cython.int, 8)  # among an argument's flags
 NEEDED = cython.declare(cython.int, 16)
+STRIDED = cython.declare(cython.int, 128)  # a layout that no other is taken for
 # Lists in whose place one integer may stand, but to PyTorch that is another overload's:
 # it is written down, or a tensor without dimensions.
 _LISTS = cython.declare(
@@ -295,6 +296,12 @@ class Signature:
                 self.n_positional += 1
         self.names = tuple([row[0] for row in rows])
         self.defaults = tuple([resolve_default(row[1], row[2]) for row in rows])
+
+    def refuse_layouts(self):
+        """Have layouts other than the dense one refused: only dense tensors are made."""
+        for i in range(self.n_args):
+            if self.names[i] == "layout":
+                self.flags[i] |= STRIDED
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -501,6 +508,10 @@ class Signature:
                 bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
                 return 0  # None stands for no sizes where these are the default
             return accept_integers(i, self.list_size[i], self.flags[i], item, bound)
+        if self.flags[i] & STRIDED and isinstance(item, _layouts.Layout):
+            if item is not _layouts.strided:
+                fault = f"{called(self.name)}(...) is not implemented for layout {item}"
+                return postpone(bound, i, NotImplementedError(fault))
         return accept_rare(i, kind, self.list_size[i], item, bound)
 
     def explain(self, args: tuple, keywords: dict, code: cython.int):

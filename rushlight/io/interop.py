@@ -35,6 +35,8 @@ from cython.cimports.rushlight.core.storage import Storage, fetch, following, wr
 from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.dtype import TYPE_NAMES, all_dtypes
+from rushlight.core.layout import strided
+from rushlight.core.sparse import layout_of
 from rushlight.core.storage import UntypedStorage, wrap_address
 from rushlight.core.warning import warn_once
 from rushlight.core.window import make_tensor
@@ -310,6 +312,12 @@ def to_numpy(tensor: Tensor, force=False):
         return tensor._stand.read("numpy")
     if force:
         tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    layout = layout_of(tensor, None)
+    if layout is not None and layout is not strided:
+        raise TypeError(
+            f"can't convert {layout.name} layout tensor to numpy. Use Tensor.to_dense() "
+            "first."
+        )
     if (tensor.keys >> KEY_PYTHON) & 1 or (tensor.keys >> KEY_ABSENT) & 1:
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
     if state().grad_mode and tensor.requires_grad:

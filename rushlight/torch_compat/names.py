@@ -43,6 +43,7 @@ OWN = (
     "amp._older_names",
     "ao._operators",
     "autograd._gradcheck_parts",
+    "autograd._gradcheck_sparse",
     "autograd.anomaly",
     "autograd.dual",
     "autograd.dual_function",

@@ -37,7 +37,7 @@ def _checked(wanted):
 
 
 def sparse_coo_tensor(
-    indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False,
+    indices=None, values=None, size=None, *, dtype=None, device=None, pin_memory=False,
     requires_grad=False, check_invariants=None, is_coalesced=None,
 ):  # fmt: skip
     """A sparse tensor with values at coordinates; elsewhere it is zero.
@@ -59,8 +59,14 @@ def sparse_coo_tensor(
             [4., 0., 0.]])
     """
     dtype = None if dtype is None else by_python_type(dtype)
+    if indices is None and size is None:
+        raise TypeError(
+            "sparse_coo_tensor() received an invalid combination of arguments - got no "
+            "indices and no size\n  remedy: sparse_coo_tensor(indices, values, size), or "
+            "sparse_coo_tensor(size)"
+        )
     if values is None:
-        sizes = list(indices)
+        sizes = list(size if indices is None else indices)
         values = rl.empty(0, dtype=dtype, device=device)
         result = call._sparse_coo_tensor_unsafe(
             *(rl.empty((len(sizes), 0), dtype=rl.int64, device=device), values, sizes),
@@ -154,6 +160,11 @@ def sparse_compressed_tensor(
             "sparse_compressed_tensor expected sparse compressed tensor layout but got none"
         )
     dtype = None if dtype is None else by_python_type(dtype)
+    if layout not in _COMPRESSED:
+        raise RuntimeError(
+            "sparse_compressed_tensor expected sparse compressed tensor layout but got "
+            f"{layout}"
+        )
     values = _values(values, dtype, device)
     parts = [
         part.to(device=device)
@@ -161,6 +172,7 @@ def sparse_compressed_tensor(
         else rl.tensor(part, dtype=rl.int64, device=values.device)
         for part in (compressed_indices, plain_indices)
     ]
+    _check_dimensions(*parts, values, layout)
     if size is None:
         size = _compressed_sizes(*parts, values, layout)
     size = list(size)
@@ -169,6 +181,14 @@ def sparse_compressed_tensor(
     _check_compressed_shapes(*parts, values, size, layout)
     result = call._sparse_compressed_tensor_unsafe(*parts, values, size, layout=layout)
     return _leaf(result, requires_grad)
+
+
+_COMPRESSED = (
+    layouts.sparse_csr,
+    layouts.sparse_csc,
+    layouts.sparse_bsr,
+    layouts.sparse_bsc,
+)
 
 
 def _in_blocks(layout):
@@ -188,6 +208,16 @@ def _compressed_sizes(compressed, plain, values, layout):
     rest = list(values.shape[at + (2 if _in_blocks(layout) else 0) :])
     pair = (lines, places) if _by_rows(layout) else (places, lines)
     return [*batch, pair[0] * high, pair[1] * wide, *rest]
+
+
+def _check_dimensions(compressed, plain, values, layout):
+    blocks = 2 if _in_blocks(layout) else 0
+    batch = compressed.dim() - 1
+    if compressed.dim() and values.dim() <= batch + blocks:
+        raise RuntimeError(
+            "values must have dimensionality > sum of batch and block dimensionalities "
+            f"(={batch} + {blocks}) but got {values.dim()}"
+        )
 
 
 def _check_compressed_shapes(compressed, plain, values, size, layout):
@@ -213,6 +243,12 @@ def _check_compressed_shapes(compressed, plain, values, size, layout):
         if _in_blocks(layout) and values.dim() > batch + 2
         else 1
     )
+    for d, extent in enumerate((high, wide)):
+        if extent and size[batch + d] % extent:
+            raise RuntimeError(
+                f"tensor shape[{batch + d}] (={size[batch + d]}) must be divisible with "
+                f"blocksize[{d}] (={extent}) as defined by values shape"
+            )
     lines = size[at] // max(high if _by_rows(layout) else wide, 1)
     if compressed.shape[-1] != lines + 1:
         raise RuntimeError(
@@ -227,10 +263,16 @@ def _check_compressed_shapes(compressed, plain, values, size, layout):
 
 
 def _of_layout(layout, names):
+    own = layout
+
     def make(
         compressed, plain, values, size=None, *, dtype=None, device=None,
-        pin_memory=False, requires_grad=False, check_invariants=None,
+        pin_memory=False, requires_grad=False, check_invariants=None, layout=layout,
     ):  # fmt: skip
+        if layout is not own:
+            raise RuntimeError(
+                f"{own.name}_tensor: layout must be {own} but got {layout}"
+            )
         return sparse_compressed_tensor(
             compressed, plain, values, size, dtype=dtype, layout=layout, device=device,
             requires_grad=requires_grad, check_invariants=check_invariants,

@@ -1,21 +1,18 @@
-"""Gradient checks of functions that take or return sparse tensors."""
-
-from __future__ import annotations
+"""Gradient checks for functions of sparse tensors."""
 
 import functools
 
-import rushlight as rl
-from rushlight.core import layout as layouts
-from rushlight.operators import call
+from rushlight.autograd._gradcheck_sparse import is_sparse, on_dense_inputs
 
 
 def as_sparse_gradcheck(gradcheck):
     """A gradient check that sparse tensors can be given to.
 
-    The values of sparse inputs are varied; sparse results are compared dense.
+    Sparse results are compared dense.
 
     Args:
-        gradcheck: the check for dense tensors.
+        gradcheck: the check for dense tensors. ``masked=True`` varies the values of
+            sparse inputs, ``masked=False`` all their elements.
 
     >>> check = rl.sparse.as_sparse_gradcheck(rl.autograd.gradcheck)
     >>> eye = rl.eye(2, dtype=rl.float64).to_sparse().requires_grad_()
@@ -25,39 +22,22 @@ def as_sparse_gradcheck(gradcheck):
 
     @functools.wraps(gradcheck)
     def check(func, inputs, **kwargs):
-        kwargs.pop("masked", None)
+        masked = bool(kwargs.pop("masked", False))
         listed = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-        flat = [_values(each) for each in listed]
 
-        def dense(*values):
-            rebuilt = [_rebuilt(like, value) for like, value in zip(listed, values)]
-            results = func(*rebuilt)
+        def dense(*given):
+            results = func(*given)
             if isinstance(results, (tuple, list)):
-                return tuple(_dense(each) for each in results)
-            return _dense(results)
+                return tuple(_dense(each, masked) for each in results)
+            return _dense(results, masked)
 
-        return gradcheck(dense, tuple(flat), **kwargs)
+        on_dense, taken = on_dense_inputs(dense, listed, masked)
+        return gradcheck(on_dense, taken, **kwargs)
 
     return check
 
 
-def _is_sparse(value):
-    return isinstance(value, rl.Tensor) and value.layout is layouts.sparse_coo
-
-
-def _values(value):
-    if not _is_sparse(value):
+def _dense(value, masked):
+    if not is_sparse(value):
         return value
-    return value.detach()._values().clone().requires_grad_(value.requires_grad)
-
-
-def _rebuilt(like, value):
-    if not _is_sparse(like):
-        return value
-    return call._sparse_coo_tensor_unsafe(
-        like._indices(), value, list(like.shape), is_coalesced=like.is_coalesced()
-    )
-
-
-def _dense(value):
-    return value.to_dense() if _is_sparse(value) else value
+    return value.to_dense(masked_grad=masked)

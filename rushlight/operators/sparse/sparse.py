@@ -2,7 +2,7 @@
 
 from rushlight.operators.shared import conjugated, scaled
 from rushlight.operators.sparse.sparse_access import masked_like
-from rushlight.operators.sparse.sparse_compressed import compressed_like
+from rushlight.operators.sparse.sparse_compressed import dense_or_compressed
 from rushlight.operators.sparse.sparse_coo import (
     coalesced_of,
     dense_gradient,
@@ -16,7 +16,7 @@ from rushlight.operators.sparse.sparse_math import (
 )
 
 __all__ = [
-    "coalesced_of", "compressed_like", "conjugated", "dense_gradient",
+    "coalesced_of", "conjugated", "dense_gradient", "dense_or_compressed",
     "log_softmax_gradient", "masked_like", "scaled", "softmax_gradient", "spread_sum",
     "strided_layout", "values_at",
 ]  # fmt: skip

@@ -22,6 +22,11 @@ IN_BLOCKS = (layouts.sparse_bsr, layouts.sparse_bsc)
 COMPRESSED = (*BY_ROWS, *BY_COLUMNS)
 
 
+def layout_name(layout):
+    """The name of a layout, as messages have it."""
+    return _NAMES.get(layout, str(layout))
+
+
 def _refuse(name, wanted, self):
     raise RuntimeError(
         f"{name} expected {wanted} layout but got {_NAMES.get(self.layout, self.layout)}"
@@ -149,14 +154,21 @@ def coalesce(self):
 
 
 def to_dense(self, dtype, masked_grad):
-    """Dense tensors are returned as they are."""
+    """Dense tensors are returned as they are.
+
+    Raises:
+        RuntimeError: a sparse tensor is to be of another type.
+    """
     if self.layout is layouts.strided:
         return self if dtype is None else self.to(dtype)
+    if dtype is not None:
+        kind = "sparse_csr" if self.layout in COMPRESSED else "sparse"
+        raise RuntimeError(f"dtype argument is not supported by {kind}_to_dense")
     if self.layout in COMPRESSED:
-        result = ops._compressed_to_dense(self)
+        result = ops._compressed_to_dense(self, masked_grad)
     else:
         result = ops._coo_to_dense(self, masked_grad)
-    return result if dtype is None else result.to(dtype)
+    return result
 
 
 def to_sparse(self, layout, blocksize, dense_dim):
@@ -166,6 +178,8 @@ def to_sparse(self, layout, blocksize, dense_dim):
         RuntimeError: what is asked for doesn't go with the layout.
     """
     layout = layouts.sparse_coo if layout is None else layout
+    if layout is layouts.strided and self.layout is layout:
+        return self
     if layout not in _NAMES or layout is layouts.strided:
         raise RuntimeError(
             f"to_sparse: conversion from {_NAMES[self.layout]} to {layout} layout is not "
@@ -190,6 +204,13 @@ def to_sparse(self, layout, blocksize, dense_dim):
     _refuse_complex_gradient(f"_to_{layout.name}", self)
     if self.layout is layout and blocksize is None:
         return self
+    if self.layout in IN_BLOCKS and layout in IN_BLOCKS:
+        _refuse_other_blocks(self, layout, blocksize)
+    elif self.layout in IN_BLOCKS:
+        raise RuntimeError(
+            f"sparse_compressed_to_{layout.name}: expected SparseCsr or SparseCsc layout "
+            f"but got {_NAMES[self.layout]}"
+        )
     dense = dense_dim or 0
     source = self
     if self.layout is not layouts.strided:
@@ -199,6 +220,17 @@ def to_sparse(self, layout, blocksize, dense_dim):
             return _compressed_of_coo(pairs, layout, blocksize)
         source = to_dense(self, None, None)
     return ops._compressed_from_dense(source, layout, blocksize, dense)
+
+
+def _refuse_other_blocks(self, layout, blocksize):
+    found = sparse.parts_of(self)
+    at = found.plain.ndim
+    own = list(found.values.shape[at : at + 2])
+    if own != list(blocksize):
+        raise RuntimeError(
+            f"to_{layout.name}: conversion from {_NAMES[self.layout]} to {_NAMES[layout]} "
+            f"with blocksize changed from {own} to {list(blocksize)} is not supported"
+        )
 
 
 def _refuse_complex_gradient(name, self):
@@ -295,6 +327,11 @@ def to_sparse_of_dim(self, sparse_dim):
             )
         return self
     if self.layout in COMPRESSED:
+        if sparse_dim != 2:
+            raise RuntimeError(
+                f"sparse_compressed_to_sparse: conversion from {_NAMES[self.layout]} to "
+                "Sparse with sparse_dim argument !=2 is not supported"
+            )
         return _coo_of_compressed(self)
     _refuse_complex_gradient("_to_sparse", self)
     if self.ndim and sparse_dim == 0:
@@ -326,12 +363,21 @@ def to_sparse_csc(self, dense_dim):
 
 def to_sparse_bsr(self, blocksize, dense_dim):
     """Rows of blocks."""
-    return to_sparse(self, layouts.sparse_bsr, list(blocksize), dense_dim)
+    return to_sparse(self, layouts.sparse_bsr, _pair(self, blocksize, "bsr"), dense_dim)
 
 
 def to_sparse_bsc(self, blocksize, dense_dim):
     """Columns of blocks."""
-    return to_sparse(self, layouts.sparse_bsc, list(blocksize), dense_dim)
+    return to_sparse(self, layouts.sparse_bsc, _pair(self, blocksize, "bsc"), dense_dim)
+
+
+def _pair(self, blocksize, layout):
+    if len(blocksize) != 2:
+        raise RuntimeError(
+            f"{_verb(self)}_{layout}: blocksize needs to be a tuple of size 2, but got "
+            f"{len(blocksize)}"
+        )
+    return list(blocksize)
 
 
 def masked_like(self, mask):

@@ -3,6 +3,7 @@
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
 from rushlight.core.dtypes import int64
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.operators import call as ops
@@ -10,9 +11,11 @@ from rushlight.operators.sparse.sparse_access import (
     BY_ROWS,
     COMPRESSED,
     IN_BLOCKS,
+    layout_name,
     to_sparse_coo,
 )
-from rushlight.operators.sparse.sparse_coo import moved, numbered
+from rushlight.operators.sparse.sparse_coo import coalesced_of, moved, numbered
+from rushlight.operators.sparse.sparse_coo import empty as empty_coo
 
 
 class Compressed:
@@ -106,7 +109,12 @@ def _matrices(tensor):
     )
 
 
-def to_dense(self):
+def dense_or_compressed(grad, self, masked_grad):
+    """What reaches the values that are there, or all of it where that is asked for."""
+    return grad if masked_grad is False else compressed_like(grad, self)
+
+
+def to_dense(self, masked_grad):
     """Each value at its place."""
     batch = parts(self)[0].ndim - 1
     rows, columns = self.shape[batch : batch + 2]
@@ -216,28 +224,36 @@ def sparse_mask(self, mask):
 def compressed_like(self, mask):
     """A dense tensor's elements at a compressed one's places."""
     if mask.layout in IN_BLOCKS or parts(mask)[0].ndim > 1:
-        ones = ops.to_dense(like(mask, ops.ones_like(parts(mask)[2])))
-        kept = ops._compressed_from_dense(
-            ones,
-            mask.layout,
-            list(block_of(mask)) if mask.layout in IN_BLOCKS else None,
-            0,
-        )
-        raise_on_blocks(kept)
+        return _blocks_like(self, mask)
     compressed, plain, _ = parts(mask)
     lines, plain = lines_of(compressed), plain.to(int64)
     pair = [lines, plain] if mask.layout in BY_ROWS else [plain, lines]
     return like(mask, ops.index(self, pair))
 
 
-def raise_on_blocks(mask):
-    """Refuses masks of blocks and batches.
-
-    Raises:
-        RuntimeError: always.
-    """
-    raise RuntimeError(
-        f"sparse_mask(): masks of layout {mask.layout} or in batches are not supported"
+def _blocks_like(self, mask):
+    """Elements at the places of a mask of blocks, or of a batch of masks."""
+    compressed, plain, values = parts(mask)
+    batch = compressed.ndim - 1
+    high, wide = block_of(mask)
+    rows, columns = mask.shape[batch : batch + 2]
+    rest = list(mask.shape[batch + 2 :])
+    cells = self.reshape([-1, rows // high, high, columns // wide, wide, *rest])
+    cells = cells.transpose(2, 3)
+    flat = compressed.reshape([-1, compressed.shape[-1]])
+    found = []
+    for matrix, starts, others in zip(
+        cells.unbind(0), flat, plain.reshape([-1, plain.shape[-1]]), strict=True
+    ):
+        pair = [lines_of(starts), others.to(int64)]
+        if mask.layout not in BY_ROWS:
+            pair.reverse()
+        found.append(ops.index(matrix, pair))
+    taken = ops.stack(found) if found else values[:0]
+    if mask.layout not in IN_BLOCKS:
+        taken = taken.reshape([*taken.shape[:2], *rest])
+    return like(
+        mask, taken.reshape(list(values.shape[: values.ndim - len(rest)]) + rest)
     )
 
 
@@ -280,11 +296,16 @@ def copy_(self, src, non_blocking):
     """
     if self.layout is layouts.strided:
         return ops.copy_(self, ops.to_dense(src))
-    if self.layout is not src.layout or list(self.shape) != list(src.shape):
+    if self.layout is not src.layout:
         raise RuntimeError(
-            "copy of sparse compressed tensors having different layouts or sizes is not "
-            f"supported: {self.layout} of {list(self.shape)} and {src.layout} of "
-            f"{list(src.shape)}"
+            "torch.copy_: copy of sparse compressed tensors having different layouts is "
+            f"not supported. self layout is {layout_name(self.layout)} and src layout is "
+            f"{layout_name(src.layout)}"
+        )
+    if list(self.shape) != list(src.shape):
+        raise RuntimeError(
+            "torch.copy_: expected shapes of self and src to match, but they are "
+            f"{list(self.shape)} and {list(src.shape)}"
         )
     compressed, plain, values = parts(src)
     fresh = Compressed(
@@ -295,12 +316,21 @@ def copy_(self, src, non_blocking):
 
 
 def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
-    """The same places with zeros, or a dense tensor where that is asked for."""
+    """The same sizes and no places, or no coordinates where that is asked for.
+
+    Raises:
+        RuntimeError: another layout is asked for.
+    """
     there = {"device": self.device if device is None else device}
     kind = self.dtype if dtype is None else dtype
     compressed, plain, values = parts(self)
-    if layout is layouts.strided:
-        return ops.new_zeros(values, list(self.shape), dtype=kind, **there)
+    if layout is layouts.sparse_coo:
+        return empty_coo(list(self.shape), kind, there["device"])
+    if layout is not None and layout is not self.layout:
+        raise RuntimeError(
+            "empty_like with different sparse layout is not supported (self is "
+            f"{layout_name(self.layout)} but you requested {layout_name(layout)})"
+        )
     none = ops.new_empty(plain, [*plain.shape[:-1], 0], **there)
     size = [*plain.shape[:-1], 0, *values.shape[plain.ndim :]]
     empty = ops.new_empty(values, size, dtype=kind, **there)
@@ -319,7 +349,8 @@ def mul(self, other):
     if other.layout is layouts.strided:
         return like(self, parts(self)[2] * parts(ops.sparse_mask(other, self))[2])
     product = ops.mul(ops.to_sparse_coo(self), ops.to_sparse_coo(other))
-    return ops.to_sparse(product, layout=self.layout)
+    blocks = {"blocksize": list(block_of(self))} if self.layout in IN_BLOCKS else {}
+    return ops.to_sparse(product, layout=self.layout, **blocks)
 
 
 def div(self, other):
@@ -415,7 +446,7 @@ def transpose(self, dim0, dim1):
         raise RuntimeError(
             "transpose(): only matrices can be transposed when compressed"
         )
-    if dim0 % 2 == dim1 % 2:
+    if wrap_dim(dim0, 2) == wrap_dim(dim1, 2):
         return clone(self, None)
     turned = {
         layouts.sparse_csr: layouts.sparse_csc,
@@ -436,7 +467,13 @@ def t(self):
 
 def select(self, dim, index):
     """One row or column, as a sparse vector."""
-    return ops.select(ops.to_sparse_coo(self), dim, index)
+    found = ops.select(ops.to_sparse_coo(self), dim, index)
+    return coalesced_of(found) if found.layout is layouts.sparse_coo else found
+
+
+def unbind(self, dim):
+    """Every row or column, as sparse vectors."""
+    return tuple(select(self, dim, at) for at in range(self.shape[wrap_dim(dim, 2)]))
 
 
 def sampled_addmm(self, mat1, mat2, beta, alpha):

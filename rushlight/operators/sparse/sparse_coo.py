@@ -504,7 +504,14 @@ def index_select(self, dim, index):
     """Positions along a dimension, in the order of an index."""
     indices, values, _ = parts(self)
     dim = wrap_dim(dim, self.ndim)
-    index = index.reshape([-1]).to(int64)
+    if (
+        index.ndim != 1
+        or index.layout is not layouts.strided
+        or index.dtype is not int64
+    ):
+        raise IndexError(
+            "index_select() argument index must be 1-D strided (non-sparse) long-tensor."
+        )
     size = [*self.shape]
     extent, size[dim] = size[dim], index.shape[0]
     if (
@@ -525,7 +532,15 @@ def index_select(self, dim, index):
 
 
 def narrow_copy(self, dim, start, length):
-    """A stretch along a dimension."""
+    """A stretch along a dimension.
+
+    Raises:
+        RuntimeError: there is no such dimension or stretch.
+    """
+    if not -self.ndim <= dim < self.ndim:
+        raise RuntimeError(
+            f"Dimension {dim} out of range. Expecting 0 <= dim < {self.ndim}."
+        )
     dim = wrap_dim(dim, self.ndim)
     size = self.shape[dim]
     start = start + size if start < 0 else start

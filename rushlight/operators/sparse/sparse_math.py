@@ -247,6 +247,14 @@ def mul(self, other):
     return made(coordinates(places, sizes), values, self.shape, parts(one)[2])
 
 
+def mul_(self, other):
+    """`mul` in place; a dense tensor stays dense."""
+    result = mul(self, other)
+    if is_coo(self):
+        return ops.copy_(self, result)
+    return ops.copy_(self, ops.to_dense(result))
+
+
 def _met(self, other):
     """Whose values keep their order in a product, and the other in order.
 

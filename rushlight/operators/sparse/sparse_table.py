@@ -13,6 +13,7 @@ from rushlight.io.pickling import bind_makers
 
 COO, COMPRESSED = DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU
 _COO, _MATH, _CSR = "sparse_coo", "sparse_math", "sparse_compressed"
+_FILL = "sparse_refill"
 
 # Operators that leave zeros alone: they are applied to the values.
 ON_VALUES = """
@@ -25,22 +26,24 @@ LINEAR = ("neg", "_conj_physical", "real", "imag")
 ROWS = {
     # operator: (kernel for coordinates, kernel for compressed tensors)
     "add.Tensor": (f"{_MATH}.add", f"{_CSR}.add"),
-    "add_.Tensor": (f"{_MATH}.add_", None),
+    "add_.Tensor": (f"{_MATH}.add_", f"{_FILL}.add_"),
     "sub.Tensor": (f"{_MATH}.sub", None),
     "sub_.Tensor": (f"{_MATH}.sub_", None),
     "mul.Tensor": (f"{_MATH}.mul", f"{_CSR}.mul"),
+    "mul_.Tensor": (f"{_MATH}.mul_", None),
     "div.Tensor": (f"{_MATH}.div", f"{_CSR}.div"),
     "div.Tensor_mode": (f"{_MATH}.div_mode", None),
     "floor_divide": (f"{_MATH}.floor_divide", None),
     "pow.Tensor_Scalar": (f"{_MATH}.pow", None),
     "nan_to_num": (f"{_MATH}.nan_to_num", None),
     "sum": (f"{_MATH}.total", f"{_CSR}.total"),
-    "sum.dim_IntList": (f"{_MATH}.sum_dims", None),
+    "sum.dim_IntList": (f"{_MATH}.sum_dims", f"{_FILL}.sum_dims"),
     "any": (f"{_MATH}.any_all", None),
     "linalg_vector_norm": (f"{_MATH}.vector_norm", None),
     "reshape": (f"{_MATH}.refuse_reshape", None),
     "mm": (f"{_MATH}.mm", f"{_CSR}.mm"),
     "mv": (f"{_MATH}.mv", f"{_CSR}.mv"),
+    "addmv": (None, f"{_FILL}.addmv"),
     "bmm": (f"{_MATH}.bmm", None),
     "addmm": (f"{_MATH}.addmm", f"{_CSR}.addmm"),
     "_sparse_addmm": (None, f"{_CSR}.addmm"),
@@ -49,17 +52,28 @@ ROWS = {
     "clone": (f"{_COO}.clone", f"{_CSR}.clone"),
     "copy_": (f"{_COO}.copy_", f"{_CSR}.copy_"),
     "_to_copy": (f"{_COO}.to_copy", f"{_CSR}.to_copy"),
-    "empty_like": (f"{_COO}.empty_like", f"{_CSR}.zeros_like"),
+    "empty_like": (f"{_COO}.empty_like", f"{_FILL}.empty_like"),
+    "ones_like": (None, f"{_FILL}.ones_like"),
+    "full_like": (None, f"{_FILL}.full_like"),
+    "randn_like": (None, f"{_FILL}.randn_like"),
+    "fill_": (None, f"{_FILL}.fill_"),
+    "normal_": (None, f"{_FILL}.normal_"),
+    "resize_": (None, f"{_FILL}.resize_"),
+    "resize_as_sparse_": (None, f"{_FILL}.resize_as_"),
+    "_conj": (None, f"{_FILL}.conj"),
+    "angle": (None, f"{_FILL}.angle"),
     "zeros_like": (f"{_COO}.zeros_like", f"{_CSR}.zeros_like"),
     "new_empty": (f"{_COO}.new_empty", None),
     "new_zeros": (f"{_COO}.new_empty", None),
-    "zero_": (f"{_COO}.zero_", None),
+    "zero_": (f"{_COO}.zero_", f"{_FILL}.zero_"),
     "t": (f"{_COO}.t", f"{_CSR}.t"),
     "transpose.int": (f"{_COO}.transpose", f"{_CSR}.transpose"),
+    "transpose_": (f"{_FILL}.transpose_", None),
+    "t_": (f"{_FILL}.t_", None),
     "permute": (f"{_COO}.permute", None),
     "unsqueeze": (f"{_COO}.unsqueeze", None),
     "select.int": (f"{_COO}.select", f"{_CSR}.select"),
-    "unbind.int": (f"{_COO}.unbind", None),
+    "unbind.int": (f"{_COO}.unbind", f"{_CSR}.unbind"),
     "index_select": (f"{_COO}.index_select", None),
     "narrow_copy": (f"{_COO}.narrow_copy", None),
     "cat": (f"{_COO}.cat", None),
@@ -97,12 +111,12 @@ def attach(operators, copied):
             if path is not None:
                 operators[name].set_kernel(key, _kernel(path))
     _attach_quantized(operators)
-    derived = [name for name, kernels in ROWS.items() if kernels[0]]
-    for name in derived:
+    for name in ROWS:
         _derive(operators[name], copied)
     for name in (*ON_VALUES, *LINEAR):
         if name in operators:
             _attach_values(operators[name], name, (name not in LINEAR,))
+            _derive(operators[name], copied)
 
 
 def _empty_in_parts(size, dtype, layout, device):
@@ -114,9 +128,9 @@ def _empty_in_parts(size, dtype, layout, device):
 def _derive(op, copied):
     """In-place and ``out=`` forms compute a fresh result and copy it."""
     for form in (op.inplace, op.out):
-        if form is not None and not form.has_kernel(COO):
-            form.set_kernel(COO, copied)
-            form.set_kernel(COMPRESSED, copied)
+        for key in (COO, COMPRESSED):
+            if form is not None and op.has_kernel(key) and not form.has_kernel(key):
+                form.set_kernel(key, copied)
 
 
 def _attach_values(op, name, options):
@@ -124,6 +138,7 @@ def _attach_values(op, name, options):
     op.set_kernel(COMPRESSED, _lazy(_CSR, "on_values", name, ()))
     if op.inplace is not None:
         op.inplace.set_kernel(COO, _lazy(_MATH, "on_values_", name, options))
+        op.inplace.set_kernel(COMPRESSED, _lazy(_FILL, "on_values_", name, ()))
 
 
 def _lazy(family, maker, name, options):
