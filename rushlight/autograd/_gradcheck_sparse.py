@@ -13,7 +13,7 @@ def is_sparse(value):
     return isinstance(value, Tensor) and value.layout is not layouts.strided
 
 
-def on_dense_inputs(func, inputs, masked):
+def on_dense_inputs(func, inputs, masked, whole=False):
     """A function and its inputs, with dense tensors in place of the sparse ones.
 
     Args:
@@ -21,6 +21,7 @@ def on_dense_inputs(func, inputs, masked):
         inputs: some of them sparse.
         masked: whether only the elements that are written down are varied: the inputs are
             the values then, and otherwise all elements.
+        whole: whether all elements are written down, those that are zero too.
 
     Returns:
         A function that makes sparse tensors of its inputs, and those inputs.
@@ -29,7 +30,8 @@ def on_dense_inputs(func, inputs, masked):
 
     def call_on_sparse(*given):
         pairs = zip(inputs, given, strict=True)
-        return func(*[_sparse_input(like, value, masked) for like, value in pairs])
+        made = [_sparse_input(like, value, masked, whole) for like, value in pairs]
+        return func(*made)
 
     return call_on_sparse, tuple(taken)
 
@@ -42,12 +44,12 @@ def _dense_input(value, masked):
     return dense.requires_grad_(value.requires_grad)
 
 
-def _sparse_input(like, value, masked):
+def _sparse_input(like, value, masked, whole):
     if not is_sparse(like):
         return value
     if masked:
         return _with_values(like.detach(), value)
-    return _WrittenDown.apply(value, like.detach())
+    return _WrittenDown.apply(value, like.detach(), whole)
 
 
 def _values(tensor):
@@ -78,10 +80,10 @@ class _WrittenDown(Function):
     """A dense tensor as a sparse one: at the places of another, and where it is not zero."""
 
     @staticmethod
-    def forward(ctx, dense, like):
+    def forward(ctx, dense, like, whole):
         shown = _with_values(like, call.ones_like(_values(like))).to_dense() != 0
         count = like.sparse_dim() + (dense.ndim - like.sparse_dim() - like.dense_dim())
-        shown = shown | (dense != 0)
+        shown = call.ones_like(shown) if whole else shown | (dense != 0)
         if count < dense.ndim:
             shown = call.any(shown.flatten(count), -1)
         places = call.nonzero(shown).t().contiguous()
@@ -102,4 +104,4 @@ class _WrittenDown(Function):
 
     @staticmethod
     def backward(ctx, grad):
-        return call.to_dense(grad), None
+        return call.to_dense(grad), None, None

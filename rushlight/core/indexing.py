@@ -15,7 +15,7 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
 )
 from cython.cimports.rushlight.core.elements import largest
-from cython.cimports.rushlight.core.keys import KEY_PREDISPATCH
+from cython.cimports.rushlight.core.keys import KEY_BATCHED, KEY_PREDISPATCH
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
     repeats_elements,
@@ -176,6 +176,9 @@ def apply_tensor(result: object, dim: cython.int, item: object, indices: list) -
         and index.dtype_.category == INTEGER
         and index.dtype_.code != CODE_UINT8
     ):
+        if (index.keys >> KEY_BATCHED) & 1:  # another place for each example
+            note_index(indices, dim, index)
+            return (result, dim + 1)
         return (_SELECT(result, dim, int(index.item())), dim)
     if index.ndim_ == 0:
         result = _UNSQUEEZE(result, dim)

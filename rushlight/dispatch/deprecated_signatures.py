@@ -56,7 +56,8 @@ def forms(name, method):
             else:
                 found.append((front[0], "self", *front[1:], first, second))
     if name in _NUMBER_LAST:
-        found.append(("self", "number", "alpha"))
+        older = name in _SCALED  # its factor comes first, of two numbers too
+        found.append(("self", *(("alpha", "number") if older else ("number", "alpha"))))
     return found
 
 
@@ -85,7 +86,7 @@ def reordered(name, method, values, keywords):
     >>> import rushlight as rl
     >>> x = rl.ones(2)
     >>> reordered("add", True, (x, 3, 2), {})
-    ((tensor([1., 1.]), 3), {'alpha': 2})
+    ((tensor([1., 1.]), 2), {'alpha': 3})
     """
     if name == "to" and len(values) > 1 and (dtype := _type_of_number(values[1])):
         return (values[0], dtype, *values[2:]), keywords

@@ -71,7 +71,7 @@ def _name(func):
 def _examples(in_dims, args, func):
     """The arguments' leaves, the dimension of each, and the number of examples."""
     call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
-    if not isinstance(in_dims, (int, tuple, list)) or isinstance(in_dims, bool):
+    if not isinstance(in_dims, (int, tuple)) or isinstance(in_dims, bool):
         raise ValueError(
             f"{call}: expected `in_dims` to be int or a (potentially nested) tuple "
             f"matching the structure of inputs, got: {type(in_dims)}."
@@ -82,8 +82,6 @@ def _examples(in_dims, args, func):
             "to vmap over a function with no inputs. The latter is unsupported."
         )
     leaves, spec = pytree.tree_flatten(args)
-    if isinstance(in_dims, list):
-        in_dims = tuple(in_dims)
     dims = pytree._broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(

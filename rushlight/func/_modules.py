@@ -35,7 +35,7 @@ def functional_call(
 
     Raises:
         RuntimeError: with ``strict``, names are missing or unknown.
-        ValueError: a name is given twice.
+        ValueError: a name is given twice, or there are no dictionaries.
 
     >>> layer = rl.nn.Linear(1, 1)
     >>> functional_call(
@@ -54,8 +54,13 @@ def functional_call(
                     "functional call is ambiguous"
                 )
             given.update(part)
-    else:
+    elif isinstance(parameter_and_buffer_dicts, dict):
         given = dict(parameter_and_buffer_dicts)
+    else:
+        raise ValueError(
+            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, "
+            f"but got {type(parameter_and_buffer_dicts)}"
+        )
     if args is None:
         args = ()
     elif not isinstance(args, tuple):

@@ -36,11 +36,18 @@ _wrappers: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 def _tensor(tensor):
     from rushlight import _utils
     from rushlight._typed_storage import TypedStorage
+    from rushlight.core.layout import strided
     from rushlight.io import pickling
     from rushlight.serialization._names import TYPED_STORAGES
 
     known = tensor.dtype.name in TYPED_STORAGES and tensor.device.type == "cpu"
-    if not known or tensor.__dict__ or tensor.is_conj() or tensor.is_neg():
+    if (
+        not known
+        or tensor.layout is not strided
+        or tensor.__dict__
+        or tensor.is_conj()
+        or tensor.is_neg()
+    ):
         return pickling.reduce_tensor(tensor)
     pickling.warn_of_hooks(tensor)
     storage = tensor.untyped_storage()

@@ -165,6 +165,7 @@ def load(
 
     Raises:
         RuntimeError: the file is damaged or cut short.
+        TypeError: the reader of containers and tensors has no such argument.
         UnpicklingError: its contents are damaged, or more than containers and tensors.
 
     >>> import io
@@ -183,6 +184,8 @@ def load(
         warnings.warn(
             "pickle_load_args only works if `weights_only=False`.", stacklevel=2
         )
+        for name in pickle_load_args.keys() - {"encoding"}:
+            raise TypeError(f"load() got an unexpected keyword argument {name!r}")
     trusted = None if weights_only else (pickle_module or pickle, pickle_load_args)
     if isinstance(f, (str, os.PathLike)):
         path = os.fspath(f)
@@ -194,8 +197,11 @@ def load(
     _require_seekable(f)
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
-    title = getattr(f, "name", "file object")
-    return _read(io.BytesIO(f.read()), title, map_location, trusted, False, False)
+    title, start = getattr(f, "name", "file object"), f.tell()
+    copy = io.BytesIO(f.read())
+    value = _read(copy, title, map_location, trusted, False, False)
+    f.seek(start + copy.tell())  # what was saved behind it can be read next
+    return value
 
 
 def _require_seekable(f):
@@ -258,7 +264,10 @@ def _read(file, title, map_location, trusted, mapped, shared):
                 f"please {naming.package}.save your checkpoint with this option in "
                 "order to use mmap."
             )
-        return _read_old(start + file.read(), title, map_location, trusted)
+        old = OldFile(start + file.read(), title)
+        value = _read_old(old, map_location, trusted)
+        file.seek(old.at)
+        return value
     archive = Archive(file, title, mapped, shared)
     storages = _Storages(archive, map_location)
     program = archive.read("data.pkl")
@@ -269,9 +278,8 @@ def _read(file, title, map_location, trusted, mapped, shared):
     return plain(_trusting(module, io.BytesIO(program), storages, options).load())
 
 
-def _read_old(data, title, map_location, trusted):
+def _read_old(file, map_location, trusted):
     """A file from before PyTorch 1.6."""
-    file = OldFile(data, title)
     storages = _OldStorages(file, map_location)
     start, names, early = file.at, Globals(), []
     names.put_off(early)

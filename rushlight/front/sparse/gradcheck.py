@@ -12,7 +12,7 @@ def as_sparse_gradcheck(gradcheck):
 
     Args:
         gradcheck: the check for dense tensors. ``masked=True`` varies the values of
-            sparse inputs, ``masked=False`` all their elements.
+            sparse inputs, ``masked=False`` all their elements, which are all written down then.
 
     >>> check = rl.sparse.as_sparse_gradcheck(rl.autograd.gradcheck)
     >>> eye = rl.eye(2, dtype=rl.float64).to_sparse().requires_grad_()
@@ -31,7 +31,7 @@ def as_sparse_gradcheck(gradcheck):
                 return tuple(_dense(each, masked) for each in results)
             return _dense(results, masked)
 
-        on_dense, taken = on_dense_inputs(dense, listed, masked)
+        on_dense, taken = on_dense_inputs(dense, listed, masked, whole=True)
         return gradcheck(on_dense, taken, **kwargs)
 
     return check

@@ -332,6 +332,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     >>> gaussian_nll_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.0, 3.0]), rl.tensor([1.0, 1.0]))
     tensor(0.2500)
     """
+    if not isinstance(var, rl.Tensor) and not isinstance(var, (int, float)):
+        rl.any(var < 0)  # refuses it
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError("var has negative entry/entries")

@@ -789,6 +789,10 @@ def _check_ranks(input, weight):
 
 def _check_channels(input, weight, bias, transposed, groups):
     sizes = list(weight.shape)
+    if transposed and 0 in sizes[1:]:
+        raise RuntimeError(
+            f"non-empty {weight.ndim}D weight tensor expected, but got: {sizes}"
+        )
     if sizes[0] < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at "

@@ -136,6 +136,11 @@ def _collate_numpy(batch, *, collate_fn_map=None):
 
 
 def _collate_tensors(batch, *, collate_fn_map=None):
+    if any(each.layout is not rl.strided for each in batch):
+        raise RuntimeError(
+            "Batches of sparse tensors are not currently supported by the default "
+            "collate_fn; please provide a custom collate_fn to handle them appropriately."
+        )
     return rl.stack(list(batch), 0)
 
 

@@ -146,6 +146,11 @@ class DataLoader(Generic[T_co]):
 
     def _begin(self, source, skip):
         if not self.num_workers:
+            if self.timeout:
+                raise AssertionError(
+                    "_SingleProcessDataLoaderIter requires timeout == 0: only workers are "
+                    f"waited for (got timeout={self.timeout})"
+                )
             return SerialIterator(self, source, skip)
         if self.multiprocessing_context == "thread":
             from rushlight.utils.data.threads import ThreadIterator
@@ -329,6 +334,11 @@ def check_context(context, num_workers):
                 "multiprocessing_context option should specify a valid start method in "
                 f"{known!r}, but got multiprocessing_context={context!r}"
             )
+    elif not isinstance(context, str) and not hasattr(context, "get_start_method"):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string "
+            f"specifying the start method, but got multiprocessing_context={context!r}"
+        )
 
 
 def check_iterable(shuffle, sampler, batch_sampler):

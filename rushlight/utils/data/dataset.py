@@ -179,6 +179,16 @@ class ConcatDataset(Dataset[T_co]):
         before = self.cumulative_sizes[part - 1] if part else 0
         return self.datasets[part][index - before]
 
+    @property
+    def cummulative_sizes(self):
+        """`cumulative_sizes`, under a name that was once misspelt."""
+        warnings.warn(
+            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.cumulative_sizes
+
 
 class ChainDataset(IterableDataset):
     """Several iterable data sets one after another."""
