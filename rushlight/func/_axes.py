@@ -33,7 +33,8 @@ def _side(text):
             parts.append(group)
             group = None
         else:
-            if token not in ("1", _ELLIPSIS) and not token.isidentifier():
+            name = token.isidentifier() and "_" not in (token[0], token[-1])
+            if token not in ("1", _ELLIPSIS) and not name:
                 raise ValueError(f"Invalid axis identifier: {token!r}")
             if token in seen and token != "1":
                 raise ValueError(
