@@ -79,6 +79,9 @@ def rearrange(tensor, pattern, **axes_lengths):
             "Identifiers only on one side of rearrange expression (should be on both): "
             f"{lone}"
         )
+    unknown = axes_lengths.keys() - left_names
+    if unknown:
+        raise ValueError(f"Axis length specified for unknown identifiers: {unknown}")
     left, right, sizes = _without_ellipsis(tensor, left, right)
     if len(left) != tensor.dim():
         raise ValueError(
