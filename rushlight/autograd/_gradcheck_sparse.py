@@ -70,14 +70,14 @@ def _with_values(like, values):
     pair = (
         ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
     )
-    places = [getattr(call, name)(like) for name in pair]
+    coordinates = [getattr(call, name)(like) for name in pair]
     return call._sparse_compressed_tensor_unsafe(
-        *places, values, list(like.shape), layout=like.layout
+        *coordinates, values, list(like.shape), layout=like.layout
     )
 
 
 class _WrittenDown(Function):
-    """A dense tensor as a sparse one: at the places of another, and where it is not zero."""
+    """A dense tensor as a sparse one: at the coordinates of another, and where it is not zero."""
 
     @staticmethod
     def forward(ctx, dense, like, whole):
@@ -86,10 +86,10 @@ class _WrittenDown(Function):
         shown = call.ones_like(shown) if whole else shown | (dense != 0)
         if count < dense.ndim:
             shown = call.any(shown.flatten(count), -1)
-        places = call.nonzero(shown).t().contiguous()
+        coordinates = call.nonzero(shown).t().contiguous()
         pairs = call._sparse_coo_tensor_unsafe(
-            places,
-            call.index(dense, list(places.unbind(0))),
+            coordinates,
+            call.index(dense, list(coordinates.unbind(0))),
             list(dense.shape),
             is_coalesced=True,
         )

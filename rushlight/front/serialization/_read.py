@@ -181,11 +181,7 @@ def load(
             "Can not safely load weights when explicit pickle_module is specified"
         )
     if pickle_load_args and weights_only:
-        warnings.warn(
-            "pickle_load_args only works if `weights_only=False`.", stacklevel=2
-        )
-        for name in pickle_load_args.keys() - {"encoding"}:
-            raise TypeError(f"load() got an unexpected keyword argument {name!r}")
+        _check_options(pickle_load_args)
     trusted = None if weights_only else (pickle_module or pickle, pickle_load_args)
     if isinstance(f, (str, os.PathLike)):
         path = os.fspath(f)
@@ -202,6 +198,14 @@ def load(
     value = _read(copy, title, map_location, trusted, False, False)
     f.seek(start + copy.tell())  # what was saved behind it can be read next
     return value
+
+
+def _check_options(options):
+    """Says that arguments have no use; refuses those that the reader does not have."""
+    message = "pickle_load_args only works if `weights_only=False`."
+    warnings.warn(message, stacklevel=3)
+    for name in options.keys() - {"encoding"}:
+        raise TypeError(f"load() got an unexpected keyword argument {name!r}")
 
 
 def _require_seekable(f):

@@ -530,13 +530,7 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     if output_size is None:
         ratio = output_ratio
         ratio = ratio if isinstance(ratio, (tuple, list)) else (ratio,) * dims
-        if len(ratio) > dims:
-            raise ValueError(
-                f"fractional_max_pool{dims}d requires output_ratio to either be a single "
-                "Int or tuple of Ints."
-            )
-        ratio = [ratio[axis] for axis in range(dims)]  # too few: an IndexError
-        sizes = [input.size(axis - dims) for axis in range(dims)]
+        sizes, _ = input.shape[-dims:], ratio[dims - 1]  # too few: an IndexError
         output_size = [int(n * r) for n, r in zip(sizes, ratio, strict=True)]
     if samples is None:
         batch = 1 if input.dim() == dims + 1 else input.size(0)

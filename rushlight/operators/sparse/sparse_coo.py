@@ -1,7 +1,5 @@
 """Sparse tensors of coordinates and values: making, reading and writing them."""
 
-import math
-
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
 from rushlight.core.dtypes import bool_, int64, uint8
@@ -538,9 +536,8 @@ def narrow_copy(self, dim, start, length):
         RuntimeError: there is no such dimension or stretch.
     """
     if not -self.ndim <= dim < self.ndim:
-        raise RuntimeError(
-            f"Dimension {dim} out of range. Expecting 0 <= dim < {self.ndim}."
-        )
+        wanted = f"Expecting 0 <= dim < {self.ndim}."
+        raise RuntimeError(f"Dimension {dim} out of range. {wanted}")
     dim = wrap_dim(dim, self.ndim)
     size = self.shape[dim]
     start = start + size if start < 0 else start
@@ -601,8 +598,3 @@ def cat(tensors, dim):
         all_values.append(values)
         before += tensor.shape[dim]
     return made(ops.cat(all_indices, 1), ops.cat(all_values), size)
-
-
-def sizes_of(tensor, dims):
-    """The product of some sizes."""
-    return math.prod(tensor.shape[dim] for dim in dims)
