@@ -110,7 +110,7 @@ def _matrices(tensor):
 
 
 def dense_or_compressed(grad, self, masked_grad):
-    """What reaches the values that are there, or all of it where that is asked for."""
+    """What reaches the values that are written down, or all of it if that is asked for."""
     return grad if masked_grad is False else compressed_like(grad, self)
 
 
@@ -232,7 +232,7 @@ def compressed_like(self, mask):
 
 
 def _blocks_like(self, mask):
-    """Elements at the places of a mask of blocks, or of a batch of masks."""
+    """Elements at the positions of a mask of blocks, or of a batch of masks."""
     compressed, plain, values = parts(mask)
     batch = compressed.ndim - 1
     high, wide = block_of(mask)
@@ -316,7 +316,7 @@ def copy_(self, src, non_blocking):
 
 
 def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
-    """The same sizes and no places, or no coordinates where that is asked for.
+    """The same sizes and no positions, or no coordinates where that is asked for.
 
     Raises:
         RuntimeError: another layout is asked for.

@@ -1,4 +1,4 @@
-"""Sparse tensors that are written: other values at their places, other sizes, other order."""
+"""Sparse tensors that are written: other values at their positions, other sizes, other order."""
 
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
@@ -22,11 +22,11 @@ from rushlight.operators.sparse.sparse_compressed import (
     starts_of,
 )
 
-# ---- of the same places
+# ---- of the same positions
 
 
 def _with_fresh_values(self, dtype, layout, device, make):
-    """The places of a tensor with values that ``make`` gives for the old ones.
+    """The positions of a tensor with values that ``make`` gives for the old ones.
 
     Raises:
         RuntimeError: another layout is asked for.
@@ -48,28 +48,28 @@ def _with_fresh_values(self, dtype, layout, device, make):
 
 
 def empty_like(self, dtype, layout, device, pin_memory, memory_format):
-    """The same places, whatever the values."""
+    """The same positions, whatever the values."""
     return _with_fresh_values(
         self, dtype, layout, device, lambda old, o: ops.empty_like(old, **o)
     )
 
 
 def ones_like(self, dtype, layout, device, pin_memory, memory_format):
-    """Ones at the same places."""
+    """Ones at the same positions."""
     return _with_fresh_values(
         self, dtype, layout, device, lambda old, o: ops.ones_like(old, **o)
     )
 
 
 def full_like(self, fill_value, dtype, layout, device, pin_memory, memory_format):
-    """One value at the same places."""
+    """One value at the same positions."""
     return _with_fresh_values(
         self, dtype, layout, device, lambda old, o: ops.full_like(old, fill_value, **o)
     )
 
 
 def randn_like(self, generator, dtype, layout, device, pin_memory, memory_format):
-    """Normal numbers at the same places."""
+    """Normal numbers at the same positions."""
     return _with_fresh_values(
         self,
         dtype,
@@ -80,13 +80,13 @@ def randn_like(self, generator, dtype, layout, device, pin_memory, memory_format
 
 
 def fill_(self, value):
-    """One value at every place that is written down."""
+    """One value at every position that is written down."""
     parts(self)[2].fill_(value)
     return self
 
 
 def normal_(self, mean, std, generator):
-    """Normal numbers at every place that is written down."""
+    """Normal numbers at every position that is written down."""
     parts(self)[2].normal_(mean, std, generator=generator)
     return self
 
@@ -114,7 +114,7 @@ def on_values_(name):
 
 
 def conj(self):
-    """The same places with conjugates: nothing waits to be conjugated."""
+    """The same positions with conjugates: nothing waits to be conjugated."""
     return like(self, ops.conj_physical(parts(self)[2]))
 
 
@@ -124,7 +124,7 @@ def angle(self):
 
 
 def add_(self, other, alpha):
-    """`add` in place: the places of both.
+    """`add` in place: the positions of both.
 
     Raises:
         RuntimeError: the result is dense, or of a type that cannot be kept.
@@ -181,7 +181,7 @@ def resize_(self, size, memory_format):
 
 
 def resize_as_(self, the_template):
-    """The sizes and places of another tensor; values stay as far as they go.
+    """The sizes and positions of another tensor; values stay as far as they go.
 
     Raises:
         RuntimeError: the layouts differ.
@@ -210,12 +210,12 @@ def _become(self, fresh):
 
 
 def transpose_(self, dim0, dim1):
-    """Dimensions of coordinates change places."""
+    """Dimensions of coordinates change positions."""
     return _become(self, sparse_coo.transpose(self, dim0, dim1))
 
 
 def t_(self):
-    """Rows and columns of coordinates change places."""
+    """Rows and columns of coordinates change positions."""
     return _become(self, sparse_coo.t(self))
 
 
