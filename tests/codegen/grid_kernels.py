@@ -376,9 +376,11 @@ def by_groups():
 def texts(architecture):
     """The PTX of every kernel and what it is for, and the names of entries.
 
-    Those by units are in one text; those by groups' are for one generation alone.
+    Those by units are in one text; those by groups' are for one generation alone. On the
+    other generations every fifth shows that a target is no more than a target.
     """
-    kernels = named()
+    every = 1 if architecture == "sm_90" else 5
+    kernels = dict([*named().items()][::every])
     by_units = [
         f for f in kernels.values() if f.name.startswith(("units", "attention"))
     ]
