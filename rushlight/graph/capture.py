@@ -94,6 +94,9 @@ _SPARE = cython.declare(list, [])  # a tape that nobody uses
 _TAPES = cython.declare(dict, {})  # thread -> its tape
 _tape = cython.declare(Tape, None)  # the one that was asked for last
 _thread = cython.declare(cython.ulong, 0)
+# Calls of modules behind a branch that is not the first one run their Python as often
+# before it is proven: sizes that come once or twice are not worth it.
+_PUT_OFF = cython.declare(cython.int, 6)
 OUTSIDE = "memory is used outside of operators"
 ELSEWHERE = "another thread reads an element"
 _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
@@ -409,6 +412,8 @@ class RecordingKernel(Kernel):
     def take_in(self, tape: Tape, parent: Call, call: Call) -> cython.int:
         """Makes a noted call the path's last."""
         add_branch(tape, parent, call)
+        if len(parent.children) > 1 or parent.untried > 0:
+            call.untried = _PUT_OFF
         tape.calls.append(call)
         tape.done = len(tape.calls)
         tape.at = call

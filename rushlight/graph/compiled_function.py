@@ -290,6 +290,11 @@ class Runner:
             if family.wanted == wanted:
                 counters["stats"]["opened_programs"] += 1
                 return family.program(leaf, size)
+        if self.families:
+            program = open_sizes.program_of_family(self, tape, leaf, wanted)
+            if program is not None:
+                counters["stats"]["opened_programs"] += 1
+                return program
         with config.patch(self.settings):
             graph, items = pipeline.plan(tape, leaf, wanted, self.name)
             program = pipeline.build(graph, items, self.name)

@@ -3,8 +3,10 @@
 The integers of a path and of its program (sizes, strides, offsets, bytes, loops of kernels)
 are a vector, in an order of their own. Paths that are alike but for it are a *family*. Where
 each of its integers is a polynomial of one size through three members, with whole
-coefficients, and the three are of every remainder, the family is open: the path for another
-size is written down without a run, and so is its program, by the plan of the first member.
+coefficients, the family is open: the path for another size is written down without a run, and
+so is its program, by the plan of the first member. Sizes that differ from the members' by no
+multiple of what these differ by are not taken for granted: halves that were rounded down pass
+for a polynomial at even ones.
 
 What may hang on a size in other ways is not taken over. A size beyond four times the
 largest member is planned by itself, and joins the family if it fits the terms. Which
@@ -92,6 +94,7 @@ class Family:
         state: the default type and more that the paths hang on.
         calls: the first member's.
         reading: its integers and marks.
+        marks: how many of the marks are the path's; the others are the program's.
         wanted: what is wanted of each storage.
         program, items: its program, and what that was planned from.
     """
@@ -99,6 +102,7 @@ class Family:
     state: tuple
     calls = cython.declare(list, visibility="readonly")
     reading: Reading
+    marks: list  # of the path alone
     graph = cython.declare(object, visibility="readonly")
     wanted = cython.declare(bytes, visibility="readonly")
     items: list
@@ -111,11 +115,14 @@ class Family:
     terms: cython.pointer(int64_t)  # three for each integer
     values: cython.pointer(int64_t)
     largest: int64_t  # that members have had
+    base: int64_t  # the first member's size
+    modulus: int64_t  # sizes that differ from it by multiples of this are open
     is_open = cython.declare(cython.bint, visibility="readonly")
     is_closed = cython.declare(cython.bint, visibility="readonly")
 
-    def __init__(self, state, calls, reading, wanted, program, items):
+    def __init__(self, state, calls, reading, marks, wanted, program, items):
         step: Step
+        self.marks = reading.marks[:marks]
         self.state, self.calls, self.reading = state, calls, reading
         self.wanted, self.graph, self.items = wanted, program.graph, items
         self.kinds = kinds_of(self.graph, items)
@@ -163,21 +170,54 @@ class Family:
             self.paths.pop()
             return
         self.is_open = self.fit(known)
-        self.largest = max(known)
+        self.largest, self.base = max(known), known[0]
+        self.modulus = gcd(known[1] - known[0], known[2] - known[0])
         self.is_closed = not self.is_open
         self.vectors = []
 
     @cython.cfunc
     def confirm(self, reading: Reading) -> object:
-        """Takes a size for granted, and those up to four times it, where it fits the terms."""
+        """Takes a size for granted where it fits the terms, and those between and beyond.
+
+        These are sizes up to four times it, and such as differ by what others do.
+        """
         i: cython.Py_ssize_t
         size: int64_t = self.solved(self.varying, reading.ints[self.varying])
-        if size <= self.largest or not self.evaluate(size):
+        if size < 0 or not self.evaluate(size):
             return
         for i in range(self.n):
             if self.values[i] != cython.cast(int64_t, reading.ints[i]):
                 return
-        self.largest = size
+        self.largest = max(self.largest, size)
+        self.modulus = gcd(self.modulus, size - self.base)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def reaches(self, size: int64_t) -> cython.bint:
+        """Whether what the members have alike is taken for granted at a size."""
+        return 0 <= size <= 4 * self.largest and (size - self.base) % self.modulus == 0
+
+    def size_of_path(self, state, reading) -> int:
+        """The size for which a path that was noted is the family's; -1 where it is not.
+
+        Args:
+            state: the default type and more that it hangs on.
+            reading: the path's integers and marks.
+        """
+        other: Reading = reading
+        i: cython.Py_ssize_t
+        size: int64_t
+        if not self.is_open or self.state != state or other.marks != self.marks:
+            return -1
+        if len(other.ints) != self.end_of_path():
+            return -1
+        size = self.solved(self.varying, other.ints[self.varying])
+        if not self.reaches(size) or not self.evaluate(size):
+            return -1
+        for i in range(len(other.ints)):
+            if self.values[i] != cython.cast(int64_t, other.ints[i]):
+                return -1
+        return size
 
     def sizes_known(self):
         """The size at each of the three members; None where they tell too little of it.
@@ -191,9 +231,7 @@ class Family:
             if new and (at < 0 or new < gap):
                 gap, at = new, i
         sizes = one[at], two[at], three[at]
-        if len({*sizes}) < 3 or gcd(sizes[1] - sizes[0], sizes[2] - sizes[0]) != 1:
-            return None
-        return sizes
+        return sizes if len({*sizes}) == 3 else None
 
     def fit(self, sizes) -> bool:
         """Whether all integers are polynomials of the size; their terms are kept then."""
@@ -397,7 +435,7 @@ def open_branch(
         if call.op is not op or call.switches != switches or not family.leads_to(tape):
             continue
         size = family.size_of(call, family.reading.starts[count], slots)
-        if size < 0 or size > 4 * family.largest or not has_room(tape):
+        if not family.reaches(size) or not has_room(tape):
             continue
         if not family.evaluate(size):
             continue
@@ -435,10 +473,42 @@ def written(
         call = making.call(family.calls[i])
         chain_branch(tape, before, call)
         before = call
-        call.untried = _UNTRIED
-    first.untried = _UNTRIED
+        put_off(call)
+    put_off(first)
     before.opened = family, size
     return first
+
+
+def program_of_family(owner, tape: Tape, leaf, wanted):
+    """The program of a noted path by a family's plan; None where it belongs to none.
+
+    Args:
+        owner: has ``families``.
+        leaf: the path's last call.
+        wanted: what is wanted of each storage.
+    """
+    family: Family
+    reading: Reading = None
+    state = (tape.default, tape.replaced, tape.chosen)
+    for family in owner.families:
+        if not family.is_open or family.wanted != wanted:
+            continue
+        if reading is None:
+            reading = Reading()
+            reading.path(leaf.path)
+        size = family.size_of_path(state, reading)
+        if size >= 0:
+            for call in leaf.path:
+                put_off(call)
+            return family.program(leaf, size)
+    return None
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def put_off(call: Call) -> cython.void:
+    """Has modules behind a call run their Python for a while, before it is proven."""
+    call.untried = _UNTRIED
 
 
 def learn(owner, tape: Tape, leaf, wanted, program, items):
@@ -455,6 +525,7 @@ def learn(owner, tape: Tape, leaf, wanted, program, items):
     reading: Reading = Reading()
     reading.path(calls)
     reading.starts.append(len(reading.ints))
+    marks = len(reading.marks)
     if not reading.program(wanted, program.graph, items):
         return
     state = (tape.default, tape.replaced, tape.chosen)
@@ -463,5 +534,6 @@ def learn(owner, tape: Tape, leaf, wanted, program, items):
             if not family.is_closed:
                 family.add(calls, reading)
             return
-    owner.families.insert(0, Family(state, calls, reading, wanted, program, items))
+    family = Family(state, calls, reading, marks, wanted, program, items)
+    owner.families.insert(0, family)
     del owner.families[_FAMILIES:]

@@ -203,3 +203,64 @@ def test_a_transformer_trains_as_uncompiled_while_lengths_change():
     before = counters["stats"]["opened_programs"]
     assert losses(True) == pytest.approx(losses(False), rel=2e-4)
     assert counters["stats"]["opened_programs"] - before >= 4
+
+
+def plans_of(monkeypatch):
+    """A list that gets an item for each program that is planned."""
+    made, plan = [], pipeline.plan
+    monkeypatch.setattr(
+        pipeline, "plan", lambda *args: made.append(args[-1]) or plan(*args)
+    )
+    return made
+
+
+def test_sizes_that_were_noted_before_three_were_planned_are_opened_too(monkeypatch):
+    program = PROGRAMS["products"]
+    compiled, planned = rl.compile(program), plans_of(monkeypatch)
+    for _ in range(3):
+        for size in (5, 6, 8, 7, 9, 20, 3, 11):
+            x = rl.randn(size, 4)
+            assert same(compiled(x), program(x))
+    assert len(planned) == 3
+
+
+def test_a_cache_that_grows_by_one_each_step_plans_three_programs(monkeypatch):
+    def step(keys, x):
+        keys = rl.cat([keys, x @ x.mT], 1)
+        return keys, (keys * 2).softmax(1) @ x[0]
+
+    compiled, planned = rl.compile(step), plans_of(monkeypatch)
+    for _ in range(4):
+        keys = wanted_keys = rl.randn(1, 2, 2)
+        for _ in range(30):
+            x = rl.randn(1, 2, 2)
+            keys, found = compiled(keys, x)
+            wanted_keys, wanted = step(wanted_keys, x)
+            assert same(found, wanted) and same(keys, wanted_keys)
+    assert len(planned) <= 4
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes_that_differ_by_twos_and_threes_say_nothing_of_others(name):
+    program = PROGRAMS[name]
+    for sizes in ((4, 6, 8, 10, 7, 12, 9, 5, 30), (3, 6, 9, 12, 10, 15, 8, 7, 30)):
+        compiled = rl.compile(program)
+        for size in [n for n in sizes for _ in range(2)]:
+            x = rl.randn(size, 4)
+            wanted, found = outcome(program, x), outcome(compiled, x)
+            if isinstance(wanted, type):
+                assert found is wanted
+            else:
+                assert same(found, wanted), size
+
+
+def test_multiples_are_open_before_other_sizes_are(monkeypatch):
+    program = PROGRAMS["products"]
+    compiled, planned = rl.compile(program), plans_of(monkeypatch)
+    counts = []
+    for size in (4, 6, 8, 12, 30, 7, 9, 11):
+        for _ in range(2):
+            x = rl.randn(size, 4)
+            assert same(compiled(x), program(x))
+        counts.append(len(planned))
+    assert counts == [1, 2, 3, 3, 3, 4, 4, 4]
