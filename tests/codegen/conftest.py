@@ -1,10 +1,16 @@
 """Runs kernels over NumPy arrays: natively, and through the reference emitter."""
 
+import os
+
 import numpy as np
 import pytest
 
 from rushlight.codegen.emit import python
+from rushlight.codegen.target import named, using
 from rushlight.runtime.cpu.launch import launch
+from tools import emulate
+
+EMULATED = bool(os.environ.get("RUSHLIGHT_EMULATED"))  # by `python -m tools.emulate`
 
 
 def names_of(arrays):
@@ -27,6 +33,11 @@ class Runner:
         if self.reference:
             function = front.lowered(*specialization)
             python.run(function, pointers, ints, 0, total)
+        elif EMULATED:
+            with using(named(emulate.TARGET)):
+                function = front.lowered(*specialization)
+            if emulate.launch(function, arrays, ints, 0, total):
+                raise RuntimeError("ZeroDivisionError")
         else:
             launch(front.native(*specialization), pointers, ints, total, total)
 
