@@ -25,6 +25,7 @@ import warnings
 import numpy as np
 
 import rushlight as rl
+from rushlight.core import warning
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.dispatcher import packets
 from rushlight.dispatch.launch_cache import forget, outcomes
@@ -432,7 +433,9 @@ def run(call, variant):
             found += slopes(result, build)
         except Exception as error:
             found = [type(error).__name__, str(error)]
-        found.append([str(w.message) for w in told])
+        # What is said once depends on the calls before.
+        words = [str(w.message) for w in told]
+        found.append([word for word in words if word not in warning._given])
     found += [seen(t, build, whole=True) for t in build.tensors.values()]
     return found
 
