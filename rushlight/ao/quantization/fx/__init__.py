@@ -1,0 +1,1 @@
+"""Quantization of programs as graphs: patterns, observers between nodes, conversion."""

@@ -1,0 +1,207 @@
+"""Observed graphs as graphs of integers."""
+
+from __future__ import annotations
+
+import copy
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.ao.quantization import quantization_mappings as mappings
+from rushlight.ao.quantization.fx.fuse import set_module
+from rushlight.ao.quantization.fx.prepare import OBSERVER
+from rushlight.fx import Graph, GraphModule
+
+
+class Converting:
+    """Writes the graph of integers of an observed graph.
+
+    Args:
+        model: the observed `GraphModule`.
+        facts: what preparing found: ``rules``, ``qconfigs`` and ``scopes`` by node's name.
+    """
+
+    def __init__(self, model, facts):
+        self.model, self.facts = model, facts
+        self.graph, self.values, self.counts = Graph(), {}, {}
+        self.modules = dict(model.named_modules(remove_duplicate=False))
+        self.whole = {}  # nodes of numbers by nodes of integers
+        self.integers = set()  # new nodes whose results are integers
+
+    def run(self):
+        """The module of the new graph."""
+        last_names = {rule[2]: name for name, rule in self.facts["rules"].items()}
+        for node in self.model.graph.nodes:
+            if node.op == "call_module" and node.target.startswith(OBSERVER):
+                self.observed(node)
+            elif node.name in self.facts["rules"]:
+                self.quantized(node, *self.facts["rules"][node.name])
+            elif node.name in last_names:  # part of the node before it
+                self.values[node] = self.values[node.args[0]]
+            else:
+                self.values[node] = self.graph.node_copy(node, self.numbers)
+        self.graph.lint()
+        found = GraphModule(self.model, self.graph)
+        return found
+
+    def numbers(self, node):
+        """A value as numbers."""
+        value = self.values[node]
+        if value not in self.integers:
+            return value
+        if value not in self.whole:
+            self.whole[value] = self.graph.call_method("dequantize", (value,))
+        return self.whole[value]
+
+    def attribute(self, name, value):
+        """A node of a new attribute, the first free number behind its name."""
+        number = self.counts[name] = self.counts.get(name, -1) + 1
+        name = f"{name}{number}"
+        self.model.register_buffer(name, value)
+        return self.graph.get_attr(name)
+
+    def pass_over(self, node):
+        """Counts attributes that PyTorch makes for a node, though nothing reads them."""
+        for word in ("scale", "zero_point"):
+            name = f"{self.scope(node)}_{word}_"
+            self.counts[name] = self.counts.get(name, -1) + 1
+
+    def observed(self, node):
+        """Numbers that an observer looked at become integers."""
+        source = node.args[0]
+        value = self.values[source]
+        self.values[node] = value
+        if value in self.integers:
+            return
+        seen = self.modules[node.target]
+        user = next(iter(node.users), None)
+        own = source.name in self.facts["rules"]
+        scope = self.scope(source if own or user is None else user)
+        prefix = scope + ("" if own else "_input")
+        scale, point = seen.calculate_qparams()
+        given = self.attribute(f"{prefix}_scale_", scale.reshape([]).float())
+        moved = self.attribute(f"{prefix}_zero_point_", point.reshape([]).long())
+        made = self.graph.call_function(
+            rl.quantize_per_tensor, (value, given, moved, seen.dtype)
+        )
+        self.integers.add(made)
+        self.values[node] = made
+
+    def scope(self, node):
+        """The path of a node's module, as names of attributes have it."""
+        path = self.facts["scopes"].get(node.name, "")
+        if node.op == "call_module" and not node.target.startswith(OBSERVER):
+            path = node.target
+        return path.replace(".", "_")
+
+    def output_parameters(self, node, last):
+        """The scale and the zero point of a node's result."""
+        last_node = next(each for each in self.model.graph.nodes if each.name == last)
+        for user in last_node.users:
+            if user.op == "call_module" and user.target.startswith(OBSERVER):
+                return self.modules[user.target].calculate_qparams()
+        return rl.tensor([1.0]), rl.tensor([0])
+
+    def quantized(self, node, kind, name, last):
+        """A node computed with integers."""
+        if kind in ("module", "table"):
+            made = self.module(node, kind, last)
+        elif kind in ("shared", "fixed", "join"):
+            made = self.graph.node_copy(node, lambda arg: self.values[arg])
+            self.integers.add(made)
+            self.pass_over(node)
+        else:
+            made = self.function(node, name, last)
+        self.values[node] = made
+
+    def module(self, node, kind, last):
+        """A module as a module of integers; with dynamic scales, of numbers."""
+        module = self.modules[node.target]
+        qconfig = self.facts["qconfigs"][node.name]
+        module.qconfig = qconfig
+        static = mappings.get_embedding_static_quant_module_mappings()
+        dynamic = getattr(qconfig.activation(), "is_dynamic", False)
+        if kind == "table":
+            made = static[type(module)].from_float(module)
+        elif dynamic or not self.has_integers(node):
+            known = mappings.get_default_dynamic_quant_module_mappings()
+            made = known[type(module)].from_float(module)
+        else:
+            module.activation_post_process = _Known(self.output_parameters(node, last))
+            made = static[type(module)].from_float(module)
+        set_module(self.model, node.target, made)
+        self.modules[node.target] = made
+        if dynamic or kind == "table" or not self.has_integers(node):
+            return self.graph.node_copy(node, self.numbers)
+        found = self.graph.node_copy(node, lambda arg: self.values[arg])
+        self.integers.add(found)
+        return found
+
+    def has_integers(self, node):
+        """Whether what comes in is integers."""
+        return bool(node.args) and self.values.get(node.args[0]) in self.integers
+
+    def function(self, node, name, last):
+        """A function as an operator on integers."""
+        relu = "_relu" if last != node.name else ""
+        operator = getattr(rl.ops.quantized, name + relu)
+        args = rl.fx.map_arg(node.args, lambda arg: self.values[arg])
+        scalar = [arg for arg in args if isinstance(arg, (int, float))]
+        if name in ("add", "mul") and scalar:
+            tensor = next(arg for arg in args if not isinstance(arg, (int, float)))
+            made = self.graph.call_function(operator, (tensor, scalar[0]))
+        else:
+            scale, point = self.output_parameters(node, last)
+            scope = self.scope(node)
+            given = self.attribute(f"{scope}_scale_", scale.reshape([]).float())
+            moved = self.attribute(f"{scope}_zero_point_", point.reshape([]).long())
+            made = self.graph.call_function(
+                operator, self.ordered(node, name, args, given, moved)
+            )
+        self.integers.add(made)
+        return made
+
+    def ordered(self, node, name, args, scale, point):
+        """An operator's arguments: settings where its schema has them."""
+        settings = rl.fx.map_arg(node.kwargs, lambda arg: self.values[arg])
+        x, rest = args[0], list(args[1:])
+        if name == "elu":
+            alpha = rest[0] if rest else settings.get("alpha", 1.0)
+            return (x, scale, point, alpha)
+        if name == "leaky_relu":
+            slope = rest[0] if rest else settings.get("negative_slope", 0.01)
+            return (x, slope, False, scale, point)
+        if name == "layer_norm":
+            names = "normalized_shape weight bias eps".split()
+            given = dict(zip(names, rest)) | settings
+            return (
+                x, given["normalized_shape"], given.get("weight"), given.get("bias"),
+                given.get("eps", 1e-5), scale, point,
+            )  # fmt: skip
+        if name == "instance_norm":
+            names = "running_mean running_var weight bias use_input_stats momentum eps"
+            given = dict(zip(names.split(), rest)) | settings
+            eps = given.get("eps", 1e-5)
+            return (x, given.get("weight"), given.get("bias"), eps, scale, point)
+        if name == "hardswish":
+            return (x, scale, point)
+        return (*args, scale, point)
+
+
+class _Known(nn.Module):
+    """Stands where an observer was, with what it had found."""
+
+    is_post_process = True
+
+    def __init__(self, parameters):
+        super().__init__()
+        self.parameters_found = parameters
+
+    def calculate_qparams(self):
+        """Scale and zero point."""
+        return self.parameters_found
+
+
+def convert(model, facts):
+    """The module of integers of an observed module; the observed one stays."""
+    model = copy.deepcopy(model)
+    return Converting(model, facts).run()

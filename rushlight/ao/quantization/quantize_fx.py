@@ -1,0 +1,153 @@
+"""Models quantized as graphs: traced, observed between nodes, converted."""
+
+from __future__ import annotations
+
+import copy
+
+from rushlight.ao.quantization.fx.convert import convert
+from rushlight.ao.quantization.fx.custom_config import PrepareCustomConfig
+from rushlight.ao.quantization.fx.fuse import fuse
+from rushlight.ao.quantization.fx.prepare import (
+    Configured,
+    Observing,
+    scopes_of,
+    swap_for_training,
+)
+from rushlight.ao.quantization.qconfig_mapping import QConfigMapping
+from rushlight.ao.quantization.quantize import deprecated
+from rushlight.fx import GraphModule, Tracer
+
+__all__ = ["convert_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
+
+_FACTS = "_quantization_facts"
+
+
+class QuantizationTracer(Tracer):
+    """Traces into modules, but not into layers, nor into what is not to be traced.
+
+    Args:
+        skipped_module_names, skipped_module_classes: of modules that stay whole.
+    """
+
+    def __init__(self, skipped_module_names=(), skipped_module_classes=()):
+        super().__init__()
+        self.skipped_module_names = list(skipped_module_names)
+        self.skipped_module_classes = tuple(skipped_module_classes)
+
+    def is_leaf_module(self, m, module_qualified_name):
+        """Whether a module stays whole."""
+        return (
+            module_qualified_name in self.skipped_module_names
+            or type(m) in self.skipped_module_classes
+            or m.__module__.startswith("rushlight.ao.nn")
+            or super().is_leaf_module(m, module_qualified_name)
+        )
+
+
+def _traced(model, custom):
+    custom = custom or PrepareCustomConfig()
+    if isinstance(custom, dict):
+        custom = PrepareCustomConfig.from_dict(custom)
+    tracer = QuantizationTracer(
+        custom.non_traceable_module_names, custom.non_traceable_module_classes
+    )
+    graph = tracer.trace(model)
+    found = GraphModule(model, graph)
+    for name in custom.preserved_attributes:
+        setattr(found, name, getattr(model, name))
+    found.train(model.training)
+    return found, scopes_of(tracer, graph)
+
+
+def fuse_fx(model, fuse_custom_config=None, backend_config=None):
+    """A model as a graph whose modules that follow one another are one: for inference.
+
+    Args:
+        model: in evaluation mode.
+        fuse_custom_config: ``preserved_attributes``.
+        backend_config: the host's is used.
+    """
+    deprecated()
+    found, _ = _traced(model, None)
+    return fuse(found, False)
+
+
+def _prepared(model, mapping, is_qat, custom):
+    if isinstance(mapping, dict):
+        mapping = QConfigMapping.from_dict(mapping)
+    found, scopes = _traced(copy.deepcopy(model), custom)
+    fuse(found, is_qat)
+    modules = dict(found.named_modules(remove_duplicate=False))
+    configured = Configured(mapping, modules, scopes)
+    qconfigs = {node: configured.of(node) for node in found.graph.nodes}
+    if is_qat:
+        swap_for_training(found, qconfigs)
+    rules = Observing(found, qconfigs).run()
+    found.graph.lint()
+    found = GraphModule(found, found.graph).train(model.training)
+    names = {node.name: qconfig for node, qconfig in qconfigs.items()}
+    found.meta[_FACTS] = {"rules": rules, "qconfigs": names, "scopes": scopes}
+    return found
+
+
+def prepare_fx(
+    model, qconfig_mapping, example_inputs, prepare_custom_config=None,
+    _equalization_config=None, backend_config=None,
+):  # fmt: skip
+    """A model as a graph with observers between its nodes.
+
+    Args:
+        model: in evaluation mode.
+        qconfig_mapping: configurations by place, or a dictionary of them.
+        example_inputs: taken as in PyTorch, and not needed.
+        prepare_custom_config: what is not traced.
+        backend_config: the host's is used.
+    """
+    deprecated()
+    return _prepared(model, qconfig_mapping, False, prepare_custom_config)
+
+
+def prepare_qat_fx(
+    model, qconfig_mapping, example_inputs, prepare_custom_config=None,
+    backend_config=None,
+):  # fmt: skip
+    """A model as a graph whose weights and values are rounded as it trains.
+
+    Args:
+        model: in training mode.
+        qconfig_mapping, example_inputs, prepare_custom_config, backend_config: as for
+            `prepare_fx`.
+    """
+    deprecated()
+    return _prepared(model, qconfig_mapping, True, prepare_custom_config)
+
+
+def convert_fx(
+    graph_module, convert_custom_config=None, _remove_qconfig=True, qconfig_mapping=None,
+    backend_config=None, keep_original_weights=False,
+):  # fmt: skip
+    """An observed graph as a graph of integers.
+
+    Args:
+        graph_module: what `prepare_fx` or `prepare_qat_fx` gave.
+        convert_custom_config: ``preserved_attributes``.
+        qconfig_mapping, backend_config, keep_original_weights: those of preparing.
+
+    Raises:
+        ValueError: it was not prepared.
+
+    >>> from rushlight import nn
+    >>> mapping = rl.ao.quantization.get_default_qconfig_mapping("fbgemm")
+    >>> seen = prepare_fx(nn.Sequential(nn.Linear(2, 2)).eval(), mapping, (rl.ones(1, 2),))
+    >>> _ = seen(rl.ones(1, 2))
+    >>> type(convert_fx(seen).get_submodule("0")).__name__
+    'Linear'
+    """
+    deprecated()
+    facts = graph_module.meta.get(_FACTS)
+    if facts is None:
+        raise ValueError(
+            "incoming model must be produced by prepare_fx\n  remedy: call prepare_fx "
+            "or prepare_qat_fx first"
+        )
+    return convert(graph_module, facts)
