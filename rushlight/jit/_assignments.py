@@ -51,7 +51,7 @@ class Assignments(Branches):
             raise self.refuse(
                 f"Return value was annotated as having type {kind} but is actually of type "
                 f"{value.type}",
-                tree.value,
+                tree,
             )
         self.env[_exits.RESULT] = value
 
@@ -102,8 +102,13 @@ class Assignments(Branches):
             middle = self.tuple_of([self.value(p, tree) for p in parts[at:end]], tree)
             parts = [*parts[:at], middle, *parts[end:]]
         if len(parts) != count:
-            few = "need" if len(parts) < count else "too many values to unpack: need"
-            raise self.refuse(f"{few} {count} values to unpack, got {len(parts)}", tree)
+            if len(parts) < count:
+                words = f"need {count} values to unpack but found only {len(parts)}"
+            else:
+                words = (
+                    f"too many values to unpack: need {count} but found {len(parts)}"
+                )
+            raise self.refuse(words, tree)
         for part, each in zip(parts, target.elts):
             self.assign(
                 each.value if isinstance(each, ast.Starred) else each, part, tree
@@ -123,7 +128,7 @@ class Assignments(Branches):
             node = self.add("prim::ListUnpack", [value], tree)
             return [node.makes(value.type.getElementType()) for _ in range(count)]
         raise self.refuse(
-            f"Provided value of type '{value.type}' cannot be unpacked", tree
+            f"{value.type} cannot be used as a tuple", getattr(tree, "value", tree)
         )
 
     def set_attribute(self, target, sugar, tree, kind=None):
@@ -132,7 +137,9 @@ class Assignments(Branches):
         value = self.value(sugar, tree)
         own = owner.type
         if not isinstance(own, _types.ClassType):
-            raise self.refuse(f"attributes of '{own}' cannot be assigned", tree)
+            raise self.refuse(
+                f"Tried to set an attribute: {target.attr} on a non-class: {own}", tree
+            )
         if target.attr in own.properties and "set" in own.properties[target.attr]:
             self.call_function(
                 own.properties[target.attr]["set"], [owner, value], {}, tree

@@ -173,6 +173,8 @@ class Branches(Conditions):
                 message = self.value(self.sugar(exc.args[0]), tree)
         elif isinstance(exc, (ast.Name, ast.Attribute)):
             name = ast.unparse(exc)
+        else:
+            raise self.refuse("exceptions must derive from BaseException", tree)
         if message is None:
             message = self.constant("", tree)
         elif message.type != STR:

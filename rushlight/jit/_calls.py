@@ -106,10 +106,9 @@ class Calls(Forms):
             return self.call_method(callee, name, values, named, tree)
         if isinstance(callee, Value) and isinstance(callee.type, _types.InterfaceType):
             return self.call_method(callee, "forward", values, named, tree)
-        what = (
-            callee.kind if not isinstance(callee, Value) else f"'{callee.type}' object"
-        )
-        raise self.refuse(f"{what} is not callable", tree)
+        if isinstance(callee, Value):
+            raise self.refuse(f"cannot call a value of type '{callee.type}'", tree)
+        raise self.refuse(f"cannot call a {callee.kind}", tree)
 
     def call_builtin(self, name, operands, named, tree):
         """An operator of the language or the registry; some have a form of their own."""

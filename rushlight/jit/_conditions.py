@@ -258,7 +258,8 @@ class Conditions(Expressions):
         kind = _types.unify(a.type, b.type)
         if kind is None:
             raise self.refuse(
-                f"If-expression's two branches have different types: {a.type} and {b.type}",
+                f"if-expression's true branch has type {a.type} but false branch has type "
+                f"{b.type}",
                 tree,
             )
         return node.makes(kind)

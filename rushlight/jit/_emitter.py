@@ -154,13 +154,24 @@ class Emitter:
     def dict_of(self, flat, tree, kind=None):
         """A dictionary of keys and values in turn."""
         if kind is None:
-            key, value = (flat[0].type, flat[1].type) if flat else (STR, TENSOR)
-            for other in flat[3::2]:
-                value = _types.unify(value, other.type)
-                if value is None:
-                    raise self.refuse("Dict values must be of one type", tree)
+            key = self.one_type("Dict keys", flat[::2], tree) if flat else STR
+            value = self.one_type("Dict values", flat[1::2], tree) if flat else TENSOR
             kind = _types.DictType(key, value)
         return self.one("prim::DictConstruct", flat, tree, kind)
+
+    def one_type(self, what, values, tree):
+        """The type that holds all values."""
+        kind = values[0].type
+        for value in values[1:]:
+            wider = _types.unify(kind, value.type)
+            if wider is None:
+                raise self.refuse(
+                    f"{what} must contain only a single type. Expected: {kind} but found "
+                    f"{value.type} instead",
+                    tree,
+                )
+            kind = wider
+        return kind
 
     def value(self, sugar, tree):
         """The value of the graph that something is.

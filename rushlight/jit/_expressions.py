@@ -5,10 +5,15 @@ from __future__ import annotations
 import ast
 
 import rushlight as torch
-from rushlight.jit import _builtins, _types
+from rushlight.jit import _builtins, _schemas, _types
 from rushlight.jit._calls import Calls
 from rushlight.jit._emitter import BOOL, INT, NONE, STR, TENSOR, is_sugar
-from rushlight.jit._sources import NotSupportedError, Untranslatable, error
+from rushlight.jit._sources import (
+    NotSupportedError,
+    Untranslatable,
+    error,
+    unsupported,
+)
 from rushlight.jit._sugar import (
     Builtin,
     ClassValue,
@@ -90,10 +95,7 @@ class Expressions(Calls):
         """What an expression stands for."""
         way = getattr(self, "_" + type(tree).__name__.lower(), None)
         if way is None:
-            name = type(tree).__name__
-            raise error(
-                f"{name} nodes aren't supported", self.place(tree), NotSupportedError
-            )
+            raise unsupported(tree, self.place(tree))
         return way(tree)
 
     # -- names and literals ------------------------------------------------------------
@@ -133,10 +135,11 @@ class Expressions(Calls):
             if isinstance(part, ast.Constant):
                 template += str(part.value).replace("{", "{{").replace("}", "}}")
                 continue
-            if part.format_spec is not None or part.conversion not in (-1, ord("s")):
+            if part.format_spec is not None or part.conversion != -1:
+                what = "formatting" if part.conversion == -1 else "conversion"
                 raise error(
-                    "Don't support conversion or formats in JoinedStr",
-                    self.place(part),
+                    f"Don't support {what} in JoinedStr",
+                    self.place(tree),
                     NotSupportedError,
                 )
             template += "{}"
@@ -262,10 +265,12 @@ class Expressions(Calls):
             try:
                 found = getattr(owner.python, name)
             except AttributeError:
-                what = f"python value of type '{type(owner.python).__name__}'"
                 if isinstance(owner.python, type(torch)):
-                    what = f"module '{owner.python.__name__}'"
-                raise self.refuse(f"{what} has no attribute '{name}'", tree) from None
+                    words = f"object has no attribute {name}"
+                else:
+                    kind = type(owner.python).__name__
+                    words = f"python value of type '{kind}' has no attribute '{name}'"
+                raise self.refuse(words, tree) from None
             return self.named(found, name, tree)
         raise self.refuse(f"attribute lookup is not defined on {owner.kind}", tree)
 
@@ -307,6 +312,10 @@ class Expressions(Calls):
                 f"'{kind}' object has no attribute or method '{name}'. Did you forget to "
                 "check that the value is not None (unwrap the Optional)?",
                 tree,
+            )
+        if not _schemas.overloads(f"aten::{name}"):
+            raise self.refuse(
+                f"'{kind}' object has no attribute or method '{name}'.", tree
             )
         return Builtin(f"aten::{name}", owner)
 
@@ -414,11 +423,16 @@ class Expressions(Calls):
         known = self.known(self.expression(index))
         if known is None or type(known[0]) is not int:
             raise self.refuse(
-                "tuple index must be a compile-time constant integer", tree
+                f"Cannot index into a {value.type} with a non-integer literal because "
+                "we cannot resolve the output type",
+                tree,
             )
         count = len(value.type.elements())
         if not -count <= known[0] < count:
-            raise self.refuse("Tuple index out of range", tree)
+            raise self.refuse(
+                f"Tuple index out of range. Tuple is length {count} and index is {known[0]}",
+                tree,
+            )
         return self.tuple_item(value, known[0] % count, tree)
 
     def tuple_item(self, value, at, tree):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.jit._sources import Error, Fault, ScriptError
+from rushlight.jit._sources import Error, Fault, FrontendError, ScriptError
 
 _HEAD = """The following operation failed in the TorchScript interpreter.
 Traceback of TorchScript (most recent call last):
@@ -27,7 +27,9 @@ def described(failure):
     A ``raise`` of the program is an :class:`Error`, an operator's failure a
     ``RuntimeError``; warnings made errors and what is told already stay what they are.
     """
-    if isinstance(failure, (Warning, ScriptError)) or str(failure).startswith(_MARK):
+    if isinstance(failure, (Warning, ScriptError, FrontendError)) or str(
+        failure
+    ).startswith(_MARK):
         return failure
     ranges = list(_ranges(failure))
     kind, message = type(failure).__name__, _words(failure)

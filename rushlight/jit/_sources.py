@@ -36,8 +36,37 @@ class ScriptError(RuntimeError):
     """What is wrong with a program, with the source underlined."""
 
 
-class NotSupportedError(ScriptError):
+class FrontendError(Exception):
+    """What is wrong with the text of a program, before it is translated."""
+
+
+class NotSupportedError(FrontendError):
     """A construct of Python that translated programs do not have."""
+
+
+class UnsupportedNodeError(NotSupportedError):
+    """A statement or expression of Python that translated programs do not have."""
+
+    named = {
+        "FunctionDef": "function definitions",
+        "AsyncFunctionDef": "async function definitions",
+        "ClassDef": "class definitions",
+        "Delete": "del statements",
+        "AsyncFor": "async for loops",
+        "AsyncWith": "async with statements",
+        "Try": "try blocks",
+        "Import": "import statements",
+        "ImportFrom": "import statements",
+        "Global": "global variables",
+        "Nonlocal": "nonlocal variables",
+    }
+
+
+def unsupported(tree, place):
+    """The exception for a kind of node that the language does not have."""
+    name = type(tree).__name__
+    words = UnsupportedNodeError.named.get(name, name)
+    return error(f"{words} aren't supported", place, UnsupportedNodeError)
 
 
 class Untranslatable(Exception):

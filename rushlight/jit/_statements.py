@@ -6,7 +6,7 @@ import ast
 
 from rushlight.jit import _exits, _types
 from rushlight.jit._loops import Loops
-from rushlight.jit._sources import NotSupportedError, error
+from rushlight.jit._sources import unsupported
 from rushlight.jit._sugar import (
     Closure,
 )
@@ -49,11 +49,7 @@ class Statements(Loops):
         for statement in statements:
             way = getattr(self, "do_" + type(statement).__name__.lower(), None)
             if way is None:
-                raise error(
-                    f"{type(statement).__name__} statements aren't supported",
-                    self.place(statement),
-                    NotSupportedError,
-                )
+                raise unsupported(statement, self.place(statement))
             way(statement)
             if self.ends:
                 return
@@ -69,18 +65,12 @@ class Statements(Loops):
 
     def do_import(self, tree):
         """Imports inside of functions."""
-        raise error(
-            "import statements aren't supported", self.place(tree), NotSupportedError
-        )
+        raise unsupported(tree, self.place(tree))
 
     def do_functiondef(self, tree):
         """A function inside of one: only archives have them, for ``fork``."""
         if not tree.name.startswith("__forked_function"):
-            raise error(
-                "functions inside of functions aren't supported",
-                self.place(tree),
-                NotSupportedError,
-            )
+            raise unsupported(tree, self.place(tree))
         self.env[tree.name] = Closure(tree)
 
     def inside(self, tree):

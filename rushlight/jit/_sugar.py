@@ -46,7 +46,7 @@ class Special(Sugar):
     kind = "special form"
 
     def __init__(self, name):
-        self.name = name
+        self.name = self.kind = name
 
 
 class Namespace(Sugar):

@@ -18,7 +18,12 @@ from rushlight.jit._modules import UNIT
 from rushlight.jit._passes import tidy
 from rushlight.jit._schemas import Argument, Schema
 from rushlight.jit._script_modules import TopLevelTracedModule, build, fill
-from rushlight.jit._sources import ScriptError, TracerWarning, Untranslatable
+from rushlight.jit._sources import (
+    FrontendError,
+    ScriptError,
+    TracerWarning,
+    Untranslatable,
+)
 from rushlight.jit._unit import qualified
 from rushlight.jit.ir import Function, Graph
 from rushlight.nn import Module
@@ -304,7 +309,7 @@ def _translated(python, program, examples, named, name, kind, strict):
     try:
         _nodes(emitter, program, known, owner, iter(leaves))
         result = _result(emitter, program, known, strict)
-    except (ScriptError, KeyError) as fault:
+    except (FrontendError, ScriptError, KeyError) as fault:
         raise Untranslatable(f"a step has no form here: {fault}") from fault
     graph.returns.add(result)
     tidy(graph)

@@ -249,15 +249,26 @@ def definition(source, python):
 _COMMENT = re.compile(r"#\s*type:\s*(\(.*\))\s*->\s*(.+)$")
 
 
+_OF_DEFAULTS = {
+    _types.IntType: int,
+    _types.FloatType: float,
+    _types.BoolType: bool,
+    _types.StringType: str,
+}
+_PLAIN = (bool, int, float, str)
+
+
 def signature(tree, source, names, unit, name, self_type, python):
     """A function's schema from its annotations, or from its comment of types."""
     listed = [*tree.args.posonlyargs, *tree.args.args]
     if tree.args.vararg or tree.args.kwarg:
         what = tree.args.vararg or tree.args.kwarg
+        place = Range.of(source, what)
+        place.column -= 1  # the star belongs to it
         raise error(
             "Compiled functions can't take variable number of arguments or use "
             "keyword-only arguments with defaults",
-            Range.of(source, what),
+            place,
             NotSupportedError,
         )
     given = comment_types(tree, source, names, unit, bool(self_type))
@@ -271,12 +282,18 @@ def signature(tree, source, names, unit, name, self_type, python):
         place = Range.of(source, argument)
         kind = _types.TensorType.get()
         if argument.annotation is not None:
-            kind = names.type_of(argument.annotation, place)
+            kind = names.type_of(
+                argument.annotation, Range.of(source, argument.annotation)
+            )
         elif given is not None:
             kind = given[0][at - bool(self_type)]
         default = defaults.get(argument.arg, ...)
         if type(default) is int and isinstance(kind, _types.FloatType):
             default = float(default)
+        wanted = _OF_DEFAULTS.get(type(kind), object)
+        if type(default) in _PLAIN and not isinstance(default, wanted):
+            words = f'Expected a default value of type {kind} on parameter "{argument.arg}".'
+            raise error(words, Range.of(source, tree))
         size = _broadcast(argument.annotation)
         if size and isinstance(default, (int, float)):
             default = [default] * size
