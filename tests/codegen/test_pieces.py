@@ -35,6 +35,7 @@ if pieces.tables_in_registers():
     DOUBLE_LIMITS |= {"exp": 0.56, "exp2": 0.56}
 if pieces.permuted_floats() == 8:  # few pieces, all in one register
     LIMITS |= {"log": 0.64, "log2": 0.64, "log10": 0.63, "erfinv": 0.6}
+    LIMITS |= {"asin": 0.63, "acos": 0.74}
 INFINITIES = {
     "erf": (1, -1), "erfc": (0, 2), "expm1": (math.inf, -1), "tanh": (1, -1),
     "sinh": (math.inf, -math.inf), "cosh": (math.inf, math.inf),

@@ -10,6 +10,7 @@ from rushlight.codegen.target import named, using
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.spec import SpecError, verify
+from tests.codegen.test_pieces import exact_of as exact_in_double
 from tests.codegen.test_pieces import units
 from tests.codegen.test_targets import run_on
 
@@ -94,11 +95,12 @@ def test_functions_of_float64_by_rows_are_as_near_as_by_registers(name):
     ("cos", 0.61, [(-3, 3), (-0.3, 0.3), (-810, 810)]),
     ("erfinv", 0.6, [(-1, 1), (-0.3, 0.3), (0.29, 0.31)]),
     ("erfc", 0.58, [(-1, 1), (0, 9)]),
+    ("asin", 0.63, [(-1, 1), (0.45, 0.55)]),
+    ("acos", 0.74, [(-1, 1), (-0.1, 0.1)]),
 ])  # fmt: skip
 def test_functions_of_float32_by_avx2_are_near_where_their_pieces_meet(
     name, limit, spans
 ):
-    special = pytest.importorskip("scipy.special", reason="exact to float32 and beyond")
     rng = np.random.default_rng(3)
     x = np.concatenate([rng.uniform(*span, 60_000) for span in spans]).astype("float32")
     x = np.concatenate([x, np.array([0.0, -0.0, np.nan, np.inf, 1e30], "float32")])
@@ -108,13 +110,11 @@ def test_functions_of_float32_by_avx2_are_near_where_their_pieces_meet(
         )
     result = run_on(named("x86-64-v3"), function, [x])
     with np.errstate(invalid="ignore"):
-        exact = getattr(special if name.startswith("e") else np, name)(
-            x.astype("float64")
-        )
+        exact = exact_in_double(name)(x.astype("float64"))
     assert units(result, exact, "float32").max() <= limit
     signed = np.signbit(result[-4 - 1 : -3])
     assert list(signed) == (
-        [False, True] if name in ("sin", "erfinv") else [False, False]
+        [False, True] if name in ("sin", "asin", "erfinv") else [False, False]
     )
 
 

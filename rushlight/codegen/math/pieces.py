@@ -98,7 +98,7 @@ def pieces(series, places, degree):
 
 @functools.cache
 def from_zero(series, reach, degree):
-    """The coefficients of an odd function from zero to ``reach``.
+    """The coefficients of a function that begins at zero, from there to ``reach``.
 
     As its quotient by the argument around the middle: zero is exact, and what is near to
     it as near as what is not.

@@ -36,10 +36,12 @@ from rushlight.codegen.math.pairs import over, product_of_two, sum_of_sorted, su
 from rushlight.codegen.math.pieces import (
     equal_places,
     fine_curve,
+    from_zero,
     looked_up,
     parts,
     permuted_floats,
     pieces,
+    rounded,
     rows_from_memory,
     steady_curve,
     tables_in_registers,
@@ -471,15 +473,24 @@ def atan2(y, x, short):
 
 # Pieces of ``asin(s) / s`` in ``s^2``.
 ARC_PIECES = 32, 33 / 2048, 4
-FEW_ARC_PIECES = 8, 19 / 256, 6
 
 
-def _short_arc(s, s_low, z):
+def _arc_less_one(z):
+    """The series of ``asin(s) / s - 1`` in ``s^2``."""
+    first, *rest = series.arc_over_root(z)
+    return [first - 1, *rest]
+
+
+def _short_arc(s, s_low, z, reach):
     """The inverse sine of a float32 in two parts, whose square is ``z``: as a sum of two.
 
-    At most that of the root of one half.
+    By AVX2 a polynomial for squares up to ``reach``, which is one half or a quarter.
     """
-    count, step, degree = FEW_ARC_PIECES if permuted_floats() == 8 else ARC_PIECES
+    if permuted_floats() == 8:
+        terms = from_zero(_arc_less_one, reach, 6 if reach < 0.5 else 9)[1:]
+        more = polynomial(z, [rounded(term, s) for term in terms]) * z
+        return s, fma(s, more, fma(s_low, more, s_low))
+    count, step, degree = ARC_PIECES
     whole, index = nearest(z, 1 / step)
     d = fma(whole, -step, z)
     rows = pieces(series.arc_over_root, equal_places(count, step), degree)
@@ -505,7 +516,7 @@ def _short_asin(x):
     s = root(z)
     low = fma(-s, s, z) * half_inverse_root(z)
     s, low, z = select(outer, s, a), select(outer, low, 0.0), select(outer, z, a * a)
-    value, rest = _short_arc(s, low, z)
+    value, rest = _short_arc(s, low, z, 0.25)
     top, lost = sum_of_sorted(Const(x.type, HALF_PI_SHORT[0]), value * -2.0)
     far = top + (lost + fma(rest, -2.0, HALF_PI_SHORT[1]))
     return copysign(select(outer, far, value + rest), x)
@@ -513,7 +524,7 @@ def _short_asin(x):
 
 def _short_acos(x):
     """Of a float32: `acos`."""
-    value, rest = _short_arc(*_half_chord(abs(x)))
+    value, rest = _short_arc(*_half_chord(abs(x)), 0.5)
     value, rest = value * 2.0, rest * 2.0
     top, lost = sum_of_sorted(Const(x.type, 2 * HALF_PI_SHORT[0]), -value)
     left = top + (lost + (2 * HALF_PI_SHORT[1] - rest))
