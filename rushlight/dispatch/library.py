@@ -220,7 +220,7 @@ class Library:
         static = tuple(i for i, row in enumerate(rows) if 7 <= row[1] <= 25)
         promoting = tuple(i for i, row in enumerate(rows) if row[1] in (0, 4))
         made = PointwiseKernel(source, op, dtype, promoting, static, "")
-        for key in (DispatchKey.CPU, DispatchKey.Meta):
+        for key in (DispatchKey.CPU, DispatchKey.CUDA, DispatchKey.Meta):
             op.set_kernel(key, made)
             self._undo.append(functools.partial(op.set_kernel, key, None))
 

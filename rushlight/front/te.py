@@ -1,4 +1,4 @@
-"""Tensor expressions and their schedules, for kernels of one's own.
+"""Tensor expressions, their schedules, and operators made of them.
 
     from rushlight import te
 
@@ -17,10 +17,18 @@ Element functions (``exp``, ``tanh``, ``minimum``, ...) are those of
 ``rushlight.codegen.language``.
 """
 
+from __future__ import annotations
+
+import inspect
+
 from rushlight.codegen.language import maximum, minimum
 from rushlight.codegen.language import select as if_then_else
-from rushlight.tensor_expressions.build import build
+from rushlight.core.factories import empty
+from rushlight.dispatch.library import Library, find_operator
+from rushlight.tensor_expressions import cpu
+from rushlight.tensor_expressions.build import DTYPES, build
 from rushlight.tensor_expressions.expressions import (
+    Tensor,
     compute,
     intrinsic,
     max,
@@ -30,6 +38,7 @@ from rushlight.tensor_expressions.expressions import (
     reduce_axis,
     sum,
 )
+from rushlight.tensor_expressions.gradient import gradient, zeros
 from rushlight.tensor_expressions.lower import lower
 from rushlight.tensor_expressions.schedule import (
     Schedule,
@@ -43,6 +52,7 @@ __all__ = [
     "build",
     "compute",
     "create_schedule",
+    "gradient",
     "if_then_else",
     "intrinsic",
     "lower",
@@ -50,8 +60,164 @@ __all__ = [
     "maximum",
     "min",
     "minimum",
+    "operator",
     "placeholder",
     "prod",
     "reduce_axis",
     "sum",
 ]
+
+KEPT = 256  # kernels and shapes of an operator
+_WORDS = {kind.__name__: kind.__name__ for kind in (int, float, bool)}
+_WORDS |= {kind: kind.__name__ for kind in (int, float, bool)}
+
+
+def operator(name, function, schedule=None):
+    """Registers a tensor expression as an operator, for the host and NVIDIA devices.
+
+    Shapes, dtypes and gradients follow from the expression; kernels are made for the shapes
+    and dtypes of a call when they are first met.
+
+    Args:
+        name: of the operator, as ``"namespace::name"``.
+        function: takes a `te.placeholder` for each tensor, then numbers (parameters that
+            are annotated ``int``, ``float`` or ``bool``); returns a computed tensor.
+        schedule: takes a schedule, the output, the placeholders, and the kind of device
+            (``"cpu"``, ``"cuda"``); by default elements are divided among threads.
+
+    Returns:
+        the operator, which is ``torch.ops.namespace.name`` as well.
+
+    Raises:
+        ValueError: the name has no namespace.
+        TypeError: the function returns something else than a computed tensor.
+
+    >>> from rushlight import te
+    >>> scaled = te.operator(
+    ...     "doc_te::scaled",
+    ...     lambda x, by: te.compute(x.shape, lambda i: x[i] * by[i], name="scaled"),
+    ... )
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> scaled(x, torch.tensor([3.0, 4.0])).sum().backward()
+    >>> x.grad
+    tensor([3., 4.])
+    """
+    namespace, _, short = name.partition("::")
+    if not short:
+        raise ValueError(
+            f"te.operator: {name} has no namespace: write namespace::{name}"
+        )
+    return _Made(namespace, short, function, schedule).operator
+
+
+class _Made:
+    """What is registered of one operator."""
+
+    def __init__(self, namespace, name, function, schedule):
+        self.namespace, self.name = namespace, name
+        self.function, self.schedule = function, schedule
+        rows = inspect.signature(function).parameters.values()
+        self.numbers = [row.name for row in rows if row.annotation in _WORDS]
+        self.tensors = [row.name for row in rows if row.name not in self.numbers]
+        self.gradients: dict = {}
+        self.kept: dict = {}
+        self.library = Library(namespace, "FRAGMENT")
+        written = [f"Tensor {n}" for n in self.tensors]
+        for row in rows:
+            if row.annotation in _WORDS:
+                default = "" if row.default is row.empty else f"={row.default}"
+                written.append(f"{_WORDS[row.annotation]} {row.name}{default}")
+        self.library.define(f"{name}({', '.join(written)}) -> Tensor")
+        for key in ("CPU", "CUDA", "Meta"):
+            self.library.impl(name, self.run, key)
+        self.operator = find_operator(name, namespace)
+        self.library.derivative(
+            name, self.backward, saved=(*self.tensors, *self.numbers)
+        )
+
+    def described(self, facts, numbers):
+        """The placeholders for tensors of some shapes and dtypes, and the output.
+
+        Raises:
+            TypeError: the function returns something else than a computed tensor.
+        """
+        pairs = zip(self.tensors, facts, strict=True)
+        given = [placeholder(shape, dtype, label) for label, (shape, dtype) in pairs]
+        output = self.function(*given, *numbers)
+        if not isinstance(output, Tensor) or output.body is None:
+            raise TypeError(
+                f"te.operator: {self.namespace}::{self.name} returned {output!r}, which is "
+                "no computed tensor"
+            )
+        return given, output
+
+    def made(self, kind, facts, numbers):
+        """The kernels for a kind of device; for ``"meta"`` the output's shape and dtype."""
+        key = kind, facts, numbers
+        found = self.kept.get(key)
+        if found is None:
+            found = self.make(*key)
+            while len(self.kept) >= KEPT:
+                del self.kept[next(iter(self.kept))]
+            self.kept[key] = found
+        return found
+
+    def make(self, kind, facts, numbers):
+        """What `made` keeps."""
+        given, output = self.described(facts, numbers)
+        if kind == "meta":
+            return output.shape, DTYPES[output.dtype]
+        s = create_schedule(output)
+        if self.schedule is not None:
+            self.schedule(s, output, given, kind)
+        elif kind == "cpu":
+            cpu.schedule(s)
+        target = "llvm" if kind == "cpu" else "cuda"
+        return build(s, [*given, output], target, self.name)
+
+    def run(self, *args):
+        """The operator's value."""
+        count = len(self.tensors)
+        tensors, numbers = args[:count], args[count:]
+        facts = tuple((tuple(t.shape), t.dtype.name) for t in tensors)
+        shape, dtype = self.made("meta", facts, numbers)
+        device = tensors[0].device
+        out = empty(shape, dtype=dtype, device=device)
+        if device.type != "meta" and out.numel():
+            dense = [t.contiguous() for t in tensors]
+            self.made(device.type, facts, numbers)(*dense, out)
+        return out
+
+    def backward(self, needs, grad, *args):
+        """The gradients that are asked for, by operators made of the expression's gradients."""
+        found = []
+        for k in range(len(self.tensors)):
+            wanted = needs >> k & 1
+            found.append(self.gradient_of(k)(grad, *args) if wanted else None)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def gradient_of(self, k):
+        """The operator that gives the gradient of one tensor."""
+        if k not in self.gradients:
+            rows = inspect.signature(self.function).parameters.values()
+            plain = [row.replace(default=row.empty) for row in rows]
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            label = "grad_out"
+            while label in self.tensors:
+                label += "_out"
+            seed = inspect.Parameter(label, kind)
+
+            def adjoint(*args):
+                return self.adjoint(k, *args)
+
+            adjoint.__signature__ = inspect.Signature([seed, *plain])
+            label = f"{self.name}_backward_{self.tensors[k]}"
+            made = _Made(self.namespace, label, adjoint, None)
+            self.gradients[k] = made.operator
+        return self.gradients[k]
+
+    def adjoint(self, k, seed, *args):
+        """The expression of a gradient."""
+        output = self.function(*args)
+        found = gradient(output, seed, args[k])
+        return zeros(args[k]) if found is None else found

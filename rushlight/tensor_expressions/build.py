@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+
+from rushlight.codegen.target import NVIDIA, using
+from rushlight.core.device import backend_for
+from rushlight.core.dtype import all_dtypes
+from rushlight.core.factories import empty
 from rushlight.core.roles import host
+from rushlight.tensor_expressions import cuda
 from rushlight.tensor_expressions.lower import lower
+
+DTYPES = all_dtypes()
 
 
 class Built:
@@ -54,6 +63,58 @@ class Built:
             ]
         for kernel, (_, turns, _) in zip(self.kernels, self.program.functions):
             host.launch.launch(kernel, addresses, (), turns, 1)
+
+
+class BuiltOnDevice:
+    """A schedule's kernels on an NVIDIA device; called with tensors that are there.
+
+    What a kernel refuses is told when it is done, so that a program with indices that are
+    data waits for it.
+    """
+
+    def __init__(self, program):
+        self.program, self.kernels = program, None
+
+    def __repr__(self):
+        names = ", ".join(function.name for function, _, _ in self.program.functions)
+        return f"<built for cuda: {names}>"
+
+    def __call__(self, *tensors):
+        arguments = self.program.arguments
+        if len(tensors) != len(arguments):
+            raise TypeError(
+                f"{self!r} takes {len(arguments)} tensors, not {len(tensors)}"
+            )
+        for tensor, wanted in zip(tensors, arguments):
+            check(tensor, wanted)
+        device = tensors[0].device
+        if device.type != "cuda" or any(t.device != device for t in tensors):
+            listed = ", ".join(str(t.device) for t in tensors)
+            raise RuntimeError(
+                f"{self!r}: tensors are on {listed}\n"
+                "  remedy: all of them on one device of type cuda"
+            )
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        check_apart(arguments, addresses)
+        room = [
+            empty(item.shape, dtype=DTYPES[item.dtype], device=device)
+            for item in self.program.scratch
+        ]
+        addresses += [item.data_ptr() for item in room]
+        device_kernel = backend_for("cuda").roles().device_kernel
+        if self.kernels is None:
+            self.kernels = [
+                (device_kernel.native(f.name, digest_of(f), lambda f=f: f), turns)
+                for f, turns, _ in self.program.functions
+            ]
+        device_kernel.run_program(
+            self.kernels, device, tuple(addresses), self.program.may_refuse
+        )
+
+
+def digest_of(function):
+    """What a kernel is known by: its text."""
+    return hashlib.blake2b(str(function).encode(), digest_size=16).digest()
 
 
 class BuiltText:
@@ -122,7 +183,19 @@ def address_of_bytes(block):
 
 
 def build(schedule, arguments, target="llvm", name="main"):
-    """Compiles a schedule for ``"llvm"`` (this host), ``"python"`` or ``"ptx"``.
+    """Compiles a schedule for ``"llvm"`` (this host), ``"cuda"``, ``"python"`` or ``"ptx"``.
+
+    On a device the threads share what `Stage.parallel` marks; stages that nobody scheduled
+    have all their elements divided among them.
+
+    Args:
+        schedule: what `create_schedule` gave.
+        arguments: the tensors that the caller passes, inputs and outputs.
+        target: what it runs on; ``"ptx"`` gives the text of kernels.
+        name: of the function.
+
+    Raises:
+        ValueError: there is no such target.
 
     >>> from rushlight import te
     >>> x = te.placeholder((1024,), name="x")
@@ -130,6 +203,10 @@ def build(schedule, arguments, target="llvm", name="main"):
     >>> te.build(te.create_schedule(y), [x, y])
     <built for llvm: main>
     """
+    if target == "cuda":
+        cuda.divide(schedule)
+        with using(NVIDIA):
+            return BuiltOnDevice(lower(schedule, arguments, name))
     program = lower(schedule, arguments, name)
     if target in ("llvm", "python"):
         return Built(program, target)
@@ -137,4 +214,6 @@ def build(schedule, arguments, target="llvm", name="main"):
         from rushlight.codegen.emit import ptx
 
         return BuiltText(program, ptx.emit(*(f for f, _, _ in program.functions)))
-    raise ValueError(f"build: no target {target!r}; there are llvm, ptx and python")
+    raise ValueError(
+        f"build: no target {target!r}; there are llvm, cuda, ptx and python"
+    )

@@ -31,11 +31,13 @@ class Program:
     Attributes:
         functions: triples of kernel, turns of its divided axis, and its tensors.
         scratch: tensors that are neither arguments nor computed inside a loop.
+        may_refuse: whether a kernel looks at indices that are data.
     """
 
     def __init__(self, schedule: Schedule, arguments, name):
         self.schedule, self.arguments, self.name_ = schedule, list(arguments), name
         self.names, self.buffers, self.functions = set(), {}, []
+        self.may_refuse = False
         self.bodies = {
             stage: guarded(stage.tensor.name, self.inline(stage.body), strict=False)
             for stage in schedule.stages
@@ -104,6 +106,7 @@ class Program:
             for n, t in enumerate(used)
         ]
         if self.refuses:
+            self.may_refuse = True
             body = self.with_faults(body)
         function = ir.Function(
             label, ir.KERNEL_PARAMETERS, (*entry, *body), distinct=True

@@ -6,6 +6,7 @@ share, and what belongs to it: its memory, its queues, its kernels.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
 import threading
@@ -136,6 +137,17 @@ class Card:
                     )  # other queues do not wait for it
                     self._fault = place
         return self._fault
+
+    def take_faults(self):
+        """What kernels of this thread's queue noted until now, as bits; forgotten after."""
+        place, word = self.fault_address(), ctypes.c_int32(0)
+        queue = current_stream(self)
+        self.call("cuMemcpyAsync", ctypes.addressof(word), place, 4, queue.handle)
+        queue.synchronize()
+        if word.value:
+            self.call("cuMemsetD8Async", place, 0, 16, queue.handle)
+            queue.synchronize()
+        return word.value
 
     def writer(self):
         """The queue whose work is written down for programs."""

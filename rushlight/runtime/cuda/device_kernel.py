@@ -16,8 +16,8 @@ from dataclasses import replace
 from rushlight.core.dtype import by_code
 from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.launch import count_launch
+from rushlight.runtime.cuda import batched_launch, contexts, launch
 from rushlight.runtime.cuda import code_cache as device_code_cache
-from rushlight.runtime.cuda import contexts, launch
 
 THREADS = 256  # as in `emit.device`
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
@@ -108,11 +108,11 @@ class DeviceKernel:
             facts = self.name, self.digest, layout, target.identity, target.ptx
             key = code_cache.key_digest(facts, entry)
 
-            def build_for_card():
+            def build_for_target():
                 with using(target):
                     return build()
 
-            made = card.modules.function(key, entry, build_for_card)
+            made = card.modules.function(key, entry, build_for_target)
             if shared:
                 device_code_cache.allow_shared(card, made, shared)
             found = int(made)
@@ -425,6 +425,32 @@ class DeviceKernel:
             card.driver.refuse(code, f"cuLaunchKernel({self.name})")
         if BLOCKING:
             stream.synchronize()
+
+
+INDEX = 8  # the bit of `expr.FAULTS` for an index that lies outside
+
+
+def run_program(kernels, device, addresses, may_refuse):
+    """Runs kernels over the same arrays, one after the other, in this thread's queue.
+
+    Args:
+        kernels: pairs of a kernel and the length of its axis.
+        device: where.
+        addresses: the data pointers.
+        may_refuse: whether the kernels look at indices; then they are waited for.
+
+    Raises:
+        IndexError: an index lay outside.
+    """
+    batched_launch.flush()
+    card = contexts.card(device.index)
+    for kernel, turns in kernels:
+        kernel.run_spans(card, addresses, (), turns)
+    if may_refuse and card.take_faults() & INDEX:
+        raise IndexError(
+            "index out of range: a kernel was given an index that is outside of the "
+            "tensor it leads into"
+        )
 
 
 def threads_for(values, most):

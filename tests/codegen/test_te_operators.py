@@ -1,0 +1,176 @@
+"""Operators made of tensor expressions: shapes, dtypes and gradients follow from them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import rushlight as rl
+from rushlight import te
+from rushlight.codegen import language as L
+
+NUMBERS = itertools.count()
+
+
+def registered(function, schedule=None):
+    """An operator of a name that no other test has."""
+    name = f"te_tests::{function.__name__}_{next(NUMBERS)}"
+    return te.operator(name, function, schedule)
+
+
+def add(x, y):
+    return te.compute(x.shape, lambda i: x[i] + y[i] * 2.0, name="add")
+
+
+def product(a, b):
+    (rows, depth), (_, columns) = a.shape, b.shape
+    k = te.reduce_axis((0, depth), name="k")
+    return te.compute(
+        (rows, columns), lambda i, j: te.sum(a[i, k] * b[k, j], k), name="product"
+    )
+
+
+def convolution(x, w, pad: int, step: int = 1):
+    """Images by filters over channels, with zeros around the images."""
+    count, channels, height, width = x.shape
+    filters, _, rows, columns = w.shape
+    tall, wide = (
+        (n + 2 * pad - k) // step + 1 for n, k in ((height, rows), (width, columns))
+    )
+    c = te.reduce_axis((0, channels), name="c")
+    r, q = te.reduce_axis((0, rows), name="r"), te.reduce_axis((0, columns), name="q")
+
+    def element(n, f, i, j):
+        y, z = i * step + r - pad, j * step + q - pad
+        inside = (y >= 0) & (y < height) & (z >= 0) & (z < width)
+        value = te.if_then_else(inside, x[n, c, y, z], 0.0)
+        return te.sum(value * w[f, c, r, q], (c, r, q))
+
+    return te.compute((count, filters, tall, wide), element, name="convolution")
+
+
+def softmax(x):
+    rows, columns = x.shape
+    k = te.reduce_axis((0, columns), name="k")
+    top = te.compute((rows,), lambda i: te.max(x[i, k], k), name="top")
+    e = te.compute(x.shape, lambda i, j: L.exp(x[i, j] - top[i]), name="e")
+    return te.compute(
+        x.shape, lambda i, j: e[i, j] / te.sum(e[i, k], k), name="softmax"
+    )
+
+
+def spread(x):
+    """Neighbours apart, and turned around: strides and negative steps in indices."""
+    (size,) = x.shape
+    return te.compute(
+        (size // 2,),
+        lambda i: x[2 * i + 1] * x[size - 1 - i] + x[i // 3],
+        name="spread",
+    )
+
+
+def extremes(x):
+    rows, columns = x.shape
+    k = te.reduce_axis((0, columns), name="k")
+    return te.compute(
+        (rows,), lambda i: te.max(x[i, k], k) * te.min(x[i, k], k), name="extremes"
+    )
+
+
+CASES = {
+    "add": (add, [(5,), (5,)], (), lambda x, y: x + 2 * y),
+    "product": (product, [(3, 4), (4, 5)], (), rl.mm),
+    "convolution": (
+        convolution,
+        [(2, 3, 5, 6), (4, 3, 3, 2)],
+        (1, 2),
+        lambda x, w, pad, step: rl.nn.functional.conv2d(x, w, padding=pad, stride=step),
+    ),
+    "softmax": (softmax, [(3, 7)], (), lambda x: x.softmax(1)),
+    "spread": (
+        spread,
+        [(12,)],
+        (),
+        lambda x: x[1::2] * x.flip(0)[:6] + x[rl.arange(6) // 3],
+    ),
+    "extremes": (extremes, [(4, 6)], (), lambda x: x.amax(1) * x.amin(1)),
+}
+
+
+def outcome(function, tensors, numbers):
+    """The value and all gradients."""
+    leaves = [t.detach().clone().requires_grad_() for t in tensors]
+    value = function(*leaves, *numbers)
+    seed = rl.cos(rl.arange(value.numel(), dtype=value.dtype)).view(value.shape)
+    value.backward(seed.to(value.device))
+    return [value.detach(), *[leaf.grad for leaf in leaves]]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_are_those_of_operators(name):
+    function, shapes, numbers, reference = CASES[name]
+    op = registered(function)
+    for dtype in (rl.float64, rl.float32):
+        tensors = [rl.randn(shape, dtype=dtype) for shape in shapes]
+        found, wanted = (outcome(f, tensors, numbers) for f in (op, reference))
+        for one, other in zip(found, wanted, strict=True):
+            assert one.dtype == dtype and one.shape == other.shape
+            assert rl.allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert op(*(t.to("meta") for t in tensors), *numbers).shape == wanted[0].shape
+
+
+@pytest.mark.parametrize("name", ["product", "softmax", "spread"])
+def test_gradients_have_gradients(name):
+    function, shapes, numbers, _ = CASES[name]
+    op = registered(function)
+    tensors = [rl.randn(s, dtype=rl.float64, requires_grad=True) for s in shapes]
+    assert rl.autograd.gradgradcheck(lambda *given: op(*given, *numbers), tensors)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_operators_are_compiled_batched_and_called_by_name():
+    op = registered(product)
+    a, b = rl.randn(3, 4), rl.randn(4, 5)
+    assert rl.allclose(
+        rl.compile(lambda a, b: op(a, b) + 1)(a, b), a @ b + 1, atol=1e-5
+    )
+    assert rl.allclose(op(a.t().contiguous().t(), b[:, ::2]), a @ b[:, ::2], atol=1e-5)
+    many = rl.randn(2, 3, 4)
+    found = rl.vmap(op, (0, None))(many, b)
+    assert rl.allclose(found, many @ b, atol=1e-5)
+
+
+def test_a_schedule_of_ones_own_changes_no_value():
+    def schedule(s, output, given, kind):
+        i, j = output.axis
+        rows, columns, row, column = s[output].tile(i, j, 4, 16)
+        s[output].reorder(rows, columns, *output.reduce_axis, row, column)
+        s[output].vectorize(column)
+        s[output].parallel(rows)
+
+    op = registered(product, schedule)
+    for rows, columns in ((8, 32), (5, 19)):
+        a, b = rl.randn(rows, 6), rl.randn(6, columns)
+        assert rl.allclose(op(a, b), a @ b, atol=1e-5)
+
+
+def test_what_has_no_derivative_or_no_name_is_refused_in_words():
+    def multiplied(x):
+        k = te.reduce_axis((0, 3), name="k")
+        return te.compute((2,), lambda i: te.prod(x[i, k], k), name="multiplied")
+
+    x = rl.ones(2, 3, requires_grad=True)
+    y = registered(multiplied)(x)
+    with pytest.raises(NotImplementedError, match="product over an axis.*\n  remedy"):
+        y.sum().backward()
+    with pytest.raises(ValueError, match="no namespace"):
+        te.operator("alone", add)
+
+    def nothing(x):
+        return x
+
+    with pytest.raises(TypeError, match="which is no computed tensor"):
+        registered(nothing)(rl.ones(3))
+    with pytest.raises(TypeError, match="operands differ in type"):
+        registered(add)(rl.ones(3), rl.ones(3, dtype=rl.float64))
