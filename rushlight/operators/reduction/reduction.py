@@ -472,13 +472,14 @@ def vector_norm(self, ord, dim, keepdim, dtype):
         )
     if ord == 0:
         return (self != 0).to(real_of(self)).sum(dims, keepdim)
-    if ord == 2 and self.is_floating_point() and self.numel():
+    # An element is its own norm, of any order (its square may be out of range); with a
+    # dimension that it has not, it is not.
+    alone = count(self.shape, dims) == 1 and (self.ndim > 0 or not dim)
+    if ord == 2 and self.is_floating_point() and self.numel() and not alone:
         return ops.sqrt(_sum_of_squares(self, dims, keepdim))
     size = self = ops.abs(self)
     if abs(ord) == math.inf:
         return (ops.amax if ord > 0 else ops.amin)(size, dims, keepdim)
-    # An element is its own norm, of any order; with a dimension that it has not, it is not.
-    alone = count(self.shape, dims) == 1 and (self.ndim > 0 or not dim)
     if ord == 1 or alone or not self.numel():
         return size.sum(dims, keepdim)
     if ord == 2:
