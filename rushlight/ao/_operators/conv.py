@@ -28,6 +28,8 @@ from rushlight.operators.quantized.quantized import (
     parts,
 )
 
+CACHED = 1 << 19  # bytes of windows that are multiplied at once
+
 
 class ConvPackedParams(PackedParams):
     """The weight of a convolution over two or three dimensions, and its settings.
@@ -79,7 +81,8 @@ class ConvPackedParams(PackedParams):
         order = [0, *range(2, 2 + spatial), 1]
         rows = ops.permute(levels, order).reshape([self.outputs, -1])
         self.depthwise = None
-        if count == 1 and self.groups == self.channels and spatial == 2:
+        few = rows.shape[1] <= depthwise.MOST_TAPS
+        if count == 1 and self.groups == self.channels and spatial == 2 and few:
             self.depthwise = depthwise.Weight(rows, scales, points, self.bias)
             return
         self.scaled = []
@@ -175,17 +178,39 @@ class Windows:
                 "actual input size"
             )
 
-    def rows(self, first, count):
+    def pieces(self, count):
+        """Parts of the results' lines whose windows stay in a cache: images and lines.
+
+        Args:
+            count: of channels.
+        """
+        images, lines = self.x.shape[0], self.sizes[0]
+        line = prod(self.sizes[1:]) * prod(self.kernel) * count
+        if self.plain or images * lines * line <= CACHED:
+            yield slice(0, images), slice(0, lines)
+            return
+        step = max(1, CACHED // max(1, line))
+        for image in range(images):
+            for first in range(0, lines, step):
+                yield slice(image, image + 1), slice(first, min(lines, first + step))
+
+    @property
+    def plain(self):
+        """Whether windows are pixels."""
+        return prod(self.kernel) == 1 and prod(self.stride) == 1
+
+    def rows(self, first, count, images, lines):
         """Windows of some channels as the rows of a matrix."""
         x, steps = self.x, self.x.stride()
-        if prod(self.kernel) == 1 and prod(self.stride) == 1:
+        if self.plain:
             return x.narrow(-1, first, count).reshape([-1, count])
-        sizes = [x.shape[0], *self.sizes, *self.kernel, count]
         across = [step * s for step, s in zip(steps[1:-1], self.stride)]
         within = [step * d for step, d in zip(steps[1:-1], self.dilation)]
-        seen = ops.as_strided(
-            x, sizes, [steps[0], *across, *within, 1], x.storage_offset() + first
-        )
+        start = x.storage_offset() + first
+        start += images.start * steps[0] + lines.start * across[0]
+        sizes = [images.stop - images.start, lines.stop - lines.start, *self.sizes[1:]]
+        sizes += [*self.kernel, count]
+        seen = ops.as_strided(x, sizes, [steps[0], *across, *within, 1], start)
         return seen.reshape([-1, prod(self.kernel) * count])
 
 
@@ -203,6 +228,24 @@ def _windows(x, point, packed):
     return Windows(_padded(x, point, before, after), packed, stride)
 
 
+def _products(found, packed, given, images):
+    """The integers of all windows, groups beside each other."""
+    each, lines = packed.channels // packed.groups, found.sizes[0]
+    outputs = packed.outputs // packed.groups
+    across = prod(found.sizes[1:])
+    out = ops.empty([images * lines * across, packed.outputs], dtype=uint8)
+    for g, one in enumerate(packed.scaled):
+        target = out[:, g * outputs : (g + 1) * outputs]
+        for some, part in found.pieces(each):
+            rows = found.rows(g * each, each, some, part)
+            first = (some.start * lines + part.start) * across
+            piece = target[first : first + rows.shape[0]]
+            made = one.requantized(rows, *given, piece)
+            if made is not piece:
+                piece.copy_(made)
+    return out
+
+
 def _levels(x, packed, scale, point, relu):
     """The integers of a convolution of a quantized image."""
     levels, x_scale, x_point, _ = parts(x)
@@ -211,14 +254,8 @@ def _levels(x, packed, scale, point, relu):
     if packed.depthwise is not None:
         rows = packed.depthwise.requantized(found, x_scale, x_point, scale, point, relu)
     else:
-        each = packed.channels // packed.groups
-        pieces = [
-            one.requantized(
-                found.rows(g * each, each), x_scale, x_point, scale, point, relu
-            )
-            for g, one in enumerate(packed.scaled)
-        ]
-        rows = pieces[0] if len(pieces) == 1 else ops.cat(pieces, 1)
+        given = x_scale, x_point, scale, point, relu
+        rows = _products(found, packed, given, levels.shape[0])
     out = rows.view([levels.shape[0], *found.sizes, outputs])
     last = out.ndim - 1
     return ops.permute(out, [0, last, *range(1, last)])

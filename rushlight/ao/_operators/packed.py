@@ -67,11 +67,18 @@ class Scaled:
             self.known[key] = found
         return found
 
-    def requantized(self, x, x_scale, x_point, scale, point, relu):
-        """The product of unsigned bytes, as bytes of another scale."""
+    def requantized(self, x, x_scale, x_point, scale, point, relu, out=None):
+        """The product of unsigned bytes, as bytes of another scale.
+
+        Args:
+            x: the bytes, and their scale and zero point.
+            scale, point: of the results.
+            relu: whether what is below zero becomes zero.
+            out: where results may go.
+        """
         low = point if relu else 0
         others = self.operands(x_scale, x_point, scale, point, low)
-        return self.product(x, "requantized", others, x.dtype)
+        return self.product(x, "requantized", others, x.dtype, out)
 
     def numbers(self, x, x_scale, x_point, relu):
         """The product of unsigned bytes, as numbers."""
@@ -86,12 +93,12 @@ class Scaled:
             others.append(self.points)
         return self.product(x, "numbered", others, float32)
 
-    def product(self, x, name, others, stored):
+    def product(self, x, name, others, stored, out=None):
         """The product with an epilogue that may want the sums of rows."""
         if not self.level:
             name += "_by_rows"
             others = [*others, ops.sum(x, [1], True, dtype=int32)]
-        return product(x, self.weight, name, others, stored)
+        return product(x, self.weight, name, others, stored, out)
 
 
 def scales_of(weight, outputs):

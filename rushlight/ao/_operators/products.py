@@ -136,7 +136,7 @@ def _way(rows, depth, columns):
     return "fours" if has_fours() else "plain"
 
 
-def product(x, weight, name, others, stored):
+def product(x, weight, name, others, stored, out=None):
     """``epilogue(x @ weight, *others)`` of a matrix of unsigned bytes.
 
     Args:
@@ -145,6 +145,7 @@ def product(x, weight, name, others, stored):
         name: of an epilogue.
         others: its operands: a value for each column, for each row (``[rows, 1]``), or one.
         stored: the dtype of the results.
+        out: where they may go: they do where it is row-major and of all columns.
     """
     rows, columns = x.shape[0], weight.columns
     if rows == 0 or columns == 0:
@@ -155,7 +156,8 @@ def product(x, weight, name, others, stored):
     shape = x.shape[0], weight.wide
     seen = tuple(_wide(each, weight.wide).expand(shape) for each in others)
     way = _way(rows, x.shape[1], columns)
-    out = contraction.fresh(x, shape, stored)
+    fits = out is not None and tuple(out.shape) == shape and out.is_contiguous()
+    out = out if fits else contraction.fresh(x, shape, stored)
     find = _kernels(name, stored.name, way)
     if way == "tiles":
         kept = matmul_amx.waiting(x, shape, int32, "int8")
