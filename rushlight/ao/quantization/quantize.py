@@ -269,9 +269,11 @@ def convert(
 
     >>> model = nn.Sequential(rl.ao.quantization.QuantStub(), nn.Linear(2, 2)).eval()
     >>> model.qconfig = rl.ao.quantization.default_qconfig
-    >>> seen = rl.ao.quantization.prepare(model)
-    >>> _ = seen(rl.ones(1, 2))
-    >>> type(rl.ao.quantization.convert(seen)[1]).__name__
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     seen = rl.ao.quantization.prepare(model)
+    ...     _ = seen(rl.ones(1, 2))
+    ...     made = rl.ao.quantization.convert(seen)
+    >>> type(made[1]).__name__
     'Linear'
     """
     deprecated()
@@ -417,7 +419,8 @@ def quantize_dynamic(
     Raises:
         ValueError: weights cannot be of the type.
 
-    >>> model = quantize_dynamic(nn.Sequential(nn.Linear(2, 2)), {nn.Linear})
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     model = quantize_dynamic(nn.Sequential(nn.Linear(2, 2)), {nn.Linear})
     >>> model[0].weight().dtype
     rushlight.qint8
     """

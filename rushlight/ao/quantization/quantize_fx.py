@@ -136,11 +136,15 @@ def convert_fx(
     Raises:
         ValueError: it was not prepared.
 
-    >>> from rushlight import nn
+    >>> import warnings
+    >>> import rushlight as rl
     >>> mapping = rl.ao.quantization.get_default_qconfig_mapping("fbgemm")
-    >>> seen = prepare_fx(nn.Sequential(nn.Linear(2, 2)).eval(), mapping, (rl.ones(1, 2),))
-    >>> _ = seen(rl.ones(1, 2))
-    >>> type(convert_fx(seen).get_submodule("0")).__name__
+    >>> model = rl.nn.Sequential(rl.nn.Linear(2, 2)).eval()
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     seen = prepare_fx(model, mapping, (rl.ones(1, 2),))
+    ...     _ = seen(rl.ones(1, 2))
+    ...     made = convert_fx(seen)
+    >>> type(made.get_submodule("0")).__name__
     'Linear'
     """
     deprecated()

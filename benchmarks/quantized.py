@@ -1,0 +1,106 @@
+"""Layers of bytes: linear layers, convolutions, dynamic layers, joins of residuals."""
+
+import warnings
+
+from benchmarks.harness import Case, Group, tensors
+
+LINEAR = (1, 768, 768), (16, 768, 3072), (128, 768, 768), (512, 1024, 1024)
+QUICK = ((128, 768, 768),)
+# channels, outputs, size of the image, kernel, groups
+CONVOLUTIONS = (
+    (64, 64, 56, 3, 1), (256, 64, 56, 1, 1), (128, 128, 28, 3, 1), (96, 96, 56, 3, 96),
+    (3, 64, 112, 7, 1),
+)  # fmt: skip
+
+
+def quantized(library, shape, dtype="quint8"):
+    """A quantized tensor of some sizes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return library.quantize_per_tensor(
+            tensors(library, shape)[0], 0.02, 0 if dtype == "qint8" else 100,
+            getattr(library, dtype),
+        )  # fmt: skip
+
+
+def linear(rows, depth, columns):
+    """A case: a linear layer of bytes."""
+
+    def make(library):
+        op = library.ops.quantized
+        x = quantized(library, (rows, depth))
+        packed = op.linear_prepack(quantized(library, (columns, depth), "qint8"), None)
+        return lambda: op.linear(x, packed, 0.5, 100)
+
+    return make
+
+
+def dynamic(rows, depth, columns):
+    """A case: a linear layer of numbers with a weight of bytes."""
+
+    def make(library):
+        op = library.ops.quantized
+        x = tensors(library, (rows, depth))[0]
+        packed = op.linear_prepack(quantized(library, (columns, depth), "qint8"), None)
+        return lambda: op.linear_dynamic(x, packed, True)
+
+    return make
+
+
+def convolution(channels, outputs, size, kernel, groups):
+    """A case: a convolution of bytes."""
+
+    def make(library):
+        op, side = library.ops.quantized, kernel // 2
+        x = quantized(library, (1, channels, size, size))
+        x = x.contiguous(memory_format=library.channels_last)
+        weight = quantized(
+            library, (outputs, channels // groups, kernel, kernel), "qint8"
+        )
+        settings = [1, 1], [side, side], [1, 1], groups
+        packed = op.conv2d_prepack(weight, None, *settings)
+        return lambda: op.conv2d_relu(x, packed, 0.5, 100)
+
+    return make
+
+
+def sums(size):
+    """A case: the sum of two images of bytes."""
+
+    def make(library):
+        a = quantized(library, (1, 64, size, size))
+        b = quantized(library, (1, 64, size, size))
+        return lambda: library.ops.quantized.add_relu(a, b, 0.05, 3)
+
+    return make
+
+
+def groups(quick):
+    """The table's rows for layers of bytes."""
+    sizes = QUICK if quick else LINEAR
+    images = CONVOLUTIONS[:1] if quick else CONVOLUTIONS
+    named = {f"{m} x {k} by {n}": (m, k, n) for m, k, n in sizes}
+    return [
+        Group(
+            "linear layers of bytes",
+            0.8,
+            [Case(name, linear(*size)) for name, size in named.items()],
+        ),
+        Group(
+            "dynamic linear layers",
+            0.8,
+            [Case(name, dynamic(*size)) for name, size in named.items()],
+        ),
+        Group(
+            "convolutions of bytes",
+            0.8,
+            [
+                Case(
+                    f"{c} to {o} channels, {s} x {s}, kernel {k}, {g} groups",
+                    convolution(c, o, s, k, g),
+                )
+                for c, o, s, k, g in images
+            ],
+        ),
+        Group("sums of images of bytes", 1.0, [Case("56 x 56", sums(56))]),
+    ]
