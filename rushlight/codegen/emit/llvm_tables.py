@@ -162,18 +162,18 @@ class Tables:
         for first in range(0, type.lanes, register):
             block = units[first : first + register]
             mixed = [self.side_by_side(part, block[k::several]) for k in range(several)]
-            blocks.append(self.turned(type.scalar.vector(register), mixed, 1))
+            blocks.append(self.transposed(type.scalar.vector(register), mixed, 1))
         whole = type.scalar.vector(register)
         return [self.side_by_side(whole, column) for column in zip(*blocks)]
 
-    def turned(self, type, vectors, run):
+    def transposed(self, type, vectors, run):
         """Columns of the rows that vectors hold, one in every 16 bytes of theirs."""
         if len(vectors) == 1:
             return vectors
         several = UNIT // type.itemsize
         half, found = several // 2, []
         for side in (0, half):
-            places = [
+            picked = [
                 unit + side + first + lane + other
                 for unit in range(0, type.lanes, several)
                 for first in range(0, half, run)
@@ -181,8 +181,8 @@ class Tables:
                 for lane in range(run)
             ]
             pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            found += self.turned(
-                type, [self.mixed(type, *pair, places) for pair in pairs], 2 * run
+            found += self.transposed(
+                type, [self.mixed(type, *pair, picked) for pair in pairs], 2 * run
             )
         return found
 
@@ -190,13 +190,13 @@ class Tables:
         """One vector of several."""
         while len(vectors) > 1:
             pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            places = range(2 * type.lanes)
-            vectors = [self.mixed(type, *pair, places) for pair in pairs]
+            picked = range(2 * type.lanes)
+            vectors = [self.mixed(type, *pair, picked) for pair in pairs]
             type = type.scalar.vector(2 * type.lanes)
         return vectors[0]
 
-    def mixed(self, type, low, high, places):
+    def mixed(self, type, low, high, picked):
         """Elements of two vectors."""
-        picks, kind = ", ".join(f"i32 {place}" for place in places), type_name(type)
+        picks, kind = ", ".join(f"i32 {place}" for place in picked), type_name(type)
         mask = f"<{picks.count(',') + 1} x i32> <{picks}>"
         return self.fresh(f"shufflevector {kind} {low}, {kind} {high}, {mask}")

@@ -50,23 +50,23 @@ def near_angle(x):
     The second part may be close to the first where that is small. Zeros keep their sign,
     as the first two parts of half pi are both positive.
     """
-    return _less_turns(x, TWO_OVER_PI, HALF_PI_NEAR)
+    return _reduced_by(x, TWO_OVER_PI, HALF_PI_NEAR)
 
 
 def near_eighths(x):
     """The same of one up to `NEAR_EIGHTHS`, in eighths of a half turn."""
-    return _less_turns(x, 4 * TWO_OVER_PI, EIGHTH_NEAR)
+    return _reduced_by(x, 4 * TWO_OVER_PI, EIGHTH_NEAR)
 
 
-def _less_turns(x, per_one, turn):
+def _reduced_by(x, per_one, period):
     """A number less multiples of a sum of three, by exact products with the first two."""
     magic = format_of(x).magic
     shifted = fma(x, per_one, magic)
     k = shifted - magic
-    first = fma(k, -turn[0], x)
-    r = fma(k, -turn[1], first)
-    low = fma(k, -turn[1], first - r)
-    return r, fma(k, -turn[2], low), bits(shifted)
+    first = fma(k, -period[0], x)
+    r = fma(k, -period[1], first)
+    low = fma(k, -period[1], first - r)
+    return r, fma(k, -period[2], low), bits(shifted)
 
 
 def single_half_angle(x, ahead):

@@ -159,7 +159,7 @@ ERF_PIECES_DOUBLE = 16, 25 / 64, 14, 5.95
 def erf(x):
     """By pieces of equal width or places, up to where it rounds to one."""
     if x.type.name == "float64" and rows_from_memory():
-        return copysign(_erf_by_places(abs(x)), x)
+        return copysign(_erf_on_grid(abs(x)), x)
     a = abs(x)
     narrow = FEW_ERF_PIECES if permuted_floats() == 8 else ERF_PIECES
     count, step, degree, end = pick(x, narrow, ERF_PIECES_DOUBLE)
@@ -304,13 +304,13 @@ def _erfc_by_places(x):
     return select(x < 0, top + (lost - rest), high + rest)
 
 
-PLACES_OF_ERF = 128  # from one whole number to the next, of a float64
+ERF_GRID = 128  # from one whole number to the next, of a float64
 
 
 @functools.cache
 def _erf_columns():
     """`erf` at the places and its slopes, with what rounding takes from them."""
-    heights, slopes = _heights_and_slopes(PLACES_OF_ERF)
+    heights, slopes = _heights_and_slopes(ERF_GRID)
     with localcontext() as context:
         context.prec = 40
         heights = [Decimal(0), *(1 - height for height in heights[1:])]
@@ -321,14 +321,14 @@ def _erf_columns():
         return columns
 
 
-def _erf_by_places(a):
+def _erf_on_grid(a):
     """`erf` of a float64 from zero on, as `_erfc_by_places`; the line is exact."""
     end = ERF_PIECES_DOUBLE[-1]
     near = select(a > end, end, a)
-    whole, index = nearest(near, float(PLACES_OF_ERF))
-    d = fma(whole, -1 / PLACES_OF_ERF, near)
+    whole, index = nearest(near, float(ERF_GRID))
+    d = fma(whole, -1 / ERF_GRID, near)
     high, low, slope, slope_low = looked_up(index, a, _erf_columns())
-    w, square = whole * (2 / PLACES_OF_ERF) * d, d * d
+    w, square = whole * (2 / ERF_GRID) * d, d * d
     halves = [term / 2 for term in _moment(4, None, 2)]
     way = fma(square, -1 / 42, polynomial(w, halves))
     way = fma(-way, square, polynomial(w, _moment(2, None, 4)))
@@ -402,7 +402,7 @@ def _inverse_places(count):
     return places
 
 
-def _places_of_inverse(x):
+def _pieces_of_inverse(x):
     """How many pieces the inverse has, and of what degree they are.
 
     A table of eight lies in a register by AVX2; of float64 a long one is read by rows.
@@ -420,7 +420,7 @@ FEW_INVERSE_END = 1 - OCTAVE / 128
 
 def _places_by_outer(outer):
     """The pieces in the order that the bits of ``1 - a`` count them, and its piece."""
-    count, _ = _places_of_inverse(outer)
+    count, _ = _pieces_of_inverse(outer)
     shift = format_of(outer).mantissa + 4 - count.bit_length()
     if count == 8:
         index = (bits(outer) - literal_bits(OCTAVE, outer)) >> shift
@@ -436,7 +436,7 @@ def _places_by_outer(outer):
 
 def _inverse_rows(x, places):
     """Polynomials of the pieces."""
-    count, degree = _places_of_inverse(x)
+    count, degree = _pieces_of_inverse(x)
     if count > 8:
         return pieces(series.erfinv, places, degree)
     (_, reach), *others = places
@@ -468,7 +468,7 @@ def far_erfinv(x, short):
 def erfinv(x):
     """By pieces, which get shorter towards one; next to it from a logarithm."""
     a = abs(x)
-    rare = a > (FEW_INVERSE_END if _places_of_inverse(x)[0] == 8 else INVERSE_END)
+    rare = a > (FEW_INVERSE_END if _pieces_of_inverse(x)[0] == 8 else INVERSE_END)
     if x.type.name == "float32":  # next to zero the second part has no digits left
         rare = rare | ((a < 2.0**-100) & (a > 0.0))
     far = ir.Call("far_erfinv", x.type, x)

@@ -182,7 +182,7 @@ COS_OF_PART = (
 )
 
 
-def _parts_of_turn():
+def _parts_of_half_circle():
     """How many parts a half turn has, and how many terms their sines and cosines."""
     return (64, 3, 3) if rows_from_memory() else (16, 4, 5)
 
@@ -217,7 +217,7 @@ def _part_and_rest(x, ahead):
         The row of the parts ``ahead`` quarter turns on, whether that is to be negated
         (None where the row is), and the rest.
     """
-    count = _parts_of_turn()[0]
+    count = _parts_of_half_circle()[0]
     scale = count // 2
     magic = format_of(x).magic
     shifted = fma(x, TWO_OVER_PI * scale, magic)
@@ -232,7 +232,7 @@ def _part_and_rest(x, ahead):
     return row, None if whole else (index & count) != 0, r, low
 
 
-def _turned(high, rest, other, other_rest, r, around, down):
+def _rotated(high, rest, other, other_rest, r, around, down):
     """``high + rest`` turned by what is left, towards the other: a sum of two."""
     line, lost = product_of_two(other, r)
     total, more = sum_of_sorted(high, line)
@@ -250,7 +250,9 @@ def _circular_of_rest(r, low, sines, cosines):
 def _circular_by_parts(x, ahead):
     """The sine of a float64 up to `FAR`: a table's parts, turned by what is left."""
     row, negative, r, low = _part_and_rest(x, ahead)
-    high, more = _turned(*row, r, *_circular_of_rest(r, low, *_parts_of_turn()[1:]))
+    high, more = _rotated(
+        *row, r, *_circular_of_rest(r, low, *_parts_of_half_circle()[1:])
+    )
     value = high + more
     return value if negative is None else select(negative, -value, value)
 
@@ -270,7 +272,7 @@ def _circular_by_eighths(x, ahead):
     r, low, index = near_eighths(x)
     index = index + 4 * ahead
     row = looked_up(index, x, _circle(x, 8, False))
-    high, more = _turned(*row, r, *_circular_of_rest(r, low, 3, 3))
+    high, more = _rotated(*row, r, *_circular_of_rest(r, low, 3, 3))
     value = high + more
     sign = (index << 28) & literal_bits(-0.0, x)
     return from_bits(bits(value) ^ sign, x)
@@ -325,9 +327,9 @@ def tan(x):
 def _tan_by_parts(x):
     """The sine over the cosine of a float64 up to `FAR`."""
     (sine, sine_rest, cosine, cosine_rest), _, r, low = _part_and_rest(x, 0)
-    around, down = _circular_of_rest(r, low, *_parts_of_turn()[1:])
-    top = _turned(sine, sine_rest, cosine, cosine_rest, r, around, down)
-    bottom = _turned(cosine, cosine_rest, -sine, -sine_rest, r, around, down)
+    around, down = _circular_of_rest(r, low, *_parts_of_half_circle()[1:])
+    top = _rotated(sine, sine_rest, cosine, cosine_rest, r, around, down)
+    bottom = _rotated(cosine, cosine_rest, -sine, -sine_rest, r, around, down)
     value, rest = over(sum_of_sorted(*top), sum_of_sorted(*bottom))
     return select(x == 0, x, value + rest)
 
