@@ -64,6 +64,7 @@ OPERATORS = """
     nn.functional.scaled_dot_product_attention nn.functional.softplus nn.functional.unfold
     pow remainder repeat_interleave roll scatter scatter_add searchsorted select_scatter
     slice_scatter sort split stack std sum tile topk tril unbind unfold var_mean
+    block_diag cdist linspace logspace
 """.split()
 
 

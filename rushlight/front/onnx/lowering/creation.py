@@ -92,16 +92,43 @@ def arange(g, end, start=0, step=1, **_):
 @lowers(call.linspace)
 def linspace(g, start, end, steps, **_):
     """So many numbers from one to another, both included."""
-    if isinstance(start, Value) or isinstance(end, Value) or isinstance(steps, Value):
-        raise Unsupported("with bounds that are computed it has no form in ONNX")
+    if isinstance(steps, Value):
+        raise Unsupported("of a number of elements that is computed it has no form")
+    if isinstance(start, Value) or isinstance(end, Value):
+        return _between(g, start, end, steps, g.kind)
     return _written_down(g, rl.linspace(start, end, steps, dtype=g.kind))
+
+
+def _between(g, start, end, steps, kind):
+    """Numbers in equal steps from bounds that are computed: each counts from its side."""
+    if not steps:
+        return _written_down(g, rl.empty(0, dtype=kind))
+    if not kind.is_floating_point:
+        raise Unsupported("with bounds that are computed it has no form in ONNX")
+    first, last = (
+        g.reshape(
+            g.cast(one, kind) if isinstance(one, Value) else g.const(one, kind), [1]
+        )
+        for one in (start, end)
+    )
+    if steps == 1:
+        return first
+    at = rl.arange(steps, dtype=rl.float64)
+    near = at < steps / 2
+    counted = rl.where(near, at, at - (steps - 1)).to(kind)
+    step = g.div(g.sub(last, first), g.const(float(steps - 1), kind))
+    base = g.where(g.const(near, rl.bool), first, last)
+    return g.add(base, g.mul(step, g.const(counted, kind)))
 
 
 @lowers(call.logspace)
 def logspace(g, start, end, steps, base=10.0, **_):
     """Powers, their exponents in equal steps."""
-    if isinstance(start, Value) or isinstance(end, Value) or isinstance(steps, Value):
-        raise Unsupported("with bounds that are computed it has no form in ONNX")
+    if isinstance(steps, Value):
+        raise Unsupported("of a number of elements that is computed it has no form")
+    if isinstance(start, Value) or isinstance(end, Value):
+        exponents = _between(g, start, end, steps, g.kind)
+        return g.op("Pow", g.const(float(base), g.kind), exponents, dtype=g.kind)
     return _written_down(g, rl.logspace(start, end, steps, base, dtype=g.kind))
 
 

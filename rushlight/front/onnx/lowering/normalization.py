@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import rushlight as rl
 from rushlight.onnx._registry import Unsupported, lowers
 from rushlight.onnx.lowering.reduction import moments
@@ -210,3 +212,26 @@ def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
             g.div(one, g.op("Max", length, g.const(float(eps), kind), dtype=kind))
         )
     return g.reduce("ReduceSum", g.mul(*parts), [dim], False)
+
+
+@lowers(call._cdist_forward)
+def _cdist_forward(g, x1, x2, p, compute_mode=None):
+    """The distances of all pairs of rows."""
+    kind = g.kind
+    rows, columns = g.unsqueeze(x1, [-2]), g.unsqueeze(x2, [-3])
+    gap = g.sub(g.cast(rows, kind), g.cast(columns, kind))
+    gap.shape = (*[None] * (max(x1.rank, x2.rank)), x1.shape[-1])
+    if p in (1, 2):
+        return g.reduce(f"ReduceL{int(p)}", gap, [-1], False)
+    size = g.op("Abs", gap, dtype=kind)
+    size.shape = gap.shape
+    if p == math.inf:
+        return g.reduce("ReduceMax", size, [-1], False)
+    if p == 0:
+        size = g.cast(g.compare("Greater", size, 0.0), kind)
+        size.shape = gap.shape
+        return g.reduce("ReduceSum", size, [-1], False)
+    power = g.op("Pow", size, g.const(float(p), kind), dtype=kind)
+    power.shape = gap.shape
+    total = g.reduce("ReduceSum", power, [-1], False)
+    return g.op("Pow", total, g.const(1.0 / p, kind), dtype=kind)

@@ -504,3 +504,21 @@ def channel_shuffle(g, self, groups):
     made = g.reshape(self, [batch, groups, channels // groups, -1])
     made = g.transpose(made, [0, 2, 1, 3])
     return g.op("Reshape", made, g.shape_of(self), dtype=self.dtype)
+
+
+@lowers(call.block_diag)
+def block_diag(g, tensors):
+    """Blocks along a diagonal, zeros beside them."""
+    kind, parts, before = g.kind, [], 0
+    for one in tensors:
+        if not one.is_static():
+            raise Unsupported("of open sizes it has no form in ONNX")
+    sizes = [one.shape if one.rank == 2 else (1, *one.shape)[-2:] for one in tensors]
+    sizes = [size if len(size) == 2 else (1, 1) for size in sizes]
+    wide = sum(size[1] for size in sizes)
+    for one, size in zip(tensors, sizes):
+        block = g.reshape(g.cast(one, kind), list(size))
+        pads = g.ints([0, before, 0, wide - before - size[1]])
+        parts.append(g.op("Pad", block, pads, g.const(0, kind), dtype=kind))
+        before += size[1]
+    return g.op("Concat", *parts, axis=0, dtype=kind)
