@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import prod
 
 from rushlight.codegen.frontend.faults import take_faults
+from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.tensor_expressions.buffers import Buffer, Linear, View, linear
 from rushlight.tensor_expressions.expressions import reads, reductions, substitute
 from rushlight.tensor_expressions.schedule import Fuse, Split
 
+FUSED = "float32", "float64"
 ZERO = ir.Const(ir.i64, 0)
 FILL, WORK, FINISH = "fill", "work", "finish"  # what loops are written for
 
@@ -189,7 +191,7 @@ class Nest:
             for item in group:
                 total = totals[id(item)]
                 value = self.element(item.args[0], steps)
-                steps.append(ir.Assign(total, ir.Binary(item.op, total, value)))
+                steps.append(ir.Assign(total, combined(item.op, total, value)))
             return self.guarded(group[0].axes, steps)
 
         def whole():
@@ -240,7 +242,7 @@ class Nest:
             for item in found:
                 pointer, at = located(cells[id(item)])
                 value = self.element(item.args[0], steps)
-                value = ir.Binary(item.op, ir.load(pointer, at), value)
+                value = combined(item.op, ir.load(pointer, at), value)
                 steps.append(ir.Store(pointer, at, value))
             return self.guarded(inside, self.guarded(found[0].axes, steps))
 
@@ -391,6 +393,14 @@ class Nest:
         block = set(inner.values())
         rest = {var: count for var, count in form.terms.items() if var not in block}
         return View(pointer, Linear(form.constant, rest).expression(), strides)
+
+
+def combined(op, total, value):
+    """One step of a reduction: products are added in one rounding where there is that."""
+    product = isinstance(value, ir.Binary) and value.op == "mul"
+    if op == "add" and product and value.type.name in FUSED and current().has("fma"):
+        return ir.Call("fma", value.type, *value.args, total)
+    return ir.Binary(op, total, value)
 
 
 def tidy(e):

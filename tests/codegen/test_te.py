@@ -8,6 +8,7 @@ import pytest
 import rushlight as rl
 from rushlight import te
 from rushlight.codegen.language import exp, maximum
+from rushlight.codegen.target import current, named, using
 from rushlight.ir import expr as ir
 from rushlight.tensor_expressions import cpu, cuda
 
@@ -251,3 +252,19 @@ def test_tensors_of_the_package_are_accepted():
     values, out = rl.arange(6, dtype=rl.float32), rl.empty(6)
     te.build(te.create_schedule(y), [x, y])(values, out)
     assert out.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+
+
+def test_products_are_added_in_one_rounding_where_the_target_has_it():
+    a, b, k, c = matrices(48)
+    for target, found in (("x86-64-v3", True), ("x86-64", False)):
+        with using(named(target)):
+            assert ("fma(" in str(te.lower(te.create_schedule(c), [a, b, c]))) == found
+    # (2**13 + 1)**2 - (2**26 + 2**14) is 1, which a product rounded to float32 loses
+    x = te.placeholder((2,), name="x")
+    y = te.placeholder((2,), name="y")
+    k = te.reduce_axis((0, 2), name="k")
+    z = te.compute((1,), lambda i: te.sum(x[k] * y[k], k), name="z")
+    left = np.array([-(2.0**26 + 2**14), 2.0**13 + 1], "float32")
+    right, out = np.array([1, 2.0**13 + 1], "float32"), np.zeros(1, "float32")
+    te.build(te.create_schedule(z), [x, y, z], target="python")(left, right, out)
+    assert out[0] == (1 if current().has("fma") else 0)
