@@ -229,7 +229,7 @@ def test_programs_that_may_spread_parameters_run_where_nothing_is_spread():
     with experimental.implicit_replication():
         fsdp.register_fsdp_forward_method(module, "forward")
     for refused in (fsdp.fully_shard, fsdp.FullyShardedDataParallel):
-        with pytest.raises(NotImplementedError, match="several processes"):
+        with pytest.raises(ValueError, match="process group has not been initialized"):
             refused(module)
 
 

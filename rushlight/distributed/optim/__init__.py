@@ -1,6 +1,7 @@
 """Optimizers whose state several processes share."""
 
 from rushlight.distributed import _no_group
+from rushlight.distributed.optim.optimizer import DistributedOptimizer
 from rushlight.distributed.optim.zero_redundancy_optimizer import (
     ZeroRedundancyOptimizer,
 )
@@ -21,15 +22,4 @@ class PostLocalSGDOptimizer(_Optimizer):
     """
 
     def __init__(self, optim, averager):
-        _no_group()
-
-
-class DistributedOptimizer:
-    """An optimizer of parameters that are on other processes.
-
-    Raises:
-        ValueError: this process has joined no others.
-    """
-
-    def __init__(self, optimizer_class, params_rref, *args, **kwargs):
         _no_group()

@@ -1,0 +1,286 @@
+"""A part of a model that runs in one process of a pipeline."""
+
+from __future__ import annotations
+
+import json
+
+import rushlight as rl
+from rushlight.distributed.fsdp import FSDPModule
+from rushlight.distributed.point_to_point import irecv, isend
+from rushlight.distributed.world import get_global_rank, get_rank, get_world_size
+
+__all__ = ["PipelineStage", "build_stage"]
+
+KINDS = ("sizes", "facts", "value", "gradient")
+
+
+class _Flight:
+    """Tensors that go between stages, with the sends that are on their way.
+
+    Args:
+        group: the processes of the pipeline.
+        num_stages: the number of stages.
+    """
+
+    def __init__(self, group, num_stages):
+        self.group, self.num_stages = group, num_stages
+        self.sent, self.local = [], {}
+
+    def _tag(self, kind, stage, microbatch, number):
+        """A number that no other message between two stages has at a time."""
+        place = (microbatch * self.num_stages + stage) * 64 + number
+        return place * len(KINDS) + KINDS.index(kind)
+
+    def send(self, tensor, rank, kind, stage, microbatch, number=0):
+        """Send a tensor; it may not change until ``finish``."""
+        key = kind, stage, microbatch, number
+        if rank == get_rank(self.group):
+            self.local[key] = tensor
+            return
+        whole = tensor.detach().contiguous()
+        where = get_global_rank(self.group, rank) if self.group else rank
+        work = isend(whole, where, self.group, self._tag(*key))
+        self.sent.append((work, whole))
+
+    def receive(self, like, rank, kind, stage, microbatch, number=0):
+        """Receive a tensor of the sizes and type of another."""
+        key = kind, stage, microbatch, number
+        if rank == get_rank(self.group):
+            return self.local.pop(key)
+        found = rl.empty(like.shape, dtype=like.dtype)
+        where = get_global_rank(self.group, rank) if self.group else rank
+        irecv(found, where, self.group, self._tag(*key)).wait()
+        return found
+
+    def finish(self):
+        """Wait until all that was sent has arrived."""
+        for work, _ in self.sent:
+            work.wait()
+        self.sent = []
+
+
+def _as_tuple(value):
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+class PipelineStage:
+    """A part of a model, in its place of a pipeline.
+
+    Args:
+        submodule: the part.
+        stage_index: its place, from 0 on.
+        num_stages: the number of all.
+        device: where it runs: the host.
+        input_args: without effect: sizes come with the first microbatch.
+        output_args: without effect.
+        output_grads: without effect.
+        input_grads: without effect.
+        group: the processes of the pipeline; all without it.
+        dw_builder: not supported.
+        get_mesh: without effect.
+
+    Raises:
+        ValueError: there is no such place.
+    """
+
+    def __init__(
+        self,
+        submodule,
+        stage_index,
+        num_stages,
+        device=None,
+        input_args=None,
+        output_args=None,
+        output_grads=None,
+        input_grads=None,
+        group=None,
+        dw_builder=None,
+        get_mesh=None,
+    ):
+        if stage_index >= num_stages:
+            raise ValueError(
+                f"Stage index {stage_index} is out of range of {num_stages}"
+            )
+        self.submod, self.stage_index, self.num_stages = (
+            submodule,
+            stage_index,
+            num_stages,
+        )
+        self.device, self.group = device, group
+        self.group_size, self.group_rank = get_world_size(group), get_rank(group)
+        if self.group_size > num_stages:
+            raise RuntimeError(
+                f"Pipeline group size {self.group_size} cannot be larger than number of "
+                f"stages {num_stages}"
+            )
+        self.flight = None
+        self.input_facts = None
+        self.kept: dict = {}
+        self.outputs: dict = {}
+
+    @property
+    def is_first(self):
+        """Whether it gets the batch."""
+        return self.stage_index == 0
+
+    @property
+    def is_last(self):
+        """Whether its outputs are the model's."""
+        return self.stage_index == self.num_stages - 1
+
+    def rank_of(self, stage_index):
+        """The process that runs a stage.
+
+        Args:
+            stage_index: the stage.
+        """
+        return stage_index % self.group_size
+
+    def join(self, flight):
+        """Take what stages of one process share.
+
+        Args:
+            flight: the tensors that go between stages.
+        """
+        self.flight = flight
+
+    def begin(self):
+        """Forget the microbatches of the batch before."""
+        self.kept, self.outputs = {}, {}
+
+    # -- forward ----------------------------------------------------------------------
+
+    def _receive_facts(self):
+        """Sizes and types of what comes in, with the first microbatch."""
+        before, own = self.rank_of(self.stage_index - 1), self.stage_index
+        size = self.flight.receive(rl.empty(1, dtype=rl.int64), before, "sizes", own, 0)
+        text = self.flight.receive(
+            rl.empty(int(size), dtype=rl.uint8), before, "facts", own, 0
+        )
+        facts = json.loads(bytes(text.tolist()))
+        self.input_facts = [
+            (rl.empty(shape, dtype=getattr(rl, dtype), device="meta"), wanted)
+            for shape, dtype, wanted in facts
+        ]
+
+    def _send_facts(self, outputs):
+        facts = [
+            (list(each.shape), str(each.dtype).rpartition(".")[2], each.requires_grad)
+            for each in outputs
+        ]
+        octets = bytearray(json.dumps(facts).encode())
+        after, place = self.rank_of(self.stage_index + 1), self.stage_index + 1
+        self.flight.send(rl.tensor([len(octets)]), after, "sizes", place, 0)
+        text = rl.frombuffer(octets, dtype=rl.uint8)
+        self.flight.send(text, after, "facts", place, 0)
+
+    def _inputs(self, microbatch, args):
+        if self.is_first:
+            return args
+        if microbatch == 0 or self.input_facts is None:
+            self._receive_facts()
+        before, found = self.rank_of(self.stage_index - 1), []
+        for number, (like, wanted) in enumerate(self.input_facts):
+            each = self._sized(like, microbatch, before, number)
+            found.append(each.detach().requires_grad_(wanted and rl.is_grad_enabled()))
+        return tuple(found)
+
+    def _sized(self, like, microbatch, rank, number):
+        return self.flight.receive(
+            like, rank, "value", self.stage_index, microbatch, number
+        )
+
+    def forward(self, microbatch, args, kwargs):
+        """Run a microbatch.
+
+        Args:
+            microbatch: its number.
+            args: what the first stage gets.
+            kwargs: what every stage gets by name.
+
+        Returns:
+            The outputs, as the module gives them.
+        """
+        inputs = self._inputs(microbatch, args)
+        given = self.submod(*inputs, **kwargs)
+        outputs = _as_tuple(given)
+        if self.is_last:
+            self.outputs[microbatch] = given
+        else:
+            if microbatch == 0:
+                self._send_facts(outputs)
+            after, place = self.rank_of(self.stage_index + 1), self.stage_index + 1
+            for number, each in enumerate(outputs):
+                self.flight.send(each, after, "value", place, microbatch, number)
+        self.kept[microbatch] = inputs, outputs
+        return given
+
+    # -- backward ---------------------------------------------------------------------
+
+    def backward(self, microbatch, loss=None, is_last=False):
+        """Run a microbatch back.
+
+        Args:
+            microbatch: its number.
+            loss: on the last stage, what is differentiated.
+            is_last: whether no other microbatch is to be run back: gradients that
+                processes share go then.
+        """
+        inputs, outputs = self.kept.pop(microbatch)
+        self._share_gradients(is_last)
+        if self.is_last:
+            if loss.requires_grad:
+                loss.backward()
+        else:
+            after, wanted, grads = self.rank_of(self.stage_index + 1), [], []
+            for number, each in enumerate(outputs):
+                if each.requires_grad:
+                    wanted.append(each)
+                    grads.append(
+                        self.flight.receive(
+                            each,
+                            after,
+                            "gradient",
+                            self.stage_index,
+                            microbatch,
+                            number,
+                        )
+                    )
+            rl.autograd.backward(wanted, grads)
+        if not self.is_first:
+            self._send_gradients(microbatch, inputs)
+
+    def _send_gradients(self, microbatch, inputs):
+        before, place = self.rank_of(self.stage_index - 1), self.stage_index - 1
+        for number, each in enumerate(inputs):
+            if each.requires_grad:
+                grad = rl.zeros_like(each) if each.grad is None else each.grad
+                self.flight.send(grad, before, "gradient", place, microbatch, number)
+
+    def _share_gradients(self, is_last):
+        if isinstance(self.submod, FSDPModule):
+            self.submod.set_requires_gradient_sync(is_last)
+            self.submod.set_reshard_after_backward(is_last)
+
+    def scale_grads(self, count):
+        """Divide the gradients by the number of microbatches.
+
+        Args:
+            count: the number.
+        """
+        for each in self.submod.parameters():
+            if each.grad is not None:
+                each.grad.div_(count)
+
+
+def build_stage(stage_module, stage_index, num_stages, device, group=None):
+    """A stage of a module.
+
+    Args:
+        stage_module: the module.
+        stage_index: its place.
+        num_stages: the number of stages.
+        device: where it runs.
+        group: the processes of the pipeline.
+    """
+    return PipelineStage(stage_module, stage_index, num_stages, device, group=group)
