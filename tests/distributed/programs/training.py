@@ -166,6 +166,27 @@ def whole_batch():
         assert torch.allclose(ours, theirs, atol=1e-5)
 
 
+def averaged():
+    """Gradients are shared at first; later parameters are, now and then."""
+    package = sys.argv[1] + ".distributed."
+    hook = import_module(package + "algorithms.ddp_comm_hooks.post_localSGD_hook")
+    averagers = import_module(package + "algorithms.model_averaging.averagers")
+    optim = import_module(package + "optim.post_localSGD_optimizer")
+    model = DDP(make(1))
+    alone, _ = dist.new_subgroups(1)
+    state = hook.PostLocalSGDState(None, alone, start_localSGD_iter=2)
+    model.register_comm_hook(state, hook.post_localSGD_hook)
+    averager = averagers.PeriodicModelAverager(period=2, warmup_steps=3)
+    optimizer = optim.PostLocalSGDOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), averager
+    )
+    sums = []
+    for step in range(6):
+        step_of(model, optimizer, step)
+        sums.append(round(sum(p.double().sum() for p in model.parameters()).item(), 3))
+    found["averaged"] = [sums, optimizer.state_dict()["step"]]
+
+
 def divided():
     """Shares of an optimizer's state end as the whole does."""
     Zero = import_module(sys.argv[1] + ".distributed.optim").ZeroRedundancyOptimizer
@@ -203,6 +224,7 @@ divided()
 sampler = torch.utils.data.DistributedSampler(range(11), seed=3)
 found["sampled"] = list(sampler)
 accumulate()
+averaged()
 uneven()
 if sys.argv[1] != "torch":
     whole_batch()  # PyTorch synchronizes norms on GPUs alone
