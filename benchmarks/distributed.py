@@ -10,10 +10,15 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from types import SimpleNamespace
+
+from benchmarks.startup import Measured
 
 SIZES = [1 << shift for shift in (10, 13, 16, 18, 20, 22, 24, 26, 28)]
 BUDGET_BYTES, MOST_CALLS, FEWEST_CALLS = 1 << 27, 200, 5
@@ -26,8 +31,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start(options):
-    """Run this module in several processes; rank 0 prints."""
+def start(options, output=None):
+    """Run this module in several processes; rank 0 prints, into a file if one is given."""
     ports = {"MASTER_PORT": str(free_port()), "OTHER_PORT": str(free_port())}
     processes = [
         subprocess.Popen(
@@ -41,6 +46,7 @@ def start(options):
                 "WORLD_SIZE": str(options.processes),
                 "OMP_NUM_THREADS": "1",
             },
+            stdout=output,
         )
         for rank in range(options.processes)
     ]
@@ -151,6 +157,31 @@ def measure(options):
     for module in pair.modules[::-1]:
         module.distributed.barrier()
         module.distributed.destroy_process_group()
+
+
+def rows(quick):
+    """The rows of the table: geometric means of the times over sizes, and a step."""
+    largest = 1 << (22 if quick else 26)
+    with tempfile.TemporaryFile("w+") as file:
+        start(SimpleNamespace(processes=2, largest=largest, only=""), file)
+        file.seek(0)
+        found = re.findall(r"(\S+) .*gloo +(\S+) us +ours +(\S+) us", file.read())
+    names = "all_reduce", "all_gather", "broadcast"
+    if {name for name, *_ in found} != {*names, "step"}:
+        return [Measured("collectives, two processes", 0, 1, "us", 0.8, fault="failed")]
+
+    def mean(name, place):
+        logs = [math.log(float(row[place])) for row in found if row[0] == name]
+        return math.exp(sum(logs) / len(logs))
+
+    titles = {
+        name: f"{name}, two processes, 1 KiB to {largest >> 20} MiB" for name in names
+    }
+    titles["step"] = "DistributedDataParallel, two processes, a step"
+    return [
+        Measured(title, mean(name, 2), mean(name, 1), "us", 0.8)
+        for name, title in titles.items()
+    ]
 
 
 def main():
