@@ -82,8 +82,8 @@ def main():
     now = datetime.datetime.now(datetime.UTC)
     quick = ", quick run" if args.quick else ""
     run = page.Run(level, f"{now:%Y-%m-%d}, {where}{quick}")
-    apart = ["startup", "distributed"]  # of processes of their own
-    chosen = args.only.split(",") if args.only else [*SUITES, *apart]
+    processes = ["startup", "distributed"]  # of processes of their own
+    chosen = args.only.split(",") if args.only else [*SUITES, *processes]
     counts = sorted({1, rushlight.get_num_threads()})
     groups = [g for name in SUITES if name in chosen for g in load(name, args.quick)]
     rows = []
