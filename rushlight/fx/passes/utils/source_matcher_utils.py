@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+from rushlight.fx import _names
 from rushlight.fx.node import Node
 
 __all__ = ["SourcePartition", "check_subgraphs_connected", "get_source_partitions"]
@@ -34,11 +35,12 @@ def get_source_partitions(graph, wanted_sources, filter_fn=None):
         filter_fn: says which steps count.
     """
     found: dict[Any, dict[str, list[Node]]] = {}
+    wanted = {_named(one): one for one in wanted_sources}
     for node in graph.nodes:
-        source = _source(node)
-        if source is None or source[1] not in wanted_sources:
-            continue
-        found.setdefault(source[1], {}).setdefault(source[0], []).append(node)
+        for key, kind in _sources(node):
+            source = wanted.get(_named(kind))
+            if source is not None:
+                found.setdefault(source, {}).setdefault(key, []).append(node)
     result = {}
     for kind, groups in found.items():
         parts = [_partition(nodes, kind) for nodes in groups.values()]
@@ -49,18 +51,28 @@ def get_source_partitions(graph, wanted_sources, filter_fn=None):
     return result
 
 
-def _source(node):
-    """A name and a kind of where a step comes from."""
+def _named(source):
+    """A kind of module as notes have it: by its name in text; others as they are."""
+    if isinstance(source, type):
+        return _names.type_name(source)
+    return _names.in_package(source) if isinstance(source, str) else source
+
+
+def _sources(node):
+    """Names and kinds of where a step comes from: a module, a function, an operator."""
     stack = node.meta.get("source_fn_stack")
     if stack:
-        return stack[-1]
+        yield stack[-1]
+        return
     modules = node.meta.get("nn_module_stack")
-    if modules and node.op == "call_module":
-        name, (_, kind) = next(reversed(modules.items()))
-        return name, kind
+    if modules and node.op in ("call_module", "call_function"):
+        path, kind = [*modules.values()][-1]
+        yield path, kind
     if node.op == "call_function":
-        return node.name, node.target
-    return None
+        yield node.name, node.target
+        name = getattr(node.target, "_opname", None)
+        if name is not None:
+            yield node.name, name
 
 
 def _partition(nodes, source):

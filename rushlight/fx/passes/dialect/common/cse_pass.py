@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from rushlight import nn
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node
 from rushlight.fx.passes.infra.pass_base import PassBase, PassResult
 from rushlight.utils._pytree import tree_flatten
 
+_DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU, nn.RNNBase)
 _RANDOM = (
     "dropout", "rand", "randn", "randint", "bernoulli", "normal", "multinomial",
     "uniform", "randperm", "exponential", "rand_like", "randn_like", "randint_like",
@@ -26,6 +28,16 @@ def writes(target):
         found = [getattr(target, name) for name in found()]
     schemas = [getattr(one, "_schema", None) for one in found]
     return any(schema is not None and schema.is_mutable for schema in schemas)
+
+
+def gives_the_same(module):
+    """Whether a module of ours neither draws numbers nor keeps what it has met."""
+    return all(
+        type(one).__module__.partition(".")[0] in ("rushlight", "torch")
+        and not isinstance(one, _DRAWING)
+        and not (one.training and one._buffers)
+        for one in module.modules()
+    )
 
 
 class CSEPass(PassBase):
@@ -52,7 +64,7 @@ class CSEPass(PassBase):
         seen: dict = {}
         modified = False
         for node in graph_module.graph.nodes:
-            key = self._key(node, values)
+            key = self._key(graph_module, node, values)
             if key is not None and key in seen:
                 values[node] = seen[key]
                 modified = True
@@ -63,11 +75,19 @@ class CSEPass(PassBase):
                 seen[key] = copied
         return PassResult(GraphModule(graph_module, made), modified)
 
-    def _key(self, node, values):
+    def _key(self, graph_module, node, values):
         """What equal steps have in common; None where a step must stay."""
-        if node.op not in ("call_function", "get_attr"):
+        if node.op in ("placeholder", "output"):
             return None
-        if node.op == "call_function" and self._is_banned(node):
+        if node.op == "call_module":
+            if not gives_the_same(graph_module.get_submodule(node.target)):
+                return None
+        elif node.op == "call_method":
+            name = node.target
+            inplace = name.endswith("_") and not name.endswith("__")
+            if inplace or name in ("__setitem__", *get_CSE_banned_ops()):
+                return None
+        elif node.op == "call_function" and self._is_banned(node):
             return None
         leaves, spec = tree_flatten((node.args, dict(node.kwargs)))
         leaves = [values[leaf] if isinstance(leaf, Node) else leaf for leaf in leaves]
