@@ -121,11 +121,11 @@ def _write_program(record, name, ep, text, weights, constants):
         )
 
 
-def _write_tensors(record, tensors, prefix, config, places):
+def _write_tensors(record, tensors, prefix, config, written):
     """Writes tensors, those that are the same once, and the list of them.
 
     Args:
-        places: where others were written before; those of these are added.
+        written: where others were written before; those of these are added.
     """
     found = {}
     for name, tensor in tensors.items():
@@ -133,13 +133,13 @@ def _write_tensors(record, tensors, prefix, config, places):
             raise NotImplementedError(f"files have no constants like {type(tensor)}")
         plain = tensor.detach().cpu()
         key = tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
-        if key not in places or not tensor.numel():
-            places[key] = f"{prefix.rpartition('/')[2]}{len(set(places.values()))}"
+        if key not in written or not tensor.numel():
+            written[key] = f"{prefix.rpartition('/')[2]}{len(set(written.values()))}"
             dense = plain.clone(memory_format=contiguous_format)
             data = interop.storage_buffer(dense.untyped_storage())
             size = dense.numel() * dense.itemsize
             record(
-                f"{prefix.rpartition('/')[0]}/{places[key]}",
+                f"{prefix.rpartition('/')[0]}/{written[key]}",
                 memoryview(data).cast("B")[:size],
             )
         meta = tensor_meta(
@@ -149,7 +149,7 @@ def _write_tensors(record, tensors, prefix, config, places):
         )
         meta["storage_offset"] = {"as_int": 0}
         found[name] = {
-            "path_name": places[key],
+            "path_name": written[key],
             "is_param": isinstance(tensor, Parameter),
             "use_pickle": False,
             "tensor_meta": meta,
