@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
@@ -253,3 +254,71 @@ def test_what_is_read_after_a_reduction_is_not_computed_inside_it():
         else:
             s[b].compute_at(s[y], y.axis[0])
         np.testing.assert_allclose(run(s, [x, y], values), expected, rtol=1e-5)
+
+
+def summed(tensors, picked, padded):
+    """The function of a stage that adds what earlier ones have at some distances."""
+
+    def element(i):
+        total = None
+        for t, shift in picked:
+            read = tensors[t][i + shift]
+            if padded:
+                before = tensors[t][i + shift - 4]
+                read = read + te.if_then_else(i + shift >= 4, before, 1.0)
+            total = read if total is None else total + read
+        return total * 0.5
+
+    return element
+
+
+def added(values, picked, padded, extent):
+    """What such a stage computes."""
+    total = np.zeros(extent, "float32")
+    for t, shift in picked:
+        total += values[t][shift : shift + extent]
+        if padded:
+            places = np.arange(extent) + shift - 4
+            total += np.where(places >= 0, values[t][places.clip(0)], 1)
+    return total * np.float32(0.5)
+
+
+def drawn_stages(draw):
+    """Stages that read earlier ones at up to three places, and what they compute."""
+    tensors, values = [te.placeholder((30,), name="x")], [noise(30)]
+    for number in range(draw.randint(2, 4)):
+        earlier = range(max(0, number - 1), len(tensors))
+        count = draw.randint(1, 3)
+        picked = [(draw.choice(earlier), draw.randint(0, 3)) for _ in range(count)]
+        picked.append((number, 0))  # no stage is left out
+        extent = min(tensors[t].shape[0] - shift for t, shift in picked)
+        padded = draw.random() < 0.4
+        function = summed(tensors, picked, padded)
+        values.append(added(values, picked, padded, extent))
+        tensors.append(te.compute((extent,), function, name=f"t{number}"))
+    return tensors, values
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_drawn_stages_in_drawn_places_compute_the_same_or_are_refused(seed):
+    draw, ran, refused = random.Random(seed), 0, 0
+    for _ in range(15):
+        tensors, values = drawn_stages(draw)
+        y = tensors[-1]
+        s = te.create_schedule(y)
+        loops = s[y].split(y.axis[0], factor=draw.choice((1, 4, 7)))
+        for stage in s.stages[:-1]:
+            place = draw.choice(("root", "inline", *loops))
+            if place == "inline":
+                stage.compute_inline()
+            elif place != "root":
+                stage.compute_at(s[y], place)
+        try:
+            found = run(s, [tensors[0], y], values[0], target="python")
+        except ValueError as error:
+            assert str(error).startswith("compute_at: "), error
+            refused += 1
+            continue
+        np.testing.assert_allclose(found, values[-1], rtol=1e-4, atol=1e-5)
+        ran += 1
+    assert ran >= 5 and refused
