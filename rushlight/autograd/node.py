@@ -155,7 +155,7 @@ class Node:
             return unpack_all([value], self)[0]
         if name.startswith("_raw_saved_"):
             return self.find_saved(name[11:])
-        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+        raise AttributeError(f"'{short(self)}' object has no attribute '{name}'")
 
     def find_saved(self, name: str) -> object:
         """The saved value that the formula takes by this name."""
@@ -166,10 +166,15 @@ class Node:
                 raise RuntimeError(errors.SECOND_BACKWARD)
             if name in names and self.saved is not None:
                 return self.saved[names.index(name)]
-        raise AttributeError(f"'{self.name()}' object has no attribute '_saved_{name}'")
+        raise AttributeError(f"'{short(self)}' object has no attribute '_saved_{name}'")
 
     def __repr__(self):
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{short(self)} object at {id(self):#x}>"
+
+
+def short(node) -> str:
+    """A node's name without the namespaces that PyTorch's own nodes have."""
+    return node.name().rpartition("::")[2]
 
 
 @cython.no_gc_clear  # dealloc clears the leaf's pointer, so it must still know the leaf
@@ -214,7 +219,7 @@ class AccumulateGrad(Node):
         return 0
 
     def name(self):
-        return "AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
 
 
 @cython.cfunc
@@ -385,7 +390,7 @@ class CopySlices(Node):
         return 0
 
     def name(self):
-        return "CopySlices"
+        return "torch::autograd::CopySlices"
 
 
 @cython.cfunc

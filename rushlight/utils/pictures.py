@@ -151,7 +151,9 @@ def _boxes(root, names, limit):
 def _boxed(node, names, is_root):
     variable = getattr(node, "variable", None)
     if variable is None:
-        return _Box(node, node.name(), "", "root" if is_root else "node")
+        return _Box(
+            node, node.name().rsplit("::", 1)[-1], "", "root" if is_root else "node"
+        )
     label = names.get(id(variable), "leaf")
     return _Box(node, label, str(list(variable.shape)), "leaf")
 
