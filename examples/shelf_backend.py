@@ -9,20 +9,20 @@ import ctypes
 import rushlight as rl
 from rushlight import nn
 from rushlight.backends import Backend, register_backend
+from rushlight.core import device_roles
 from rushlight.library import Library
 
 PAGE = 4096
 
 
-class Shelf(Backend):
-    """Rows of bytes, found by numbers that are no pointers; work is done at once."""
+class Rows(device_roles.Memory):
+    """Rows of bytes, found by numbers that are no pointers."""
 
-    def __init__(self):
-        super().__init__("shelf")
+    def __init__(self, name):
+        super().__init__(name)
         self.rows = {}
         self.starts = []
         self.used = PAGE
-        self.waits = 0
 
     def allocate(self, n_bytes, device):
         address = self.used
@@ -50,11 +50,25 @@ class Shelf(Backend):
         else:
             self.bytes_at(target, n_bytes)[:] = data
 
-    def device_count(self):
-        return 1
+
+class AtOnce(device_roles.Streams):
+    """Work is done at once: there is nothing to wait for."""
+
+    waits = 0
 
     def synchronize(self, device):
         self.waits += 1
+
+
+class Shelf(Backend):
+    """One device, which has memory and no kernels."""
+
+    def __init__(self):
+        super().__init__("shelf")
+        self.memory, self.streams = Rows("shelf"), AtOnce("shelf")
+
+    def device_count(self):
+        return 1
 
 
 def fetched(value):
@@ -128,4 +142,4 @@ if __name__ == "__main__":
     there, here = train("shelf"), train("cpu")
     print("on the shelf:", [round(loss, 4) for loss in there[0]])
     print("on the host: ", [round(loss, 4) for loss in here[0]])
-    print("rows left:", len(shelf.rows))
+    print("rows left:", len(shelf.memory.rows))

@@ -13,9 +13,14 @@ cdef class Device:
     cdef readonly bint on_host      # kernels of the host read and write its memory
     cdef readonly bint has_memory   # there are elements, not only their sizes
 
-# What serves all devices of one kind; Python overrides its public methods.
+# What serves all devices of one kind, by an object of each role: see device_roles.py.
 cdef class Backend:
     cdef readonly str name
+    cdef public object memory
+    cdef public object streams
+    cdef public object launch
+    cdef public object libraries
+    cdef public object graphs
     # A block of memory. Never asked for nothing.
     cdef int take(self, size_t n_bytes, Device device, char** data) except -1
     cdef int give(self, char* data, size_t n_bytes, Device device) except -1

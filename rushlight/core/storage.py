@@ -325,7 +325,7 @@ def copy_across(
 ) -> cython.int:
     """Copies bytes of which one end or both are not on the host: its backend does."""
     backend: Backend = backend_of(of if to.on_host else to)
-    backend.copy_bytes(
+    backend.memory.copy_bytes(
         cython.cast(uintptr_t, target),
         to,
         cython.cast(uintptr_t, source),

@@ -819,7 +819,7 @@ class PointwiseKernel(Kernel):
         )
         kernel = self.special.get(key)
         if kernel is None:
-            kernel = backend_of(device).specialize(self.source, *key[1:])
+            kernel = backend_of(device).launch.specialize(self.source, *key[1:])
             kernel = self.special.setdefault(key, kernel)
         return run_elsewhere(kernel, device, call)
 
@@ -902,7 +902,7 @@ def run_pointwise(
             kernel = source.specialize(types, names, tuple(kinds), tuple(static))
             run_call(cython.cast(NativeKernel, kernel).fn, cython.address(call))
         else:
-            kernel = backend_of(where).specialize(
+            kernel = backend_of(where).launch.specialize(
                 source, types, names, tuple(kinds), tuple(static)
             )
             run_elsewhere(kernel, where, cython.address(call))

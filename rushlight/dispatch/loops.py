@@ -179,7 +179,7 @@ def run_elsewhere(
         size: cython.Py_ssize_t = call.operands[k].itemsize  # behind it may be anything
         found: bytes = PyBytes_FromStringAndSize(call.operands[k].data, size)
         numbers += found.ljust(16, b"\0")
-    backend_of(device).run_elements(
+    backend_of(device).launch.run_elements(
         kernel,
         device,
         tuple(addresses),

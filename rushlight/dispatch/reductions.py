@@ -251,7 +251,7 @@ class ReductionKernel(Kernel):
                 kernel = Ways(self.source, kinds)
             else:
                 backend: Backend = backend_of(x.storage.device)
-                kernel = backend.specialize(self.source, *kinds)
+                kernel = backend.launch.specialize(self.source, *kinds)
             kernel = self.special.setdefault(key, kernel)
         return kernel
 
@@ -604,7 +604,7 @@ def run_there(
     numbers: list = []
     for k in range(WORDS):
         numbers.append(ints[k])
-    backend.run_rows(
+    backend.launch.run_rows(
         kernel,
         device,
         (*addresses, 0),

@@ -81,7 +81,7 @@ def reason_against(program, runner):
     device: Device = devices[0]
     if device.on_host:
         return "its tensors are on the host"
-    if backend_of(device).graph(device) is None:
+    if backend_of(device).graphs.graph(device) is None:
         return f"devices of type {device.type} have no graphs"
     if program.prepared:
         return "it keeps what is made of parameters"
@@ -157,7 +157,11 @@ class Replayed:
 
     def __call__(self, tape: Tape):
         backend = backend_of(self.device)
-        if self.over or backend.is_writing(self.device) or not self.may_be_read(tape):
+        if (
+            self.over
+            or backend.graphs.is_writing(self.device)
+            or not self.may_be_read(tape)
+        ):
             self.program(tape)
             return
         if self.runs < WARM:
@@ -264,7 +268,7 @@ class Replayed:
         if self.tries > TRIES:
             self.give_up("other numbers, or other memory, too often")
             return False
-        graph = backend_of(self.device).graph(self.device)
+        graph = backend_of(self.device).graphs.graph(self.device)
         faults = GatheredFaults()
         try:
             shadow: Tape = self.shadow(tape)
@@ -377,7 +381,7 @@ def copy(
 ) -> cython.int:
     """Copies bytes on a device."""
     if n_bytes:
-        backend_of(device).copy_bytes(
+        backend_of(device).memory.copy_bytes(
             cython.cast(uintptr_t, target),
             device,
             cython.cast(uintptr_t, source),

@@ -75,7 +75,7 @@ class Elements(Launch):
         )
 
     def __call__(self, addresses, params):
-        self.backend.run_elements(
+        self.backend.launch.run_elements(
             *(self.kernel, self.device, addresses, self.sizes, self.strides),
             *(self.words(params, 16), self.total),
         )
@@ -101,7 +101,7 @@ class Rows(Launch):
 
     def __call__(self, addresses, params):
         words = memoryview(self.words(params, WIDTH)).cast("q")
-        self.backend.run_rows(
+        self.backend.launch.run_rows(
             *(self.kernel, self.device, tuple(a or 0 for a in addresses)),
             *((*self.integers, *words), self.rows, self.length, self.beside, self.held),
         )
@@ -129,7 +129,7 @@ def elements_of(source, types, choices, device, operands, loops):
         operands: see `Launch`, outputs first.
         loops: sizes, innermost first, and each operand's steps along them.
     """
-    kernel = backend_for(device).specialize(source, *types, *choices)
+    kernel = backend_for(device).launch.specialize(source, *types, *choices)
     sizes, strides = loops
     if not sizes:
         sizes, strides = [1], [[0]] * len(operands)
@@ -158,7 +158,7 @@ def rows_of(source, types, device, operands, group, strides, items):
     )
     if found is None:
         raise TooMany
-    kernel = backend_for(device).specialize(source, *types, types[0], found)
+    kernel = backend_for(device).launch.specialize(source, *types, types[0], found)
     return Rows(kernel, device, operands, found, prod(along))
 
 

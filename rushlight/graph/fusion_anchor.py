@@ -199,7 +199,7 @@ class ProductOfCard(Product):
         """Whether the library multiplies and applies."""
         self.columns, self.rows = self.sums.sizes[-1], 0
         left, right, added = self.left, self.right, self.added
-        if not backend_for(self.sums.device).sums_apart():
+        if not backend_for(self.sums.device).libraries.sums_apart():
             return False
         if right.ndim != 2 or left.dtype is not self.sums.dtype:
             return False

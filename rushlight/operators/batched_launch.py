@@ -14,7 +14,7 @@ from rushlight.operators.loop_calls import changed
 
 def reaches(device):
     """Whether kernels over lists run on a device: the host, or one that compiles."""
-    return device.on_host or device.has_memory and backend_for(device).compiles()
+    return backend_for(device).launch.compiles()
 
 
 def singles_for(tensors):
@@ -57,7 +57,7 @@ def run(rule, written, read, static=(), compute=None, fault=None):
         operands.append((row, _width(tensors, counts, device)))
         types.append(tensors[0].dtype.name)
     backend = backend_for(device)
-    kernel = backend.specialize(
+    kernel = backend.launch.specialize(
         rule,
         tuple(types[len(written) :]),
         tuple(types[: len(written)]),
@@ -65,7 +65,9 @@ def run(rule, written, read, static=(), compute=None, fault=None):
         tuple(static),
     )
     place = 0 if fault is None else address_of(fault)
-    backend.run_lists(kernel, device, tuple(operands), lists, counts, numbers, place)
+    backend.launch.run_lists(
+        kernel, device, tuple(operands), lists, counts, numbers, place
+    )
     changed(written)
 
 

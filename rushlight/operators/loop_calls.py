@@ -61,7 +61,7 @@ def copy_to_write(x: Tensor, read):
     """The row-major tensor that a result begins as: ``x`` again, or ``x`` itself.
 
     That is where the call changes ``x`` in place, and nothing that is read lies in the
-    same memory (see the tag ``placed``).
+    same memory (see ``writes_large`` of a declaration).
     """
     st: cython.pointer(ThreadState) = state()
     other: Tensor
@@ -306,8 +306,8 @@ def run_elsewhere(
                 "  remedy: move one of them with .to(device)"
             )
         addresses.append(cython.cast(uintptr_t, one.pointer()))
-    made = backend.specialize(kernel, **types)
-    backend.run_spans(
+    made = backend.launch.specialize(kernel, **types)
+    backend.launch.run_spans(
         made, first.storage.device, tuple(addresses), tuple(ints), total, whole
     )
 
@@ -400,7 +400,7 @@ def written_in(tensor: Tensor):
     device: Device = tensor.storage.device
     if not device.has_memory or device.on_host:
         return None
-    return backend_of(device).recorder(device)
+    return backend_of(device).graphs.recorder(device)
 
 
 class Noted:

@@ -164,7 +164,7 @@ def alike(params, fits):
 def together(params):
     """A block in which a device may put like steps of parameters together."""
     device = next((p.device for p in params if not p.device.on_host), None)
-    return nullcontext() if device is None else backend_for(device).together()
+    return nullcontext() if device is None else backend_for(device).launch.together()
 
 
 # Options that came after the first saved optimizers: what those that lack them mean.

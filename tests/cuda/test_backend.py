@@ -51,28 +51,28 @@ def test_copies_keep_the_order_of_their_queue(cards, seed):
     second.copy_(first)
     first.copy_(rl.zeros(1000))
     assert second.cpu().tolist() == list(range(1000))
-    other = backend.stream(rl.device("cuda", 0))
-    event = backend.event(rl.device("cuda", 0))
-    event.record(backend.current_stream(rl.device("cuda", 0)))
+    other = backend.streams.stream(rl.device("cuda", 0))
+    event = backend.streams.event(rl.device("cuda", 0))
+    event.record(backend.streams.current_stream(rl.device("cuda", 0)))
     other.wait_event(event)
-    before = backend.set_stream(other)
+    before = backend.streams.set_stream(other)
     try:
         third = second.clone()
         assert third.cpu().tolist() == list(range(1000))
     finally:
-        backend.set_stream(before)
+        backend.streams.set_stream(before)
     del third
-    backend.synchronize(rl.device("cuda", 0))
+    backend.streams.synchronize(rl.device("cuda", 0))
 
 
 def test_locked_memory_is_copied_while_the_host_goes_on(cards):
     backend = rl.backends.backend_for("cuda")
-    address = backend.pin(4000)
+    address = backend.memory.pin(4000)
     here = rl.empty(0).set_(wrap_address(address, 4000, None), 0, (1000,))
     here.copy_(rl.arange(1000.0))
     there = rl.empty(1000, device="cuda")
     there.copy_(here, non_blocking=True)
-    backend.unpin(address, 4000)  # it waits for the queue by itself
+    backend.memory.unpin(address, 4000)  # it waits for the queue by itself
     assert pinned_memory.block_of(address) is None
     assert there.cpu().tolist() == list(range(1000))
 

@@ -497,7 +497,9 @@ def test_a_step_of_training_with_indices_is_a_graph():
 
 WAITS = {
     "card": lambda out: rl.cuda.synchronize(),
-    "device": lambda out: rl.backends.backend_for("cuda").synchronize(out.device),
+    "device": lambda out: rl.backends.backend_for("cuda").streams.synchronize(
+        out.device
+    ),
     "queue": lambda out: rl.cuda.current_stream().synchronize(),
     "number": lambda out: out[0, 0].item(),
     "another": lambda out: rl.ones(2, device="cuda").tolist(),

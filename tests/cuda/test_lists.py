@@ -327,7 +327,7 @@ def test_other_optimizers_launch_once_for_all_parameters(machine, name):
 
 def test_a_launch_joins_a_group_only_where_order_allows_it(machine):
     a, b = rl.ones(8).cuda(), rl.ones(8).cuda()
-    with backend_for(a.device).together():
+    with backend_for(a.device).launch.together():
         machine.fake.calls.clear()
         for x in (a, b):  # two groups of two
             x.mul_(3)
@@ -345,7 +345,7 @@ def test_memory_that_waits_to_be_given_back_is_bounded(machine, monkeypatch):
     monkeypatch.setattr(batched_launch, "MOST_BYTES", 1 << 12)
     x = rl.ones(512).cuda()
     before = rl.cuda.memory_allocated()
-    with backend_for(x.device).together():
+    with backend_for(x.device).launch.together():
         for _ in range(20):
             x = x + 1
         assert rl.cuda.memory_allocated() - before < 1 << 14
@@ -357,7 +357,7 @@ def test_no_more_groups_wait_than_are_looked_through(machine, monkeypatch):
 
     monkeypatch.setattr(batched_launch, "MOST_GROUPS", 3)
     tensors = [rl.full((4,), float(n)).cuda() for n in range(10)]
-    with backend_for(tensors[0].device).together():
+    with backend_for(tensors[0].device).launch.together():
         for n, x in enumerate(tensors):
             x.mul_(n)
     assert [x[0].item() for x in tensors] == [float(n * n) for n in range(10)]

@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.backends import Backend, backend_for, register_backend
+from rushlight.core import device_roles
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "shelf_backend.py"
 
@@ -26,7 +27,7 @@ def shelf(example):
     yield made
     library._destroy()
     gc.collect()
-    assert made.rows == {}  # whatever was put there has been taken back
+    assert made.memory.rows == {}  # whatever was put there has been taken back
     register_backend("privateuseone", before)
 
 
@@ -92,7 +93,9 @@ def test_what_a_backend_does_not_do_is_refused_in_its_name():
         ):
             rl.empty(2, device="privateuseone")
         assert rl.empty(0, device="privateuseone").numel() == 0
-        for ask in (bare.stream, bare.event, bare.current_stream, bare.generator):
+        streams = bare.streams
+        refused = streams.stream, streams.event, streams.current_stream, bare.generator
+        for ask in refused:
             with pytest.raises(NotImplementedError, match="'bare' does not"):
                 ask(rl.device("privateuseone"))
     finally:
@@ -107,11 +110,13 @@ def test_the_host_keeps_its_own_backend():
 
 
 def test_a_backend_out_of_memory_says_so():
-    class Full(Backend):
+    class Full(device_roles.Memory):
         def allocate(self, n_bytes, device):
             return 0
 
-    before = register_backend("privateuseone", Full("full"))
+    full = Backend("full")
+    full.memory = Full("full")
+    before = register_backend("privateuseone", full)
     try:
         with pytest.raises(RuntimeError, match="out of memory, 8 bytes"):
             rl.empty(2, device="privateuseone")

@@ -30,7 +30,9 @@ def serves(query, key, value, attn_mask, dropout_p):
     tensors = query, key, value, *((attn_mask,) if masked else ())
     sizes = query.shape[-1], value.shape[-1]
     return all(t.device == device and t.numel() for t in tensors) and (
-        backend_for(device).attends(device, query.dtype, *sizes, masked, drops)
+        backend_for(device).libraries.attends(
+            device, query.dtype, *sizes, masked, drops
+        )
     )
 
 
@@ -138,7 +140,7 @@ def attend(out, operands, attn_mask, log_mass, is_causal, scale, dropout):
         )
     operands = *map(in_runs, operands), attn_mask
     backend = backend_for(query.device)
-    backend.run_attention(out, operands, log_mass, is_causal, scale, dropout)
+    backend.libraries.run_attention(out, operands, log_mass, is_causal, scale, dropout)
 
 
 def made_of_runs(query, value):
@@ -163,4 +165,4 @@ def differentiate(
     backend = backend_for(query.device)
     grad, out = in_runs(grad), in_runs(out)
     rest = operands, log_mass, is_causal, scale, dropout
-    return backend.run_attention_gradients(results, grad, out, *rest)
+    return backend.libraries.run_attention_gradients(results, grad, out, *rest)

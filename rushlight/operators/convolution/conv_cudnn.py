@@ -27,7 +27,7 @@ def run(kind, shape, first, second, vector, layout, stride, padding, dilation):
     if device.on_host or first.is_meta or 0 in shape:
         return None
     backend = backend_for(device)
-    if not backend.convolves(first.dtype):
+    if not backend.libraries.convolves(first.dtype):
         return None
     last = layout is not None
     if last:
@@ -38,7 +38,7 @@ def run(kind, shape, first, second, vector, layout, stride, padding, dilation):
     operands = [dense(operand, last) for operand in (first, second)]
     if vector is not None:
         vector = vector.contiguous()
-    done = backend.run_convolution(
+    done = backend.libraries.run_convolution(
         kind, result, *operands, vector, last, stride, padding, dilation
     )
     return result if done else None

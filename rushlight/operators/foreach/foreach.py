@@ -40,7 +40,7 @@ def run_each(run, tensors, args, *keywords):
     """The results of an operator on every tensor; the last arguments go by keywords."""
     rows = pairs(tensors, args)
     by_place = 1 + len(args) - len(keywords)
-    with backend_for(tensors[0].device).together():
+    with backend_for(tensors[0].device).launch.together():
         return [
             run(*row[:by_place], **dict(zip(keywords, row[by_place:], strict=True)))
             for row in rows

@@ -280,7 +280,7 @@ def by_library(self, mat2, scales, bias, dtype, fast):
     told = [(address_of(scale), each) for scale in known]
     told.append(None if scale_result is None else address_of(scale_result))
     out = elsewhere.fresh(self, sizes[:2], dtype)
-    done = backend_for(device).run_scaled_product(
+    done = backend_for(device).libraries.run_scaled_product(
         device,
         (self.dtype.name, mat2.dtype.name),
         (dtype.name, None if bias is None else bias.dtype.name),

@@ -19,7 +19,7 @@ def serves(tensor):
     device = tensor.device
     if device.on_host or tensor.is_meta:
         return False
-    return backend_for(device).sums_apart()
+    return backend_for(device).libraries.sums_apart()
 
 
 def rounds(tensor):
@@ -48,7 +48,7 @@ def product(a, b, compute, dtype, added=None, alpha=1, beta=1, behind=None):
     rows, depth, columns = *a.shape[-2:], b.shape[-1]
     out = fresh(a, (*a.shape[:-1], columns), dtype)
     operands = out, a, b, added
-    done = backend_for(device).run_product(
+    done = backend_for(device).libraries.run_product(
         device,
         a.dtype.name,
         compute,

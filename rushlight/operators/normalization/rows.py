@@ -118,7 +118,7 @@ def run_elsewhere(
                 "  remedy: move one of them with .to(device)"
             )
         addresses.append(cython.cast(uintptr_t, t.pointer()))
-    made = backend.specialize(
+    made = backend.launch.specialize(
         kernel,
         tuple([cython.cast(Tensor, t).dtype_.name for t, _ in inputs]),
         tuple([cython.cast(Tensor, t).dtype_.name for t, _ in outputs]),
@@ -138,7 +138,7 @@ def run_elsewhere(
         positions.append((count + k, n_ints + k))
     where = first.storage.device
     beside: cython.bint = ints[1] > 1
-    backend.run_rows(
+    backend.launch.run_rows(
         *(made, where, tuple(addresses), tuple(integers), rows, ints[0], beside),
         tuple(positions),
     )

@@ -171,7 +171,7 @@ def place_for(device, source, steps):
         are in where the launch is written down, when the place is counted from there;
         otherwise None.
     """
-    recorder = backend_for(device.type).recorder(device)
+    recorder = backend_for(device.type).graphs.recorder(device)
     if recorder is None:
         seed, offset = source.take(steps)
         return signed(seed), offset, None

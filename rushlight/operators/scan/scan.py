@@ -91,7 +91,9 @@ def launch_there(
         first: Tensor = tensors[0]
         size, inner = ints[0], ints[1]
         extents = total // inner, size, inner
-        if backend_of(first.storage.device).run_scan(*found, tensors, *extents):
+        if backend_of(first.storage.device).libraries.run_scan(
+            *found, tensors, *extents
+        ):
             return 0
     types = choices(name, dtype, frozen, flag)
     run(getattr(source, name), tensors, ints, total, **types)

@@ -138,10 +138,10 @@ class Locked:
 
     def __init__(self, backend, n_bytes):
         self.backend, self.n_bytes = backend, n_bytes
-        self.address = backend.pin(n_bytes)
+        self.address = backend.memory.pin(n_bytes)
 
     def __del__(self):
-        self.backend.unpin(self.address, self.n_bytes)
+        self.backend.memory.unpin(self.address, self.n_bytes)
 
 
 def pin_memory(self, device=None):
@@ -173,4 +173,4 @@ def is_pinned(self, device=None):
     """Whether a tensor lies in page-locked memory."""
     if not self.device.on_host or not has_cuda():
         return False
-    return backend_for("cuda").is_pinned(self.untyped_storage().data_ptr())
+    return backend_for("cuda").memory.is_pinned(self.untyped_storage().data_ptr())

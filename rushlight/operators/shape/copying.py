@@ -92,7 +92,7 @@ def run_copy(
         run_call(native_copy(source, target.dtype_).fn, call)
         return 0
     call.values[0] = cython.cast(cython.pointer(PyObject), value)
-    kernel = backend_of(device).specialize(
+    kernel = backend_of(device).launch.specialize(
         copy_source(), (source.name,), (target.dtype_.name,), source.name
     )
     run_elsewhere(kernel, device, call)
@@ -103,7 +103,7 @@ def run_copy(
 @cython.exceptval(check=False)
 def compiled_there(device: Device) -> cython.bint:
     """Whether the device runs generated kernels: the host, and some backends."""
-    return device.on_host or backend_of(device).compiles()
+    return device.on_host or backend_of(device).launch.compiles()
 
 
 @cython.cfunc

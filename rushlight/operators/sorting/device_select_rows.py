@@ -82,7 +82,7 @@ def run_there(way, operands, number, size, parts, rank, largest, skip):
     """Asks the backend that has the rows."""
     backend = backend_for(operands[2].device.type)
     extents = number, size, parts
-    return backend.run_selection(way, operands, extents, rank, largest, skip)
+    return backend.libraries.run_selection(way, operands, extents, rank, largest, skip)
 
 
 @loops

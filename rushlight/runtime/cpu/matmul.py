@@ -454,7 +454,7 @@ def run_elsewhere(
 ) -> cython.int:
     """Has a backend other than the host's multiply."""
     backend: Backend = backend_of(device)
-    backend.run_product(
+    backend.libraries.run_product(
         device,
         dtype.name,
         compute.name,

@@ -508,9 +508,6 @@ class Allocator:
             "unallocated.",
             f"  asked for: {n_bytes} bytes",
         ]
-        operator = driver.operator_running()
-        if operator:
-            lines.append(f"  operator: {operator}")
         if reserved - taken > total:
             lines.append(
                 "  What is reserved is in pieces: PYTORCH_CUDA_ALLOC_CONF="

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.core import device_roles
 from rushlight.core.device import Backend, Device, register_backend
 from rushlight.core.roles import Roles
 from rushlight.runtime.cuda import (
@@ -22,32 +23,22 @@ from rushlight.runtime.cuda.streams import Event
 ROLES = Roles("cuda", "rushlight.runtime.cuda")
 
 
-class Cards(Backend):
-    """The cards of this machine, as one backend."""
+def context_of(device):
+    """The card of a device; the current one where none is named.
 
-    def __init__(self):
-        super().__init__("cuda")
+    Raises:
+        AssertionError: there is no driver.
+    """
+    if not driver.loaded() and not driver.present():
+        refuse()
+    return contexts.card(device.index)
 
-    def card(self, device):
-        """The card of a device; the current one where none is named.
 
-        Raises:
-            AssertionError: there is no driver.
-        """
-        if not driver.loaded() and not driver.present():
-            refuse()
-        return contexts.card(device.index)
-
-    def roles(self):
-        return ROLES
-
-    def place(self, device):
-        return Device("cuda", self.card(device).index)
-
-    # -- memory ---------------------------------------------------------------------
+class CudaMemory(device_roles.Memory):
+    """Blocks from an allocator, copies in the order of streams, locked host memory."""
 
     def allocate(self, n_bytes, device):
-        card = self.card(device)
+        card = context_of(device)
         return card.allocator.allocate(n_bytes, contexts.current_stream(card).handle)
 
     def free(self, address, n_bytes, device):
@@ -66,13 +57,13 @@ class Cards(Backend):
     def copy_bytes(self, target, to, source, of, n_bytes, non_blocking=False):
         waiting = batched_launch.current()
         if waiting is not None and not to.on_host and not of.on_host:
-            card = self.card(of)
-            if card is self.card(to):
+            card = context_of(of)
+            if card is context_of(to):
                 waiting.take_copy(card, target, source, n_bytes)
                 return
         batched_launch.flush()
         if to.on_host or of.on_host:
-            card = self.card(of if to.on_host else to)
+            card = context_of(of if to.on_host else to)
             queue = contexts.current_stream(card)
             card.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
             host = target if to.on_host else source
@@ -83,7 +74,7 @@ class Cards(Backend):
                 if to.on_host and card.launched:
                     card.look(queue)
             return
-        first, last = self.card(of), self.card(to)
+        first, last = context_of(of), context_of(to)
         if first is last:
             queue = contexts.current_stream(first)
             first.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
@@ -110,7 +101,9 @@ class Cards(Backend):
     def unpin(self, address, n_bytes):
         pinned_memory.free(address)
 
-    # -- kernels --------------------------------------------------------------------
+
+class CudaLaunch(device_roles.Launch):
+    """Launches on the current stream of a device, gathered where they may be."""
 
     def compiles(self):
         return True
@@ -122,7 +115,7 @@ class Cards(Backend):
             return source.specialize(*args, **choices)
 
     def run_elements(self, kernel, device, addresses, sizes, strides, numbers, total):
-        card, waiting = self.card(device), batched_launch.current()
+        card, waiting = context_of(device), batched_launch.current()
         if waiting is None or not waiting.take(
             card, kernel, addresses, sizes, strides, numbers, total
         ):
@@ -131,7 +124,7 @@ class Cards(Backend):
 
     def run_lists(self, kernel, device, operands, lists, counts, numbers, fault=0):
         batched_launch.flush()
-        card = self.card(device)
+        card = context_of(device)
         kernel.run_lists(card, operands, lists, counts, numbers, fault)
 
     def together(self):
@@ -140,16 +133,20 @@ class Cards(Backend):
     def run_spans(self, kernel, device, addresses, ints, total, whole=False):
         batched_launch.flush()
         chunk = total if whole else 1
-        kernel.run_spans(self.card(device), addresses, ints, total, chunk)
+        kernel.run_spans(context_of(device), addresses, ints, total, chunk)
 
     def run_rows(self, kernel, device, addresses, ints, rows, length, beside, held=()):
         batched_launch.flush()
-        card = self.card(device)
+        card = context_of(device)
         kernel.run_rows(card, addresses, ints, rows, length, beside, held)
+
+
+class CudaLibraries(device_roles.Libraries):
+    """cuBLAS, cuDNN, and kernels of this package for whole operators."""
 
     def run_scan(self, source, kinds, operands, outer, size, inner):
         batched_launch.flush()
-        card = self.card(operands[0].device)
+        card = context_of(operands[0].device)
         return scan.run(card, source, kinds, operands, outer, size, inner)
 
     def run_selection(self, way, operands, extents, rank, descending, skip):
@@ -157,7 +154,7 @@ class Cards(Backend):
         if not select.takes(operands[2].dtype.name, size):
             return False
         batched_launch.flush()
-        card = self.card(operands[0].device)
+        card = context_of(operands[0].device)
         given = rows, size, parts, rank, descending, skip
         return select.run(card, way, operands, *given)
 
@@ -169,7 +166,7 @@ class Cards(Backend):
         behind=None,
     ):  # fmt: skip
         batched_launch.flush()
-        args = self.card(device), element, compute, result or compute, sizes, operands
+        args = context_of(device), element, compute, result or compute, sizes, operands
         args = *args, scales, batch
         if cublas.run(*args, behind):
             return True
@@ -180,25 +177,25 @@ class Cards(Backend):
         self, device, elements, result, sizes, operands, scales, fast
     ):
         batched_launch.flush()
-        card = self.card(device)
+        card = context_of(device)
         return cublas.run_scaled(card, elements, result, sizes, operands, scales, fast)
 
     def attends(self, device, dtype, depth, width, masked, dropout=False):
         sizes = depth, width, masked, dropout
-        return attention.takes(self.card(device), dtype.name, *sizes)
+        return attention.takes(context_of(device), dtype.name, *sizes)
 
     def run_attention(
         self, results, operands, log_mass, is_causal, scale, dropout=None
     ):
         batched_launch.flush()
-        card = self.card(results.device)
+        card = context_of(results.device)
         attention.run(card, results, operands, log_mass, is_causal, scale, dropout)
 
     def run_attention_gradients(
         self, results, grad, out, operands, log_mass, is_causal, scale, dropout=None
     ):
         batched_launch.flush()
-        card = self.card(grad.device)
+        card = context_of(grad.device)
         given = results, grad, out, operands, log_mass, is_causal, scale, dropout
         return attention.run_gradients(card, *given)
 
@@ -210,20 +207,64 @@ class Cards(Backend):
     ):
         batched_launch.flush()
         return cudnn.run(
-            *(self.card(result.device), kind, result, first, second, vector, last),
+            *(context_of(result.device), kind, result, first, second, vector, last),
             *(stride, padding, dilation),
         )
 
+
+class CudaGraphs(device_roles.Graphs):
+    """Work that is captured, and launched as a CUDA graph."""
+
     def graph(self, device):
-        return graphs.Written(self.card(device))
+        return graphs.Written(context_of(device))
 
     def recorder(self, device):
-        return graphs.recorder(contexts.current_stream(self.card(device)))
+        return graphs.recorder(contexts.current_stream(context_of(device)))
 
     def is_writing(self, device):
-        return self.card(device).allocator.capturing()
+        return context_of(device).allocator.capturing()
 
-    # -- order ----------------------------------------------------------------------
+
+class CudaStreams(device_roles.Streams):
+    """Streams of the driver, and events."""
+
+    def synchronize(self, device):
+        batched_launch.flush()
+        card = context_of(device)
+        card.synchronize()
+        card.look()
+
+    def stream(self, device, priority=0):
+        return context_of(device).streams.give(priority)
+
+    def current_stream(self, device):
+        batched_launch.flush()
+        return contexts.current_stream(context_of(device))
+
+    def set_stream(self, stream):
+        batched_launch.flush()
+        return contexts.use_stream(stream)
+
+    def event(self, device, timing=False):
+        return Event(context_of(device), timing)
+
+
+class CudaBackend(Backend):
+    """The GPUs of this machine, as one backend."""
+
+    def __init__(self):
+        super().__init__("cuda")
+        self.memory = CudaMemory(self.name)
+        self.launch = CudaLaunch(self.name)
+        self.libraries = CudaLibraries(self.name)
+        self.graphs = CudaGraphs(self.name)
+        self.streams = CudaStreams(self.name)
+
+    def roles(self):
+        return ROLES
+
+    def place(self, device):
+        return Device("cuda", context_of(device).index)
 
     def device_count(self):
         return contexts.count()
@@ -234,32 +275,12 @@ class Cards(Backend):
     def set_device(self, index):
         contexts.use(index)
 
-    def synchronize(self, device):
-        batched_launch.flush()
-        card = self.card(device)
-        card.synchronize()
-        card.look()
-
-    def stream(self, device, priority=0):
-        return self.card(device).streams.give(priority)
-
-    def current_stream(self, device):
-        batched_launch.flush()
-        return contexts.current_stream(self.card(device))
-
-    def set_stream(self, stream):
-        batched_launch.flush()
-        return contexts.use_stream(stream)
-
-    def event(self, device, timing=False):
-        return Event(self.card(device), timing)
-
     def processors(self, device):
-        facts = self.card(device).properties
+        facts = context_of(device).properties
         return facts.multi_processor_count, facts.max_threads_per_multi_processor
 
     def generator(self, device):
-        return self.card(device).generator
+        return context_of(device).generator
 
 
 def refuse():
@@ -274,7 +295,7 @@ def refuse():
 
 def serve():
     """Has tensors of type ``cuda`` live on cards; the backend that served them before."""
-    return register_backend("cuda", Cards())
+    return register_backend("cuda", CudaBackend())
 
 
 serve()

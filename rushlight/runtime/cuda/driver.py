@@ -22,7 +22,6 @@ ANSWERS = (NOT_READY, PEER_ACCESS_ALREADY_ENABLED)
 
 _lock = threading.Lock()
 _found: list = []
-_current = threading.local()
 _forked: list = []  # whether this process was forked from one that had started the driver
 
 
@@ -87,10 +86,7 @@ class Driver:
     def refuse(self, code, function):
         """Raises what a result code stands for."""
         name, text = self.describe(code)
-        operator = operator_running()
         lines = [f"CUDA error: {text}", f"  driver: {function} returned {name}"]
-        if operator:
-            lines.append(f"  operator: {operator}")
         if code == OUT_OF_MEMORY:
             raise OutOfMemoryError("\n".join(lines))
         lines.append(
@@ -101,18 +97,6 @@ class Driver:
         error = AcceleratorError("\n".join(lines))
         error.error_code = code
         raise error
-
-
-def operator_running():
-    """The operator that this thread is running on a card, or an empty string."""
-    return getattr(_current, "operator", "")
-
-
-def set_operator_running(name):
-    """Says which operator this thread runs; the one before."""
-    before = operator_running()
-    _current.operator = name
-    return before
 
 
 def load():

@@ -13,7 +13,6 @@ from importlib import import_module
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
 from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import contexts
-from rushlight.runtime.cuda.driver import operator_running
 
 BINDINGS = "nvmath.bindings."
 ALLOCATION_FAILED = {"CUBLAS": 3, "CUSOLVER": 2, "CUFFT": 2}  # codes of full cards
@@ -96,8 +95,6 @@ class Library:
                 raise
             name = getattr(function, "__name__", function)  # a text has none
             lines = [f"{self.name} error: {error}", f"  function: {name}"]
-            if operator := operator_running():
-                lines.append(f"  operator: {operator}")
             status = int(getattr(error, "status", 0))
             full = ALLOCATION_FAILED.get(self.name.upper(), -1) == status
             kind = OutOfMemoryError if full else AcceleratorError
