@@ -6,8 +6,10 @@ from opgen.model import (
     AUTOCAST,
     BATCHING,
     CONDITIONS,
+    DEVICES,
     FORWARD,
     NAMESPACES,
+    RECORDS,
     RULES,
     TAGS,
     VARIANTS,
@@ -54,6 +56,7 @@ def _check_words(entry, faults):
     for given, known, what in (
         (entry.variants, VARIANTS, "variant"), (entry.operators, DUNDERS, "operator"),
         (entry.tags, TAGS, "tag"), ((entry.namespace,), NAMESPACES, "namespace"),
+        *((getattr(entry, name), RECORDS[name], f"word for '{name}:'") for name in RECORDS),
     ):  # fmt: skip
         for word in given:
             if word not in known:
@@ -85,8 +88,11 @@ def _check_implementation(entry, operators, faults):
     references = [entry.function]
     if entry.decomposition is not None:
         references.append(entry.decomposition)
-    if entry.meta not in (None, "none"):
-        references.append(entry.meta)
+    for key in DEVICES:
+        if (own := getattr(entry, key)) is not None:
+            references.append(own)
+            if entry.kind != "cpu":
+                faults.add(entry.location, f"'{key}:' stands beside 'cpu:' alone")
     if entry.check is not None:
         references.append(entry.check)
         if entry.kind != "pointwise":
@@ -94,9 +100,10 @@ def _check_implementation(entry, operators, faults):
     for reference in references:
         module, attribute = locate(reference, entry.family)
         names = operators if module == CALL else defined_names(module)
+        in_place = attribute.removesuffix("_") if module == CALL else attribute
         if names is None:
             faults.add(entry.location, f"'{reference}': there is no module {module}")
-        elif attribute not in names:
+        elif not {attribute, in_place} & set(names):
             faults.add(entry.location, f"'{attribute}' is not defined in {module}")
 
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from opgen.schema import Schema
 
 IMPLEMENTATIONS = (
-    "pointwise", "reduction", "cpu", "explicit", "composite", "view", "sparse", "quantized",
+    "pointwise", "reduction", "cpu", "composite", "view", "sparse", "quantized",
 )  # fmt: skip
+# Dispatch keys that may have a kernel of their own; without one they have that of the host.
+DEVICES = {"cuda": "CUDA", "meta": "Meta"}
 VARIANTS = {"function": 1, "method": 2, "inplace": 4, "out": 8}
 RULES = {
     "promote", "promote_float", "promote_integer", "bool", "same", "int64", "sum",
@@ -23,55 +25,63 @@ TAGS = {
     "unset",  # the elements of its result are whatever was there
     "anywhere",  # its function asks the backend for all that it does with memory
     "planned",  # its function looks at no element: see `dispatch.launch_cache`
-    "scales_second",  # the number after "*" multiplies the second operand
-    "twin",  # in place, a function of its own runs, whose name ends in "_"
-    "drawn",  # with `out=`, a function of its own runs, whose name ends in "_into"
-    "uncounted",  # in place, nothing was written where its sizes stay what they were
     "reshapes",  # gives a tensor another shape in place: no element changes
     "unrelated",  # shares its source's memory and is no view of it all the same
     "untracked",  # derivatives and tangents do not go through it, though it is a view
-    "followed",  # in place, it is recorded only where what is written has gradients
-    "steps",  # in place, its results belong to the graph, and their gradient is zero
     # of reductions
     "in_parts",  # may be applied to its own results
     "nonempty",  # of no elements it does not exist
     "shown",  # users call it though its name begins with an underscore
-    # which types `out=` may have, where it is not what is usual for the kind
-    "out_cast", "out_exact", "out_any", "out_joined", "out_kernel", "out_truth", "out_field",
-    "out_lone",
-    "out_quiet",  # `out=` is resized without a warning
-    "out_plain",  # results, and `out=` when resized, are row by row whatever the layout
-    "grows",  # in place, a tensor that is too small takes the result's sizes
-    "out_counted",  # `out=` keeps its sizes where it has as many elements
-    "out_leaf",  # `out=` may require gradients, which nothing will flow to
-    "out_apart",  # `out=` shares no part of an input's memory, or all of it
-    "out_alone",  # `out=` shares no memory with an input
-    "out_late",  # both are looked at once `out=` has the result's sizes
-    "out_once",  # but that it shows each element once is looked at before, too
-    "alone",  # what is written, in place or as `out=`, shares none with other inputs
-    "direct",  # its function's last elementwise call may write `out=` itself
-    "placed",  # in place, its function writes in a large tensor itself: `copy_to_write`
-    "folded",  # what is written may show one element at several places
-    "folded_warns",  # in place, with PyTorch's warning
-    "out_detached",  # `out=` takes values from inputs that require gradients
-    # of elementwise kernels
-    "wide_last",  # a lone last operand is not rounded to half precision
-    "alone_wide",  # nor is one of that very type what its kernel rounds in between
-    "strict",  # numbers beside tensors must be within the type's range
-    "halves_round",  # but halves, which take what is too large for infinite
-    "wrapped",  # numbers that are no operands need not be
-    "rounded",  # numbers that are no operands are, too
-    "swapped",  # the second operand comes first where layouts differ
-    "copied",  # a new result is laid out as a dense copy of the operand would be
-    "kept",  # a new result has the operand's strides where it has no gaps
-    "complex_kept",  # the same of complex numbers
-    "whole_kept",  # the same of integers
-    "beside_number",  # results are laid out as if a number were an operand
-    "numbers_apart",  # numbers are no operands where results are laid out
     # of calls that Python listens to
     "recorded_in_parts",  # exported programs have its decomposition, too
     "dispatched_whole",  # PyTorch has a kernel for it: `__torch_dispatch__` sees it whole
 }  # fmt: skip
+# Four records say what differs from what is usual for the kind of operator.
+OUTPUT = {  # what is written, as `out=` or in place
+    # which types `out=` may have: see `dispatch.outputs.OUT_RULES`
+    "cast", "exact", "any", "joined", "kernel", "truth", "field", "lone",
+    "detached",  # `out=` takes values from inputs that require gradients
+    "leaf",  # `out=` may require gradients, which nothing will flow to
+    "quiet",  # `out=` is resized without a warning
+    "same_numel",  # `out=` keeps its sizes where it has as many elements
+    "direct",  # its function's last elementwise call may write `out=` itself
+    "own_kernel",  # a function of its own writes `out=`: its name ends in "_into"
+    "in_place_kernel",  # one whose name ends in "_" runs in place
+    "writes_large",  # in place, its function writes in a large tensor itself
+    "grows",  # in place, a tensor that is too small takes the result's sizes
+    "zero_grad",  # in place, its results belong to the graph, and their gradient is zero
+    "if_recorded",  # in place, it is recorded only where what is written has gradients
+    "no_version_bump",  # in place, nothing was written where its sizes stay what they were
+}  # fmt: skip
+OVERLAP = {  # what memory may be shared with what is written
+    "no_partial",  # `out=` shares no part of an input's memory, or all of it
+    "no_out",  # `out=` shares no memory with an input
+    "none",  # what is written, in place or as `out=`, shares none with other inputs
+    "after_resize",  # that is looked at once `out=` has the result's sizes
+    "internal_before",  # but that it shows each element once is looked at before, too
+    "internal",  # what is written may show one element at several places
+    "internal_warns",  # in place, with PyTorch's warning
+}
+LAYOUT = {  # how results lie in memory
+    "row_major",  # results, and `out=` when resized, whatever the layout of operands
+    "second_first",  # the second operand comes first where layouts differ
+    "dense_copy",  # as a dense copy of the operand would be
+    "strides",  # with the operand's strides where it has no gaps
+    "complex_strides",  # the same of complex numbers
+    "integer_strides",  # the same of integers
+    "with_number",  # as if a number were an operand
+    "without_numbers",  # numbers are no operands
+}
+NUMBERS = {  # how elementwise kernels take numbers
+    "wide_last",  # a lone last operand is not rounded to half precision
+    "wide_alone",  # nor is one of that very type what its kernel rounds in between
+    "strict",  # numbers beside tensors must be within the type's range
+    "round_halves",  # but halves, which take what is too large for infinite
+    "unchecked",  # numbers that are no operands need not be
+    "rounded",  # numbers that are no operands are, too
+    "scales_second",  # the number after "*" multiplies the second operand
+}
+RECORDS = {"out": OUTPUT, "overlap": OVERLAP, "layout": LAYOUT, "numbers": NUMBERS}
 # What levels of transformations do with an operator, and autocast's blocks. Beside these
 # words there may be the name of a function: a rule, or for ``autocast`` what gives one of
 # its words, or None, for the arguments of a call.
@@ -160,21 +170,31 @@ class Naming:
 
 @dataclass(frozen=True)
 class Entry:
-    """One overload of one operator."""
+    """One overload of one operator.
+
+    Where there is an ``argument``, ``function`` makes what computes the operator of it:
+    ``foreach.over(exp)``.
+    """
 
     schema: Schema
     kind: str
     function: str
     location: Location = field(compare=False)
+    argument: str | None = None
     variants: tuple[str, ...] = ("function",)
     operators: tuple[str, ...] = ()
     namespace: str | None = None
+    cuda: str | None = None
     meta: str | None = None
     check: str | None = None
     rule: Rule | None = None
     derivative: tuple[Formula, ...] = ()
     outputs: tuple[int, ...] | None = None
     tags: tuple[str, ...] = ()
+    out: tuple[str, ...] = ()
+    overlap: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     batching: str | None = None
     forward: str | None = None
     autocast: str | None = None
@@ -217,8 +237,9 @@ class Entry:
             lines.append(f"  operators: [{', '.join(self.operators)}]")
         if self.namespace:
             lines.append(f"  namespace: {self.namespace}")
-        lines.append(f"  {self.kind}: {self.function}")
-        for name in ("meta", "check", "rule"):
+        made = "" if self.argument is None else f"({self.argument})"
+        lines.append(f"  {self.kind}: {self.function}{made}")
+        for name in (*DEVICES, "check", "rule"):
             value = getattr(self, name)
             if value is not None:
                 lines.append(f"  {'dtype' if name == 'rule' else name}: {value}")
@@ -230,8 +251,9 @@ class Entry:
             lines.append(f"  overloads: {{{names}}}")
         if self.outputs is not None:
             lines.append(f"  outputs: [{', '.join(map(str, self.outputs))}]")
-        if self.tags:
-            lines.append(f"  tags: [{', '.join(self.tags)}]")
+        for name in ("tags", *RECORDS):
+            if words := getattr(self, name):
+                lines.append(f"  {name}: [{', '.join(words)}]")
         for name in POLICIES + ("decomposition", "sample", "reference", "doc"):
             if value := getattr(self, name):
                 lines.append(f"  {name}: {_scalar(value)}")

@@ -6,9 +6,11 @@ import yaml
 
 from opgen import schema
 from opgen.model import (
+    DEVICES,
     IMPLEMENTATIONS,
     PAIRS,
     POLICIES,
+    RECORDS,
     TEXTS,
     Entry,
     Formula,
@@ -17,13 +19,14 @@ from opgen.model import (
     Rule,
 )
 
-_LISTS = {"variants", "operators", "tags"}
+_LISTS = {"variants", "operators", "tags", *RECORDS}
 _TEXTS = {
-    "namespace", "meta", "check", *POLICIES, "decomposition", "sample", "reference",
+    "namespace", *DEVICES, "check", *POLICIES, "decomposition", "sample", "reference",
     "doc", *TEXTS,
 }  # fmt: skip
 _KEYS = {
     "op",
+    "each",
     "dtype",
     "derivative",
     "outputs",
@@ -68,8 +71,76 @@ def parse_text(text, file, faults):
     if not isinstance(document, yaml.SequenceNode):
         faults.add(Location(file, 1), "a declaration file is a list of '- op:' entries")
         return []
-    entries = (_parse_entry(node, file, faults) for node in document.value)
+    nodes = [one for node in document.value for one in _expanded(node, file, faults)]
+    entries = (_parse_entry(node, file, faults) for node in nodes)
     return [entry for entry in entries if entry is not None]
+
+
+def _expanded(node, file, faults):
+    """The entries that one stands for: ``each`` name's, and its form in place.
+
+    ``each: [exp, log]`` writes the entry again with ``{name}`` replaced, and
+    ``each: {maximum: clamp_min}`` with ``{name}`` and ``{value}``. Where ``op`` has
+    ``{_}`` after the name, the form follows that writes to the list ``self``.
+    """
+    fields = _fields(node)
+    if "each" in fields and "{name}" not in getattr(fields.get("op"), "value", ""):
+        faults.add(_line(fields["each"], file), "'each:' needs '{name}' in 'op:'")
+    return [_filled(node, words) if words else node for words in words_of(node)]
+
+
+def words_of(node):
+    """For each entry that a node stands for, what is put in the place of which word."""
+    fields = _fields(node)
+    if "each" not in fields:
+        return [{}]
+    pairs = [
+        (one[0].value, one[1].value)
+        if isinstance(one, tuple)
+        else (one.value, one.value)
+        for one in fields["each"].value
+    ]
+    forms = ("", "_") if "{_}" in getattr(fields.get("op"), "value", "") else ("",)
+    return [
+        {"{name}": name, "{value}": value, "{_}": form}
+        for name, value in pairs
+        for form in forms
+    ]
+
+
+def filled(text, words):
+    """A text with words in their places."""
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def _filled(node, words, key=""):
+    """A node with words put into its texts; those of a form in place say so."""
+    if isinstance(node, yaml.ScalarNode):
+        text = node.value
+        if words["{_}"] and key == "op":
+            text = text.replace("Tensor[] self", "Tensor(a!)[] self", 1)
+            text = text.partition("->")[0] + "-> ()"
+        if words["{_}"] and key == "doc":
+            text = text.removesuffix(".") + ", in place."
+        text = filled(text, words)
+        return yaml.ScalarNode(node.tag, text, node.start_mark, node.end_mark)
+    if isinstance(node, yaml.SequenceNode):
+        value = [_filled(item, words) for item in node.value]
+    else:
+        value = [
+            (name, _filled(item, words, name.value))
+            for name, item in node.value
+            if name.value != "each"
+        ]
+    return type(node)(node.tag, value, node.start_mark, node.end_mark)
+
+
+def _fields(node):
+    """Key -> node of an entry."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return {key.value: value for key, value in pairs}
 
 
 def _line(node, file):
@@ -103,9 +174,10 @@ def _parse_entry(node, file, faults):
     options = _parse_options(fields, file, faults)
     if len(faults.messages) > before:
         return None
+    function, _, argument = fields[kinds[0]].value.partition("(")
     return Entry(
-        parsed, kinds[0], fields[kinds[0]].value, location,
-        family=Path(file).stem, **options,
+        parsed, kinds[0], function, location,
+        argument=argument.removesuffix(")") or None, family=Path(file).stem, **options,
     )  # fmt: skip
 
 

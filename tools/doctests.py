@@ -23,6 +23,9 @@ import types
 import warnings
 from pathlib import Path
 
+import yaml
+
+from opgen.parse import filled, words_of
 from tools.modules import module_name, source_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,9 +62,13 @@ def blocks(text):
 
 
 def example_blocks(text):
-    """The same of a declaration file: its examples."""
+    """The same of a declaration file: its examples, each name's of an entry for several."""
     for found in EXAMPLE.finditer(text):
-        yield text.count("\n", 0, found.start(1)), found[1]
+        line = text.count("\n", 0, found.start(1))
+        first = text.rfind("\n- ", 0, found.start()) + 1
+        (entry,) = yaml.compose(text[first : found.end()]).value
+        for words in words_of(entry):
+            yield line, filled(found[1], words)
 
 
 class Page:

@@ -4,8 +4,8 @@
 order in which a call tries them. An entry is the tuple
 
     (name, overload, args, returns, variants, operators, namespace,
-     implementation, rule, derivative, source, tags, batching, forward, autocast,
-     autocast_cuda, decomposition, overloads)
+     implementation, rule, derivative, source, tags, out, overlap, layout, numbers,
+     batching, forward, autocast, autocast_cuda, decomposition, overloads)
 
 args
     ``(name, kind, default, kwarg_only, size, flags)`` each; ``...`` is no default;
@@ -15,8 +15,9 @@ returns
 variants
     bits: 1 function, 2 method, 4 in-place, 8 ``out=``.
 implementation
-    ``(kind, module, attribute, attribute for meta or None, optional operands,
-    module and attribute of what refuses operands or None)``.
+    ``(kind, module, attribute, ((key, module, attribute), ...) of devices with kernels
+    of their own, optional operands, module and attribute of what refuses operands or
+    None, argument that the attribute makes a function of or None)``.
 rule
     ``(name, indices of the arguments that decide)`` or None.
 derivative
@@ -34,7 +35,15 @@ overloads
 ``rushlight.dispatch.declared`` has the names of these places.
 """
 
-from opgen.model import AUTOCAST, BATCHING, CONDITIONS, FORWARD, VARIANTS
+from opgen.model import (
+    AUTOCAST,
+    BATCHING,
+    CONDITIONS,
+    DEVICES,
+    FORWARD,
+    RECORDS,
+    VARIANTS,
+)
 from opgen.schema import NUMBER_KINDS, argument_rows, return_rows
 from opgen.sources import locate, locate_batching, parameter_defaults
 
@@ -56,6 +65,7 @@ def entry_row(entry, derivative):
         derivative.row() if derivative else None,
         str(entry.location),
         entry.tags,
+        *(getattr(entry, name) for name in RECORDS),
         _policy(entry.batching, BATCHING, locate_batching),
         _policy(entry.forward, FORWARD, lambda text: locate(text, entry.family)),
         _policy(entry.autocast, AUTOCAST, lambda text: locate(text, entry.family)),
@@ -113,12 +123,14 @@ def _namings(entry):
 
 def _implementation(entry):
     module, attribute = locate(entry.function, entry.family)
-    meta = None
-    if entry.kind == "cpu" and entry.meta != "none":
-        meta = entry.meta or attribute
+    by_key = tuple(
+        (name, *locate(own, entry.family))
+        for key, name in DEVICES.items()
+        if (own := getattr(entry, key)) is not None
+    )
     check = None if entry.check is None else locate(entry.check, entry.family)
     optional = _optional_operands(entry, module)
-    return (entry.kind, module, attribute, meta, optional, check)
+    return (entry.kind, module, attribute, by_key, optional, check, entry.argument)
 
 
 def _optional_operands(entry, module):

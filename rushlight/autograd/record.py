@@ -48,8 +48,9 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     set_recorder,
 )
 from cython.cimports.rushlight.dispatch.outputs import refuse_gradient
+from cython.cimports.rushlight.dispatch.writing import NO_VERSION_BUMP
 
-from rushlight.dispatch.declared import IMPLEMENTATION, KIND, RULE, TAGS
+from rushlight.dispatch.declared import IMPLEMENTATION, KIND, OUTPUT, RULE
 from rushlight.dispatch.destination import set_write_counter
 from rushlight.dispatch.outputs import refuse_count
 
@@ -529,7 +530,11 @@ class GraphRecorder(Recorder):
         d: Derivative = op.derivative
         target: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
         original: object = None
-        if not differentiable(target) and op.entry and "followed" in op.entry[TAGS]:
+        if (
+            not differentiable(target)
+            and op.entry
+            and "if_recorded" in op.entry[OUTPUT]
+        ):
             return self.keep_books(op, slots, keys)
         check_inplace(target)
         if op.is_view and target.base is not None and target.base.wants_grad:
@@ -565,7 +570,7 @@ class GraphRecorder(Recorder):
         st: cython.pointer(ThreadState) = state()
         if op.form == INPLACE and op.is_view:
             return reshape_in_place(op, slots, keys, st)
-        idle: cython.bint = op.out_overlap & 16 and keeps_sizes(slots)
+        idle: cython.bint = op.out_overlap & NO_VERSION_BUMP and keeps_sizes(slots)
         result = run_below(op, slots, keys, st)
         if op.form == INPLACE:
             if not idle:

@@ -18,22 +18,26 @@ NUMBER_KINDS = frozenset({5, 11, 12})
     DERIVATIVE,
     SOURCE,
     TAGS,
+    OUTPUT,
+    OVERLAP,
+    LAYOUT,
+    NUMBERS,
     BATCHING,
     FORWARD,
     AUTOCAST,
     AUTOCAST_CUDA,
     DECOMPOSITION,
     OVERLOADS,
-) = range(18)
+) = range(22)
 # The row of what stands among operators without a declaration.
 BLANK = ((),) * (OVERLOADS + 1)
 # A further name of an overload, and what its conditions ask of an argument.
 OVERLOAD_NAME, OVERLOAD_FORM, CONDITIONS = range(3)
 NUMBER, TENSOR, ONE, COMPOSED = range(4)
 # Its implementation.
-KIND, MODULE, FUNCTION, META, OPTIONAL, CHECK = range(6)
+KIND, MODULE, FUNCTION, BY_KEY, OPTIONAL, CHECK, ARGUMENT = range(7)
 
 
-def says(op, tag):
-    """Whether an operator's declaration has a tag."""
-    return bool(op.entry) and tag in op.entry[TAGS]
+def says(op, word, record=TAGS):
+    """Whether an operator's declaration has a word among its tags, or in a record."""
+    return bool(op.entry) and word in op.entry[record]

@@ -14,7 +14,6 @@ from cython.cimports.rushlight.core.overlap import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.destination import (
-    DIRECT,
     large,
     may_write,
     run_direct,
@@ -41,11 +40,20 @@ from cython.cimports.rushlight.dispatch.outputs import (
     warn_of_expanded,
     write_folded,
 )
+from cython.cimports.rushlight.dispatch.writing import (
+    DIRECT,
+    INTERNAL_OVERLAP,
+    INTERNAL_WARNS,
+    NO_PARTIAL_OUT,
+    NO_SHARING,
+    NO_WRITTEN,
+    WRITES_LARGE,
+)
 
 from rushlight.core.sparse import layout_of, parts_of, put
 from rushlight.core.views import resize_ as resize_in_place
 from rushlight.core.warning import warn
-from rushlight.dispatch.declared import BATCHING, TAGS
+from rushlight.dispatch.declared import BATCHING, OUTPUT
 from rushlight.dispatch.outputs import refuse_count
 
 _COPY = cython.declare(Operator, None)
@@ -69,10 +77,10 @@ class DerivedKernel(Kernel):
         written: Tensor = None
         if op.form == INPLACE:
             written = cython.cast(Tensor, cython.cast(object, slots[0]))
-            if op.out_overlap & 5:
-                least: cython.int = 2 if op.out_overlap & 4 else 1
+            if op.out_overlap & (NO_PARTIAL_OUT | NO_WRITTEN):
+                least: cython.int = 2 if op.out_overlap & NO_WRITTEN else 1
                 refuse_shared(slots, 1, op.n_args, written, least)
-            if op.entry and "out_any" in op.entry[TAGS]:
+            if op.entry and "any" in op.entry[OUTPUT]:
                 keep_type(op, slots, written)
         if not keys and op.form == INPLACE and wants_graph(op, slots):
             # What the composite's parts save must not be what is overwritten.
@@ -88,7 +96,7 @@ class DerivedKernel(Kernel):
         if op.form == OUT:
             target = cython.cast(object, slots[op.n_args - 1])
             take_type(op, slots, target)
-            if op.out_overlap & 7 and not op.out_late:
+            if op.out_overlap & NO_SHARING and not op.out_late:
                 refuse_reading(slots, op.n_args - 1, target, op.out_overlap)
         into = target if op.form == OUT else written
         if op.out_overlap & DIRECT and may_write(op, slots, keys, into):
@@ -120,7 +128,12 @@ def run_functional(
 ) -> object:
     """The result, to be moved to where the caller wants it."""
     source: Operator = op.functional
-    if op.out_overlap & 32 and op.form == INPLACE and keys == _CPU and large(into):
+    if (
+        op.out_overlap & WRITES_LARGE
+        and op.form == INPLACE
+        and keys == _CPU
+        and large(into)
+    ):
         return run_in_place(source, slots, keys, into)
     if keys:
         return source.run(slots, keys)
@@ -268,13 +281,13 @@ def refuse_type(
 
 @cython.cfunc
 def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
-    if result.shape != target.shape and op.entry and "grows" in op.entry[TAGS]:
+    if result.shape != target.shape and op.entry and "grows" in op.entry[OUTPUT]:
         resize_in_place(target, result.shape)  # it may be part of a graph
     if result.shape != target.shape:
         refuse_output(op.name, target, result)
     check_output_type(CAST, result.dtype_, target, op.base_name())
-    if op.out_overlap & 8 and repeats_elements(target):
-        if op.out_overlap & 256:
+    if op.out_overlap & INTERNAL_OVERLAP and repeats_elements(target):
+        if op.out_overlap & INTERNAL_WARNS:
             warn_of_expanded(op.base_name())
         return write_folded(target, result, True)
     refuse_internal_overlap(target)
@@ -300,12 +313,14 @@ def fill_out(
             refuse_gradient(op.base_name())
     check_output_type(op.out_rule, result.dtype_, written, op.base_name())
     if (
-        op.out_overlap & 8
+        op.out_overlap & INTERNAL_OVERLAP
         and repeats_elements(written)
         and result.shape == written.shape
     ):
         return write_folded(written, result.detach(), False)
-    if op.out_overlap & 7 and op.out_once:  # looked at before it may be resized
+    if (
+        op.out_overlap & NO_SHARING and op.out_once
+    ):  # looked at before it may be resized
         refuse_internal_overlap(written)
     if op.out_counted and result.numel_ == written.numel_:
         result = result.reshape(written.shape)

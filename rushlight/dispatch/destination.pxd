@@ -3,9 +3,6 @@ from cpython.object cimport PyObject
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Operator
 
-cdef enum:
-    DIRECT = 192  # of an operator's `out_overlap`: its function may write the output
-
 # The output that a function's last elementwise call may write, or NULL.
 cdef PyObject* destination
 

@@ -17,13 +17,13 @@ from cython.cimports.rushlight.core.keys import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Operator
+from cython.cimports.rushlight.dispatch.writing import DIRECT_IF_LARGE
 
 destination = cython.NULL
 _offering = cython.declare(cython.pointer(ThreadState), cython.NULL)  # by this thread
 _count_write = cython.declare(object, None)
 _CPU = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_CPU)
 LARGE = cython.declare(int64_t, 1 << 17)  # bytes
-DIRECT_IF_LARGE = cython.declare(cython.int, 64)  # of an operator's `out_overlap`
 
 
 @cython.cfunc

@@ -29,11 +29,26 @@ from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.signature import Signature
+from cython.cimports.rushlight.dispatch.writing import (
+    DIRECT_ALWAYS,
+    DIRECT_IF_LARGE,
+    INTERNAL_OVERLAP,
+    INTERNAL_WARNS,
+    NO_OUT,
+    NO_PARTIAL_OUT,
+    NO_VERSION_BUMP,
+    NO_WRITTEN,
+    WRITES_LARGE,
+)
 
 from rushlight.core import naming
 from rushlight.dispatch.declared import (
     COMPOSED,
     CONDITIONS,
+    LAYOUT,
+    NUMBERS,
+    OUTPUT,
+    OVERLAP,
     OVERLOAD_FORM,
     OVERLOADS,
     TAGS,
@@ -50,6 +65,20 @@ _AWAY = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_CUDA)
     | (cython.cast(uint64_t, 1) << KEY_PRIVATEUSE1),
+)
+# Words of declarations that concern what is written.
+_WRITING = cython.declare(
+    dict,
+    {
+        "no_partial": NO_PARTIAL_OUT,
+        "no_out": NO_OUT,
+        "none": NO_WRITTEN,
+        "internal": INTERNAL_OVERLAP,
+        "internal_warns": INTERNAL_WARNS,
+        "no_version_bump": NO_VERSION_BUMP,
+        "writes_large": WRITES_LARGE,
+        "direct": DIRECT_ALWAYS,
+    },
 )
 _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
 # The same, borrowed: 2,500 operators look at all of it several times while they are made.
@@ -240,7 +269,7 @@ class Operator:
         self.is_view = is_view
         self.untracked = "untracked" in tags
         self.view_or_copy = "view_or_copy" in tags
-        self.scales_second = "scales_second" in tags
+        self.scales_second = bool(entry) and "scales_second" in entry[NUMBERS]
         self.whole = form != OUT and bool(entry) and "dispatched_whole" in entry[TAGS]
         self.names = names_of(entry, form)
         self.named_by_caller = any(
@@ -340,28 +369,28 @@ class Operator:
         self.inplace = inplace
         self.out = out
 
-    def set_out_rule(self, rule, tags):
+    def set_out_rule(self, rule, entry):
         """Which types ``out=`` may have, and how it differs from what is usual."""
+        words = entry[OUTPUT]
         self.out_rule = rule
-        self.out_detached = "out_detached" in tags
-        self.out_quiet = "out_quiet" in tags
-        self.out_plain = "out_plain" in tags
-        self.out_leaf = "out_leaf" in tags
-        self.out_counted = "out_counted" in tags
-        self.out_late = "out_late" in tags
-        self.out_once = "out_once" in tags or not self.out_late
-        self.set_overlap(tags)
+        self.out_detached = "detached" in words
+        self.out_quiet = "quiet" in words
+        self.out_plain = "row_major" in entry[LAYOUT]
+        self.out_leaf = "leaf" in words
+        self.out_counted = "same_numel" in words
+        self.out_late = "after_resize" in entry[OVERLAP]
+        self.out_once = "internal_before" in entry[OVERLAP] or not self.out_late
+        self.set_overlap(entry)
 
-    def set_overlap(self, tags):
-        """What memory the written tensor may share."""
-        self.out_overlap = 2 if "out_alone" in tags else "out_apart" in tags
-        self.out_overlap += 4 * ("alone" in tags) + 8 * ("folded" in tags)
-        self.out_overlap += 16 * ("uncounted" in tags)
-        self.out_overlap += 32 * ("placed" in tags)
-        if "direct" in tags:  # where calls are planned, a large output alone
-            self.out_overlap += 64 if "planned" in tags else 128
-        self.out_overlap += 256 * ("folded_warns" in tags)
-        self.scales_second = "scales_second" in tags
+    def set_overlap(self, entry):
+        """What memory the written tensor may share, and who writes to it."""
+        self.out_overlap = 0
+        for word in entry[OVERLAP]:
+            self.out_overlap |= _WRITING.get(word, 0)
+        for word in entry[OUTPUT]:
+            self.out_overlap |= _WRITING.get(word, 0)
+        if self.out_overlap & DIRECT_ALWAYS and "planned" in entry[TAGS]:
+            self.out_overlap ^= DIRECT_ALWAYS | DIRECT_IF_LARGE
 
     @cython.cfunc
     def base_name(self) -> str:

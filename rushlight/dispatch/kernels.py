@@ -29,7 +29,7 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
 )
 from cython.cimports.rushlight.core.geometry import is_dense
-from cython.cimports.rushlight.core.iteration import Operand, output_strides
+from cython.cimports.rushlight.core.iteration import output_strides
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
     refuse_partial_overlap,
@@ -73,6 +73,10 @@ from cython.cimports.rushlight.dispatch.outputs import (
     warn_of_expanded,
     write_folded,
 )
+from cython.cimports.rushlight.dispatch.writing import (
+    INTERNAL_OVERLAP,
+    INTERNAL_WARNS,
+)
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
@@ -83,7 +87,7 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
 )
 
 from rushlight.core.dtype import TYPE_NAMES
-from rushlight.dispatch.declared import NUMBER_KINDS, TAGS
+from rushlight.dispatch.declared import LAYOUT, NUMBER_KINDS, NUMBERS
 from rushlight.dispatch.outputs import refuse_mask
 
 # Operators of a thread with this key may wait; see `graph.capture`.
@@ -229,34 +233,37 @@ class PointwiseKernel(Kernel):
             self.rule_function = getattr(importlib.import_module(module), rule)
         if check is not None:
             self.checker = getattr(importlib.import_module(check[0]), check[1])
-        tags = op.entry[TAGS] if op.entry else ()
+        numbers = op.entry[NUMBERS] if op.entry else ()
+        layout = op.entry[LAYOUT] if op.entry else ()
         self.wide = self.strict = 0
         for i in range(self.n_operands):
             lone = op.signature.rows[positions[i]][1] in NUMBER_KINDS
-            if lone and "rounded" not in tags:
+            if lone and "rounded" not in numbers:
                 self.wide |= 1 << i
-            if (lone and "wrapped" not in tags) or "strict" in tags:
+            if (lone and "unchecked" not in numbers) or "strict" in numbers:
                 self.strict |= 1 << i
-        if "halves_round" in tags:
+        if "round_halves" in numbers:
             self.strict |= HALVES_ROUND
-        self.wide_lone = self.n_operands - 1 if "wide_last" in tags else -1
-        self.alone_wide = "alone_wide" in tags
+        self.wide_lone = self.n_operands - 1 if "wide_last" in numbers else -1
+        self.alone_wide = "wide_alone" in numbers
         if self.wide_lone >= 0:
             self.wide |= 1 << self.wide_lone
-        self.swapped = "swapped" in tags
-        self.copied = "copied" in tags
+        self.swapped = "second_first" in layout
+        self.copied = "dense_copy" in layout
         self.shaped = 0
         for i in range(self.n_operands):
             kind = op.signature.rows[positions[i]][1]
-            if (kind == 4 or (kind == 5 and i == 0)) and "numbers_apart" not in tags:
+            if (
+                kind == 4 or (kind == 5 and i == 0)
+            ) and "without_numbers" not in layout:
                 self.shaped |= 1 << i
-        self.plain_result = "out_plain" in tags
-        self.kept = 15 if "kept" in tags else 0
-        if "complex_kept" in tags:
+        self.plain_result = "row_major" in layout
+        self.kept = 15 if "strides" in layout else 0
+        if "complex_strides" in layout:
             self.kept |= 1 << COMPLEX
-        if "whole_kept" in tags:
+        if "integer_strides" in layout:
             self.kept |= 1 << BOOLEAN | 1 << INTEGER
-        if "beside_number" in tags:
+        if "with_number" in layout:
             self.shaped |= BESIDE_NUMBER
         self.special = {}
 
@@ -717,8 +724,8 @@ class PointwiseKernel(Kernel):
                     f"output with shape {list(targets[0].shape)} doesn't match the "
                     f"broadcast shape {[call.sizes[k] for k in range(call.ndim)]}"
                 )
-            if op.out_overlap & 8 and repeats_elements(targets[0]):
-                if op.out_overlap & 256:
+            if op.out_overlap & INTERNAL_OVERLAP and repeats_elements(targets[0]):
+                if op.out_overlap & INTERNAL_WARNS:
                     warn_of_expanded(op.base_name())
                 return write_folded(targets[0], op.functional.call(slots), True)
         elif op.form == OUT:
@@ -944,23 +951,6 @@ def widen(call: cython.pointer(Call), target: Tensor):
     call.numel = target.numel_
     for d in range(target.ndim_):
         call.sizes[d] = target.sizes[d]
-
-
-def empty_like_dtype(like: Tensor, dtype: DType):
-    """An uninitialised tensor of ``like``'s sizes, its dense layout kept."""
-    operand: Operand
-    strides: int64_t[64]
-    operand.ndim = like.ndim_
-    operand.sizes = like.sizes
-    operand.strides = like.strides
-    operand.itemsize = like.dtype_.itemsize
-    if like.row_major or output_strides(
-        cython.address(operand), 1, like.ndim_, like.sizes, strides
-    ):
-        return new_empty(
-            like.ndim_, like.sizes, cython.NULL, dtype, like.storage.device
-        )
-    return new_empty(like.ndim_, like.sizes, strides, dtype, like.storage.device)
 
 
 def promoted_type(values):

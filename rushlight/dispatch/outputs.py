@@ -14,6 +14,7 @@ from cython.cimports.rushlight.core.overlap import (
 )
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.writing import NO_OUT, NO_PARTIAL_OUT
 
 from rushlight.core.dtype import TYPE_NAMES
 from rushlight.core.views import resize_
@@ -228,12 +229,12 @@ def refuse_reading(
     target: object,
     overlap: cython.int,
 ) -> cython.int:
-    """Refuse outputs in memory that is read, as the operator's tags have it."""
+    """Refuse outputs in memory that is read, as the operator's declaration has it."""
     for item in target if isinstance(target, (list, tuple)) else (target,):
         if not isinstance(item, Tensor):
             continue
-        if overlap & 3:
-            refuse_shared(slots, 0, last, item, overlap & 3)
+        if overlap & (NO_PARTIAL_OUT | NO_OUT):
+            refuse_shared(slots, 0, last, item, overlap & (NO_PARTIAL_OUT | NO_OUT))
         else:
             refuse_shared(slots, 0, 1, item, 1)
             refuse_shared(slots, 1, last, item, 2)

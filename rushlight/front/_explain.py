@@ -135,9 +135,7 @@ def declaration(place):
             lines = file.readlines()[int(line) - 1 :]
     except OSError:
         return "(the file is not installed)"
-    end = next(
-        (n for n, text in enumerate(lines) if n and text.startswith("- op:")), None
-    )
+    end = next((n for n, text in enumerate(lines) if n and text.startswith("- ")), None)
     return "".join(without_example(lines[:end])).rstrip()
 
 

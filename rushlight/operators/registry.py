@@ -12,6 +12,7 @@ from rushlight.core.tensor import Tensor, install
 from rushlight.dispatch import overload as _overload  # operators' further attributes
 from rushlight.dispatch import profiling as _profiling  # before there are operators
 from rushlight.dispatch.declared import (
+    ARGUMENT,
     ARGUMENTS,
     CHECK,
     DECOMPOSITION,
@@ -24,6 +25,7 @@ from rushlight.dispatch.declared import (
     NAMESPACE,
     NUMBER_KINDS,
     OPTIONAL,
+    OUTPUT,
     RULE,
     TAGS,
     VARIANTS,
@@ -207,7 +209,7 @@ def make_operator(entry, namespace="aten"):
     )
     if len(returns) > 1 and returns[0][1]:
         op.set_return_type(return_type(name, tuple(row[1] for row in returns)))
-    op.set_out_rule(0, entry[TAGS])  # its own result may be row by row, too
+    op.set_out_rule(0, entry)  # its own result may be row by row, too
     inplace = out = None
     if variants & INPLACE:
         inplace = Operator(
@@ -234,10 +236,10 @@ def make_operator(entry, namespace="aten"):
             entry=entry,
             node_name=node_name(name),
         )
-        out.set_out_rule(out_rule(kind, entry[TAGS]), entry[TAGS])
+        out.set_out_rule(out_rule(kind, entry[OUTPUT]), entry)
     if inplace is not None:
-        inplace.set_overlap(entry[TAGS])
-    if inplace is not None and "steps" in entry[TAGS]:
+        inplace.set_overlap(entry)
+    if inplace is not None and "zero_grad" in entry[OUTPUT]:
         inplace.set_derivative(_FLAT)
     if out is not None and op.return_type is not None:
         out.set_return_type(return_type(f"{name}_out", op.return_type._fields))
@@ -247,11 +249,11 @@ def make_operator(entry, namespace="aten"):
     return op
 
 
-def out_rule(kind, tags):
-    """The number of the rule for the type of ``out=``, tagged or usual for the kind."""
-    for tag in tags:
-        if tag.removeprefix("out_") in OUT_RULES:
-            return OUT_RULES[tag.removeprefix("out_")]
+def out_rule(kind, words):
+    """The number of the rule for the type of ``out=``, declared or usual for the kind."""
+    for word in words:
+        if word in OUT_RULES:
+            return OUT_RULES[word]
     return OUT_RULES["cast" if kind in ("pointwise", "reduction") else "exact"]
 
 
@@ -291,7 +293,7 @@ def attach_decomposition(op, entry):
 
 def attach_kernels(op, inplace, out, entry):
     """Fill the dispatch tables of an operator and of its derived forms."""
-    kind, module, attribute, meta = entry[IMPLEMENTATION][:4]
+    kind, module, attribute = entry[IMPLEMENTATION][:3]
     forms = [form for form in (inplace, out) if form is not None]
     if kind in ("pointwise", "reduction"):
         make = make_pointwise if kind == "pointwise" else make_reduction
@@ -302,6 +304,8 @@ def attach_kernels(op, inplace, out, entry):
                 form.set_kernel(key, kernel)
     elif kind == "composite":
         make = make_planned_composite if "planned" in entry[TAGS] else None
+        if entry[IMPLEMENTATION][ARGUMENT] is not None:
+            make = make_of_argument
         op.set_composite(LazyKernel(module, attribute, make))
         # another name of an operator is another name of its other forms, too
         if module == call.__name__ and inplace is not None:
@@ -310,32 +314,35 @@ def attach_kernels(op, inplace, out, entry):
         if module == call.__name__ and out is not None:
             out.set_composite(LazyKernel(module, attribute, make_writer))
             forms.remove(out)
-        elif "drawn" in entry[TAGS]:
+        elif "own_kernel" in entry[OUTPUT]:
             out.set_composite(LazyKernel(module, f"{attribute}_into"))
             forms.remove(out)
-    elif kind == "cpu":
-        make = make_planned if "planned" in entry[TAGS] else None
-        for key in _MEMORY:
-            op.set_kernel(key, LazyKernel(module, attribute, make))
-            if "twin" in entry[TAGS] and inplace is not None:
-                inplace.set_kernel(key, LazyKernel(module, f"{attribute}_"))
-        if meta is not None:
-            op.set_kernel(DispatchKey.Meta, LazyKernel(module, meta))
     elif kind == "quantized":
         op.set_kernel(DispatchKey.QuantizedCPU, LazyKernel(module, attribute))
     elif kind == "sparse":
         key = _SPARSE[module.endswith("compressed")]
         op.set_kernel(key, LazyKernel(module, attribute))
     else:
-        make = make_planned if "planned" in entry[TAGS] else None
-        kernel = LazyKernel(module, attribute, make)
-        everywhere = kind == "view" or _ANYWHERE.intersection(entry[TAGS])
-        for key in BACKENDS if everywhere else _ELEMENTS:
-            op.set_kernel(key, kernel)
-            if "drawn" in entry[TAGS]:
-                out.set_kernel(key, LazyKernel(module, f"{attribute}_into"))
+        attach_by_key(op, inplace, out, entry)
     for form in forms:
         derive_kernels(form, kind)
+
+
+def attach_by_key(op, inplace, out, entry):
+    """The host's kernel at every key of a device, but where the key has its own."""
+    kind, module, attribute, by_key = entry[IMPLEMENTATION][:4]
+    make = make_planned if "planned" in entry[TAGS] else None
+    kernel = LazyKernel(module, attribute, make)
+    everywhere = kind == "view" or _ANYWHERE.intersection(entry[TAGS])
+    for key in BACKENDS if everywhere else _ELEMENTS:
+        op.set_kernel(key, kernel)
+        if "own_kernel" in entry[OUTPUT]:
+            out.set_kernel(key, LazyKernel(module, f"{attribute}_into"))
+    for name, home, own in by_key:
+        op.set_kernel(DispatchKey[name], LazyKernel(home, own, make))
+    if "in_place_kernel" in entry[OUTPUT] and inplace is not None:
+        for key in _MEMORY:
+            inplace.set_kernel(key, LazyKernel(module, f"{attribute}_"))
 
 
 def make_writer(packet, op):
@@ -382,6 +389,12 @@ def make_pointwise(source, op):
         base.entry[IMPLEMENTATION][OPTIONAL],
         base.entry[IMPLEMENTATION][CHECK],
     )
+
+
+def make_of_argument(make, op):
+    """The kernel that a function makes of the declaration's argument."""
+    function = make(op.entry[IMPLEMENTATION][ARGUMENT])
+    return (PlannedComposite if "planned" in op.entry[TAGS] else PythonKernel)(function)
 
 
 def make_planned(function, op):

@@ -109,7 +109,16 @@ def readable(tensor):
     if intercepted(tensor):
         return False
     stand = tensor._stand
-    return tensor.device.has_memory and (stand is None or stand.readable)
+    return _in_memory(tensor) and (stand is None or stand.readable)
+
+
+def has_elements(tensor):
+    """Whether there is anything to compute: elements, and memory that they lie in."""
+    return tensor.numel() > 0 and _in_memory(tensor)
+
+
+def _in_memory(tensor):
+    return tensor.device.has_memory
 
 
 def wrap_dims(dims, ndim):

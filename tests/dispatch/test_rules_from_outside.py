@@ -127,7 +127,7 @@ def test_a_row_has_a_name_for_each_of_its_places():
 
     assert {len(row) for row in OPERATORS} == {declared.OVERLOADS + 1}
     assert {len(row[declared.IMPLEMENTATION]) for row in OPERATORS} == {
-        declared.CHECK + 1
+        declared.ARGUMENT + 1
     }
 
 

@@ -11,6 +11,7 @@ from rushlight.dispatch.declared import (
     BATCHING,
     IMPLEMENTATION,
     KIND,
+    OUTPUT,
     says,
 )
 from rushlight.dispatch.dispatcher import every_operator
@@ -34,7 +35,7 @@ def elementwise():
         if done is None or op.full_name == "bernoulli":
             continue
         told = done[KIND] == "pointwise" or op.entry[BATCHING] == "elementwise"
-        if told or says(op, "direct"):
+        if told or says(op, "direct", OUTPUT):
             yield op
 
 
@@ -116,7 +117,7 @@ def test_no_memory_of_the_results_size_is_asked_for():
 
 
 def direct():
-    return [pair for pair in forms() if says(pair[0], "direct")]
+    return [pair for pair in forms() if says(pair[0], "direct", OUTPUT)]
 
 
 @pytest.mark.parametrize("count", [48, COUNT])

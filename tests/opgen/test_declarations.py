@@ -3,6 +3,7 @@
 import pytest
 
 from opgen.__main__ import load
+from opgen.model import RECORDS, TAGS
 from opgen.parse import Faults, parse_text
 
 ENTRIES, FAULTS = load()
@@ -25,3 +26,34 @@ def test_overloads_of_one_name_share_a_namespace():
     for entry in ENTRIES:
         namespaces.setdefault(entry.name, set()).add(entry.namespace)
     assert {name for name, found in namespaces.items() if len(found) > 1} == set()
+
+
+EACH = """\
+- each: {maximum: clamp_min, exp: exp}
+  op: _foreach_{name}{_}(Tensor[] self, Scalar scalar) -> Tensor[]
+  composite: foreach.over{_}({value})
+  tags: [shown]
+  doc: "``{name}`` of every tensor."
+"""
+
+
+def test_an_entry_for_each_name_is_written_with_its_form_in_place():
+    faults = Faults()
+    entries = parse_text(EACH, "foreach.yaml", faults)
+    assert faults.messages == []
+    assert [str(entry.schema) for entry in entries] == [
+        "_foreach_maximum(Tensor[] self, Scalar scalar) -> Tensor[]",
+        "_foreach_maximum_(Tensor(a!)[] self, Scalar scalar) -> ()",
+        "_foreach_exp(Tensor[] self, Scalar scalar) -> Tensor[]",
+        "_foreach_exp_(Tensor(a!)[] self, Scalar scalar) -> ()",
+    ]
+    assert [(e.function, e.argument) for e in entries[:2]] == [
+        ("foreach.over", "clamp_min"),
+        ("foreach.over_", "clamp_min"),
+    ]
+    assert entries[1].doc == "``maximum`` of every tensor, in place."
+
+
+def test_a_word_belongs_to_one_record():
+    sets = [TAGS, *RECORDS.values()]
+    assert sum(map(len, sets)) == len(set().union(*sets))

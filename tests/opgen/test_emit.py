@@ -22,7 +22,7 @@ SPECIMEN = """\
     other: grad * self
   doc: Product of the inputs.
 - op: cat(Tensor[] tensors, int dim=0) -> Tensor
-  explicit: cat
+  cpu: cat
   derivative:
     tensors: cat_gradient(grad, tensors.shapes, dim)
   doc: Tensors joined along a dimension.

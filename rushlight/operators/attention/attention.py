@@ -7,7 +7,7 @@ import math
 import struct
 
 from rushlight.core.dtype import FLOATING
-from rushlight.core.dtypes import bool_, float32, int64
+from rushlight.core.dtypes import bool_, float32
 from rushlight.core.roles import host
 from rushlight.core.state import is_recording
 from rushlight.core.subclass import is_absent
@@ -234,7 +234,7 @@ def _by_blocks(attend, query, key, value, attn_mask, is_causal, scale, enable_gq
     return result.view(*lead, *result.shape[-2:])
 
 
-def _check_blocks(query, key, value, dropout_p):
+def check_blocks(query, key, value, dropout_p):
     """Refuses what attention by blocks has no kernel for.
 
     Raises:
@@ -306,7 +306,7 @@ def _together(queries, heads):
     return max(1, min(SEVERAL, blocks * max(1, heads) // PARTS))
 
 
-def _mask_for(attn_mask, query, key):
+def mask_for(attn_mask, query, key):
     """The mask for every query and key."""
     if attn_mask is None:
         return None
@@ -317,10 +317,10 @@ def _laid_as(query, width):
     """New memory for a row of each query, laid out as the queries are."""
     if width == query.shape[3]:
         return ops.empty_like(query)
-    return _rows_as(query, width)
+    return rows_as(query, width)
 
 
-def _rows_as(query, width):
+def rows_as(query, width):
     """New rows, one for each query; heads are inside of rows where they are there."""
     batch, heads, queries, _ = query.shape
     if query.is_contiguous() or not query.transpose(1, 2).is_contiguous():
@@ -334,7 +334,7 @@ def attention_by_blocks(query, key, value, dropout_p, is_causal, attn_mask, scal
     Raises:
         RuntimeError: the operands are none for it.
     """
-    _check_blocks(query, key, value, dropout_p)
+    check_blocks(query, key, value, dropout_p)
     batch, heads, queries, depth = query.shape
     groups, keys, width = key.shape[1], key.shape[2], value.shape[3]
     out = _laid_as(query, width)
@@ -343,7 +343,7 @@ def attention_by_blocks(query, key, value, dropout_p, is_causal, attn_mask, scal
     if not keys:
         return out.zero_(), log_mass.fill_(LOWEST)
     if query.device.has_memory:
-        mask = _mask_for(attn_mask, query, key)
+        mask = mask_for(attn_mask, query, key)
         sizes = query.shape, groups, keys, width, is_causal, scale
         several = _together(queries, batch * heads)
         span = several * QUERIES
@@ -365,7 +365,7 @@ def attention_backward_by_blocks(
     Raises:
         RuntimeError: the operands are none for it.
     """
-    _check_blocks(query, key, value, dropout_p)
+    check_blocks(query, key, value, dropout_p)
     batch, heads, queries, depth = query.shape
     groups, keys, width = key.shape[1], key.shape[2], value.shape[3]
     several = _together(queries, batch * groups)
@@ -381,7 +381,7 @@ def attention_backward_by_blocks(
     if not keys:
         grad_query.zero_()
     elif query.device.has_memory:
-        mask = _mask_for(attn_mask, query, key)
+        mask = mask_for(attn_mask, query, key)
         sizes = query.shape, groups, keys, width, is_causal, scale
         total = batch * groups * parts
         work = -(-queries // parts) * keys * (3 * depth + 2 * width)
@@ -441,89 +441,6 @@ def composed_gradients(
         results[1:] = [t.unflatten(1, (groups, shared)).sum(2) for t in results[1:]]
     pairs = zip(results, dtypes, strict=True)
     return tuple(t if t.dtype is dtype else t.to(dtype) for t, dtype in pairs)
-
-
-def efficient_attention(
-    query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale
-):
-    """Results, laid out as the queries are, logarithms of masses, seed and offset.
-
-    The latter two say on the host which weights dropout left out; without it they are
-    zeros. Where a graph is written down they are the device's, and each launch tells them.
-
-    Raises:
-        RuntimeError: the operands are none for it.
-    """
-    _check_blocks(query, key, value, dropout_p if query.device.on_host else 0.0)
-    batch, heads, queries, depth = query.shape
-    given = key.shape[2], value.shape[3]
-    dropout = attention_cuda.drawn(query, given[0], dropout_p)
-    if dropout is None:
-        places = [fresh(query, (), int64).zero_() for _ in range(2)]
-    elif isinstance(dropout[1], tuple):
-        device = "cpu" if query.device.has_memory else query.device
-        places = [
-            ops.full((), number, dtype=int64, device=device) for number in dropout[1]
-        ]
-    else:
-        places = dropout[1].unbind(0)
-    if query.device.on_host:
-        rest = 0.0, is_causal, attn_bias, scale
-        out, log_mass = attention_by_blocks(query, key, value, *rest)
-    else:
-        out = _rows_as(query, given[1])
-        log_mass = fresh(query, (batch, heads, queries), float32)
-        if not given[0]:
-            out.zero_(), log_mass.fill_(LOWEST)
-        elif query.device.has_memory and out.numel():
-            mask = _mask_for(attn_bias, query, key)
-            if scale is None:
-                scale = 1.0 / math.sqrt(depth)
-            tensors = query, key, value
-            rest = log_mass, is_causal, scale, dropout
-            attention_cuda.attend(out, tensors, mask, *rest)
-    if not compute_log_sumexp:
-        log_mass = fresh(query, (batch, heads, 0), log_mass.dtype)
-    return out, log_mass, *places
-
-
-def efficient_attention_backward(
-    grad_out, query, key, value, attn_bias, out, logsumexp, seed, offset, dropout_p,
-    grad_input_mask, is_causal, scale,
-):  # fmt: skip
-    """Gradients of queries, keys and values, where they are wanted; masks have none.
-
-    Raises:
-        RuntimeError: the operands are none for it.
-    """
-    _check_blocks(query, key, value, dropout_p if query.device.on_host else 0.0)
-    tensors, wanted = (query, key, value), grad_input_mask[:3]
-    if query.device.on_host:
-        given = grad_out, *tensors, out, logsumexp, 0.0, is_causal, attn_bias, scale
-        results = attention_backward_by_blocks(*given)
-        results = [t if want else None for t, want in zip(results, wanted, strict=True)]
-        return *results, None
-    results = [
-        _rows_as(t, t.shape[3]) if want else None
-        for t, want in zip(tensors, wanted, strict=True)
-    ]
-    if not query.device.has_memory:
-        return *results, None
-    if not out.numel() or not key.shape[2]:
-        for result in results:
-            if result is not None:
-                result.zero_()
-        return *results, None
-    if scale is None:
-        scale = 1.0 / math.sqrt(query.shape[3])
-    mask, logs = _mask_for(attn_bias, query, key), logsumexp.contiguous()
-    dropout = attention_cuda.drawn_before(dropout_p, seed, offset)
-    given = tensors, mask, logs, is_causal, scale, dropout
-    if not attention_cuda.differentiate(results, grad_out, out, *given):
-        given = grad_out, *tensors, is_causal, attn_bias, scale, dropout
-        results = composed_gradients(*given)
-        results = [t if want else None for t, want in zip(results, wanted, strict=True)]
-    return *results, None
 
 
 def efficient_gradients(

@@ -1,6 +1,6 @@
 """Attention by the matrix units of other devices, where their kernels take the operands.
 
-A device is asked through `rushlight.core.device.Backend.attends`. Its kernels read rows in
+A device is asked through `rushlight.core.device_roles.Libraries.attends`. Its kernels read rows in
 runs of 16 bytes: heads of other sizes have zeros put behind them, as PyTorch does, and what
 is laid out in another way is copied first.
 """
@@ -24,7 +24,7 @@ MOST_CHANCE = 1 - 2.0**-24  # the largest number in single precision below 1
 def serves(query, key, value, attn_mask, dropout_p):
     """Whether a device has a kernel for operands that fit one another."""
     device, drops = query.device, dropout_p != 0
-    if device.on_host or query.is_meta or (drops and not draws(query, dropout_p)):
+    if drops and not draws(query, dropout_p):
         return False
     masked = attn_mask is not None
     tensors = query, key, value, *((attn_mask,) if masked else ())
@@ -159,7 +159,7 @@ def differentiate(
         log_mass: dense.
     """
     query, _, value = operands
-    if query.device.on_host or not made_of_runs(query, value):
+    if not made_of_runs(query, value):
         return False
     operands = *map(in_runs, operands), attn_mask
     backend = backend_for(query.device)

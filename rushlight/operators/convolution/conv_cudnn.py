@@ -19,15 +19,12 @@ def run(kind, shape, first, second, vector, layout, stride, padding, dilation):
     """A result of a shape, in the format of the operands.
 
     Args:
-        kind: see `rushlight.core.device.Backend.run_convolution`, as for all but these.
+        kind: see `rushlight.core.device_roles.Libraries.run_convolution`, as for all but these.
         shape: of the result.
         layout: the memory format of all of them; None for rows.
     """
-    device = first.device
-    if device.on_host or first.is_meta or 0 in shape:
-        return None
-    backend = backend_for(device)
-    if not backend.libraries.convolves(first.dtype):
+    backend = backend_for(first.device)
+    if 0 in shape or not backend.libraries.convolves(first.dtype):
         return None
     last = layout is not None
     if last:

@@ -34,6 +34,7 @@ from rushlight.operators.shape.formats import (
     lines_channels_last,
     lines_laid_out,
 )
+from rushlight.operators.shared import has_elements
 
 launch, fresh = host.launch.launch, host.matmul.fresh
 COMPUTED = {
@@ -430,7 +431,7 @@ def forward_behind(
     result = fresh(input, plan.shape, kind) if out is None else out
     if plan.empty and result.numel():
         raise NotImplementedError("nothing is traced behind a sum of no elements")
-    if not result.numel() or input.is_meta:
+    if not has_elements(result):
         return result
     seen = [per_channel(other, plan.shape) for other in others]
     kinds = tuple((other.dtype.name, along) for other, along in seen)

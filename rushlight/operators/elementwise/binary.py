@@ -18,7 +18,7 @@ from rushlight.operators import operand_types
 from rushlight.operators.functions import result_type
 from rushlight.operators.loop_calls import brief
 from rushlight.operators.shape.copying import check_number
-from rushlight.operators.shared import conjugated, intercepted
+from rushlight.operators.shared import conjugated, has_elements, intercepted
 
 LN2 = math.log(2)
 LEAST_LIMIT = 127  # every integer type holds the numbers up to it
@@ -417,11 +417,6 @@ def sub_from_number(self, other, alpha):
     return ops.sub(wrapped_number(self), other, alpha=alpha)
 
 
-def mul_number(self, other):
-    """A number first."""
-    return ops.mul(wrapped_number(self), other)
-
-
 def number_first(name):
     """An operator of two tensors with a number as the first of them."""
 
@@ -432,26 +427,9 @@ def number_first(name):
     return function
 
 
-bitwise_and_number = number_first("bitwise_and")
-bitwise_or_number = number_first("bitwise_or")
-bitwise_xor_number = number_first("bitwise_xor")
-bitwise_left_shift_number = number_first("bitwise_left_shift")
-bitwise_right_shift_number = number_first("bitwise_right_shift")
-
-
-def div_number(self, other):
-    """A number first."""
-    return ops.div(wrapped_number(self), other)
-
-
 def div_number_mode(self, other, rounding_mode):
     """A number first."""
     return ops.div(wrapped_number(self), other, rounding_mode=rounding_mode)
-
-
-def floor_divide_number(self, other):
-    """A number first."""
-    return ops.floor_divide(wrapped_number(self), other)
 
 
 def remainder_of_scalar(self, other):
@@ -648,38 +626,13 @@ def masked_fill_tensor(self, mask, value):
         )
     unread = value._stand is not None or intercepted(value)
     if unread or (value.requires_grad and self.dtype.category >= FLOATING):
-        if not unread and value.device.has_memory:
+        if not unread and has_elements(value):
             check_number(self.dtype, value.item())
         if mask.dtype.category == BOOLEAN:
             # row by row, however the mask lies
             return ops.where(mask, value.to(self.dtype), self).contiguous()
-    number = 0 if not value.device.has_memory else value.item()
+    number = value.item() if has_elements(value) else 0
     return ops.masked_fill(self, mask, number)
-
-
-def bitwise_and_here(self, other):
-    """What Python's own operator does in place."""
-    return self.bitwise_and_(other)
-
-
-def bitwise_or_here(self, other):
-    """What Python's own operator does in place."""
-    return self.bitwise_or_(other)
-
-
-def bitwise_xor_here(self, other):
-    """What Python's own operator does in place."""
-    return self.bitwise_xor_(other)
-
-
-def bitwise_left_shift_here(self, other):
-    """What Python's own operator does in place."""
-    return self.bitwise_left_shift_(other)
-
-
-def bitwise_right_shift_here(self, other):
-    """What Python's own operator does in place."""
-    return self.bitwise_right_shift_(other)
 
 
 def copysign_gradient(grad, self, result):

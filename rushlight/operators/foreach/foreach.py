@@ -12,28 +12,32 @@ from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import scalar_name
 
 
-def _operator(name):
-    """An operator that may be registered after this file is read."""
-    return lambda: getattr(ops, name)
-
-
 def over(name):
-    """The operator of a name over lists, and its form that writes into the first list.
+    """The operator of a name over lists.
 
     Every argument that is a list gives each tensor its own value, every other one is
-    the same for all.
+    the same for all; those that the operator takes by keyword alone go by theirs.
     """
-
-    run, run_ = (_operator(name + end) for end in ("", "_"))
+    run = getattr(ops, name)
+    rows = run.overloads[0].signature.rows
+    keywords = tuple(row[0] for row in rows if row[3])
+    by_place = len(rows) - len(keywords)
 
     def function(self, *args):
-        return run_each(run(), self, args)
+        return run_each(run, self, args, *keywords[: 1 + len(args) - by_place])
+
+    return function
+
+
+def over_(name):
+    """The same, written into the first list."""
+    function = over(name + "_")
 
     def changing(self, *args):
-        run_each(run_(), self, args)
+        function(self, *args)
         return self
 
-    return function, changing
+    return changing
 
 
 def run_each(run, tensors, args, *keywords):
@@ -74,17 +78,19 @@ def pairs(tensors, args):
     return zip(*columns, strict=True)
 
 
-def with_one(pair):
-    """The forms of an operator whose second operand is one tensor of no dimension."""
-    function, changing = pair
+def with_one(name, make=over):
+    """The operator whose second operand is one tensor of no dimension."""
+    function = make(name)
 
     def checked(self, other, *factor):
         return function(self, single(other), *factor)
 
-    def checked_changing(self, other, *factor):
-        return changing(self, single(other), *factor)
+    return checked
 
-    return checked, checked_changing
+
+def with_one_(name):
+    """The same, written into the first list."""
+    return with_one(name, over_)
 
 
 def single(other):
@@ -101,17 +107,19 @@ def single(other):
     return other
 
 
-def packed(pair):
-    """The forms of an operator whose numbers come as a vector."""
-    function, changing = pair
+def packed(name, make=over):
+    """The operator whose numbers come as a vector."""
+    function = make(name)
 
     def unpacked(self, tensor1, tensor2, scalars):
         return function(self, tensor1, tensor2, numbers(scalars, self))
 
-    def unpacked_changing(self, tensor1, tensor2, scalars):
-        return changing(self, tensor1, tensor2, numbers(scalars, self))
+    return unpacked
 
-    return unpacked, unpacked_changing
+
+def packed_(name):
+    """The same, written into the first list."""
+    return packed(name, over_)
 
 
 def numbers(scalars, tensors):
@@ -138,88 +146,6 @@ def numbers(scalars, tensors):
             f"but got {len(scalars)} instead."
         )
     return scalars.tolist()
-
-
-abs_each, abs_each_ = over("abs")
-acos_each, acos_each_ = over("acos")
-asin_each, asin_each_ = over("asin")
-atan_each, atan_each_ = over("atan")
-ceil_each, ceil_each_ = over("ceil")
-cos_each, cos_each_ = over("cos")
-cosh_each, cosh_each_ = over("cosh")
-erf_each, erf_each_ = over("erf")
-erfc_each, erfc_each_ = over("erfc")
-exp_each, exp_each_ = over("exp")
-expm1_each, expm1_each_ = over("expm1")
-floor_each, floor_each_ = over("floor")
-frac_each, frac_each_ = over("frac")
-lgamma_each, lgamma_each_ = over("lgamma")
-log_each, log_each_ = over("log")
-log10_each, log10_each_ = over("log10")
-log1p_each, log1p_each_ = over("log1p")
-log2_each, log2_each_ = over("log2")
-neg_each, neg_each_ = over("neg")
-reciprocal_each, reciprocal_each_ = over("reciprocal")
-round_each, round_each_ = over("round")
-rsqrt_each, rsqrt_each_ = over("rsqrt")
-sigmoid_each, sigmoid_each_ = over("sigmoid")
-sign_each, sign_each_ = over("sign")
-sin_each, sin_each_ = over("sin")
-sinh_each, sinh_each_ = over("sinh")
-sqrt_each, sqrt_each_ = over("sqrt")
-tan_each, tan_each_ = over("tan")
-tanh_each, tanh_each_ = over("tanh")
-trunc_each, trunc_each_ = over("trunc")
-
-mul_each, mul_each_ = over("mul")
-div_each, div_each_ = over("div")
-mul_one_each, mul_one_each_ = with_one(over("mul"))
-div_one_each, div_one_each_ = with_one(over("div"))
-clamp_max_each, clamp_max_each_ = over("clamp_max")
-clamp_min_each, clamp_min_each_ = over("clamp_min")
-maximum_each, maximum_each_ = clamp_min_each, clamp_min_each_
-minimum_each, minimum_each_ = clamp_max_each, clamp_max_each_
-pow_each, pow_each_ = over("pow")
-lerp_each, lerp_each_ = over("lerp")
-copy_each_ = over("copy")[1]
-zero_each_ = over("zero")[1]
-
-
-def _summed(name):
-    """``add`` and ``sub``: the second operand's factor goes by its keyword."""
-    run, run_ = (_operator(name + end) for end in ("", "_"))
-
-    def function(self, other, alpha=1):
-        return run_each(run(), self, (other, alpha), "alpha")
-
-    def changing(self, other, alpha=1):
-        run_each(run_(), self, (other, alpha), "alpha")
-        return self
-
-    return function, changing
-
-
-def _scaled(name):
-    """``addcmul`` and ``addcdiv``: the number goes by its keyword."""
-    run, run_ = (_operator(name + end) for end in ("", "_"))
-
-    def function(self, tensor1, tensor2, value):
-        return run_each(run(), self, (tensor1, tensor2, value), "value")
-
-    def changing(self, tensor1, tensor2, value):
-        run_each(run_(), self, (tensor1, tensor2, value), "value")
-        return self
-
-    return function, changing
-
-
-add_each, add_each_ = _summed("add")
-sub_each, sub_each_ = _summed("sub")
-add_one_each, add_one_each_ = with_one((add_each, add_each_))
-addcmul_each, addcmul_each_ = _scaled("addcmul")
-addcdiv_each, addcdiv_each_ = _scaled("addcdiv")
-addcmul_packed_each, addcmul_packed_each_ = packed((addcmul_each, addcmul_each_))
-addcdiv_packed_each, addcdiv_packed_each_ = packed((addcdiv_each, addcdiv_each_))
 
 
 def mm_each(self, mat2):

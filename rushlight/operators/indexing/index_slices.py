@@ -28,6 +28,7 @@ from rushlight.operators.loop_calls import (
     scalar_name,
 )
 from rushlight.operators.shape.copying import check_number
+from rushlight.operators.shared import has_elements
 from rushlight.operators.type_groups import REAL, USUAL
 
 MOVED = USUAL | {8}  # types whose elements are only moved
@@ -196,7 +197,7 @@ def index_fill_tensor(self, dim, index, value):
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor "
             f"with {value.dim()} dimension(s)."
         )
-    number = 0 if not value.device.has_memory else value.item()
+    number = value.item() if has_elements(value) else 0
     return ops.index_fill(self, dim, index, number)
 
 

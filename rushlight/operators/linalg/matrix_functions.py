@@ -16,6 +16,7 @@ from rushlight.operators.linalg.linalg_checks import (
 )
 from rushlight.operators.linalg.solving import tolerances
 from rushlight.operators.loop_calls import scalar_name
+from rushlight.operators.shared import has_elements
 
 # Exponentials
 
@@ -38,7 +39,7 @@ def linalg_matrix_exp(self):
     check_square(self, "linalg.matrix_exp")
     check_float(self, "linalg.matrix_exp")
     size = self.shape[-1]
-    if self.numel() == 0 or not self.device.has_memory:
+    if not has_elements(self):
         return ops.clone(self)
     if size == 1:
         return ops.exp(self)

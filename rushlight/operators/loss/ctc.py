@@ -18,6 +18,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor
 from rushlight.operators.loop_calls import expect, filled, fresh, name_of, require, run
+from rushlight.operators.shared import has_elements
 from rushlight.operators.type_groups import SINGLE_DOUBLE
 
 MINUS_INF = -math.inf
@@ -246,7 +247,7 @@ def check_labels(labels, classes):
     Raises:
         RuntimeError: a label is negative or too large.
     """
-    if not labels.device.has_memory or not labels.numel():
+    if not has_elements(labels):
         return
     low, high = labels.min().item(), labels.max().item()
     if low < 0 or high >= classes:

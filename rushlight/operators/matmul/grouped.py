@@ -93,13 +93,12 @@ def check_groups(self, mat2, offs, bias, out_dtype):
             )
 
 
-def int_mm(self, mat2):
+def int_mm(self, mat2, name="int_mm_out_cpu"):
     """Sums of 32 bits.
 
     Raises:
         RuntimeError: the operands' types or shapes aren't right.
     """
-    name = "int_mm_out_cpu" if self.device.on_host else "_int_mm_out_cuda"
     if self.dtype.name not in ("int8", "uint8"):
         raise RuntimeError(
             f"{name}: Expected self dtype to be int8 or uint8 but got "
@@ -130,6 +129,11 @@ def int_mm(self, mat2):
     return ops.mm(self.to(kind), mat2.to(kind))
 
 
+def int_mm_cuda(self, mat2):
+    """The same, refused in the name of PyTorch's kernel there."""
+    return int_mm(self, mat2, "_int_mm_out_cuda")
+
+
 def addmm_activation(self, mat1, mat2, beta=1, alpha=1, use_gelu=False):
     """One pass where the device's library has the function behind its products."""
     behind = "gelu" if use_gelu else "relu"
@@ -156,6 +160,22 @@ def scaled_mm(
         RuntimeError: the operands' types or shapes aren't right.
         ValueError: the scales' are not.
     """
+    check_scaled(self, mat2, scale_a, scale_b, bias, scale_result)
+    kind = self.dtype if out_dtype is None else out_dtype
+    if scale_result is not None and kind.itemsize == 1 and out_dtype is not None:
+        return (scaled(self, mat2, scale_a, scale_b, bias) / scale_result.float()).to(
+            kind
+        )
+    return scaled(self, mat2, scale_a, scale_b, bias).to(kind)
+
+
+def check_scaled(self, mat2, scale_a, scale_b, bias, scale_result):
+    """Refuses operands of `scaled_mm` that don't go together.
+
+    Raises:
+        RuntimeError: types or shapes don't.
+        ValueError: scales don't.
+    """
     check_factors(self, mat2)
     rows, columns = self.shape[0], mat2.shape[1]
     whole = scale_a.numel() == scale_b.numel() == 1
@@ -174,10 +194,21 @@ def scaled_mm(
     if self.dtype.name not in _EIGHT_BITS:
         kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
         raise RuntimeError(f"Expected mat1 to be Float8 matrix got {kind}")
-    if self.device.on_host and out_dtype is None:
-        scale_result = None  # as on PyTorch's host
+    elsewhere.check_together(self, mat2, scale_a, scale_b, bias, scale_result)
+
+
+def scaled_mm_cuda(
+    self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum
+):
+    """The same by a library; a result of eight bits is multiplied by its scale.
+
+    Raises:
+        RuntimeError: the operands' types or shapes aren't right.
+        ValueError: the scales' are not.
+    """
+    check_scaled(self, mat2, scale_a, scale_b, bias, scale_result)
     given = scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum
-    return multiply_scaled(self, mat2, *given)
+    return scaled_by_library(self, mat2, *given)
 
 
 def check_factors(self, mat2):
@@ -225,15 +256,22 @@ def refuse_scales(self, mat2, scale_a, scale_b):
     )
 
 
-def multiply_scaled(
+def scaled(self, mat2, scale_a, scale_b, bias=None):
+    """The product times its scales, with a vector added to each row, in float32."""
+    product = ops.mm(self.float(), mat2.float())
+    product = product * scale_a.reshape([-1, 1]).float()
+    product = product * scale_b.reshape([1, -1]).float()
+    return product if bias is None else product + bias.reshape(-1).float()
+
+
+def scaled_by_library(
     self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum
 ):
-    """The product times its scales, with a vector added to each row.
+    """What a library writes, or rounded from its sums, or from ours.
 
     A result of eight bits is divided by its scale on the host, and multiplied by it
-    elsewhere: PyTorch's kernels for both devices read that scale so.
+    here: PyTorch's kernels for both devices read that scale so.
     """
-    elsewhere.check_together(self, mat2, scale_a, scale_b, bias, scale_result)
     kind = self.dtype if out_dtype is None else out_dtype
     scales = scale_a, scale_b, scale_result if kind.itemsize == 1 else None
     inside = bias is not None and bias.dtype in _VECTORS.get(kind.name, ())
@@ -246,15 +284,12 @@ def multiply_scaled(
         without = (scale_a, scale_b, None), None, float32
         product = by_library(self, mat2, *without, use_fast_accum)
     if product is None:
-        product = ops.mm(self.float(), mat2.float())
-        product = product * scale_a.reshape([-1, 1]).float()
-        product = product * scale_b.reshape([1, -1]).float()
-    if bias is not None:
+        product = scaled(self, mat2, scale_a, scale_b, bias)
+    elif bias is not None:
         product = product + bias.reshape(-1).float()
     if scales[2] is not None:
-        scale = scale_result.float()
-        product = product / scale if self.device.on_host else product * scale
-    if kind.itemsize == 1 and not self.device.on_host:  # infinities are not kept there
+        product = product * scale_result.float()
+    if kind.itemsize == 1:  # infinities are not kept there
         limit = finfo(kind).max
         product = product.clamp(-limit, limit)
     return product.to(kind)
@@ -268,7 +303,7 @@ def by_library(self, mat2, scales, bias, dtype, fast):
         bias: added to each row; of a type that goes with the result's.
     """
     device, sizes = self.device, (self.shape[0], mat2.shape[1], self.shape[1])
-    if device.on_host or self.is_meta or 0 in sizes:
+    if 0 in sizes:
         return None
     *factors, scale_result = scales
     each = any(scale.numel() > 1 for scale in factors)
@@ -299,19 +334,36 @@ def scaled_mm_by_recipe(
     self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias,
     out_dtype, contraction_dim, use_fast_accum,
 ):  # fmt: skip
-    """Recipes 0 and 1: one scale for all, or one for each row and column.
+    """Recipes 0 and 1: one scale for all, or one for each row and column."""
+    recipes, swizzles = (recipe_a, recipe_b), (swizzle_a, swizzle_b)
+    first, second = check_recipe(self, mat2, scale_a, scale_b, recipes, swizzles, bias)
+    kind = self.dtype if out_dtype is None else out_dtype
+    return scaled(self, mat2, first, second, bias).to(kind)
+
+
+def scaled_mm_by_recipe_cuda(self, mat2, *given):
+    """The same by a library."""
+    first, second, (bias, out_dtype, _, fast) = given[:3], given[3:6], given[6:]
+    paired = list(zip(first, second, strict=True))
+    factors = check_recipe(self, mat2, *paired[0], *paired[1:], bias)
+    rest = bias, None, out_dtype, fast
+    return scaled_by_library(self, mat2, *factors, *rest)
+
+
+def check_recipe(self, mat2, scale_a, scale_b, recipes, swizzles, bias):
+    """The two scales of a product by recipe.
 
     Raises:
         RuntimeError: the operands' shapes aren't right, or there is an order of scales.
         ValueError: there is another recipe, or the scales or vector don't go with theirs.
     """
     check_factors(self, mat2)
-    recipes = list(recipe_a)
-    known = recipes == list(recipe_b) and recipes in ([0], [1])
+    recipe_b, recipes = list(recipes[1]), list(recipes[0])
+    known = recipes == recipe_b and recipes in ([0], [1])
     known = known and len(scale_a) == len(scale_b) == 1
     if not known or not have_floats(self, mat2, *scale_a, *scale_b):
         refuse_scales(self, mat2, scale_a[0], scale_b[0])
-    if any(swizzle_a) or any(swizzle_b):
+    if any(map(any, swizzles)):
         raise RuntimeError("Scales have to be in their own order, not swizzled")
     (first,), (second,), columns = scale_a, scale_b, mat2.shape[1]
     wanted = ([self.shape[0], 1], [1, columns]) if recipes == [1] else ([1], [1])
@@ -325,5 +377,5 @@ def scaled_mm_by_recipe(
         )
     if bias is not None and bias.numel() != columns:
         raise ValueError(f"Bias must be size {columns} but got {bias.numel()}")
-    given = first, second, bias, None, out_dtype, use_fast_accum
-    return multiply_scaled(self, mat2, *given)
+    elsewhere.check_together(self, mat2, first, second, bias)
+    return first, second

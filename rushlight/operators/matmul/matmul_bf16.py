@@ -10,6 +10,7 @@ from rushlight.core.roles import host
 from rushlight.operators import call
 from rushlight.operators.matmul import matmul_amx
 from rushlight.operators.matmul import matmul_cuda as elsewhere
+from rushlight.operators.shared import has_elements
 
 contraction = host.matmul
 
@@ -55,7 +56,7 @@ def _run(a, b, shape, added, pairs, alpha, beta):
         a, b = _beside(a), _beside(b.mT).mT
         code = PAIRED if _paired(a, b) else -1
     out = contraction.fresh(a, shape)
-    if out.numel() == 0 or a.is_meta:
+    if not has_elements(out):
         return out
     kept = None
     if code == TILED:

@@ -1,7 +1,7 @@
 """Products whose results are rounded as they are written, or are complex, on other devices.
 
 What multiplies on the host has kernels for these of its own; a device is asked through
-`rushlight.core.device.Backend.run_product`.
+`rushlight.core.device_roles.Libraries.run_product`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ fresh = host.matmul.fresh
 
 def serves(tensor):
     """Whether products of a tensor are formed here."""
-    device = tensor.device
-    if device.on_host or tensor.is_meta:
-        return False
-    return backend_for(device).libraries.sums_apart()
+    return backend_for(tensor.device).libraries.sums_apart()
 
 
 def rounds(tensor):

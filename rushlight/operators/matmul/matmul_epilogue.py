@@ -29,6 +29,7 @@ from rushlight.operators import call as ops
 from rushlight.operators.matmul import matmul_amx, matmul_cuda
 from rushlight.operators.matmul.linalg import PAIRS, SUM_TYPES
 from rushlight.operators.matmul.matmul_bf16 import takes_tiles
+from rushlight.operators.shared import has_elements
 
 contraction = host.matmul
 fresh = contraction.fresh
@@ -190,7 +191,7 @@ def multiplied(a, b, behind, seen, dtype, out, shape, added=None):
     given = out is not None
     if not given:
         out = fresh(a, shape, kind)
-    if out.numel() == 0 or a.is_meta:
+    if not has_elements(out):
         return out
     if a.shape[-1] == 0:  # sums of nothing are sums of one zero
         a = ops.new_zeros(a, (*a.shape[:-1], 1))

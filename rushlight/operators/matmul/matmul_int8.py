@@ -15,6 +15,7 @@ from rushlight.core.launch_args import TILED
 from rushlight.core.roles import host
 from rushlight.operators import call as ops
 from rushlight.operators.matmul import matmul_amx
+from rushlight.operators.shared import has_elements
 
 contraction = host.matmul
 FOUR = 4
@@ -49,7 +50,7 @@ def product(a, b, dtype):
     """
     shape = (*a.shape[:-1], b.shape[-1])
     out = contraction.fresh(a, shape, dtype)
-    if out.numel() == 0 or a.is_meta:
+    if not has_elements(out):
         return out
     signed = a.dtype.name == "int8"
     if matmul_amx.serves(a, b, "int8"):

@@ -17,7 +17,12 @@ from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor
 from rushlight.operators.loop_calls import host_address, require, run, scalar_name
 from rushlight.operators.random import philox
-from rushlight.operators.shared import followed, intercepted, readable
+from rushlight.operators.shared import (
+    followed,
+    has_elements,
+    intercepted,
+    readable,
+)
 from rushlight.operators.type_groups import REAL
 from rushlight.random import distributions
 from rushlight.random import multinomial as draws
@@ -57,7 +62,7 @@ def _fill(self, fill, generator, *parameters):
     if address:
         fill(generator, address, self.numel(), self.dtype.code, *parameters)
         return self
-    if not self.device.has_memory or self.numel() == 0:
+    if not has_elements(self):
         return self
     if any(size > 1 and stride == 0 for size, stride in zip(self.shape, self.stride())):
         raise RuntimeError(
@@ -215,6 +220,22 @@ def cauchy_(self, median, sigma, generator):
     return _fill(self, distributions.fill_cauchy, generator, median, sigma)
 
 
+def bernoulli_tensor_meta(self, p, generator):
+    """The tensor, once the types are known to be right."""
+    if self.numel():
+        require("bernoulli_tensor_cpu_self_", self.dtype, COUNTED, self)
+        _require_float(p, "bernoulli_tensor_cpu_p_")
+    return self
+
+
+def bernoulli_tensor_cuda(self, p, generator):
+    """Ones with each element's own probability, by Philox."""
+    if not bernoulli_tensor_meta(self, p, generator).numel():
+        return self
+    chances = ops.contiguous(ops.expand(p, self.shape))
+    return philox.bernoulli_of(self, chances, generator)
+
+
 def bernoulli_float(self, p, generator):
     """Ones with probability ``p``, else zeros."""
     if not 0 <= p <= 1:
@@ -226,15 +247,9 @@ def bernoulli_float(self, p, generator):
 
 def bernoulli_tensor(self, p, generator):
     """Ones with each element's own probability, else zeros."""
-    if self.numel():
-        require("bernoulli_tensor_cpu_self_", self.dtype, COUNTED, self)
-        _require_float(p, "bernoulli_tensor_cpu_p_")
-    if not self.device.has_memory or self.numel() == 0:
+    if not bernoulli_tensor_meta(self, p, generator).numel():
         return self
-    chances = ops.expand(p, self.shape)
-    if not self.device.on_host:
-        return philox.bernoulli_of(self, ops.contiguous(chances), generator)
-    target, chances = _in_memory(self, chances)
+    target, chances = _in_memory(self, ops.expand(p, self.shape))
     chances = ops.contiguous(chances)
     fresh = ops.empty(target.shape, dtype=self.dtype)
     distributions.fill_bernoulli_from(
@@ -411,7 +426,7 @@ def bernoulli_into(self, generator, out):
     """Ones with each element's own probability, drawn into a tensor."""
     prepared("bernoulli", out, self.shape, True, (self,))
     refuse_partial_overlap(out, self)
-    return bernoulli_tensor(out, self, generator)
+    return ops.bernoulli_(out, self, generator=generator)
 
 
 def randint_like(
@@ -521,7 +536,7 @@ def _scaled_normal(noise, mean, std, generator):
 def bernoulli(self, generator):
     """Ones with each element's own probability, else zeros."""
     result, code = _row_major(self), self.dtype.code
-    if code not in FLOATS or not self.device.on_host:
+    if code not in FLOATS:
         return bernoulli_tensor(result, self, generator)
     chances = distributions.plain_address(self)
     if not chances or not readable(self):
@@ -531,6 +546,16 @@ def bernoulli(self, generator):
         generator, target, result.numel(), code, chances, code
     )
     return result
+
+
+def bernoulli_cuda(self, generator):
+    """Ones with each element's own probability, by Philox."""
+    return bernoulli_tensor_cuda(_row_major(self), self, generator)
+
+
+def bernoulli_meta(self, generator):
+    """The result, without elements."""
+    return bernoulli_tensor_meta(_row_major(self), self, generator)
 
 
 def bernoulli_p(self, p, generator):
@@ -544,17 +569,9 @@ def _row_major(x):
 
 def multinomial(self, num_samples, replacement, generator):
     """Indices drawn from each row of weights."""
-    _check_multinomial(self, num_samples, replacement)
-    shape = (*self.shape[:-1], num_samples)
-    result = ops.empty(shape, dtype=int64, device=self.device)
-    if self.numel() == 0 and result.numel():
-        raise RuntimeError(
-            "invalid multinomial distribution (sum of probabilities <= 0)"
-        )
-    if not self.device.has_memory or self.numel() == 0:
+    result = multinomial_meta(self, num_samples, replacement, generator)
+    if self.numel() == 0:
         return result
-    if not self.device.on_host:
-        return result.copy_(_drawn_there(self, num_samples, replacement, generator))
     weights = ops.contiguous(self)
     rows, categories = self.numel() // self.shape[-1], self.shape[-1]
     code = self.dtype.code
@@ -583,12 +600,35 @@ def multinomial(self, num_samples, replacement, generator):
     return result
 
 
-def _drawn_there(self, num_samples, replacement, generator):
-    """As PyTorch on a card: the largest of weights over exponential numbers.
+def multinomial_meta(self, num_samples, replacement, generator):
+    """The result, not yet drawn.
+
+    Raises:
+        RuntimeError: weights are none, or there are not so many.
+    """
+    _check_multinomial(self, num_samples, replacement)
+    shape = (*self.shape[:-1], num_samples)
+    result = ops.empty(shape, dtype=int64, device=self.device)
+    if self.numel() == 0 and result.numel():
+        raise RuntimeError(
+            "invalid multinomial distribution (sum of probabilities <= 0)"
+        )
+    return result
+
+
+def multinomial_cuda(self, num_samples, replacement, generator):
+    """As PyTorch does it there: the largest of weights over exponential numbers.
 
     Raises:
         RuntimeError: a weight is negative or not finite, or a row has none.
     """
+    result = multinomial_meta(self, num_samples, replacement, generator)
+    if self.numel() == 0:
+        return result
+    return result.copy_(_races(self, num_samples, replacement, generator))
+
+
+def _races(self, num_samples, replacement, generator):
     if not (ops.isfinite(self) & (self >= 0)).all().item():
         raise RuntimeError(
             "probability tensor contains either `inf`, `nan` or element < 0"
@@ -790,7 +830,7 @@ def _alpha_noise(input, p, channels):
     return noise.mul_(scale), shift
 
 
-def native_dropout(input, p, train):
+def native_dropout(input, p, train, keep_by=None):
     """The dropped-out input, and which elements were kept."""
     if input.numel() == 0 or train is False:
         return input.clone(), ops.ones_like(input, dtype=bool_)
@@ -800,12 +840,21 @@ def native_dropout(input, p, train):
             f"{scalar_name(input.dtype)}"
         )
     keep = ops.empty_like(input, dtype=bool_)
-    if input.device.on_host or not 0 <= p <= 1:
+    if keep_by is None or not 0 <= p <= 1:
         keep = bernoulli_float(keep, 1 - p, None)
-    elif input.device.has_memory:
-        keep = philox.fill(keep, "fill_kept", None, 1 - p, input.dtype.itemsize)
+    else:
+        keep = keep_by(keep, 1 - p, input.dtype.itemsize)
     scale = 0.0 if p == 1 else 1 / (1 - p)
     return ops.mul(ops.mul(input, keep), scale), keep
+
+
+def native_dropout_cuda(input, p, train):
+    """The same, with numbers by Philox."""
+
+    def keep_by(keep, chance, size):
+        return philox.fill(keep, "fill_kept", None, chance, size)
+
+    return native_dropout(input, p, train, keep_by)
 
 
 def native_dropout_backward(grad_output, mask, scale):

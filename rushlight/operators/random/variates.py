@@ -9,7 +9,7 @@ from rushlight.core.geometry import broadcast_sizes
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import host_address, scalar_name
 from rushlight.operators.random.sampling import FLOATS
-from rushlight.operators.shared import not_implemented
+from rushlight.operators.shared import has_elements, not_implemented
 from rushlight.random import implicit, variates
 
 DOUBLE = 7
@@ -39,7 +39,7 @@ def _fresh(self, shape=None):
     result = ops.empty(
         self.shape if shape is None else shape, dtype=self.dtype, device=self.device
     )
-    return result, result.numel() > 0 and result.device.has_memory
+    return result, has_elements(result)
 
 
 def _filled(fill, result, inputs, generator=(), extra=()):

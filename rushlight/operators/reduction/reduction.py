@@ -314,44 +314,20 @@ def std_gradient(grad, self, result, dim, correction, keepdim):
     return var_gradient(grad, self, dim, correction, keepdim)
 
 
-def var_of_all(self, unbiased):
-    """Over all the elements."""
-    return ops.var(self, None, correction=int(unbiased))
+def of_all(name):
+    """A spread over all the elements."""
+    run = getattr(ops, name)
+    return lambda self, unbiased: run(self, None, correction=int(unbiased))
 
 
-def std_of_all(self, unbiased):
-    """Over all the elements."""
-    return ops.std(self, None, correction=int(unbiased))
+def along(name):
+    """A spread over dimensions."""
+    run = getattr(ops, name)
 
+    def function(self, dim, unbiased, keepdim):
+        return run(self, dim, correction=int(unbiased), keepdim=keepdim)
 
-def var_mean_of_all(self, unbiased):
-    """Over all the elements."""
-    return ops.var_mean(self, None, correction=int(unbiased))
-
-
-def std_mean_of_all(self, unbiased):
-    """Over all the elements."""
-    return ops.std_mean(self, None, correction=int(unbiased))
-
-
-def var_along(self, dim, unbiased, keepdim):
-    """Over the dimensions."""
-    return ops.var(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-def std_along(self, dim, unbiased, keepdim):
-    """Over the dimensions."""
-    return ops.std(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-def var_mean_along(self, dim, unbiased, keepdim):
-    """Over the dimensions."""
-    return ops.var_mean(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-def std_mean_along(self, dim, unbiased, keepdim):
-    """Over the dimensions."""
-    return ops.std_mean(self, dim, correction=int(unbiased), keepdim=keepdim)
+    return function
 
 
 def moments_gradient(grads, gradient_of_spread, self, dim, keepdim):

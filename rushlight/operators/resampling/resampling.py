@@ -28,6 +28,7 @@ from rushlight.operators.loop_calls import (
     scalar_name,
 )
 from rushlight.operators.shape.formats import format_of, laid_out
+from rushlight.operators.shared import has_elements
 
 # Elements on either side of a position that count, for each mode.
 _MODES = "nearest nearest-exact linear bilinear trilinear bicubic lanczos".split()
@@ -382,7 +383,7 @@ def resample(self, sizes, scales, mode, align_corners, antialias):
     check("_resample", self, self.shape, sizes, scales, mode, (uint8,))
     format = format_of(self)
     x, first = self.contiguous(), self.ndim - len(sizes)
-    if prod(x.shape) == 0 or x.is_meta:
+    if not has_elements(x):
         return laid_out(fresh(x, [*x.shape[:first], *sizes]), format)
     smooth = not mode.startswith("nearest")
     if smooth and x.dtype.itemsize == 2:
@@ -409,7 +410,7 @@ def resample_backward(
     expect("_resample_backward", grad_output=(grad_output, made, None))
     format = format_of(grad_output)
     grad, first = grad_output.contiguous(), grad_output.ndim - len(sizes)
-    if grad.numel() == 0 or grad.is_meta:
+    if not has_elements(grad):
         return laid_out(filled(grad, input_size, 0), format)
     if grad.dtype.itemsize == 2:
         grad = grad.to(float32)

@@ -43,6 +43,7 @@ from rushlight.operators.loop_calls import (
     scalar_name,
 )
 from rushlight.operators.shape.copying import check_number
+from rushlight.operators.shared import has_elements
 from rushlight.operators.sorting import device_select_rows
 from rushlight.operators.type_groups import (
     FLOATS,
@@ -946,7 +947,7 @@ def histc(self, bins=100, min=0, max=0):
     low, high = float(min), float(max)
     if low == high:
         require("histogram_cpu", self.dtype, FLOATS, self)
-    if low == high and self.numel() and self.device.has_memory:
+    if low == high and has_elements(self):
         low, high = float(self.min().item()), float(self.max().item())
     if low == high:
         low, high = low - 1.0, high + 1.0
