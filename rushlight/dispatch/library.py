@@ -498,11 +498,6 @@ def _excluded(*keys):
     return Guard(exclude=KeySet.of(*keys))
 
 
-def _included(*keys):
-    """Calls inside also carry the given keys, in this thread."""
-    return Guard(include=KeySet.of(*keys))
-
-
 __all__ = [
     "BACKENDS",
     "Library",

@@ -171,11 +171,6 @@ def written_arguments(op, args):
     )
 
 
-def own_operator(op):
-    """The operator that runs, of one that may stand for it under another name."""
-    return op.target if isinstance(op, NamedOverload) else op
-
-
 def _install_vectorcall():
     probe: Operator = Operator("aten", "_probe", (), ())
     made: NamedOverload = NamedOverload(probe, ("default", None, ()))

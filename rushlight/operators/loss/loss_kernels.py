@@ -290,12 +290,3 @@ def nll_loss_backward(
 def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
     """``nll_loss_forward`` for ``(N, C, H, W)``."""
     return nll_loss_forward(self, target, weight, reduction, ignore_index)
-
-
-def nll_loss2d_backward(
-    grad_output, self, target, weight, reduction, ignore_index, total_weight
-):
-    """``nll_loss_backward`` for ``(N, C, H, W)``."""
-    return nll_loss_backward(
-        grad_output, self, target, weight, reduction, ignore_index, total_weight
-    )
