@@ -105,7 +105,6 @@ class Launch(Role):
         Args:
             operands: for each, results first, a list's number and the bytes from one
                 element to the next (0: one element for each tensor); None for a number.
-            lists, counts: the addresses of each list's tensors, and their elements.
             fault: where faults are noted, if not in the backend's own place.
         """
         self.refuse("run kernels", self.name)
@@ -145,7 +144,6 @@ class Libraries(Role):
         Args:
             source: the reduction whose states are wanted after each element.
             kinds: dtypes of the input, of results, and of what is computed.
-            operands: the results and the input, all of them dense.
         """
         return False
 
@@ -210,7 +208,6 @@ class Libraries(Role):
         Args:
             operands: queries, keys, values and the mask (or None); rows but the mask's are
                 whole runs of 16 bytes.
-            log_mass: for each query, where the logarithm of its mass is written.
             dropout: the chance of a weight to be left out, and seed and offset of the
                 stream, or two integers in the device's memory; or None.
         """
@@ -240,7 +237,6 @@ class Libraries(Role):
             kind: ``forward``, or whose gradient is wanted: ``input`` or ``weight``.
             first: the input, or the gradient of the output where that of an input is wanted.
             second: the weight, or the gradient of the output where that of one is wanted.
-            vector: what is added to each channel of ``forward``, or None.
             last: whether channels are the last in the memory of all of them.
         """
         return False
