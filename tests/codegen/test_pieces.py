@@ -25,7 +25,8 @@ LIMITS = {
     "exp": 0.64, "exp2": 0.76,
 }  # fmt: skip
 DOUBLE_LIMITS = {
-    "erf": 0.56, "erfc": 0.66, "erfinv": 0.76, "sin": 0.54, "cos": 0.54, "expm1": 0.55,
+    "erf": 0.56, "erfc": 0.66, "erfinv": 0.76, "sin": 0.54, "cos": 0.54, "tan": 0.61,
+    "expm1": 0.55,
     "sinh": 0.58, "cosh": 0.53, "tanh": 0.55, "atanh": 0.57, "log1p": 0.58,
     "exp": 0.61, "exp2": 0.63,
 }  # fmt: skip

@@ -318,7 +318,7 @@ def tan(x):
             return far_tan(x)
         far = ir.Call("far_tan", x.type, x)
         return ir.Rarely(~(abs(x) <= NEAR), far, _tan_by_pieces(x))
-    if rows_from_memory():
+    if rows_from_memory() or tables_in_registers():
         far = ir.Call("far_tan", x.type, x)
         return ir.Rarely(~(abs(x) <= FAR), far, _tan_by_parts(x))
     return _far_tangent(x)
