@@ -215,3 +215,52 @@ def test_bad_operands_are_refused_with_the_same_type_and_nearly_the_same_words()
         words = theirs.partition("\n")[0].split(".")[0].split()[:6]
         if name != "conv2d" or "channels" not in mine:
             assert words == mine.split()[: len(words)], (mine, theirs)
+
+
+def test_sums_are_the_same_whatever_instruction_forms_them(monkeypatch):
+    from rushlight.ao._operators import products
+
+    found = {}
+    for way in ("tiles", "fours", "plain"):
+        known = {
+            "tiles": products.matmul_amx.has("int8"),
+            "fours": products.has_fours(),
+            "plain": True,
+        }
+        if not known[way]:
+            continue
+        monkeypatch.setattr(products, "_way", lambda rows, depth, columns, way=way: way)
+        rl.manual_seed(0)
+        results = []
+        for rows, depth, columns in ((20, 300, 70), (3, 33, 5), (2, 1100, 64)):
+            x = rl.quantize_per_tensor(rl.randn(rows, depth), 0.03, 7, rl.quint8)
+            w = rl.quantize_per_tensor(rl.randn(columns, depth), 0.03, 2, rl.qint8)
+            packed = rl.ops.quantized.linear_prepack(w, rl.randn(columns))
+            out = rl.ops.quantized.linear(x, packed, 0.4, 100)
+            results += [out.int_repr().tolist()]
+            results += [
+                rl.ops.quantized.linear_dynamic(x.dequantize(), packed).tolist()
+            ]
+        found[way] = results
+    assert len(found) >= 1
+    assert all(each == found["plain"] for each in found.values())
+
+
+def test_products_of_nothing_and_of_other_orders_of_memory():
+    w = weights((4, 6), True)
+    ours = rl.ops.quantized.linear_prepack(w[0], None)
+    theirs = torch.ops.quantized.linear_prepack(w[1], None)
+    none = rl.quantize_per_tensor(rl.ones(0, 6), 0.1, 3, rl.quint8)
+    assert rl.ops.quantized.linear(none, ours, 1.0, 0).shape == (0, 4)
+    x = torch.randn(6, 5)
+    a = both(torch, x, 0.03, 100)
+    one = rl.ops.quantized.linear(a[0].t(), ours, 0.1, 9)
+    assert difference(one, torch.ops.quantized.linear(a[1].t(), theirs, 0.1, 9)) == 0
+    deep = both(torch, torch.randn(2, 3, 6), 0.03, 100)
+    one = rl.ops.quantized.linear(deep[0], ours, 0.1, 9)
+    assert difference(one, torch.ops.quantized.linear(deep[1], theirs, 0.1, 9)) == 0
+    kernel = weights((2, 3, 5, 5), True)[0]
+    packed = rl.ops.quantized.conv2d_prepack(kernel, None, [1, 1], [0, 0], [1, 1], 1)
+    small = rl.quantize_per_tensor(rl.ones(1, 3, 4, 4), 0.1, 3, rl.quint8)
+    with pytest.raises(RuntimeError, match="Kernel size"):
+        rl.ops.quantized.conv2d(small, packed, 1.0, 0)

@@ -249,3 +249,37 @@ def test_what_cannot_be_quantized_is_refused():
     model.qconfig = q.get_default_qconfig("fbgemm")
     with pytest.raises(AssertionError, match="Per channel weight observer"):
         q.prepare(model)
+
+
+def test_engines_are_pytorchs_and_others_are_refused():
+    found = []
+    for t in (rl, torch):
+        backend = t.backends.quantized
+        before = backend.engine
+        backend.engine = "fbgemm"
+        names = [backend.engine, backend.supported_engines]
+        for name, value in (("engine", "bad"), ("supported_engines", [])):
+            with pytest.raises(RuntimeError) as caught:
+                setattr(backend, name, value)
+            names.append(str(caught.value))
+        backend.engine = before
+        found.append(names)
+    assert found[0] == found[1]
+
+
+def test_quantized_models_are_copied_and_saved_whole():
+    import copy
+
+    model = static(rl)
+    x = rl.randn(2, 3, 8, 8)
+    file = io.BytesIO()
+    rl.save(model.head, file)
+    file.seek(0)
+    again = rl.load(file, weights_only=False)
+    assert again.weight().equal(model.head.weight())
+    assert copy.deepcopy(model)(x).equal(model(x))
+    lstm = rl.ao.quantization.quantize_dynamic(rl.nn.Sequential(rl.nn.LSTM(4, 3)))
+    again = rl.ao.quantization.quantize_dynamic(rl.nn.Sequential(rl.nn.LSTM(4, 3)))
+    again.load_state_dict(lstm.state_dict())
+    y = rl.randn(2, 1, 4)
+    assert again(y)[0].equal(lstm(y)[0])
