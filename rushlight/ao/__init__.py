@@ -1,6 +1,6 @@
 """Models made smaller: quantization, and modules of quantized models."""
 
-_LATER = ("nn", "ns", "quantization")
+_LATER = ("nn", "quantization")
 
 
 def __getattr__(name):

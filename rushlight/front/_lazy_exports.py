@@ -9,7 +9,7 @@ from types import ModuleType
 MODULES = """
     _C __future__ _dynamo _higher_order_ops _inductor _logging _ops _subclasses _utils __config__
     accelerator amp ao backends compiler distributed export futures fx hub jit monitor mps
-    mtia multiprocessing onnx package profiler quasirandom return_types sparse storage
+    mtia multiprocessing onnx package profiler quantization quasirandom return_types sparse storage
     torch_version types version xpu
 """.split()
 

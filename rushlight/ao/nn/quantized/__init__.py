@@ -41,7 +41,7 @@ MaxPool2d = nn.MaxPool2d
 
 
 def __getattr__(name):
-    if name in ("dynamic", "functional"):
+    if name == "dynamic":
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
