@@ -13,6 +13,10 @@ from rushlight.runtime.cuda.streams import KEPT, Event
 from tests.cuda.driver import near
 
 TEXT = """
+.version 7.8
+.target sm_90
+.address_size 64
+
 .visible .entry double_it(
 	.param .u64 .ptr .align 1 double_it_param_0,
 	.param .align 8 .b8 double_it_param_1[24],
