@@ -47,7 +47,7 @@ def _explain(chosen):
 
 
 def _compare(chosen):
-    from rushlight.utils.inspection import compare_runs
+    from rushlight.inspection import compare_runs
 
     found = compare_runs(
         chosen.script, *chosen.arguments, peer=chosen.peer, python=chosen.python

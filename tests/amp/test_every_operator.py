@@ -48,7 +48,7 @@ def answer(module, case, short="bfloat16"):
 
 @pytest.mark.parametrize("at, name", NAMES, ids=[name for _, name in NAMES])
 def test_autocast_gives_the_types_that_pytorchs_gives(at, name):
-    known = ("float32", "bfloat16", "float16")
+    known = ("float32", ("bfloat16", "float16")[at % 2])
     dtypes = [dtype for dtype in known if (name, dtype) not in UNLIKE]
     for case in sweep.cases(at, dtypes=dtypes, most=1):
         assert answer(rl, case) == answer(torch, case), case

@@ -419,10 +419,10 @@ def test_dropout_leaves_the_same_weights_out_of_results_and_gradients(machine, s
 def test_dropout_beside_masks_and_shared_heads(machine, dtype):
     dtype = getattr(rl, dtype)
     operands = [
-        drawn(2, heads, n, 24, dtype=dtype, seed=n)
+        drawn(1, heads, n, 24, dtype=dtype, seed=n)
         for heads, n in ((4, 40), (2, 70), (2, 70))
     ]
-    drops(machine, *operands, drawn(2, 1, 40, 70) > -0.5)
+    drops(machine, *operands, drawn(1, 1, 40, 70) > -0.5)
     drops(machine, *operands, drawn(40, 70, dtype=rl.float32))
 
 
@@ -565,7 +565,7 @@ def test_floats_go_by_units_where_products_may_be_rounded(
     agrees(machine, *operands, drawn(33, 70, dtype=rl.float32))
 
 
-@pytest.mark.parametrize("depth, width", [(1, 3), (16, 64), (64, 40)])
+@pytest.mark.parametrize("depth, width", [(1, 3), (64, 40)])
 def test_gradients_of_floats_go_by_units(machine, rounded, depth, width):
     operands = [
         drawn(2, heads, n, size, dtype=rl.float32, seed=n)

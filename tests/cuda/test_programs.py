@@ -199,10 +199,11 @@ def test_work_goes_to_the_queue_that_was_current_when_it_was_asked_for(seed, mac
 def test_a_fault_in_the_middle_leaves_all_usable(call, machine):
     @rl.compile
     def program(x):
-        y = rl.mm(x, x)
-        return (y.sigmoid() * x).sum(1), rl.mm(y, x).relu()
+        y = rl.mm(x, w)
+        return (y.sigmoid() * x).sum(1), rl.mm(y, w).relu()
 
-    x = rl.randn(600, 600).to("cuda")
+    # more than a megabyte each, so that the allocator asks the driver for blocks
+    x, w = rl.randn(6000, 60).to("cuda"), rl.randn(60, 60).to("cuda")
     wanted = [t.cpu() for t in program(x)]
     program(x)
     for after in range(4):

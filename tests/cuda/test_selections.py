@@ -65,7 +65,7 @@ def test_a_long_row_is_selected_from_in_parts(machine):
     machine.fake.calls.clear()
     same(rl.topk(there, 20), first_of(x, 20, True))
     assert sum(e.startswith("select_first") for e in machine.launched()) == 2
-    same(rl.topk(there, 20, largest=False), first_of(x, 20, False))
+    same(rl.topk(there[:1], 20, largest=False), first_of(x[:1], 20, False))
 
 
 @pytest.mark.parametrize("kind", NUMBERS)

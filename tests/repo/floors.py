@@ -31,7 +31,8 @@ FLOORS = {
         _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
         accelerator amp ao backends compiler cpu cuda datasets
-        distributed distributions export fft front func functional futures hub jit library linalg
+        distributed distributions export fft front func functional futures hub inspection jit
+        library linalg
         lowrank masked monitor multiprocessing nn onnx ops optim overrides package profiler
         quantization quasirandom serialization serve signal sparse special te testing
         transforms utils

@@ -3,7 +3,7 @@
 The file imports neither: what it needs of a library it takes from the module that it is
 given, so that the same recorder runs in a process that has another one. Started as a
 program, ``python _recording.py LIBRARY RECORD script.py ...``, it runs a script and writes
-what it recorded to a file, for `rushlight.utils.inspection.compare`.
+what it recorded to a file, for `rushlight.inspection.compare`.
 """
 
 import base64
@@ -285,7 +285,7 @@ def recorder_class(library):
         folders = (os.path.dirname(os.path.abspath(library.__file__)) + os.sep, here)
 
     RunRecorder.library = library
-    RunRecorder.__module__ = f"{library.__name__}.utils.inspection"
+    RunRecorder.__module__ = f"{library.__name__}.inspection"
     return RunRecorder
 
 

@@ -11,8 +11,8 @@ import sys
 import tempfile
 from typing import Any
 
-from rushlight.utils.inspection._recording import OperatorRecord
-from rushlight.utils.inspection._traps import UNINITIALIZED
+from rushlight.inspection._recording import OperatorRecord
+from rushlight.inspection._traps import UNINITIALIZED
 
 __all__ = ["Comparison", "compare_runs"]
 
@@ -33,7 +33,7 @@ class Comparison:
         unmatched: operators that only one of the libraries called, as two lists.
         failures: what the program failed with under each library, ``""`` where it ended.
 
-    >>> from rushlight.utils.inspection import RunRecorder
+    >>> from rushlight.inspection import RunRecorder
     >>> import rushlight as rl
     >>> runs = []
     >>> for number in (1.0, 2.0):

@@ -8,10 +8,10 @@ between Rushlight and another library with the same interface.
 
 from __future__ import annotations
 
-from rushlight.utils.inspection._comparison import Comparison, compare_runs
-from rushlight.utils.inspection._page import run_page
-from rushlight.utils.inspection._recording import OperatorRecord, TensorRecord
-from rushlight.utils.inspection._traps import NonFiniteError, NonFiniteTrap, RunRecorder
+from rushlight.inspection._comparison import Comparison, compare_runs
+from rushlight.inspection._page import run_page
+from rushlight.inspection._recording import OperatorRecord, TensorRecord
+from rushlight.inspection._traps import NonFiniteError, NonFiniteTrap, RunRecorder
 
 __all__ = [
     "Comparison",

@@ -117,7 +117,7 @@ def run_page(run, path=None, title="A recorded run"):
         the page's text.
 
     >>> import rushlight as rl
-    >>> from rushlight.utils.inspection import RunRecorder
+    >>> from rushlight.inspection import RunRecorder
     >>> with RunRecorder() as run:
     ...     _ = rl.ones(2).exp()
     >>> "aten.exp.default" in run_page(run)

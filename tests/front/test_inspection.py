@@ -12,7 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.__main__ import main
-from rushlight.utils.inspection import (
+from rushlight.inspection import (
     Comparison,
     NonFiniteError,
     NonFiniteTrap,
@@ -234,9 +234,7 @@ def test_a_browser_steps_through_the_page(tmp_path):
 
 
 def test_importing_the_package_does_not_import_inspection():
-    program = (
-        "import rushlight, sys; print('rushlight.utils.inspection' in sys.modules)"
-    )
+    program = "import rushlight, sys; print('rushlight.inspection' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rushlight
-from rushlight.utils.inspection._recording import recorder_class
+from rushlight.inspection._recording import recorder_class
 
 __all__ = ["NonFiniteError", "NonFiniteTrap", "RunRecorder"]
 
@@ -46,7 +46,7 @@ class NonFiniteTrap(RunRecorder):
     >>> with NonFiniteTrap():
     ...     x = rl.tensor([4.0, -1.0]).sqrt()
     Traceback (most recent call last):
-    rushlight.utils.inspection._traps.NonFiniteError: aten.sqrt.default made 1 nan ...
+    rushlight.inspection._traps.NonFiniteError: aten.sqrt.default made 1 nan ...
     """
 
     def __init__(self, infinities=True):
