@@ -26,12 +26,12 @@ FLOORS = {
         fx.passes.utils _subclasses _higher_order_ops _inductor _dynamo.exc
     """,
     "front": """
-        runtime.cpu.warm __root__ __main__ _dynamo _inductor.compile_fx _explain _profiling
+        runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _explain _profiling
         _functions _host_streams
         _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
         accelerator amp ao backends compiler cpu cuda datasets
-        distributed distributions export fft front func functional futures hub inspection jit
+        distributed distributions export fft front func functional futures hub jit
         library linalg
         lowrank masked monitor multiprocessing nn onnx ops optim overrides package profiler
         quantization quasirandom serialization serve signal sparse special te testing
@@ -40,7 +40,7 @@ FLOORS = {
         autograd.profiler autograd.profiler_util
     """,
     "torch_compat": """
-        torch_compat run distributed.run distributed.launch
+        torch_compat __main__ inspection run distributed.run distributed.launch
         _C __config__ _functorch _jit_internal _logging _ops _tensor_str
         _utils functorch
         mps mtia storage types xpu
