@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-class _ToLocal(Function):
+class _ToTorchTensor(Function):
     @staticmethod
     def forward(ctx, spread, grad_placements):
         ctx.spec, ctx.grad_placements = spread._spec, grad_placements
@@ -198,7 +198,7 @@ class DTensor(rl.Tensor):
                 "Please pass both shape and stride at the same time.",
             )
         mesh = device_mesh
-        placements = normalized(placements, local_tensor.dim(), mesh)
+        placements = normalized(placements, local_tensor.dim(), mesh, RuntimeError)
         if shape is None:
             shape = global_shape_of(local_tensor.shape, mesh, placements)
             stride = _strides_like(local_tensor, shape)
@@ -220,7 +220,7 @@ class DTensor(rl.Tensor):
             return self._local_tensor
         if grad_placements is not None:
             grad_placements = tuple(grad_placements)
-        return _ToLocal.apply(self, grad_placements)
+        return _ToTorchTensor.apply(self, grad_placements)
 
     def redistribute(
         self,
@@ -358,11 +358,6 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     mesh = device_mesh
     if placements is None:
         placements = (Replicate(),) * mesh.ndim
-    if len(placements) != mesh.ndim:
-        raise ValueError(
-            "`placements` must have the same length as `device_mesh.ndim`! Found "
-            f"placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}."
-        )
     placements = normalized(placements, tensor.dim(), mesh)
     if isinstance(tensor, DTensor):
         _same_spread(tensor, mesh, placements)

@@ -77,16 +77,32 @@ def compute_local_shape_and_global_offset(shape, mesh, placements, coordinate=No
     return tuple(sizes), tuple(offsets)
 
 
-def normalized(placements, ndim, mesh):
+def normalized(placements, ndim, mesh, refusal=AssertionError):
     """Placements as a tuple, dimensions counted from the front.
 
     Args:
         placements: one for each dimension of the mesh; whole without them.
         ndim: the number of the tensor's dimensions.
         mesh: the processes.
+        refusal: the exception for a dimension that there is not.
+
+    Raises:
+        AssertionError: a dimension to cut along is not one of the tensor's, as in PyTorch.
+        ValueError: there is not one placement for each dimension of the mesh.
     """
     if placements is None:
         return (Replicate(),) * mesh.ndim
+    if len(placements) != mesh.ndim:
+        raise ValueError(
+            "`placements` must have the same length as `device_mesh.ndim`! Found "
+            f"placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}."
+        )
+    for number, each in enumerate(placements):
+        if isinstance(each, Shard) and not -ndim <= each.dim < max(ndim, 1):
+            raise refusal(
+                f"Sharding dim {each.dim} greater than tensor ndim {ndim} "
+                f"for placement number {number}"
+            )
     return tuple(
         Shard(each.dim + ndim) if type(each) is Shard and each.dim < 0 else each
         for each in placements

@@ -274,6 +274,7 @@ def recorder_class(library):
             left_out: how many came after the limit.
 
         >>> import rushlight as rl
+        >>> from rushlight.inspection import RunRecorder
         >>> with RunRecorder() as run:
         ...     y = rl.ones(2, 3).relu().sum()
         >>> [record.name for record in run.records]

@@ -5,6 +5,7 @@ import itertools
 import rushlight as torch
 import rushlight.distributed as dist
 from rushlight.distributed.tensor import (
+    DTensor,
     Partial,
     Replicate,
     Shard,
@@ -183,11 +184,15 @@ def refusals():
         lambda: distribute_tensor(uneven, GRID, [Shard(0)]),
         lambda: distribute_tensor(uneven.requires_grad_() * 1, LINE, [Shard(0)]),
         lambda: spread.sum().exp_(),
+        lambda: distribute_tensor(uneven, LINE, [Shard(5)]),
+        lambda: spread.redistribute(placements=[Shard(-9)]),
+        lambda: spread.redistribute(placements=[Shard(0), Shard(0)]),
+        lambda: DTensor.from_local(uneven, LINE, [Shard(5)]),
     ):
         try:
             call()
             texts.append("nothing")
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, AssertionError) as error:
             texts.append(str(error))
     for text, words in zip(
         texts,
@@ -198,6 +203,10 @@ def refusals():
             "must have the same length as `device_mesh.ndim`",
             "should be used to distribute leaf tensors",
             "in-place operations that require placement changes",
+            "Sharding dim 5 greater than tensor ndim 2",
+            "Sharding dim -9 greater than tensor ndim 2",
+            "must have the same length as `device_mesh.ndim`",
+            "Sharding dim 5 greater than tensor ndim 2 for placement number 0",
         ),
     ):
         assert words in text, (text, words)
