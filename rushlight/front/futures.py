@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import types
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
@@ -23,8 +24,7 @@ class Future:
         self._callbacks: list = []
         self._result = self._error = None
 
-    def __class_getitem__(cls, item):
-        return cls
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def done(self):
         """Whether the value is there."""

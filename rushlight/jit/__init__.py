@@ -280,6 +280,12 @@ def isinstance(obj, target_type):
     return all(isinstance(item, parts[0]) for item in obj)
 
 
+def _unwrap_optional(x):
+    """The value, of which it is said that it is not None."""
+    assert x is not None, "Unwrapping null optional"
+    return x
+
+
 _isinstance = isinstance
 
 

@@ -47,6 +47,7 @@ class Assignments(Branches):
         empty = value.node is not None and not value.node.inputs_ and literal
         if empty and type(value.type) is type(kind):
             value = value.setType(kind)
+        value = self.coerced(value, kind, tree)
         if not value.type.isSubtypeOf(kind):
             raise self.refuse(
                 f"Return value was annotated as having type {kind} but is actually of type "
@@ -140,10 +141,8 @@ class Assignments(Branches):
             raise self.refuse(
                 f"Tried to set an attribute: {target.attr} on a non-class: {own}", tree
             )
-        if target.attr in own.properties and "set" in own.properties[target.attr]:
-            self.call_function(
-                own.properties[target.attr]["set"], [owner, value], {}, tree
-            )
+        if self.unit.accessor(own, target.attr, "set") is not None:
+            self.call_method(owner, f"__{target.attr}_setter", [value], {}, tree)
             return
         known = own.attributes.get(target.attr)
         in_init = self.function.base_name == "__init__" and own is self.self_type

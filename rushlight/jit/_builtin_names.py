@@ -28,6 +28,7 @@ _NAMED = (
     ("embedding_bag", "aten::embedding_bag"),
     ("meshgrid", "aten::meshgrid"),
     ("wait", "aten::wait"),
+    ("_unwrap_optional", "aten::_unwrap_optional"),
 )
 
 
@@ -55,7 +56,8 @@ def _has(name):
 def _table():
     found: dict = {}
     for name, operator in _NAMED:
-        python = torch.jit.wait if name == "wait" else getattr(torch, name)
+        space = torch if hasattr(torch, name) else torch.jit
+        python = getattr(space, name)
         found[id(python)] = (python, operator)
     for name in dir(math):
         python = getattr(math, name)

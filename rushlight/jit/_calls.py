@@ -102,6 +102,8 @@ class Calls(Forms):
         if isinstance(callee, Ignored):
             return self.call_ignored_method(callee, values, named, tree)
         if isinstance(callee, Value) and isinstance(callee.type, _types.ClassType):
+            if callee.type.has_hooks:
+                return self.call_with_hooks(callee, values, named, tree)
             name = "forward" if callee.type.is_module else "__call__"
             return self.call_method(callee, name, values, named, tree)
         if isinstance(callee, Value) and isinstance(callee.type, _types.InterfaceType):
@@ -241,6 +243,27 @@ class Calls(Forms):
         result = self.result_of(method, tree)
         return self.one("prim::CallMethod", given, tree, result, name=name)
 
+    def call_with_hooks(self, owner, values, named, tree):
+        """The result of calling a module: what its hooks make of its operands and result."""
+        if named:
+            raise self.refuse("modules with hooks take operands in order only", tree)
+        kind = owner.type
+        given = self.tuple_of(values, tree)
+        for name in kind.pre_hooks:
+            found = self.call_function(kind.methods[name], [owner, given], {}, tree)
+            if isinstance(found.type, TupleType):
+                given = found
+            elif found.type != NONE:
+                given = self.tuple_of([found], tree)
+        parts = self.unpack(given, tree)
+        result = self.call_method(owner, "forward", parts, {}, tree)
+        for name in kind.hooks:
+            operands = [owner, given, result]
+            found = self.call_function(kind.methods[name], operands, {}, tree)
+            if found.type != NONE:
+                result = found
+        return result
+
     def construct(self, kind, operands, named, tree):
         """A new object of a class, or a named tuple."""
         values, named = self.values(operands, named, tree)
@@ -270,9 +293,6 @@ class Calls(Forms):
             return self.list_of(rows, tree)
         if isinstance(found, staticmethod):
             return PythonValue(found.__func__, name)
-        if isinstance(found, property):
-            method = self.unit.of_source(found.fget, f"{kind.name}.{name}", kind)
-            return self.call_function(method, [owner], {}, tree)
         if name in getattr(kind, "others", {}):
             return PythonValue(found, name)
         if inspect.ismethod(found):

@@ -306,6 +306,23 @@ class Emitter:
             return "as it is"
         return None
 
+    def coerced(self, value, kind, tree):
+        """The value as a type, where it becomes one without being asked; else as it is."""
+        if value.type.isSubtypeOf(kind):
+            return value
+        node = value.node
+        built = node is not None and node.kind_ == "prim::TupleConstruct"
+        if built and isinstance(kind, TupleType) and kind.name is None:
+            parts = kind.elements()
+            if len(parts) == len(node.inputs_):
+                pairs = zip(node.inputs_, parts)
+                return self.tuple_of(
+                    [self.coerced(each, part, tree) for each, part in pairs], tree
+                )
+        argument = _schemas.Argument("value", kind, size=0)
+        how = self.conversion(argument, value.type, {}, FROM_TENSORS)
+        return value if how is None else self.convert(how, value, tree)
+
     def convert(self, how, value, tree):
         """The operand, made into what the schema wants."""
         if how == "list of tuple":

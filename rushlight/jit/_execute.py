@@ -271,7 +271,7 @@ def _call_method(out, node, depth):
     method = owner.methods.get(name) if isinstance(owner, _types.ClassType) else None
     if method is None:
         text = f"run.call_method({reads[0]}, {name!r}, {', '.join(reads[1:])})"
-    elif owner.is_module and name == "forward":
+    elif owner.is_module and name == "forward" and not owner.has_hooks:
         text = f"{reads[0]}({', '.join(reads[1:])})"
     else:
         text = f"{out.bound(Runner(method), 'm')}({', '.join(reads)})"

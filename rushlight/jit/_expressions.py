@@ -62,6 +62,8 @@ _COMPARED = {
     ast.GtE: "ge",
 }
 _OVERLOADED = {
+    "neg": "__neg__",
+    "bitwise_not": "__invert__",
     "add": "__add__",
     "sub": "__sub__",
     "mul": "__mul__",
@@ -77,6 +79,8 @@ _OVERLOADED = {
     "gt": "__gt__",
     "ge": "__ge__",
 }
+# Methods without a schema, with the type that has them.
+_FORMED = {"format": STR, "tolist": TENSOR}
 WORDS = (
     "annotate isinstance hasattr getattr len range enumerate zip print super unchecked_cast "
     "uninitialized list tuple dict min max abs round sum sorted reversed str ord chr hex bin "
@@ -197,8 +201,14 @@ class Expressions(Calls):
         if isinstance(tree.op, ast.USub):
             if known and type(known[0]) in (int, float, complex):
                 return self.constant(-known[0], tree)
-            return self.call("aten::neg", [operand], tree)
-        return self.call("aten::bitwise_not", [operand], tree)
+            return self.unary("neg", operand, tree)
+        return self.unary("bitwise_not", operand, tree)
+
+    def unary(self, name, operand, tree):
+        """An operator of one operand, on an object through its method."""
+        if isinstance(operand.type, _types.ClassType):
+            return self.call_method(operand, _OVERLOADED[name], [], {}, tree)
+        return self.call(f"aten::{name}", [operand], tree)
 
     def _compare(self, tree):
         if len(tree.ops) == 1:
@@ -228,6 +238,12 @@ class Expressions(Calls):
     def contains(self, item, container, tree):
         """Whether something is in a list, dictionary, text or object."""
         if isinstance(container.type, _types.ClassType):
+            names = (
+                self.unit.items(container.type) if container.type.is_module else None
+            )
+            known = self.known(item)
+            if names is not None and known:
+                return self.constant(known[0] in names, tree)
             return self.call_method(container, "__contains__", [item], {}, tree)
         return self.call("aten::__contains__", [container, item], tree)
 
@@ -313,7 +329,7 @@ class Expressions(Calls):
                 "check that the value is not None (unwrap the Optional)?",
                 tree,
             )
-        if not _schemas.overloads(f"aten::{name}"):
+        if kind != _FORMED.get(name) and not _schemas.overloads(f"aten::{name}"):
             raise self.refuse(
                 f"'{kind}' object has no attribute or method '{name}'.", tree
             )
@@ -327,8 +343,8 @@ class Expressions(Calls):
             return self.read_attribute(owner, name, tree)
         if name in kind.methods:
             return Method(owner, name)
-        if name in kind.properties:
-            return self.call_function(kind.properties[name]["get"], [owner], {}, tree)
+        if self.unit.accessor(kind, name, "get") is not None:
+            return self.call_method(owner, f"__{name}_getter", [], {}, tree)
         if name in kind.static_methods:
             return self.function_value(kind.static_methods[name])
         found = self.unit.member(kind, name) if kind.is_module else None

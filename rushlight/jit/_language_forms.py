@@ -50,15 +50,15 @@ class Forms(Emitter):
         """An expression whose type is said beside it."""
         before, self.expected = self.expected, kind
         try:
+            if isinstance(tree, ast.List) and isinstance(kind, ListType):
+                values = [self.expression(item) for item in tree.elts]
+                element = kind.getElementType()
+                narrow = all(value.type.isSubtypeOf(element) for value in values)
+                return self.list_of(values, tree, element if narrow else None)
             sugar = self.sugar(tree)
         finally:
             self.expected = before
         value = self.value(sugar, tree)
-        if isinstance(tree, ast.List) and isinstance(kind, ListType):
-            if all(
-                i.type.isSubtypeOf(kind.getElementType()) for i in value.node.inputs_
-            ):
-                return value.setType(kind)
         if isinstance(tree, ast.Dict) and isinstance(kind, DictType):
             return value.setType(kind)
         if value.type.isSubtypeOf(kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from enum import EnumType
 
 from rushlight.jit import _exits, _types
 from rushlight.jit._assignments import Assignments
@@ -60,6 +61,8 @@ class Loops(Assignments):
             return sugar.items
         if isinstance(sugar, PythonValue) and isinstance(sugar.python, (tuple,)):
             return self.unpack(self.value(sugar, tree), tree)
+        if isinstance(sugar, PythonValue) and isinstance(sugar.python, EnumType):
+            return [self.constant(member, tree) for member in sugar.python]
         if isinstance(sugar, Value):
             return self.iterated(sugar, tree)
         if isinstance(sugar, Zipped):

@@ -114,6 +114,20 @@ class Modules(Unit):
         except AttributeError:
             return None
 
+    def accessor(self, kind, name, word):
+        """The method that gets or sets a property, translated when it is first asked for."""
+        known = super().accessor(kind, name, word)
+        found = self.member(kind, name) if kind.is_module and known is None else None
+        if not isinstance(found, property):
+            return known
+        python = getattr(found, f"f{word}")
+        if python is None or python.__module__.partition(".")[0] == "rushlight":
+            return None
+        short = f"__{name}_{word}ter"
+        method = self.of_source(python, f"{kind.name}.{short}", kind)
+        kind.methods[short] = kind.properties.setdefault(name, {})[word] = method
+        return method
+
     def items(self, kind):
         """The names of what a module holds in order, or None."""
         if kind.python is None or not issubclass(
@@ -149,6 +163,8 @@ class Modules(Unit):
         kind.name = self.free(qualified(type(module)))
         self.classes[kind.name] = kind
         self.of_python[key] = kind
+        for name, hook in kind.hook_functions.items():
+            kind.methods[name] = self.of_source(hook, f"{kind.name}.{name}", kind)
         return kind
 
     def traced_type(self, module, scripted):
@@ -187,6 +203,36 @@ class Described:
             kind.held = list(module._parameters)
         kind.attributes["training"] = _types.BoolType.get()
         self.rest()
+        self.hooks()
+
+    def hooks(self):
+        """The hooks, each under its name."""
+        module, kind = self.module, self.kind
+        kind.hook_functions = {}
+        kind.pre_hooks = self.hook_names("Pre-hook", module._forward_pre_hooks)
+        kind.hooks = self.hook_names("Hook", module._forward_hooks)
+        special = (
+            module._forward_pre_hooks_with_kwargs,
+            module._forward_hooks_with_kwargs,
+            module._forward_hooks_always_called,
+        )
+        if any(special):
+            raise Untranslatable("hooks that take keywords or are always called")
+
+    def hook_names(self, what, hooks):
+        found = self.kind.hook_functions
+        names = []
+        for hook in hooks.values():
+            if not inspect.isfunction(hook) or own_class(hook):
+                raise Untranslatable("a hook that is no function of the program")
+            name = hook.__name__
+            if found.setdefault(name, hook) is not hook:
+                raise RuntimeError(
+                    f"{what} '{name}' on {type(self.module).__name__} has at least two "
+                    "different python definitions. Please use unique names for all hooks."
+                )
+            names.append(name)
+        return names
 
     def annotations(self):
         found = {}
@@ -259,7 +305,9 @@ class Described:
         constants = tuple((n, repr(v)) for n, v in kind.constants.items())
         others = tuple((n, id(v)) for n, v in kind.others.items())
         tensors = (tuple(kind.parameters), tuple(kind.buffers))
-        return (kind.python, tuple(kind.attributes.items()), constants, others, tensors)
+        hooks = (*kind.pre_hooks, None, *kind.hooks, *kind.hook_functions.values())
+        attributes = tuple(kind.attributes.items())
+        return (kind.python, attributes, constants, others, tensors, hooks)
 
 
 def _hashable(python):

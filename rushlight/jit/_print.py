@@ -197,9 +197,9 @@ class Printer:
             return f'torch.device("{value}")'
         if isinstance(value, torch.Tensor):
             return self.tensors.name(value)
-        return self.composed(value)
+        return self.composed(value, kind)
 
-    def composed(self, value):
+    def composed(self, value, kind):
         if isinstance(value, (list, torch.Size)):
             return f"[{', '.join(map(self.literal, value))}]"
         if isinstance(value, tuple):
@@ -211,7 +211,8 @@ class Printer:
             )
             return f"{{{pairs}}}"
         if hasattr(value, "name") and hasattr(value, "value"):
-            kind = _runtime.handed.classes[type(value)]
+            if not isinstance(kind, _types.EnumType):
+                kind = _runtime.handed.classes[type(value)]
             self.needs(kind)
             return f"{kind.name}.{value.name}"
         code = _runtime.code_of(value)

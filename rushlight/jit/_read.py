@@ -20,7 +20,7 @@ from rushlight.jit import _annotated, _types
 from rushlight.jit._modules import Modules, settle_result
 from rushlight.jit._runtime import ScriptObject
 from rushlight.jit._schemas import overloads
-from rushlight.jit._script_modules import RecursiveScriptModule
+from rushlight.jit._script_modules import RecursiveScriptModule, add_hooks
 from rushlight.jit._sources import Range, Source, error
 from rushlight.jit._sugar import (
     Builtin,
@@ -39,8 +39,19 @@ MOST_TEXT = 1 << 26  # bytes that one file of code may have
 _TYPE_NAMES = ("int", "float", "bool", "complex", "str")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 _FORMS = (
-    "annotate getattr unchecked_cast uninitialized print range isinstance hasattr list dict fork"
+    "annotate getattr unchecked_cast uninitialized print range isinstance hasattr list dict fork "
+    "enumerate zip tuple len min max abs all any divmod ord chr bin pow hash hex oct round sorted "
+    "sum"
 ).split()
+
+
+# Lists of names in a class -> where its type keeps them.
+_LISTS = {
+    "__parameters__": "parameters",
+    "__buffers__": "buffers",
+    "__forward_pre_hooks__": "pre_hooks",
+    "__forward_hooks__": "hooks",
+}
 
 
 class ScriptArchive(Archive):
@@ -88,6 +99,17 @@ class Record:
 
 def _plain_list(values, tag=None):
     return values
+
+
+class Values(Reader):
+    """Reads the values of an archive."""
+
+    def call(self, new):
+        """Members of enumerations have their value where the operands would stand."""
+        made = self.stack[-2] if len(self.stack) > 1 else None
+        if not new and isinstance(made, type) and issubclass(made, Record):
+            self.stack[-1] = (self.stack[-1],)
+        super().call(new)
 
 
 class Names(Globals):
@@ -244,7 +266,7 @@ class Program:
         names = Names()
         storages = Storages(self.archive, self.map_location, name)
         program = self.archive.read(f"{name}.pkl")
-        return Reader(program, names.find, names.may_call, storages).load()
+        return Values(program, names.find, names.may_call, storages).load()
 
     # -- definitions -------------------------------------------------------------------
 
@@ -300,8 +322,8 @@ class Program:
                 )
         elif isinstance(item, ast.Assign):
             target = ast.unparse(item.targets[0])
-            if target in ("__parameters__", "__buffers__"):
-                setattr(kind, target.strip("_"), ast.literal_eval(item.value))
+            if target in _LISTS:
+                setattr(kind, _LISTS[target], ast.literal_eval(item.value))
             elif target.startswith("__annotations__"):
                 name = ast.literal_eval(item.targets[0].slice)
                 kind.attributes[name] = self.names.type_of(
@@ -359,7 +381,7 @@ class Program:
                 f"torch.jit.load: the archive has no class {record.name}"
             )
         if isinstance(kind, _types.EnumType):
-            return kind.python(record.parts[0])
+            return self.member(record, kind)
         if not isinstance(kind, _types.ClassType):
             raise RuntimeError(f"torch.jit.load: {record.name} is no class of objects")
         if not kind.is_module:
@@ -369,8 +391,22 @@ class Program:
             return made
         return self.module(record, kind)
 
+    @staticmethod
+    def member(record, kind):
+        try:
+            (value,) = record.parts
+            return kind.python(value)
+        except ValueError:
+            raise RuntimeError(
+                f"torch.jit.load: {record.name} has no member of value {record.parts}"
+            ) from None
+
     def module(self, record, kind):
         made = RecursiveScriptModule(kind)
+        for name in (*kind.pre_hooks, *kind.hooks):
+            if name not in kind.methods:
+                raise RuntimeError(f"torch.jit.load: {kind.name} has no hook {name}")
+        add_hooks(made)
         own = made.__dict__
         parameters, buffers = set(kind.parameters), set(kind.buffers)
         for name, value in record.state.items():

@@ -158,6 +158,13 @@ def percent(template, *values):
     return template % (values[0] if len(values) == 1 else values)
 
 
+def unwrapped(value):
+    """A value that is not None."""
+    if value is None:
+        raise RuntimeError("Unwrapping null optional")
+    return value
+
+
 def set_grad(on):
     """Whether what follows is recorded for gradients."""
     torch.set_grad_enabled(on)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import rushlight as torch
-from rushlight.jit._callables import ScriptMethod
+from rushlight.jit._callables import ScriptFunction, ScriptMethod
 from rushlight.jit._modules import UNIT, own_class, settle_result
 from rushlight.jit._print import code_and_constants
-from rushlight.jit._sources import Untranslatable
 from rushlight.jit._texts import define_methods
 from rushlight.jit._write import save_module
 from rushlight.nn import Module
@@ -54,8 +55,10 @@ class RecursiveScriptModule(ScriptModule):
         if kind is not None:
             if name in kind.constants:
                 return kind.constants[name]
-            if name in kind.properties:
-                return ScriptMethod(self, kind.properties[name]["get"])()
+            method = UNIT.accessor(kind, name, "get")
+            if method is not None:
+                settle_result(method)
+                return ScriptMethod(self, method)()
         return super().__getattr__(name)
 
     def __setattr__(self, name, value):
@@ -164,11 +167,15 @@ def copied(module, memo):
     """Another module of the same program; with ``memo`` its values are copied too."""
     import copy
 
-    made = type(module)(module._script_type)
+    kind = module._script_type
+    made = type(module)(kind)
+    own = ("_forward_pre_hooks", "_forward_hooks") if kind.has_hooks else ()
+    if own:
+        add_hooks(made)
     if memo is not None:
         memo[id(module)] = made
     for name, value in vars(module).items():
-        if name == "_script_type":
+        if name == "_script_type" or name in own:
             continue
         if memo is not None:
             value = copy.deepcopy(value, memo)
@@ -182,7 +189,7 @@ def script_module(module):
     """The translation of a module, and of what it holds.
 
     Raises:
-        Untranslatable: it has hooks.
+        Untranslatable: it has hooks that are no functions of the program.
         RuntimeError: its program is not of the language.
     """
     made, pending = build(module, {})
@@ -197,8 +204,6 @@ def build(module, known):
         return module, []
     if module in known:
         return known[module], []
-    if module._forward_hooks or module._forward_pre_hooks:
-        raise Untranslatable("modules with hooks")
     pending, scripted = [], {}
     for name, inner in module._modules.items():
         if inner is None:
@@ -223,8 +228,20 @@ def fill(made, module, scripted):
         elif name not in own:
             own[name] = value
     own["training"] = module.training
+    add_hooks(made)
     own["_modules"] = dict(scripted)
     own["_python"] = type(module)
+
+
+def add_hooks(module):
+    """Has calls from Python run the hooks of the program."""
+    kind, own = module._script_type, module.__dict__
+    for word, names in (
+        ("_forward_pre_hooks", kind.pre_hooks),
+        ("_forward_hooks", kind.hooks),
+    ):
+        rows = [(at, ScriptFunction(kind.methods[n])) for at, n in enumerate(names)]
+        own[word] = OrderedDict(rows)
 
 
 def wanted(module):
@@ -263,6 +280,8 @@ def translate(module):
         return
     kind.translated = True
     try:
+        for name in {**dict.fromkeys(kind.pre_hooks), **dict.fromkeys(kind.hooks)}:
+            settle_result(kind.methods[name])
         for name in wanted(module):
             if (
                 is_container(kind.python)

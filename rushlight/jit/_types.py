@@ -326,7 +326,12 @@ class ClassType(_Named):
         self.static_methods = {}
         self.interface = None
         self.python = None
-        self.hooks, self.pre_hooks = [], []
+        self.hooks, self.pre_hooks = [], []  # the names of methods, in order
+
+    @property
+    def has_hooks(self):
+        """Whether calls of the module do more than its ``forward``."""
+        return bool(self.hooks or self.pre_hooks)
 
 
 class InterfaceType(_Named):

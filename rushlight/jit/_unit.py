@@ -200,9 +200,10 @@ class Unit:
                 continue
             elif isinstance(own, property):
                 setter = any(d.endswith(".setter") for d in decorators)
-                method = self.define(
-                    node, source, names, full + ("_setter" if setter else ""), kind
-                )
+                short = f"__{node.name}_{'setter' if setter else 'getter'}"
+                full = f"{kind.name}.{short}"
+                method = self.define(node, source, names, full, kind)
+                kind.methods[short] = method
                 kind.properties.setdefault(node.name, {})[
                     "set" if setter else "get"
                 ] = method
@@ -212,6 +213,10 @@ class Unit:
             kind.methods["__init__"].schema.returns = [_types.NoneType.get()]
             kind.methods["__init__"].infer = False
             _ = kind.methods["__init__"].graph  # attributes are known from here on
+
+    def accessor(self, kind, name, word):
+        """The method that gets or sets a property, or None."""
+        return kind.properties.get(name, {}).get(word)
 
     def interface(self, python, is_module):
         """The type of an interface: its methods' schemas."""

@@ -25,6 +25,13 @@ class Saved:
         self.name, self.state = name, state
 
 
+class Member:
+    """A member of an enumeration: the name of its class, and its value."""
+
+    def __init__(self, name, value):
+        self.name, self.value = name, value
+
+
 class TypedList:
     """A list whose reader is told what its elements are."""
 
@@ -51,13 +58,26 @@ class ScriptPickler(_Pickler):
         self.save(saved.state)
         self.write(pickle.BUILD)
 
+    def save_member(self, member):
+        """The value stands where a call's operands would: so PyTorch reads it."""
+        module, _, name = member.name.rpartition(".")
+        self.save_foreign(_Foreign(module, name))
+        self.save(member.value)
+        self.write(pickle.REDUCE)
+        self.memoize(member)
+
     def save_list_of(self, typed):
         self.save_foreign(_Foreign("torch.jit._pickle", typed.maker))
         self.save((typed.values,))
         self.write(pickle.REDUCE)
         self.memoize(typed)
 
-    dispatch = {**_Pickler.dispatch, Saved: save_object, TypedList: save_list_of}
+    dispatch = {
+        **_Pickler.dispatch,
+        Saved: save_object,
+        Member: save_member,
+        TypedList: save_list_of,
+    }
 
     def memoize(self, obj):
         if id(obj) not in self.memo:
@@ -132,6 +152,10 @@ class Program:
             for word in ("parameters", "buffers"):
                 names = "".join(f"{quoted(name)}, " for name in getattr(kind, word))
                 lines.append(f"  __{word}__ = [{names}]")
+            for word in ("pre_hooks", "hooks"):
+                names = "".join(f"{quoted(name)}, " for name in getattr(kind, word))
+                if names:
+                    lines.append(f"  __forward_{word}__ = [{names}]")
         for name, part in kind.attributes.items():
             if name.isidentifier():
                 lines.append(f"  {name} : {printer.type(part)}")
@@ -177,7 +201,7 @@ def value_of(value, kind, program):
         return tuple(value_of(v, k, program) for v, k in zip(value, kind.elements()))
     if isinstance(kind, _types.EnumType):
         program.need(kind)
-        raise RuntimeError("members of enumerations as attributes are not written")
+        return Member(kind.name, value.value)
     if isinstance(value, ScriptObject):
         return value_of(value, value._script_type, program)
     return value

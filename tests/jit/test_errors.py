@@ -13,7 +13,7 @@ def unknown_name(x):
     return y + x  # noqa: F821
 
 
-def wrong_return(x) -> int:
+def wrong_return(x: str) -> int:
     return x
 
 
@@ -62,7 +62,7 @@ CASES = {
     wrong_operand: ("Arguments for call are not valid", 'x + "a"'),
     unknown_name: ("undefined value y", "y + x"),
     wrong_return: (
-        "annotated as having type int but is actually of type Tensor",
+        "annotated as having type int but is actually of type str",
         "return x",
     ),
     one_way: ("z is not defined in the false branch", "z"),

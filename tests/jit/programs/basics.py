@@ -7,24 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-PROGRAMS = []
+from tests.jit.programs.kept import prepared
 
-
-def program(*operands):
-    """Keeps a program with what it is called with."""
-
-    def keep(thing):
-        PROGRAMS.append((thing.__name__, thing, operands))
-        return thing
-
-    return keep
-
-
-def values(*shape):
-    count = 1
-    for size in shape:
-        count *= size
-    return torch.arange(count, dtype=torch.float32).reshape(shape) / 7 - 1
+PROGRAMS, program, values = prepared(torch)
 
 
 @program(values(3), 5)
