@@ -35,7 +35,7 @@ def start(kind, first, use):
 
 def current(device):
     """The queue that this thread's work on a device goes to."""
-    return backend_for(device.type).current_stream(device)
+    return backend_for(device.type).streams.current_stream(device)
 
 
 def note(made, device):
@@ -82,15 +82,15 @@ class Follower:
         before = current(device)
         if before == queue:
             return None
-        backend = backend_for(device.type)
-        backend.set_stream(queue)
-        return backend, before
+        streams = backend_for(device.type).streams
+        streams.set_stream(queue)
+        return streams, before
 
     def leave(self, before):
         """Goes back to the queue before."""
         if before is not None:
-            backend, queue = before
-            backend.set_stream(queue)
+            streams, queue = before
+            streams.set_stream(queue)
 
     def receive(self, made, device, grad):
         """Has a node's queue wait for a gradient of the current one, and enters it."""
