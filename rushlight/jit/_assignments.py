@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from rushlight.jit import _exits, _schemas, _types
 from rushlight.jit._branches import Branches
 from rushlight.jit._emitter import TENSOR
-from rushlight.jit._expressions import BINARY, TENSOR_FORMS
+from rushlight.jit._signs import BINARY, TENSOR_FORMS
 from rushlight.jit._sugar import (
     Fixed,
     PythonValue,
@@ -15,6 +16,8 @@ from rushlight.jit._sugar import (
 )
 from rushlight.jit._types import ListType, TupleType
 from rushlight.jit.ir import Value
+
+_HIDDEN = re.compile(r"_\d*|__goes_on|__did_return|__return_value")
 
 
 class Assignments(Branches):
@@ -70,7 +73,8 @@ class Assignments(Branches):
         elif isinstance(target, (ast.Tuple, ast.List)):
             self.assign_parts(target, sugar, tree)
         elif isinstance(target, ast.Attribute):
-            self.set_attribute(target, sugar, tree, kind)
+            owner = self.expression(target.value)
+            self.set_attribute(owner, target.attr, self.value(sugar, tree), tree, kind)
         elif isinstance(target, ast.Subscript):
             self.set_item(target, self.value(sugar, tree), tree)
         else:
@@ -84,10 +88,18 @@ class Assignments(Branches):
             except RuntimeError:
                 pass
         if isinstance(sugar, Value) and sugar.name is None:
-            sugar.named(name)
+            if self.is_named_here(sugar, name):
+                sugar.named(name)
         elif isinstance(sugar, Undefined):
             raise self.refuse(sugar.message, tree)
         self.env[name] = sugar
+
+    def is_named_here(self, value, name):
+        """Whether a variable's name says something of a value: one of this block."""
+        node = value.node
+        return not _HIDDEN.fullmatch(name) and (
+            node is None or node.owner is self.block
+        )
 
     def assign_parts(self, target, sugar, tree):
         """``a, b = values``."""
@@ -132,27 +144,25 @@ class Assignments(Branches):
             f"{value.type} cannot be used as a tuple", getattr(tree, "value", tree)
         )
 
-    def set_attribute(self, target, sugar, tree, kind=None):
+    def set_attribute(self, owner, name, value, tree, kind=None):
         """``owner.name = value``."""
-        owner = self.expression(target.value)
-        value = self.value(sugar, tree)
         own = owner.type
         if not isinstance(own, _types.ClassType):
             raise self.refuse(
-                f"Tried to set an attribute: {target.attr} on a non-class: {own}", tree
+                f"Tried to set an attribute: {name} on a non-class: {own}", tree
             )
-        if self.unit.accessor(own, target.attr, "set") is not None:
-            self.call_method(owner, f"__{target.attr}_setter", [value], {}, tree)
+        if self.unit.accessor(own, name, "set") is not None:
+            self.call_method(owner, f"__{name}_setter", [value], {}, tree)
             return
-        known = own.attributes.get(target.attr)
+        known = own.attributes.get(name)
         in_init = self.function.base_name == "__init__" and own is self.self_type
         if known is None and in_init and not own.is_module:
-            known = own.attributes[target.attr] = kind or value.type
+            known = own.attributes[name] = kind or value.type
         if known is None and own.is_module:
-            known = self.unit.attribute_type(own, target.attr)
+            known = self.unit.attribute_type(own, name)
         if known is None:
             raise self.refuse(
-                f"Tried to set nonexistent attribute: {target.attr}. Did you forget to "
+                f"Tried to set nonexistent attribute: {name}. Did you forget to "
                 "initialize it in __init__()?",
                 tree,
             )
@@ -165,7 +175,7 @@ class Assignments(Branches):
                     tree,
                 )
             value.setType(known)
-        self.add("prim::SetAttr", [owner, value], tree, name=target.attr)
+        self.add("prim::SetAttr", [owner, value], tree, name=name)
 
     def set_item(self, target, value, tree):
         """``owner[index] = value``."""
@@ -194,19 +204,28 @@ class Assignments(Branches):
 
     def do_augassign(self, tree):
         """``target += value``: tensors in place, lists at their end, numbers anew."""
+        target = tree.target
         name = BINARY[type(tree.op)]
-        load = ast.copy_location(_loaded(tree.target), tree)
-        owner = self.expression(load)
-        right = self.expression(tree.value)
-        if owner.type == TENSOR:
-            found = self.in_place(name, owner, right, tree)
-        elif isinstance(owner.type, ListType) and name == "add":
-            found = self.call("aten::add_", [owner, right], tree)
-        else:
-            found = self.binary(name, owner, right, tree)
-        if isinstance(tree.target, ast.Subscript) and owner.type == TENSOR:
+        if isinstance(target, ast.Attribute):
+            held = self.expression(target.value)
+            owner = self.value(self.attribute(held, target.attr, target), target)
+            found = self.augmented(name, owner, self.expression(tree.value), tree)
+            self.set_attribute(held, target.attr, found, tree)
             return
-        self.assign(tree.target, found, tree)
+        owner = self.expression(ast.copy_location(_loaded(target), tree))
+        right = self.expression(tree.value)
+        found = self.augmented(name, owner, right, tree)
+        if isinstance(target, ast.Subscript) and owner.type == TENSOR:
+            return
+        self.assign(target, found, tree)
+
+    def augmented(self, name, owner, right, tree):
+        """What ``owner += right`` gives."""
+        if owner.type == TENSOR:
+            return self.in_place(name, owner, right, tree)
+        if isinstance(owner.type, ListType) and name == "add":
+            return self.call("aten::add_", [owner, right], tree)
+        return self.binary(name, owner, right, tree)
 
     def in_place(self, name, owner, right, tree):
         """An operator written into its first operand."""

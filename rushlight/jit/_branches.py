@@ -24,6 +24,7 @@ class Branches(Conditions):
             self.statements(tree.body if test.known else tree.orelse)
             return
         node = self.add("prim::If", [test.value], tree)
+        self.graph.count_one()
         ways = []
         for refined, statements in (
             (test.if_true, tree.body),
@@ -129,7 +130,17 @@ class Branches(Conditions):
             )
         first.returns.add(a)
         second.returns.add(b)
-        return node.makes(kind).named(name.strip("_"))
+        return self.made_by_both(node, kind, name)
+
+    def made_by_both(self, node, kind, name):
+        """A result of a branch; PyTorch reads the variable three times for it."""
+        value = node.makes(kind)
+        if not name.startswith("__"):
+            value.name = name  # until names are given at last
+            for _ in range(3):
+                self.graph.read(name)
+            self.graph.late.append((value, name))
+        return value
 
     def in_block(self, block, thing, tree):
         """The value of something, made in a block where it is not one yet."""
@@ -146,18 +157,19 @@ class Branches(Conditions):
         test = self.condition(tree.test)
         if test.known is True:
             return
-        message = self.constant("AssertionError: ", tree)
         node = self.add("prim::If", [test.value], tree)
+        self.graph.count_one()
         self.inner(node)
         outer, self.block = self.block, self.inner(node)
-        if tree.msg is not None:
-            given = self.expression(tree.msg)
-            known = self.known(given)
-            if known:
-                message = self.constant(f"AssertionError: {known[0]}", tree)
-            else:
-                message = self.call("aten::add", [message, given], tree)
+        given = None if tree.msg is None else self.expression(tree.msg)
+        known = self.known(given) if given is not None else ("",)
+        message = self.constant(f"AssertionError: {known[0] if known else ''}", tree)
+        if given is not None and known:
+            self.graph.count_one()  # the sum that was known
+        elif given is not None:
+            message = self.call("aten::add", [message, given], tree)
         self.add("prim::RaiseException", [message, self.none(tree)], tree)
+        self.graph.count_one()
         self.block = outer
         self.refine(test.if_true, tree)
 

@@ -427,6 +427,5 @@ class Calls(Forms):
         word = name.get(kind.annotation_str)
         if word is None:
             raise self.refuse(f"'{kind}' cannot be called", tree)
-        if value is None:
-            return self.call(f"aten::{word}", values, tree)
-        return self.call(f"aten::{word}", [value], tree)
+        self.graph.count_one()
+        return self.call(f"aten::{word}", values, tree)

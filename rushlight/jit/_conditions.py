@@ -71,6 +71,7 @@ class Conditions(Expressions):
                     or kind == STR
                 ):
                     raise self.refuse(words, tree)
+                self.graph.count_one()
                 value = self.call("aten::Bool", [value], tree)
         known = (
             bool(known[0]) if known and not isinstance(sugar, Sugar) or known else None
@@ -248,6 +249,7 @@ class Conditions(Expressions):
             self.env = before
             return found
         node = self.add("prim::If", [test.value], tree)
+        self.graph.count_one()
         first = self.inner_value(
             node, lambda: self.expression(tree.body), test.if_true, tree
         )

@@ -28,9 +28,9 @@ from rushlight.jit.ir import Block, Node, Value
 INT, FLOAT, BOOL = IntType.get(), FloatType.get(), BoolType.get()
 STR, NONE, TENSOR = StringType.get(), NoneType.get(), TensorType.get()
 NUMBER, COMPLEX, DEVICE = NumberType.get(), ComplexType.get(), DeviceObjType.get()
-_NUMBERS = (INT, FLOAT, COMPLEX, NUMBER)
+NUMBERS = (INT, FLOAT, COMPLEX, NUMBER)
 _IMPLICIT = {INT: "IntImplicit", FLOAT: "FloatImplicit", NUMBER: "ScalarImplicit"}
-AS_GIVEN, FROM_TENSORS, FROM_NUMBERS, WITH_NUMBERS = range(4)
+AS_GIVEN, FROM_TENSORS, FROMNUMBERS, WITHNUMBERS = range(4)
 
 _CONSTANTS = {
     bool: BOOL,
@@ -78,6 +78,17 @@ class Emitter:
         return block
 
     # -- constants ---------------------------------------------------------------------
+
+    def literal(self, number, tree):
+        """The value of a number in the source, one for all places that have it."""
+        for node in self.graph.literals:
+            known = node.attributes["value"]
+            if type(known) is type(number) and repr(known) == repr(number):
+                return node.outputs_[0]
+        node = Node(self.graph, "prim::Constant", [], self.place(tree), value=number)
+        node.owner = self.graph
+        self.graph.literals.append(node)
+        return node.makes(_CONSTANTS[type(number)])
 
     def constant(self, python, tree=None):
         """The value of an object of Python.
@@ -219,10 +230,10 @@ class Emitter:
     def fits(self, name, operands, named, tree):
         """The first overload that takes the operands, with what it is given."""
         tensors = any(v.type == TENSOR for v in (*operands, *named.values()))
-        for way in (AS_GIVEN, WITH_NUMBERS, FROM_TENSORS, FROM_NUMBERS):
+        for way in (AS_GIVEN, WITHNUMBERS, FROM_TENSORS, FROMNUMBERS):
             for schema in _schemas.overloads(name):
                 variables: dict = {}
-                if way == WITH_NUMBERS and (schema.operator is None or not tensors):
+                if way == WITHNUMBERS and (schema.operator is None or not tensors):
                     continue  # only the registry's overloads take numbers for tensors
                 try:
                     listed = self.listed(schema, operands, tree)
@@ -295,14 +306,14 @@ class Emitter:
                 and actual.getElementType() == TENSOR
             ):
                 return "as it is" if element in (INT, FLOAT) else None
-        if way in (FROM_TENSORS, FROM_NUMBERS):
+        if way in (FROM_TENSORS, FROMNUMBERS):
             if actual == TENSOR and bare in _IMPLICIT:
                 return _IMPLICIT[bare]
             if actual == NUMBER and bare in (INT, FLOAT):
                 return "Int" if bare == INT else "Float"
             if actual == STR and bare == DEVICE:
                 return "device"
-        if way >= FROM_NUMBERS and bare == TENSOR and actual in (*_NUMBERS, BOOL):
+        if way >= FROMNUMBERS and bare == TENSOR and actual in (*NUMBERS, BOOL):
             return "as it is"
         return None
 

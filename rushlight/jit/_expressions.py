@@ -7,7 +7,8 @@ import ast
 import rushlight as torch
 from rushlight.jit import _builtins, _schemas, _types
 from rushlight.jit._calls import Calls
-from rushlight.jit._emitter import BOOL, INT, NONE, STR, TENSOR, is_sugar
+from rushlight.jit._emitter import BOOL, INT, NONE, NUMBERS, STR, TENSOR, is_sugar
+from rushlight.jit._signs import BINARY, COMPARED, MIRRORED, OVERLOADED, TENSOR_FORMS
 from rushlight.jit._sources import (
     NotSupportedError,
     Untranslatable,
@@ -30,55 +31,6 @@ from rushlight.jit._sugar import (
 from rushlight.jit._types import DictType, ListType, OptionalType, TupleType
 from rushlight.jit.ir import Value
 
-BINARY = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.Mod: "remainder",
-    ast.Pow: "pow",
-    ast.FloorDiv: "floordiv",
-    ast.MatMult: "matmul",
-    ast.BitAnd: "__and__",
-    ast.BitOr: "__or__",
-    ast.BitXor: "__xor__",
-    ast.LShift: "__lshift__",
-    ast.RShift: "__rshift__",
-}
-TENSOR_FORMS = {
-    "floordiv": "floor_divide",
-    "__and__": "bitwise_and",
-    "__or__": "bitwise_or",
-    "__xor__": "bitwise_xor",
-    "__lshift__": "bitwise_left_shift",
-    "__rshift__": "bitwise_right_shift",
-}
-_COMPARED = {
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-}
-_OVERLOADED = {
-    "neg": "__neg__",
-    "bitwise_not": "__invert__",
-    "add": "__add__",
-    "sub": "__sub__",
-    "mul": "__mul__",
-    "div": "__truediv__",
-    "remainder": "__mod__",
-    "pow": "__pow__",
-    "floordiv": "__floordiv__",
-    "matmul": "__matmul__",
-    "eq": "__eq__",
-    "ne": "__ne__",
-    "lt": "__lt__",
-    "le": "__le__",
-    "gt": "__gt__",
-    "ge": "__ge__",
-}
 # Methods without a schema, with the type that has them.
 _FORMED = {"format": STR, "tolist": TENSOR}
 WORDS = (
@@ -109,6 +61,8 @@ class Expressions(Calls):
             raise self.refuse("ellipsis is only supported as an index", tree)
         if isinstance(tree.value, bytes):
             raise self.refuse("bytes literals aren't supported", tree)
+        if type(tree.value) in (int, float, complex):
+            return self.literal(tree.value, tree)
         return self.constant(tree.value, tree)
 
     def _name(self, tree):
@@ -117,11 +71,18 @@ class Expressions(Calls):
             found = self.env[name]
             if isinstance(found, Undefined):
                 raise self.refuse(found.message, tree)
+            if isinstance(found, Value) and not self.is_module_itself(found):
+                self.graph.read(name)
             return found
         found = self.names.find(name)
         if found is None:
             raise self.refuse(f"undefined value {name}", tree)
         return self.named(found[0], name, tree)
+
+    def is_module_itself(self, value):
+        """Whether a value is the module whose method this is."""
+        own = getattr(value.type, "is_module", False)
+        return own and value is self.graph.params[0]
 
     def named(self, python, name, tree):
         """What an object that a name was found to be stands for."""
@@ -147,10 +108,10 @@ class Expressions(Calls):
                     NotSupportedError,
                 )
             template += "{}"
-            parts.append(self.expression(part.value))
-        return self.one(
-            "aten::format", [self.constant(template, tree), *parts], tree, STR
-        )
+            parts.append(part.value)
+        whole = self.constant(template, tree)
+        given = [self.expression(part) for part in parts]
+        return self.one("aten::format", [whole, *given], tree, STR)
 
     def _list(self, tree):
         return self.list_of([self.expression(item) for item in tree.elts], tree)
@@ -171,19 +132,22 @@ class Expressions(Calls):
 
     def binary(self, name, left, right, tree):
         """An operator of two operands, on an object through its method."""
-        if isinstance(left.type, _types.ClassType) and name in _OVERLOADED:
-            return self.call_method(left, _OVERLOADED[name], [right], {}, tree)
+        if isinstance(left.type, _types.ClassType) and name in OVERLOADED:
+            return self.call_method(left, OVERLOADED[name], [right], {}, tree)
         if TENSOR in (left.type, right.type):
             name = TENSOR_FORMS.get(name, name)
+            if left.type in NUMBERS and name in MIRRORED:
+                name, left, right = MIRRORED[name], right, left
         return self.call(f"aten::{name}", [left, right], tree)
 
     def _binop(self, tree):
-        left, right = self.sugar(tree.left), self.sugar(tree.right)
+        left = self.expression(tree.left)
         if isinstance(tree.op, ast.Mod):
-            left = self.value(left, tree)
             if left.type == STR:
                 return self.percent_format(left, tree)
-        left, right = self.value(left, tree), self.value(right, tree)
+            if isinstance(tree.left, ast.Name):
+                self.graph.read(tree.left.id)
+        right = self.expression(tree.right)
         return self.binary(BINARY[type(tree.op)], left, right, tree)
 
     def percent_format(self, template, tree):
@@ -200,6 +164,7 @@ class Expressions(Calls):
         known = self.known(operand)
         if isinstance(tree.op, ast.USub):
             if known and type(known[0]) in (int, float, complex):
+                self.graph.count_one()  # the operation that was known
                 return self.constant(-known[0], tree)
             return self.unary("neg", operand, tree)
         return self.unary("bitwise_not", operand, tree)
@@ -207,7 +172,7 @@ class Expressions(Calls):
     def unary(self, name, operand, tree):
         """An operator of one operand, on an object through its method."""
         if isinstance(operand.type, _types.ClassType):
-            return self.call_method(operand, _OVERLOADED[name], [], {}, tree)
+            return self.call_method(operand, OVERLOADED[name], [], {}, tree)
         return self.call(f"aten::{name}", [operand], tree)
 
     def _compare(self, tree):
@@ -232,8 +197,8 @@ class Expressions(Calls):
             word = "__is__" if isinstance(op, ast.Is) else "__isnot__"
             return self.one_of_two(f"aten::{word}", left, right, tree)
         if isinstance(left.type, _types.EnumType) and left.type == right.type:
-            return self.one(f"aten::{_COMPARED[type(op)]}", [left, right], tree, BOOL)
-        return self.binary(_COMPARED[type(op)], left, right, tree)
+            return self.one(f"aten::{COMPARED[type(op)]}", [left, right], tree, BOOL)
+        return self.binary(COMPARED[type(op)], left, right, tree)
 
     def contains(self, item, container, tree):
         """Whether something is in a list, dictionary, text or object."""
@@ -421,19 +386,22 @@ class Expressions(Calls):
 
     def part(self, value, index, tree):
         """``value[a:b:c]`` of a list, tuple or text."""
-        ends = [index.lower, index.upper, index.step]
-        given = [
-            self.none(tree) if end is None else self.expression(end) for end in ends
-        ]
+        given = self.ends_of(index, tree)
         if isinstance(value.type, TupleType):
             known = [self.known(end) for end in given]
             if None in known:
                 raise self.refuse("tuple slice indices must be integer constants", tree)
             chosen = slice(*(k[0] for k in known))
             return self.tuple_of(self.unpack(value, tree)[chosen], tree)
-        if index.step is None:
-            given[2] = self.constant(1, tree)
         return self.call("aten::slice", [value, *given], tree)
+
+    def ends_of(self, index, tree):
+        """Start, stop and step of a slice; what is left out is made last."""
+        ends = [index.lower, index.upper, index.step]
+        given = [None if end is None else self.expression(end) for end in ends]
+        if given[2] is None:
+            given[2] = self.constant(1, tree)
+        return [self.none(tree) if end is None else end for end in given]
 
     def item_of_tuple(self, value, index, tree):
         known = self.known(self.expression(index))
@@ -454,6 +422,9 @@ class Expressions(Calls):
     def tuple_item(self, value, at, tree):
         """One part of a tuple."""
         kind = value.type.elements()[at]
+        if value.node is not None and value.node.kind_ == "prim::TupleConstruct":
+            self.graph.count_one()
+            return value.node.inputs_[at]
         return self.one(
             "prim::TupleIndex", [value, self.constant(at, tree)], tree, kind
         )
@@ -538,18 +509,10 @@ class Expressions(Calls):
             state.move(0 if dim >= 0 else 1)
             return
         if kind == "slice":
-            ends = [given.lower, given.upper]
-            values = [
-                self.none(tree) if e is None else self.expression(e) for e in ends
-            ]
-            step = (
-                self.constant(1, tree)
-                if given.step is None
-                else self.expression(given.step)
-            )
+            ends = self.ends_of(given, tree)
             if (given.lower, given.upper, given.step) != (None, None, None):
                 state.value = self.call(
-                    "aten::slice", [state.value, place, *values, step], tree
+                    "aten::slice", [state.value, place, *ends], tree
                 )
             self.pass_by(gathered, tree)
         else:
@@ -583,9 +546,6 @@ class _Walk:
         """Goes on by dimensions; from the end, up to the last one."""
         if self.dim is None:
             return
-        self.dim += by
-        if self.dim == 0 and by and self.was_negative(by):
+        before, self.dim = self.dim, self.dim + by
+        if self.dim == 0 and by and before < 0:
             self.dim = None
-
-    def was_negative(self, by):
-        return self.dim - by < 0

@@ -304,10 +304,12 @@ class Loops(Assignments):
                 "Only a single generator is supported in comprehensions", tree
             )
         generator = tree.generators[0]
+        is_list = isinstance(tree, ast.ListComp)
+        made = self.list_of([], tree) if is_list else self.dict_of([], tree)
         sugar = self.sugar(generator.iter)
         items = self.static_items(sugar, tree)
         before = dict(self.env)
-        if items is not None and not generator.ifs and isinstance(tree, ast.ListComp):
+        if items is not None and not generator.ifs and is_list:
             done = []
             for item in items:
                 self.assign(generator.target, item, tree)
@@ -316,14 +318,13 @@ class Loops(Assignments):
             return self.list_of(done, tree)
         if items is not None:
             sugar = self.list_of([self.value(item, tree) for item in items], tree)
-        found = self.fill(tree, generator, sugar)
+        found = self.fill(tree, generator, sugar, made)
         self.env = before
         return found
 
-    def fill(self, tree, generator, sugar):
+    def fill(self, tree, generator, sugar, made):
         """The loop of a comprehension."""
         is_list = isinstance(tree, ast.ListComp)
-        made = self.list_of([], tree) if is_list else self.dict_of([], tree)
         count, item = self.walk(sugar, tree)
         node = self.add("prim::Loop", [count, self.constant(True, tree)], tree)
         outer = self.block

@@ -12,7 +12,13 @@ _PURE = frozenset(
 
 
 def tidy(graph):
-    """Takes out what nothing reads, and puts each constant in front once."""
+    """Takes out what nothing reads, and puts each constant in front once.
+
+    Numbers of the source come in their order, behind all others in reverse: PyTorch's
+    order.
+    """
+    graph.nodes_[:0] = reversed(graph.literals)
+    graph.literals = []
     remove_unused(graph)
     pool_constants(graph)
 
@@ -55,7 +61,7 @@ def pool_constants(graph):
     for node in known.values():
         node.owner.nodes_.remove(node)
         node.owner = graph
-    graph.nodes_[:0] = list(known.values())
+    graph.nodes_[:0] = reversed(known.values())
 
 
 def _gather(block, known):

@@ -37,6 +37,7 @@ class Statements(Loops):
         statements = _exits.Rewriter().function(body, tree)
         returned = statements.pop() if isinstance(statements[-1], ast.Return) else None
         self.statements(statements)
+        self.graph.name_late()
         if returned is None or self.ends and _exits.RESULT not in self.env:
             self.graph.returns.add(self.none(tree))
             return

@@ -89,6 +89,7 @@ FloatType = _plain("FloatType", "float")
 IntType = _plain("IntType", "int")
 NoneType = _plain("NoneType", "NoneType")
 NumberType = _plain("NumberType", "number")
+NumberType.str = lambda self: "Scalar"  # in graphs; errors say number
 PyObjectType = _plain("PyObjectType", "PyObject")
 StreamObjType = _plain("StreamObjType", "Stream")
 StringType = _plain("StringType", "str")

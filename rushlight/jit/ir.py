@@ -9,30 +9,35 @@ from __future__ import annotations
 
 import re
 
+_ESCAPES = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    | {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+)
+_NUMBERED = re.compile(r"\.\d+$")
 _PLAIN_NAME = re.compile(r"[^A-Za-z0-9_.]")
 
 
 class Value:
     """What a node makes or a block is given: one value, of one type."""
 
-    __slots__ = ("node", "type", "name", "uses", "graph")
+    __slots__ = ("node", "type", "name", "uses", "graph", "number")
 
     def __init__(self, node, kind, graph, name=None):
         self.node, self.type, self.graph, self.name = node, kind, graph, None
         self.uses = []
+        self.number = graph.count_one()
         if name:
             self.named(name)
 
     def named(self, name):
-        """Gives the value a name that nothing else in the graph has."""
-        self.name = self.graph.unique(_PLAIN_NAME.sub("_", name))
+        """Gives the value a name; what had it before gets a number behind it."""
+        name = _PLAIN_NAME.sub("_", name)
+        self.graph.give(self, f"_{name}" if name.isdigit() else name)
         return self
 
     def debugName(self):
         """The name that prints show."""
-        if self.name is None:
-            self.name = self.graph.fresh()
-        return self.name
+        return str(self.number) if self.name is None else self.name
 
     def setDebugName(self, name):
         """Gives the value a name."""
@@ -220,32 +225,62 @@ class Block:
         return next(iter(self.findAllNodes(kind, recurse)), None)
 
 
+class _Reading:
+    """What has a variable's name while it is read."""
+
+    name = None
+
+
 class Graph(Block):
     """A whole program: a block with names."""
 
     def __init__(self):
-        self.names, self.count = set(), 0
+        self.names, self.suffixes, self.count = {}, {}, 0
+        self.literals = []  # nodes of numbers in the source, in order; see `tidy`
+        self.late = []  # results of branches, named once all else is
         super().__init__(self)
         self.graph = self
 
-    def unique(self, name):
-        """The name, with a number behind it where it is taken."""
-        if name.isdigit():
-            name = f"_{name}"
-        base = re.sub(r"\.\d+$", "", name)
-        candidate, number = name, 1
-        while candidate in self.names:
-            candidate, number = f"{base}.{number}", number + 2
-        self.names.add(candidate)
-        return candidate
+    def count_one(self):
+        """The number of one more value."""
+        self.count += 1
+        return self.count - 1
 
-    def fresh(self):
-        """A number that names nothing else."""
-        while True:
-            self.count += 1
-            if str(self.count) not in self.names:
-                self.names.add(str(self.count))
-                return str(self.count)
+    def give(self, value, name):
+        """Gives a value a name, as PyTorch does: the older one moves out of the way."""
+        if value.name is not None and self.names.get(value.name) is value:
+            del self.names[value.name]
+        older = self.names.get(name)
+        if older is not None:
+            base, suffix = name, 1
+            if _NUMBERED.search(name):
+                base, _, digits = name.rpartition(".")
+                suffix = int(digits)
+            suffix = max(suffix, self.suffixes.get(base, 0) + 1)
+            while f"{base}.{suffix}" in self.names:
+                suffix += 1
+            self.suffixes[base] = suffix + 1
+            self.give(older, f"{base}.{suffix}")
+        self.names[name] = value
+        value.name = name
+
+    def read(self, name):
+        """Counts the reading of a variable, which is a value until the graph is whole."""
+        self.count += 1
+        self.give(_Reading(), name)
+
+    def name_late(self):
+        """Names the results of branches, which PyTorch does in a pass of its own."""
+        for value, name in self.late:
+            self.read(name)
+            self.read(name)
+            value.named(name)
+        self.late = []
+        self.names = {
+            name: value
+            for name, value in self.names.items()
+            if not isinstance(value, _Reading)
+        }
 
     def copy(self):
         """Another graph of the same nodes."""
@@ -331,14 +366,10 @@ def constant_text(value):
     if value is True or value is False:
         return str(int(value))
     if isinstance(value, float):
-        return (
-            repr(value)
-            if value != int(value) or abs(value) > 1e16
-            else f"{value:.1f}".rstrip("0")
-        )
+        text = f"{value:.17g}"
+        return text if set(text) & set(".enai") else f"{text}."
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'"{escaped}"'
+        return f'"{value.translate(_ESCAPES)}"'
     if isinstance(value, (list, tuple)):
         inner = ", ".join(map(constant_text, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"
@@ -352,7 +383,9 @@ def _attributes(node):
     for name, value in node.attributes.items():
         if name == "value" and value is None:
             continue
-        if not callable(value) and name != "scope":
+        if name == "function":
+            shown.append(f'name="{value.base_name}"')
+        elif not callable(value) and name != "scope":
             shown.append(f"{name}={constant_text(value)}")
     return f"[{', '.join(shown)}]" if shown else ""
 
