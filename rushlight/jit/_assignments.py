@@ -39,6 +39,7 @@ class Assignments(Branches):
 
     def returned(self, tree):
         """What ``return`` gives, as the type that was declared."""
+        self.last_return = tree
         kind = self.declared()
         if kind is None:
             self.env[_exits.RESULT] = self.expression(tree.value)
@@ -91,7 +92,7 @@ class Assignments(Branches):
             if self.is_named_here(sugar, name):
                 sugar.named(name)
         elif isinstance(sugar, Undefined):
-            raise self.refuse(sugar.message, tree)
+            raise self.refuse_undefined(sugar, tree)
         self.env[name] = sugar
 
     def is_named_here(self, value, name):
@@ -121,7 +122,7 @@ class Assignments(Branches):
                 words = (
                     f"too many values to unpack: need {count} but found {len(parts)}"
                 )
-            raise self.refuse(words, tree)
+            raise self.refuse(words, target)
         for part, each in zip(parts, target.elts):
             self.assign(
                 each.value if isinstance(each, ast.Starred) else each, part, tree

@@ -7,9 +7,8 @@ import ast
 from rushlight.jit import _exits, _types
 from rushlight.jit._conditions import Conditions
 from rushlight.jit._emitter import STR
-from rushlight.jit._sugar import (
-    Undefined,
-)
+from rushlight.jit._sources import Range
+from rushlight.jit._sugar import Undefined
 from rushlight.jit.ir import Node, Value
 
 
@@ -112,7 +111,9 @@ class Branches(Conditions):
                 a, b = (filler, b) if present is b else (a, filler)
             else:
                 which = "true" if a is None or isinstance(a, Undefined) else "false"
-                return Undefined(f"{name} is not defined in the {which} branch")
+                return Undefined(
+                    f"{name} is not defined in the {which} branch", self.all_of(tree)
+                )
         a, b = self.in_block(first, a, tree), self.in_block(second, b, tree)
         kind = _types.unify(a.type, b.type)
         if kind is None and name == _exits.RESULT and self.declared() is not None:
@@ -122,15 +123,20 @@ class Branches(Conditions):
                 raise self.refuse(
                     f"Previous return statement returned a value of type {a.type} but this "
                     f"return statement returns a value of type {b.type}",
-                    tree,
+                    self.last_return or tree,
                 )
             return Undefined(
                 f"Type mismatch: {name} is set to type {a.type} in the true branch and type "
-                f"{b.type} in the false branch"
+                f"{b.type} in the false branch",
+                self.all_of(tree),
             )
         first.returns.add(a)
         second.returns.add(b)
         return self.made_by_both(node, kind, name)
+
+    def all_of(self, tree):
+        """The place of a statement, with all of its lines."""
+        return Range.whole(self.source, tree)
 
     def made_by_both(self, node, kind, name):
         """A result of a branch; PyTorch reads the variable three times for it."""

@@ -377,6 +377,11 @@ class Calls(Forms):
     def call_class(self, python, values, named, tree):
         if issubclass(python, BaseException):
             raise self.refuse(f"exceptions are only raised: {python.__name__}", tree)
+        if issubclass(python, torch.nn.Module):
+            name = python.__name__
+            raise self.refuse(
+                f"Cannot instantiate class '{name}' in a script function", tree
+            )
         kind = _annotated.of_python(python, self.unit, self.place(tree))
         if isinstance(kind, _types.EnumType):
             raise self.refuse("members of enumerations are named, not made", tree)

@@ -8,10 +8,7 @@ from typing import NamedTuple
 from rushlight.jit import _types
 from rushlight.jit._emitter import BOOL, INT, NONE, STR
 from rushlight.jit._expressions import Expressions
-from rushlight.jit._sugar import (
-    PythonValue,
-    Sugar,
-)
+from rushlight.jit._sugar import PythonValue, Sugar
 from rushlight.jit._types import ListType, OptionalType, TupleType
 from rushlight.jit.ir import Value
 
@@ -139,6 +136,9 @@ class Conditions(Expressions):
         for part in listed:
             if isinstance(part, ast.Name) and part.id in ("list", "tuple", "dict"):
                 kinds.append(part.id)
+            elif isinstance(part, ast.Constant) and part.value is not None:
+                words = "Expression of type const cannot be used in a type expression"
+                raise self.refuse(words, part)
             else:
                 kinds.append(self.names.type_of(part, self.place(part)))
         actual = value.type

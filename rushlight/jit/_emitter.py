@@ -30,7 +30,7 @@ STR, NONE, TENSOR = StringType.get(), NoneType.get(), TensorType.get()
 NUMBER, COMPLEX, DEVICE = NumberType.get(), ComplexType.get(), DeviceObjType.get()
 NUMBERS = (INT, FLOAT, COMPLEX, NUMBER)
 _IMPLICIT = {INT: "IntImplicit", FLOAT: "FloatImplicit", NUMBER: "ScalarImplicit"}
-AS_GIVEN, FROM_TENSORS, FROMNUMBERS, WITHNUMBERS = range(4)
+AS_GIVEN, FROM_TENSORS, FROM_NUMBERS, WITH_NUMBERS = range(4)
 
 _CONSTANTS = {
     bool: BOOL,
@@ -60,6 +60,14 @@ class Emitter:
     def refuse(self, message, tree):
         """The exception for what is wrong at a part of the tree."""
         return error(message, self.place(tree))
+
+    def refuse_undefined(self, sugar, tree):
+        """The exception for a name that not every way here defines."""
+        made = self.refuse(sugar.message, sugar.place or tree)
+        if sugar.place is None:
+            return made
+        used = self.place(tree).highlight()
+        return type(made)(f"\n{made}and was used here:\n{used}\n")
 
     def add(self, kind, inputs, tree, **attributes):
         """A node at the end of the block; it has no results yet."""
@@ -162,24 +170,27 @@ class Emitter:
                 element = wider
         return self.one("prim::ListConstruct", values, tree, ListType(element))
 
-    def dict_of(self, flat, tree, kind=None):
+    def dict_of(self, flat, tree, kind=None, places=()):
         """A dictionary of keys and values in turn."""
         if kind is None:
-            key = self.one_type("Dict keys", flat[::2], tree) if flat else STR
-            value = self.one_type("Dict values", flat[1::2], tree) if flat else TENSOR
+            keys, values = zip(*places) if places else ((), ())
+            key = self.one_type("Dict keys", flat[::2], tree, keys) if flat else STR
+            value = TENSOR
+            if flat:
+                value = self.one_type("Dict values", flat[1::2], tree, values)
             kind = _types.DictType(key, value)
         return self.one("prim::DictConstruct", flat, tree, kind)
 
-    def one_type(self, what, values, tree):
+    def one_type(self, what, values, tree, places=()):
         """The type that holds all values."""
         kind = values[0].type
-        for value in values[1:]:
+        for at, value in enumerate(values):
             wider = _types.unify(kind, value.type)
             if wider is None:
                 raise self.refuse(
                     f"{what} must contain only a single type. Expected: {kind} but found "
                     f"{value.type} instead",
-                    tree,
+                    places[at] if places else tree,
                 )
             kind = wider
         return kind
@@ -193,7 +204,7 @@ class Emitter:
         if isinstance(sugar, Value):
             return sugar
         if isinstance(sugar, Undefined):
-            raise self.refuse(sugar.message, tree)
+            raise self.refuse_undefined(sugar, tree)
         if isinstance(sugar, Fixed):
             return self.tuple_of([self.value(item, tree) for item in sugar.items], tree)
         if isinstance(sugar, PythonValue):
@@ -230,10 +241,12 @@ class Emitter:
     def fits(self, name, operands, named, tree):
         """The first overload that takes the operands, with what it is given."""
         tensors = any(v.type == TENSOR for v in (*operands, *named.values()))
-        for way in (AS_GIVEN, WITHNUMBERS, FROM_TENSORS, FROMNUMBERS):
+        for way in (AS_GIVEN, WITH_NUMBERS, FROM_TENSORS, FROM_NUMBERS):
             for schema in _schemas.overloads(name):
                 variables: dict = {}
-                if way == WITHNUMBERS and (schema.operator is None or not tensors):
+                if way == WITH_NUMBERS and schema.operator is None:
+                    continue
+                if way >= FROM_NUMBERS and not tensors and schema.operator is not None:
                     continue  # only the registry's overloads take numbers for tensors
                 try:
                     listed = self.listed(schema, operands, tree)
@@ -306,14 +319,14 @@ class Emitter:
                 and actual.getElementType() == TENSOR
             ):
                 return "as it is" if element in (INT, FLOAT) else None
-        if way in (FROM_TENSORS, FROMNUMBERS):
+        if way in (FROM_TENSORS, FROM_NUMBERS):
             if actual == TENSOR and bare in _IMPLICIT:
                 return _IMPLICIT[bare]
             if actual == NUMBER and bare in (INT, FLOAT):
                 return "Int" if bare == INT else "Float"
             if actual == STR and bare == DEVICE:
                 return "device"
-        if way >= FROMNUMBERS and bare == TENSOR and actual in (*NUMBERS, BOOL):
+        if way >= FROM_NUMBERS and bare == TENSOR and actual in (*NUMBERS, BOOL):
             return "as it is"
         return None
 

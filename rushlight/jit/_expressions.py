@@ -70,7 +70,7 @@ class Expressions(Calls):
         if name in self.env:
             found = self.env[name]
             if isinstance(found, Undefined):
-                raise self.refuse(found.message, tree)
+                raise self.refuse_undefined(found, tree)
             if isinstance(found, Value) and not self.is_module_itself(found):
                 self.graph.read(name)
             return found
@@ -126,7 +126,7 @@ class Expressions(Calls):
         flat = [
             self.expression(e) for pair in zip(tree.keys, tree.values) for e in pair
         ]
-        return self.dict_of(flat, tree)
+        return self.dict_of(flat, tree, places=[*zip(tree.keys, tree.values)])
 
     # -- operators ---------------------------------------------------------------------
 
@@ -136,6 +136,9 @@ class Expressions(Calls):
             return self.call_method(left, OVERLOADED[name], [right], {}, tree)
         if TENSOR in (left.type, right.type):
             name = TENSOR_FORMS.get(name, name)
+            if name == "matmul" and left.type != right.type:
+                words = self.misfits("aten::matmul", [left, right], {})
+                raise self.refuse(words, tree)
             if left.type in NUMBERS and name in MIRRORED:
                 name, left, right = MIRRORED[name], right, left
         return self.call(f"aten::{name}", [left, right], tree)
@@ -445,7 +448,7 @@ class Expressions(Calls):
         parts = list(index.elts) if isinstance(index, ast.Tuple) else [index]
         state = _Walk(value)
         gathered: list = []
-        emitted = [self.index_part(part) for part in parts]
+        emitted = [self.index_part(part, tree) for part in parts]
         for at, (kind, given) in enumerate(emitted):
             if kind == "ellipsis":
                 rest = sum(self.takes(k, g) for k, g in emitted[at + 1 :])
@@ -471,7 +474,7 @@ class Expressions(Calls):
     def skip(self, value, gathered, rest, tree):
         raise Untranslatable("an ellipsis before an index that is a tensor")
 
-    def index_part(self, part):
+    def index_part(self, part, tree):
         """What kind of index a part is, with what it is given."""
         if isinstance(part, ast.Constant) and part.value is Ellipsis:
             return "ellipsis", None
@@ -489,7 +492,7 @@ class Expressions(Calls):
         raise self.refuse(
             "Unsupported operation: indexing tensor with unsupported index type "
             f"'{value.type}'. Only ints, slices, lists and tensors are supported",
-            part,
+            tree,
         )
 
     def index_one(self, state, kind, given, gathered, tree):

@@ -498,10 +498,6 @@ def _load(file, title, map_location, extra):
             extra[name] = archive.read(f"extra/{name}").decode(
                 "utf-8", "surrogateescape"
             )
-    if getattr(program.class_named(record.name), "name", "").endswith(
-        "PlaceholderModule"
-    ):
-        return _function(made)
     return made
 
 
@@ -514,8 +510,3 @@ def translate_all(program):
             for method in kind.methods.values():
                 settle_result(method)
         done = len(kinds)
-
-
-def _function(module):
-    """The function of an archive that was written from one."""
-    return module

@@ -179,10 +179,6 @@ def unpacked(values, count):
     return tuple(values)
 
 
-class Raised(RuntimeError):
-    """What a translated program raised."""
-
-
 def exception(message, kind=None):
     """The exception that a translated program raises."""
     made = Error(message)

@@ -108,10 +108,11 @@ class Source:
 class Range:
     """A place in a source: line and columns, counted from 0."""
 
-    __slots__ = ("source", "line", "column", "end")
+    __slots__ = ("source", "line", "column", "end", "last")
 
-    def __init__(self, source, line=0, column=0, end=0):
+    def __init__(self, source, line=0, column=0, end=0, last=None):
         self.source, self.line, self.column, self.end = source, line, column, end
+        self.last = line if last is None else last
 
     @classmethod
     def of(cls, source, tree):
@@ -123,11 +124,26 @@ class Range:
             end = tree.end_col_offset
         return cls(source, line, column, end)
 
+    @classmethod
+    def whole(cls, source, tree):
+        """The place of a statement, with all of its lines."""
+        made = cls.of(source, tree)
+        made.last = tree.end_lineno - 1
+        return made
+
     def short(self):
         """File, line and column, as graphs print them."""
         source = self.source
         column = self.column + source.indent
         return f"{source.filename}:{source.first_line + self.line}:{column}"
+
+    def under(self, line):
+        """What underlines one of the lines."""
+        if self.last == self.line:
+            start, end = self.column, min(self.end, len(line))
+        else:
+            start, end = len(line) - len(line.lstrip()), len(line.rstrip())
+        return " " * start + "~" * max(1, end - start)
 
     def highlight(self, function=""):
         """The lines about the place, underlined."""
@@ -137,13 +153,11 @@ class Range:
         shown = [f'  File "{source.filename}", line {number}{named}']
         first = max(0, self.line - CONTEXT)
         pad = " " * source.indent
-        for at in range(first, min(len(source.lines), self.line + 1 + CONTEXT)):
+        for at in range(first, min(len(source.lines), self.last + 1 + CONTEXT)):
             shown.append(f"{pad}    {source.lines[at]}".rstrip())
-            if at == self.line:
-                line = source.lines[at]
-                width = max(1, min(self.end, len(line)) - self.column)
-                under = " " * (len(pad) + 4 + self.column) + "~" * width
-                shown.append(f"{under} <--- HERE")
+            if self.line <= at <= self.last:
+                here = " <--- HERE" if at == self.last else ""
+                shown.append(f"{pad}    {self.under(source.lines[at])}{here}")
         return "\n".join(shown)
 
 

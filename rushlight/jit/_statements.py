@@ -7,9 +7,7 @@ import ast
 from rushlight.jit import _exits, _types
 from rushlight.jit._loops import Loops
 from rushlight.jit._sources import unsupported
-from rushlight.jit._sugar import (
-    Closure,
-)
+from rushlight.jit._sugar import Closure
 
 
 class Statements(Loops):
@@ -20,6 +18,7 @@ class Statements(Loops):
         self.names, self.function, self.self_type = names, function, self_type
         self.env: dict = {}
         self.expected = None
+        self.last_return = None  # the statement that was translated last
         self.ends = False  # what was translated last always raises
         self.result_types: list = []
 

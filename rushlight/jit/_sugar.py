@@ -153,8 +153,8 @@ class Undefined(Sugar):
 
     kind = "undefined"
 
-    def __init__(self, message):
-        self.message = message
+    def __init__(self, message, place=None):
+        self.message, self.place = message, place
 
 
 class Held(Sugar):

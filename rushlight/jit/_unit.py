@@ -303,6 +303,7 @@ def signature(tree, source, names, unit, name, self_type, python):
         if size and isinstance(default, (int, float)):
             default = [default] * size
         if kwarg_only and default is not ...:
+            place = Range.of(source, tree.args.kw_defaults[at - len(listed)])
             raise error(
                 "Compiled functions can't take variable number of arguments or use "
                 "keyword-only arguments with defaults",

@@ -13,7 +13,7 @@ PROGRAMS = Path(__file__).parent / "programs" / "wrong.txt"
 HEAD = "from typing import *\nimport {0} as torch\nfrom {0} import nn, Tensor\n"
 # Refused by both, in other words or with another part underlined; those that PyTorch
 # alone refuses say so here.
-TAKEN = ("[i for i in range(3) if i]", "return x @ 3", "return x << 2")
+TAKEN = ("[i for i in range(3) if i]",)
 
 
 @functools.cache
@@ -57,7 +57,7 @@ def test_wrong_programs_are_told_as_pytorch_tells_them(tmp_path):
         theirs = refusal(text, f"p{number}", torch, tmp_path)
         if ours != theirs:
             wrong.append((text, ours, theirs))
-    assert not wrong and len(alike) >= 55
+    assert not wrong and len(alike) >= 65
 
 
 def test_the_other_wrong_programs_are_refused_with_their_line(tmp_path):
