@@ -15,7 +15,7 @@ from rushlight.nn.attention import SDPBackend, sdpa_kernel
 from rushlight.operators.attention import attention as family
 from rushlight.runtime.cuda import code_cache
 from tests.codegen.test_attention import philox_words
-from tests.cuda import driver, executor
+from tests.cuda import executor
 
 EDGES = [1, 16, 17, 63, 64, 65]  # around products and blocks
 HEADS = [(8, 8), (1, 3), (32, 33), (40, 64), (64, 96), (72, 128), (128, 7), (256, 136)]
@@ -532,10 +532,8 @@ def test_gradients_and_dropout_of_what_groups_gave(machine):
 
 
 @pytest.mark.parametrize("major", [8, 10])
-def test_other_generations_attend_by_warps(machine, major, monkeypatch):
-    facts = driver.ATTRIBUTES | {75: major, 76: 0}
-    monkeypatch.setattr(driver, "ATTRIBUTES", facts)
-    machine.start(cards=1, memory=1 << 27)
+def test_other_generations_attend_by_warps(machine, major):
+    machine.start(cards=1, memory=1 << 27, architecture=(major, 0))
     operands = [drawn(1, 1, 130, 16, seed=n) for n in range(3)]
     assert not names_of_groups(agrees(machine, *operands))
 

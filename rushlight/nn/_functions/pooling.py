@@ -529,9 +529,13 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
         )
     if output_size is None:
         ratio = output_ratio
-        ratio = ratio if isinstance(ratio, (tuple, list)) else (ratio,) * dims
-        sizes, _ = input.shape[-dims:], ratio[dims - 1]  # too few: an IndexError
-        output_size = [int(n * r) for n, r in zip(sizes, ratio, strict=True)]
+        ratio = (ratio,) * dims if isinstance(ratio, (int, float)) else ratio
+        if len(ratio) > dims:
+            raise ValueError(
+                f"fractional_max_pool{dims}d requires output_ratio to either be a single "
+                "Int or tuple of Ints."
+            )
+        output_size = [int(input.size(k - dims) * ratio[k]) for k in range(dims)]
     if samples is None:
         batch = 1 if input.dim() == dims + 1 else input.size(0)
         shape = [batch, input.size(-dims - 1), dims]
