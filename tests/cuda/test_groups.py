@@ -98,12 +98,8 @@ def test_what_copies_of_eight_halves_cannot_bring_is_a_warp_s(machine):
 
 
 @pytest.mark.parametrize("major, minor", [(8, 0), (8, 9), (10, 0), (12, 0)])
-def test_other_generations_have_no_such_units(machine, major, minor, monkeypatch):
-    from tests.cuda import driver
-
-    facts = driver.ATTRIBUTES | {75: major, 76: minor}
-    monkeypatch.setattr(driver, "ATTRIBUTES", facts)
-    machine.start(cards=1, memory=1 << 27)
+def test_other_generations_have_no_such_units(machine, major, minor):
+    machine.start(cards=1, memory=1 << 27, architecture=(major, minor))
     libraries.CUBLAS_LT.found, libraries.CUBLAS_LT.missing = None, "not installed"
     a = whole(64, 64, kind=rl.float16)
     found, names = by_groups(machine, lambda a: a @ a, a.cuda())

@@ -7,7 +7,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.runtime.cuda import libraries
-from tests.cuda import driver, executor
+from tests.cuda import executor
 
 SIZES = [(64, 64, 32), (16, 16, 8), (70, 33, 40), (17, 130, 9), (65, 65, 100)]
 KINDS = (rl.float16, rl.bfloat16, rl.float32)
@@ -16,9 +16,7 @@ KINDS = (rl.float16, rl.bfloat16, rl.float32)
 @pytest.fixture(autouse=True)
 def _machine(machine, monkeypatch):
     # a generation whose warps have units, and whose groups have none
-    facts = driver.ATTRIBUTES | {75: 8, 76: 0}
-    monkeypatch.setattr(driver, "ATTRIBUTES", facts)
-    machine.start(cards=1, memory=1 << 27)
+    machine.start(cards=1, memory=1 << 27, architecture=(8, 0))
     monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
     libraries.CUBLAS_LT.found, libraries.CUBLAS_LT.missing = None, "not installed"
     rl.set_float32_matmul_precision("high")

@@ -531,10 +531,8 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
         ratio = output_ratio
         ratio = (ratio,) * dims if isinstance(ratio, (int, float)) else ratio
         if len(ratio) > dims:
-            raise ValueError(
-                f"fractional_max_pool{dims}d requires output_ratio to either be a single "
-                "Int or tuple of Ints."
-            )
+            what = f"fractional_max_pool{dims}d requires output_ratio to either be"
+            raise ValueError(f"{what} a single Int or tuple of Ints.")
         output_size = [int(input.size(k - dims) * ratio[k]) for k in range(dims)]
     if samples is None:
         batch = 1 if input.dim() == dims + 1 else input.size(0)
