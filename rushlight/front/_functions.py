@@ -13,7 +13,6 @@ from rushlight.core.dtype import INTEGER, DType
 from rushlight.core.dtypes import int64
 from rushlight.core.layout import MemoryFormat, contiguous_format
 from rushlight.core.tensor import Tensor
-from rushlight.cuda import streams as cuda_streams
 from rushlight.io import interop
 from rushlight.io.interop import from_numpy
 from rushlight.io.interop import to_dlpack as _to_dlpack
@@ -416,7 +415,9 @@ def record_stream(self, s):
         s: the stream; of the tensor's device.
     """
     if self.is_cuda and hasattr(s, "_queue"):
-        return cuda_streams.use_in(self, s._queue)
+        from rushlight.cuda.streams import use_in  # not what every program uses
+
+        return use_in(self, s._queue)
     if not isinstance(s, Stream):
         raise RuntimeError("unknown parameter type")
 
