@@ -22,12 +22,12 @@ def _sizes(size):
 
 def _created(make, size, mesh, placements, requires_grad, options, drawn=False):
     """A spread tensor of which each process makes its part."""
-    if isinstance(mesh, type(None)):
+    if mesh is None:
         raise AssertionError("device_mesh is needed: the processes")
+    if placements is not None and len(placements) != mesh.ndim:
+        raise AssertionError("mesh dimension does not match the length of placements")
     shape = _sizes(size)
     placements = normalized(placements, len(shape), mesh)
-    if len(placements) != mesh.ndim:
-        raise AssertionError("mesh dimension does not match the length of placements")
     own, _ = compute_local_shape_and_global_offset(shape, mesh, placements)
     dtype = options.get("dtype") or rl.get_default_dtype()
     meta = TensorMeta(shape, contiguous_strides(shape), dtype)
@@ -48,70 +48,52 @@ def _options(dtype, layout):
     return {"dtype": dtype}
 
 
-def ones(
-    *size,
-    dtype=None,
-    layout=rl.strided,
-    requires_grad=False,
-    device_mesh=None,
-    placements=None,
-):
-    """A spread tensor of ones.
+_ARGUMENTS = """
 
     Args:
         size: the sizes of the whole.
         dtype: the type of its elements.
         layout: dense alone.
         requires_grad: whether gradients flow to it.
-        device_mesh: the processes.
+        device_mesh: the processes; their generators are alike.
         placements: how each dimension of the mesh holds it.
     """
-    options = _options(dtype, layout)
-    return _created(rl.ones, size, device_mesh, placements, requires_grad, options)
 
 
-def zeros(
-    *size,
-    requires_grad=False,
-    dtype=None,
-    layout=rl.strided,
-    device_mesh=None,
-    placements=None,
-):
-    """A spread tensor of zeros; the arguments are those of ``ones``.
+def _factory(make, says, drawn=False):
+    """The factory of spread tensors that a factory of plain ones makes the parts of."""
 
-    Args:
-        size: the sizes of the whole.
-        requires_grad: whether gradients flow to it.
-        dtype: the type of its elements.
-        layout: dense alone.
-        device_mesh: the processes.
-        placements: how each dimension of the mesh holds it.
-    """
-    options = _options(dtype, layout)
-    return _created(rl.zeros, size, device_mesh, placements, requires_grad, options)
+    def factory(
+        *size,
+        dtype=None,
+        layout=rl.strided,
+        requires_grad=False,
+        device_mesh=None,
+        placements=None,
+    ):
+        options = _options(dtype, layout)
+        return _created(
+            make, size, device_mesh, placements, requires_grad, options, drawn
+        )
+
+    factory.__name__ = factory.__qualname__ = make.__name__
+    factory.__doc__ = says + _ARGUMENTS
+    return factory
 
 
-def empty(
-    *size,
-    dtype=None,
-    layout=rl.strided,
-    requires_grad=False,
-    device_mesh=None,
-    placements=None,
-):
-    """A spread tensor whose elements are not set.
-
-    Args:
-        size: the sizes of the whole.
-        dtype: the type of its elements.
-        layout: dense alone.
-        requires_grad: whether gradients flow to it.
-        device_mesh: the processes.
-        placements: how each dimension of the mesh holds it.
-    """
-    options = _options(dtype, layout)
-    return _created(rl.empty, size, device_mesh, placements, requires_grad, options)
+ones = _factory(rl.ones, "A spread tensor of ones.")
+zeros = _factory(rl.zeros, "A spread tensor of zeros.")
+empty = _factory(rl.empty, "A spread tensor whose elements are not set.")
+rand = _factory(
+    rl.rand,
+    "A spread tensor of numbers from 0 to 1: parts of what one process would draw.",
+    drawn=True,
+)
+randn = _factory(
+    rl.randn,
+    "A spread tensor of normal numbers: parts of what one process would draw.",
+    drawn=True,
+)
 
 
 def full(
@@ -137,51 +119,3 @@ def full(
     """
     options = {**_options(dtype, layout), "fill_value": fill_value}
     return _created(rl.full, (size,), device_mesh, placements, requires_grad, options)
-
-
-def rand(
-    *size,
-    requires_grad=False,
-    dtype=None,
-    layout=rl.strided,
-    device_mesh=None,
-    placements=None,
-):
-    """A spread tensor of numbers from 0 to 1: the parts of what one process would draw.
-
-    Args:
-        size: the sizes of the whole.
-        requires_grad: whether gradients flow to it.
-        dtype: the type of its elements.
-        layout: dense alone.
-        device_mesh: the processes, whose generators are alike.
-        placements: how each dimension of the mesh holds it.
-    """
-    options = _options(dtype, layout)
-    return _created(
-        rl.rand, size, device_mesh, placements, requires_grad, options, True
-    )
-
-
-def randn(
-    *size,
-    dtype=None,
-    layout=rl.strided,
-    requires_grad=False,
-    device_mesh=None,
-    placements=None,
-):
-    """A spread tensor of normal numbers: the parts of what one process would draw.
-
-    Args:
-        size: the sizes of the whole.
-        dtype: the type of its elements.
-        layout: dense alone.
-        requires_grad: whether gradients flow to it.
-        device_mesh: the processes, whose generators are alike.
-        placements: how each dimension of the mesh holds it.
-    """
-    options = _options(dtype, layout)
-    return _created(
-        rl.randn, size, device_mesh, placements, requires_grad, options, True
-    )

@@ -188,6 +188,7 @@ def refusals():
         lambda: spread.redistribute(placements=[Shard(-9)]),
         lambda: spread.redistribute(placements=[Shard(0), Shard(0)]),
         lambda: DTensor.from_local(uneven, LINE, [Shard(5)]),
+        lambda: rand(2, device_mesh=LINE, placements=[Shard(0), Shard(0)]),
     ):
         try:
             call()
@@ -207,6 +208,7 @@ def refusals():
             "Sharding dim -9 greater than tensor ndim 2",
             "must have the same length as `device_mesh.ndim`",
             "Sharding dim 5 greater than tensor ndim 2 for placement number 0",
+            "mesh dimension does not match the length of placements",
         ),
     ):
         assert words in text, (text, words)

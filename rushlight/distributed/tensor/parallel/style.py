@@ -61,9 +61,9 @@ class _Split(ParallelStyle):
         self.output_layouts = (output_layouts or self.default_output,)
         self.use_local_output = use_local_output
 
+    @abstractmethod
     def _cuts(self, module):
         """The placement of each parameter by name, and that of the input."""
-        raise NotImplementedError
 
     def _apply(self, module, device_mesh):
         cuts, wanted = self._cuts(module)
