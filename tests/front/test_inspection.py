@@ -170,6 +170,19 @@ def test_a_difference_within_an_operator_is_told_before_what_it_causes():
     assert found.first_difference[0].number == 5
 
 
+def test_a_nan_between_the_kept_values_is_a_difference():
+    runs = []
+    for place in (0, 1):
+        with RunRecorder() as run:
+            x = rl.ones(10_000)
+            x[5] = rl.nan if place else 1.0
+            x.clone()
+        runs.append(run.records[-1:])
+    first, second = (records[0].outputs[0] for records in runs)
+    assert first.values == second.values
+    assert Comparison(*runs).first_difference == (*runs[0], *runs[1])
+
+
 def test_failures_of_programs_are_told(tmp_path):
     pytest.importorskip("torch", reason="the oracle is not installed")
     script = tmp_path / "program.py"
