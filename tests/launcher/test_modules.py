@@ -41,6 +41,24 @@ def test_modules_under_pytorch_s_name_exist_in_pytorch():
     assert not done.stdout.split(), "add them to OWN"
 
 
+def test_private_modules_shared_with_pytorch_are_listed():
+    pytest.importorskip("torch")
+    paths = [name.removeprefix("rushlight.") for name in module_names()]
+    own = [path for path in paths if "._" in path and names.is_own(path)]
+    shared = {path for path in own if is_in_pytorch(path)}
+    assert shared == KEPT_APART, "add them to SHARED_PRIVATE"
+
+
+# Modules that PyTorch has as well, for other things than Rushlight's.
+KEPT_APART = {"optim._functional"}
+
+
+def is_in_pytorch(path):
+    root = Path(importlib.util.find_spec("torch").origin).parent
+    file = root.joinpath(*path.split("."))
+    return file.is_dir() or file.with_suffix(".py").exists()
+
+
 def test_every_module_can_be_imported_under_pytorch_s_name(printed):
     public = [name for name in map(names.theirs, module_names()) if name]
     lines = printed(
