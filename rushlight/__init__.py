@@ -151,6 +151,7 @@ _ON_DEMAND = (
     "library",
     "linalg",
     "masked",
+    "nested",
     "nn",
     "optim",
     "signal",

@@ -41,6 +41,7 @@ from rushlight.autograd import errors
 from rushlight.autograd.anomaly import trace_forward
 from rushlight.autograd.hooks import InputMetadata, NodeHooks, registered
 from rushlight.autograd.windows import Window
+from rushlight.operators import call
 
 LAST = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)  # sequence of AccumulateGrad
 VECTOR_ARGS = cython.declare(cython.int, 16)  # saved values passed without a tuple
@@ -264,6 +265,8 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
             return grad
     if seen and dense:
         return grad.new_empty_strided(leaf.shape, leaf.stride()).copy_(grad)
+    if dense and (leaf.keys >> KEY_ABSENT) & 1:  # its type says what it is made of
+        return call.empty_like(leaf, dtype=grad.dtype_).copy_(grad)
     if suits and grad.row_major:
         return grad.clone()
     fresh: Tensor = new_empty(

@@ -27,7 +27,7 @@ from cython.cimports.rushlight.core.tensor import (
 from rushlight.core.layout import strided
 
 _ONE = cython.declare(uint64_t, 1)
-# type -> the version that it had, and the keys that its ``__torch_dispatch__`` asks for
+# type -> its version, and the keys that ``__torch_dispatch__`` or ``_dispatch_keys`` asks for
 _HOOKED = cython.declare(dict, {})
 _LISTENING = cython.declare(
     uint64_t,
@@ -80,7 +80,7 @@ def absent_storage(n_bytes: cython.size_t, device: Device, layout=strided):
 @cython.cfunc
 @cython.exceptval(1, check=True)
 def hooked(kind: object) -> uint64_t:
-    """The keys of tensors of a type: none where it defines no ``__torch_dispatch__``."""
+    """The keys of tensors of a type: of its ``__torch_dispatch__`` or ``_dispatch_keys``."""
     body: cython.pointer(PyTypeObject) = cython.cast(
         cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
     )
@@ -90,10 +90,10 @@ def hooked(kind: object) -> uint64_t:
         if len(_HOOKED) > 4096:  # classes made in a loop do not stay for good
             _HOOKED.clear()
         hook = getattr(kind, "__torch_dispatch__", None)
-        known = 0
+        known = cython.cast(uint64_t, getattr(kind, "_dispatch_keys", 0))
         if hook is not None and not getattr(hook, "passes_by", False):
             own = getattr(kind, "sees_own_operators", False)
-            known = _ONE << KEY_PYTHON if own else _LISTENING
+            known |= _ONE << KEY_PYTHON if own else _LISTENING
         _HOOKED[kind] = body.tp_version_tag, known
     return known
 

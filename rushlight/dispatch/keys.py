@@ -33,6 +33,9 @@ class DispatchKey(enum.IntEnum):
     ADInplaceOrView = 16
     Autograd = 17
     Decompose = 18
+    NestedTensor = (
+        19  # above autograd: what is computed on the values is recorded there
+    )
     Autocast = 20
     Batched = 24
     ForwardAD = 25

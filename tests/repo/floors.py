@@ -33,7 +33,7 @@ FLOORS = {
         accelerator amp ao backends compiler cpu cuda datasets
         distributed distributions export fft front func functional futures hub jit
         library linalg
-        lowrank masked monitor multiprocessing nn onnx ops optim overrides package profiler
+        lowrank masked monitor multiprocessing nested nn onnx ops optim overrides package profiler
         quantization quasirandom serialization serve signal sparse special te testing
         transforms utils
         torch_version version fx.passes fx.experimental.merge_matmul fx.experimental.optimization

@@ -217,6 +217,43 @@ def _rebuild_wrapper(kind, dtype, sizes, strides, offset, layout, device, wanted
     )
 
 
+def _rebuild_njt(parts):
+    """A nested tensor of values and offsets."""
+    if not isinstance(parts, dict) or not {"values", "offsets"} <= parts.keys():
+        refuse("the parts of a nested tensor are not told")
+    lengths, at = parts.get("lengths"), parts.get("_ragged_idx", 1)
+    tensors = [
+        parts["values"],
+        parts["offsets"],
+        *([] if lengths is None else [lengths]),
+    ]
+    if not all(type(each) is rl.Tensor for each in tensors) or type(at) is not int:
+        refuse("the parts of a nested tensor are no tensors")
+    if parts["offsets"].dim() != 1 or not 1 <= at <= parts["values"].dim():
+        refuse("a nested tensor is ragged in no dimension that it has")
+    return _nested_tensor()(
+        parts["values"],
+        parts["offsets"],
+        lengths=lengths,
+        requires_grad=bool(parts.get("requires_grad", False)),
+        _ragged_idx=at,
+    )
+
+
+class _DimRange:
+    """Between which sizes a compiler was told that a dimension stays: not heeded."""
+
+    def __setstate__(self, state):
+        self.facts = state
+
+
+def _nested_tensor():
+    """The class, which is imported for files that have some."""
+    from rushlight.nested._internal.nested_tensor import NestedTensor
+
+    return NestedTensor
+
+
 def _with_state(tensor, state):
     """The tensor with what programs had set on it."""
     slots = None
@@ -360,9 +397,10 @@ def _defaultdict(factory=None, *items):
     return collections.defaultdict(factory, *items)
 
 
+_NESTED = "torch.nested._internal.nested_tensor"
 _BUILDERS = (
     *(_rebuild_tensor, _rebuild_untyped, _rebuild_parameter, _rebuild_meta),
-    *(_rebuild_sparse, _rebuild_quantized, _rebuild_wrapper),
+    *(_rebuild_sparse, _rebuild_quantized, _rebuild_wrapper, _rebuild_njt),
 )
 
 
@@ -381,6 +419,8 @@ def _callables() -> dict:
         "torch._utils._rebuild_parameter": _rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
         "torch._tensor._rebuild_from_type_v2": _rebuild_of_type,
+        f"{_NESTED}._rebuild_njt": _rebuild_njt,
+        "torch._dynamo.decorators._DimRange": _DimRange,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta,
         "torch._utils._rebuild_wrapper_subclass": _rebuild_wrapper,
         "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,
@@ -448,6 +488,8 @@ class Globals:
                 f"Weights only load failed. Trying to load unsupported GLOBAL {full} "
                 f"whose module {module} is blocked."
             )
+        if full == f"{_NESTED}.NestedTensor":
+            return _nested_tensor()
         if full not in self.names:
             own = naming.package
             raise pickle.UnpicklingError(

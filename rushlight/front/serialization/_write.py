@@ -36,6 +36,7 @@ class _Foreign:
 
 
 _REBUILD = "torch._utils"
+_NESTED = "torch.nested._internal.nested_tensor"
 _names = {
     key: _Foreign(*key)
     for key in [
@@ -44,6 +45,8 @@ _names = {
         (_REBUILD, "_rebuild_parameter"),
         (_REBUILD, "_rebuild_parameter_with_state"),
         ("torch._tensor", "_rebuild_from_type_v2"),
+        (_NESTED, "_rebuild_njt"),
+        (_NESTED, "NestedTensor"),
         (_REBUILD, "_rebuild_sparse_tensor"),
         (_REBUILD, "_rebuild_qtensor"),
         (_REBUILD, "_rebuild_meta_tensor_no_storage"),
@@ -132,6 +135,14 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def reduce_tensor(self, tensor):
         """With its class and what programs set on it, where it is more than a tensor."""
         kind, hooks = type(tensor), collections.OrderedDict()
+        if tensor.layout is rl.jagged and tensor.is_nested:
+            parts = tensor.__reduce_ex__(self.proto)[1]
+            kind, build = (
+                _names[_NESTED, "NestedTensor"],
+                _names[_NESTED, "_rebuild_njt"],
+            )
+            whole = build, kind, parts, {}
+            return _names["torch._tensor", "_rebuild_from_type_v2"], whole
         if kind.__reduce_ex__ not in _OWN_REDUCTIONS:
             return tensor.__reduce_ex__(self.proto)
         warn_of_hooks(tensor)

@@ -125,6 +125,11 @@ class MultiheadAttention(Module):
         average_attn_weights=True,
         is_causal=False,
     ):
+        if query.is_nested:
+            refused = key_padding_mask is not None or attn_mask is not None
+            if refused or need_weights:
+                self._refuse_nested(need_weights)
+            return self._of_nested(query, key, value, is_causal), None
         if is_causal and self._ignores_causal_hint(query, key, value, attn_mask):
             is_causal = False
         swap = self.batch_first and query.dim() == 3
@@ -159,3 +164,37 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return (output.transpose(0, 1) if swap else output), weights
+
+    def _refuse_nested(self, need_weights):
+        """Say why nested tensors cannot be attended to.
+
+        Raises:
+            AssertionError: always.
+        """
+        why = "need_weights=True was passed" if need_weights else "a mask was passed"
+        raise AssertionError(
+            "MultiheadAttention does not support NestedTensor outside of its fast path. "
+            f"The fast path was not hit because {why}"
+        )
+
+    def _of_nested(self, query, key, value, is_causal):
+        """Attention of each part by itself: projections of all, then no padding."""
+        if self.bias_k is not None or self.add_zero_attn or not self.batch_first:
+            self._refuse_nested(False)
+        if self._qkv_same_embed_dim:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        biases = (None,) * 3
+        if self.in_proj_bias is not None:
+            biases = self.in_proj_bias.chunk(3)
+        projected = [
+            F.linear(each, weight, bias).unflatten(-1, (self.num_heads, -1))
+            for each, weight, bias in zip((query, key, value), weights, biases)
+        ]
+        found = F.scaled_dot_product_attention(
+            *(each.transpose(1, 2) for each in projected),
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=is_causal,
+        )
+        return self.out_proj(found.transpose(1, 2).flatten(2))
