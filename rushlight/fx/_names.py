@@ -90,6 +90,11 @@ def _public_names():
     return found
 
 
+def noted():
+    """Has functions be found by the names that they have now, whoever replaces them."""
+    _public_names()
+
+
 def _is_function(value):
     return callable(value) and not isinstance(value, (type, types.ModuleType))
 

@@ -6,14 +6,18 @@ import contextlib
 import copy
 import functools
 import traceback
+from enum import Enum
 from typing import Any
 
 __all__ = [
+    "NodeSource",
+    "NodeSourceAction",
     "annotate",
     "annotate_fn",
     "format_stack",
     "get_current_meta",
     "get_current_replay_node",
+    "get_graph_provenance_json",
     "has_preserved_node_meta",
     "preserve_node_meta",
     "reset_grad_fn_seq_nr",
@@ -22,6 +26,118 @@ __all__ = [
     "set_grad_fn_seq_nr",
     "set_stack_trace",
 ]
+
+
+class NodeSourceAction(Enum):
+    """What a pass did to have a step."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+
+
+class NodeSource:
+    """Where a step comes from: one of the entries of its ``from_node``.
+
+    Args:
+        node: the step that it was made of; None for none.
+        pass_name: who made it.
+        action: a `NodeSourceAction`, or a list of them.
+
+    >>> NodeSource(None, "fold", NodeSourceAction.CREATE)
+    (name=, pass_name=fold, action=create, graph_id=-1)
+    <BLANKLINE>
+    """
+
+    class NodeInfo:
+        """What is kept of a step."""
+
+        def __init__(self, name, target, graph_id):
+            self.name, self.target, self.graph_id = name, target, graph_id
+
+    def __init__(self, node, pass_name="", action=None):
+        self.pass_name = pass_name
+        action = [] if action is None else action
+        self.action = action if isinstance(action, list) else [action]
+        for one in self.action:
+            if not isinstance(one, NodeSourceAction):
+                raise AssertionError(f"Expected NodeSourceAction, got {type(one)}")
+        self.node_info, self.from_node = None, []
+        if node:
+            self.node_info = self.NodeInfo(node.name, str(node.target), id(node.graph))
+            self.from_node = copy.deepcopy(node.meta.get("from_node", []))
+
+    name = property(lambda self: self.node_info.name if self.node_info else "")
+    target = property(lambda self: self.node_info.target if self.node_info else "")
+    graph_id = property(lambda self: self.node_info.graph_id if self.node_info else -1)
+
+    def _get_action_string(self):
+        return "+".join(one.name.lower() for one in self.action)
+
+    def print_readable(self, indent=0):
+        """The entry, and those that it comes from, ten deep at most, as lines.
+
+        Args:
+            indent: how deep it is itself.
+        """
+        if indent > 9:
+            return ""
+        row = (
+            f"{'    ' * indent}(name={self.name}, pass_name={self.pass_name}, "
+            f"action={self._get_action_string()}, graph_id={self.graph_id})\n"
+        )
+        return row + "".join(one.print_readable(indent + 1) for one in self.from_node)
+
+    __repr__ = print_readable
+
+    def to_dict(self):
+        """The same as a dict of texts and numbers."""
+        return {
+            "name": self.name,
+            "target": self.target,
+            "graph_id": self.graph_id,
+            "pass_name": self.pass_name,
+            "action": self._get_action_string(),
+            "from_node": [one.to_dict() for one in self.from_node],
+        }
+
+    def __eq__(self, other):
+        return isinstance(other, NodeSource) and self.to_dict() == other.to_dict()
+
+    def __hash__(self):
+        return hash(repr(self.to_dict()))
+
+    @classmethod
+    def _from_dict(cls, d):
+        """What ``to_dict`` was called of."""
+        if d is None:
+            return None
+        if not isinstance(d, dict):
+            raise AssertionError(f"Expected a dict, got {type(d)}")
+        actions = NodeSourceAction.__members__
+        named = [one.upper() for one in d.get("action", "").split("+")]
+        made = cls(
+            None, d.get("pass_name", ""), [actions[n] for n in named if n in actions]
+        )
+        if {"name", "target", "graph_id"} <= d.keys():
+            made.node_info = cls.NodeInfo(d["name"], d["target"], d["graph_id"])
+        made.from_node = [cls._from_dict(one) for one in d.get("from_node") or []]
+        return made
+
+
+def get_graph_provenance_json(graph):
+    """Where the steps of a graph that call come from: lists of dicts, by their names.
+
+    Args:
+        graph: a `Graph`.
+    """
+    return {
+        node.name: [
+            one.to_dict() if isinstance(one, NodeSource) else one
+            for one in node.meta.get("from_node", [])
+        ]
+        for node in graph.nodes
+        if node.op == "call_function"
+    }
 
 
 class _State:
@@ -143,9 +259,8 @@ def set_current_meta(node, pass_name=""):
         return
     before = _state.meta
     _state.meta = node.meta.copy()
-    if pass_name:
-        origin = (node.name, pass_name)
-        _state.meta["from_node"] = [*_state.meta.get("from_node", ()), origin]
+    source = NodeSource(node, pass_name, NodeSourceAction.CREATE)
+    _state.meta["from_node"] = [source]
     try:
         yield
     finally:

@@ -73,4 +73,6 @@ if __name__ == "__main__":
         import rushlight
 
         rushlight.install_as_torch()
-    json.dump({title: run(code) for title, code in programs()}, sys.stdout)
+    with contextlib.redirect_stdout(io.StringIO()):  # what programs print themselves
+        found = {title: run(code) for title, code in programs()}
+    json.dump(found, sys.stdout)

@@ -37,6 +37,7 @@ FLOORS = {
         quantization quasirandom serialization serve signal sparse special te testing
         transforms utils
         torch_version version fx.passes fx.experimental.merge_matmul fx.experimental.optimization
+        fx.experimental.meta_tracer fx.experimental.rewriter
         autograd.profiler autograd.profiler_util
     """,
     "torch_compat": """

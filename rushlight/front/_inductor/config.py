@@ -57,6 +57,13 @@ cpp = SimpleNamespace(
 aot_inductor = SimpleNamespace(
     debug_compile=False, output_path="", package=False, serialized_in_spec=""
 )
-trace = SimpleNamespace(enabled=False, debug_dir=None, graph_diagram=False)
+trace = SimpleNamespace(
+    enabled=False,
+    debug_dir=None,
+    graph_diagram=False,
+    log_url_for_graph_xform=None,
+    provenance_tracking_level=0,
+)
+disabled_passes = ""
 
 patch = patcher(__name__)

@@ -71,6 +71,10 @@ class _Drawing:
         with open(path, "w") as file:
             file.write(self.to_svg() if format == "svg" else self.to_string())
 
+    def write_raw(self, path):
+        """Writes the drawing as text for Graphviz."""
+        self.write(path)
+
     def to_svg(self):
         """The drawing as SVG: layers from the top, lines between them."""
         places, size = self._layout()
@@ -215,10 +219,7 @@ class FxGraphDrawer:
                 continue
             drawing.boxes[node.name] = {
                 "fields": self._fields(module, node),
-                "shape": self.shape,
-                "style": "filled,rounded",
-                "fillcolor": _color(node),
-                "fontcolor": "#000000",
+                **self._get_node_style(node),
             }
             if node.op == "call_module" and not no_tensors:
                 self._draw_tensors(drawing, module, node)
@@ -227,6 +228,15 @@ class FxGraphDrawer:
                 if used.name in drawing.boxes and node.name in drawing.boxes:
                     drawing.lines.append((used.name, node.name))
         return drawing
+
+    def _get_node_style(self, node):
+        """How the box of a step looks; subclasses change it."""
+        return {
+            "shape": self.shape,
+            "style": "filled,rounded",
+            "fillcolor": _color(node),
+            "fontcolor": "#000000",
+        }
 
     def _draw_tensors(self, drawing, module, node):
         called = module.get_submodule(node.target)

@@ -126,10 +126,10 @@ def _copy_into(part, node, home, inner):
         if source is part:
             return inner[used]
         if source is not None:
-            if source.order >= part.order:
+            if source.order > part.order:
                 raise AssertionError(
-                    f"Component {source.name} order ({source.order}) must be < "
-                    f"{part.name} order ({part.order})"
+                    f"Component {part.name} order must be >= max of its upstream "
+                    f"components, order={part.order} and max={source.order}"
                 )
             if used not in source.orig_outputs:
                 source.orig_outputs.append(used)

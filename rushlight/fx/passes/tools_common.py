@@ -78,18 +78,43 @@ def is_node_output_tensor(node):
 
 @dataclass
 class _Group:
+    """Steps that stay together.
+
+    Args:
+        top_node_idx: the place of the first of them in the graph.
+        nodes: the steps.
+        inputs: the steps outside whose results they take.
+        nodes_need_process: those whose neighbours were not looked at yet.
+    """
+
     top_node_idx: int
     nodes: NodeSet
     inputs: NodeSet
     nodes_need_process: NodeSet
 
+    def add_node(self, node):
+        """Takes a step in; it is looked at later."""
+        if node in self.nodes:
+            return
+        self.nodes_need_process.add(node)
+        self.nodes.add(node)
+        self.inputs.discard(node)
+        self.inputs.update(
+            n
+            for n in node.all_input_nodes
+            if n.op in CALLABLE_NODE_OPS and n not in self.nodes
+        )
+
 
 class FxNetAccFusionsFinder:
-    """Finds the steps that must go together, as what passes between is no tensor.
+    """Finds the steps that stay together, as what passes between them is no tensor.
+
+    What lies between two steps of a group is of the group, too. Where one of its steps
+    does not run elsewhere, none of them does.
 
     Args:
-        module: the module.
-        acc_nodes: the steps that may run elsewhere.
+        module: the module; its steps have the notes of ``ShapeProp``.
+        acc_nodes: the steps that may run elsewhere; changed.
     """
 
     FusionGroup = _Group
@@ -98,33 +123,73 @@ class FxNetAccFusionsFinder:
         self.module = module
         self.nodes = list(module.graph.nodes)
         self.acc_nodes = acc_nodes
+        self.node_index = {node: place for place, node in enumerate(self.nodes)}
+
+    def recursive_add_node(self, fusion_group, inputs, visited=None):
+        """Takes in the steps on the way from a group to some steps.
+
+        Args:
+            fusion_group: the group.
+            inputs: the steps.
+            visited: those that were looked at.
+
+        Returns:
+            whether one of the steps is reached from the group.
+        """
+        for arg in inputs:
+            if visited is not None:
+                if arg in visited:
+                    continue
+                visited.add(arg)
+            if arg.op not in CALLABLE_NODE_OPS:
+                continue
+            if self.node_index[arg] < fusion_group.top_node_idx:
+                continue
+            if arg in fusion_group.nodes:
+                return True
+            if self.recursive_add_node(fusion_group, arg.all_input_nodes, visited):
+                fusion_group.add_node(arg)
+                return True
+        return False
 
     def __call__(self):
         result: dict[Node, NodeSet] = {}
-        taken = set(self.acc_nodes)
-        for node in self.nodes:
-            if node not in taken or node in result or is_node_output_tensor(node):
+        for node in [node for node in self.nodes if node in self.acc_nodes]:
+            if node in result or node not in self.acc_nodes or _gives_tensors(node):
                 continue
-            group = {node}
-            waiting = [node]
-            while waiting:
-                at = waiting.pop()
-                near = [n for n in at.users if n.op != "output"]
-                near += [n for n in at.all_input_nodes if not is_node_output_tensor(n)]
-                if is_node_output_tensor(at) and at is not node:
-                    near = [
-                        n for n in at.all_input_nodes if not is_node_output_tensor(n)
-                    ]
-                for other in near:
-                    if other in taken and other not in group:
-                        group.add(other)
-                        waiting.append(other)
-            if not group <= taken:
-                self.acc_nodes -= group
+            group = self._group_of(node)
+            if not group.nodes <= self.acc_nodes:
+                self.acc_nodes -= group.nodes
                 continue
-            for each in group:
-                result[each] = group
+            for each in group.nodes:
+                result[each] = group.nodes
         return result
+
+    def _group_of(self, node):
+        group = self.FusionGroup(
+            self.node_index[node], {node}, set(node.all_input_nodes), {node}
+        )
+        while group.nodes_need_process:
+            node = group.nodes_need_process.pop()
+            self._close(group)
+            near = [] if _gives_tensors(node) else list(node.users)
+            near += [arg for arg in node.all_input_nodes if not _gives_tensors(arg)]
+            for other in near:
+                if other.op not in CALLABLE_NODE_OPS or other in group.nodes:
+                    continue
+                group.add_node(other)
+                place = self.node_index[other]
+                group.top_node_idx = min(group.top_node_idx, place)
+                self._close(group)
+        return group
+
+    def _close(self, group):
+        """Takes in what lies between two steps of a group."""
+        self.recursive_add_node(group, list(group.inputs), set())
+
+
+def _gives_tensors(node):
+    return "tensor_meta" in node.meta
 
 
 def stable_topological_sort(gm):
