@@ -7,6 +7,16 @@ the package as ``torch`` get that name in all of them.
 package = "rushlight"
 
 
+def is_own(module):
+    """Whether a module, by its name, is one of the package's, under whichever name.
+
+    Args:
+        module: the name, as modules, functions and classes know theirs; None is nobody's.
+    """
+    root = module.partition(".")[0] if isinstance(module, str) else ""
+    return root == "rushlight" or root == package
+
+
 def wrong_kind(function, argument, kind, value):
     """The refusal of an argument that is of another kind."""
     given = type(value).__name__

@@ -13,6 +13,7 @@ from rushlight._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
+from rushlight.core import naming
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.export._grad_mode import wrap_grad_mode
@@ -152,7 +153,7 @@ def export(
 
 
 def _is_plain(value):
-    return type(value).__module__.split(".")[0] in ("rushlight", "torch")
+    return naming.is_own(type(value).__module__)
 
 
 def _argument_names(mod, args, kwargs):

@@ -6,7 +6,7 @@ import contextlib
 
 from rushlight import _functions, _typed_storage
 from rushlight.autograd import methods as _autograd
-from rushlight.core import facts, indexing, views
+from rushlight.core import facts, indexing, naming, views
 from rushlight.core.device import Device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.layout import contiguous_format, strided
@@ -265,6 +265,8 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
         return NotImplemented
     before = silence_overrides(1)
     try:
+        if before and _is_foreign(func):  # it would ask again without end
+            raise _refusal_of_foreign(func)
         result = func(*args, **(kwargs or {}))
         attribute = getattr(getattr(func, "__self__", None), "__name__", None)
         if attribute in _KEPT_AS_THEY_ARE and func.__name__ == "__get__":
@@ -272,6 +274,30 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
         return _convert(result, cls)
     finally:
         silence_overrides(before)
+
+
+def _is_foreign(func):
+    """Whether a function is PyTorch's own, imported beside this package."""
+    if naming.package == "torch":
+        return False
+    owners = (
+        func,
+        getattr(func, "__self__", None),
+        getattr(func, "__objclass__", None),
+    )
+    homes = [str(getattr(owner, "__module__", "")) for owner in owners]
+    return any(home.partition(".")[0] == "torch" for home in homes)
+
+
+def _refusal_of_foreign(func):
+    """The refusal of a function that is another library's."""
+    name = getattr(func, "__name__", None) or repr(func)
+    return TypeError(
+        f"{name}(): expected tensors of the library that the function is from, but got "
+        f"Tensors of {naming.package}\n"
+        "  remedy: import one of the libraries only: `import rushlight as torch` in every "
+        "file, or `python -m rushlight.run program.py` for imports that name torch"
+    )
 
 
 def _init_subclass(cls, **options):

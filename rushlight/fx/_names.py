@@ -17,6 +17,7 @@ import typing
 from collections import defaultdict
 from typing import Any
 
+from rushlight.core import naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.layout import Layout, MemoryFormat
@@ -53,7 +54,7 @@ def is_from_package(value):
     home = getattr(value, "__module__", None)
     if isinstance(value, types.ModuleType):
         home = value.__name__
-    return isinstance(home, str) and home.partition(".")[0] in ROOTS
+    return naming.is_own(home)
 
 
 def in_package(text):

@@ -75,6 +75,7 @@ from cython.cimports.rushlight.graph.tape import (
 )
 from cython.cimports.rushlight.runtime.cpu.launch import launched
 
+from rushlight.core import naming
 from rushlight.core.device import current_card
 from rushlight.core.state import on_launching, on_reading
 from rushlight.core.storage import count_following, on_missing_memory
@@ -661,7 +662,7 @@ def formula_operator(formula: object, n: cython.int) -> object:
     if getattr(module, name, None) is not formula:
         return False  # made for one node: it may not even live as long as it
     found: object = False
-    if module.__name__.startswith("rushlight."):
+    if naming.is_own(module.__name__):
         rows = tuple([(f"a{i}", 1, None, False, 0, 0) for i in range(n)])
         found = Operator("gradient", name, rows, (), entry=BLANK)
         forget_operator(found)

@@ -10,6 +10,7 @@ import weakref
 
 from rushlight._inductor import config
 from rushlight.autograd.engine import when_ending
+from rushlight.core import naming
 from rushlight.core.tensor import Tensor
 from rushlight.graph import capture, logs
 from rushlight.graph.logs import counters
@@ -30,7 +31,7 @@ def users_line():
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if not name.startswith(("rushlight.", "torch.")) and name != "rushlight":
+        if not naming.is_own(name):
             return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
         frame = frame.f_back
     return None
@@ -46,7 +47,7 @@ def of_our_own():
             "rushlight.operators.batched_launch",
         ):
             return True
-        if not name.startswith("rushlight."):
+        if not naming.is_own(name):
             return False
         frame = frame.f_back
     return False

@@ -6,6 +6,8 @@ import builtins
 import sys
 from types import FunctionType, ModuleType
 
+from rushlight.core import naming
+
 # Functions of C that do nothing but give something, and are not the package's.
 _QUIET = ("builtins", "_operator", "math", "_functools", "_abc", "itertools", None)
 _PLAIN = ("abc", "_collections_abc")  # modules of Python's that only look
@@ -27,14 +29,14 @@ class Witness:
     def __call__(self, frame, event, arg):
         if event == "call":
             name = frame.f_globals.get("__name__", "")
-            if not name.startswith("rushlight.") and name not in _PLAIN:
+            if not naming.is_own(name) and name not in _PLAIN:
                 self.strange = self.strange or f"code of {name}"
             self.codes[frame.f_code] = frame.f_globals
         elif event == "c_call":
             home = getattr(arg, "__module__", None)
             if arg is sys.setprofile:
                 return
-            if home not in _QUIET and not str(home).startswith("rushlight."):
+            if home not in _QUIET and not naming.is_own(home):
                 self.strange = self.strange or f"{home}.{arg.__name__}"
             elif home == "builtins" and arg.__name__ in _LOUD:
                 self.strange = self.strange or arg.__name__
@@ -89,5 +91,5 @@ class Names:
             self.types[value] = True
         elif type(value).__name__ == "cython_function_or_method":
             # what others compiled is not seen to run
-            if not str(value.__module__).startswith("rushlight."):
+            if not naming.is_own(value.__module__):
                 raise Unproven("compiled code of somebody else's")

@@ -45,6 +45,7 @@ from cython.cimports.rushlight.graph.tape import Call, Tape, Value, usable, valu
 from cython.cimports.rushlight.nn.modules._calling import Follower, set_follower
 
 from rushlight._inductor import config
+from rushlight.core import naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.dispatch.overridable import Overridable
@@ -318,7 +319,7 @@ class Looking:
             return ONE, self.tensor(item)
         if type(item) is list:
             return LIST, [self.one(part) for part in item]
-        if isinstance(item, FunctionType) and item.__module__.startswith("rushlight."):
+        if isinstance(item, FunctionType) and naming.is_own(item.__module__):
             return SAME, item
         if not is_immutable(item):
             raise Unproven(f"an attribute of {type(item)}")

@@ -16,6 +16,7 @@ from typing import Final
 
 from rushlight.core import warning as _warning
 from rushlight.futures import Future
+from rushlight.jit import _overloads
 from rushlight.jit import annotations as _annotations
 from rushlight.jit._sources import Error, TracerWarning
 
@@ -218,13 +219,13 @@ def ignore(drop=False, **kwargs):
 
 
 def _overload(func):
-    """Marks one of several signatures; the last definition is the one that runs."""
-    return func
+    """Declares one of several signatures; the last definition is the one that runs."""
+    return _overloads.declare(func)
 
 
 def _overload_method(func):
-    """Marks one of several signatures of a method; the last one is what runs."""
-    return func
+    """Declares one of several signatures of a method; the last one is what runs."""
+    return _overloads.declare(func)
 
 
 def interface(obj):

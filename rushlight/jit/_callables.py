@@ -199,6 +199,24 @@ class ScriptMethod:
         return _signature(self.function.schema, 1)
 
 
+class OverloadedMethod(ScriptMethod):
+    """A method with several signatures: called, it runs the first that takes the operands."""
+
+    def __init__(self, owner, functions):
+        super().__init__(owner, functions[0])
+        self.functions = functions
+        self.__name__ = self.name = self.name.rpartition("__")[0]
+
+    def __call__(self, *operands, **named):
+        for function in self.functions[:-1]:
+            try:
+                given = bind(function, operands, named, 1)
+            except RuntimeError:
+                continue
+            return guarded(_execute.ready(function), self.owner, *given)
+        return ScriptMethod(self.owner, self.functions[-1])(*operands, **named)
+
+
 def _signature(schema, first):
     made = []
     for argument in schema.arguments[first:]:

@@ -6,7 +6,7 @@ import ast
 import inspect
 
 import rushlight as torch
-from rushlight.jit import _annotated, _types
+from rushlight.jit import _annotated, _overloads, _types
 from rushlight.jit._builtin_names import operator_of
 from rushlight.jit._emitter import BOOL, INT, NONE, STR, TENSOR
 from rushlight.jit._language_forms import Forms
@@ -230,6 +230,8 @@ class Calls(Forms):
             )
         if name.startswith("super."):
             return self.none(tree)  # a base class of modules has nothing to do here
+        if kind.is_module:
+            name = self.overload(owner, name, values, named)
         method = kind.methods.get(name)
         if method is None and kind.is_module:
             method = self.unit.method(kind, name)
@@ -242,6 +244,15 @@ class Calls(Forms):
         given = self.fit_function(method.schema, [owner, *values], named, tree)
         result = self.result_of(method, tree)
         return self.one("prim::CallMethod", given, tree, result, name=name)
+
+    def overload(self, owner, name, values, named):
+        """The name of the method that takes the operands: the first of those declared."""
+        names = self.unit.overloads(owner.type, name)
+        for each in names:
+            schema = self.unit.method(owner.type, each).schema
+            if self.accepts(schema, [owner, *values], named):
+                return each
+        return names[-1] if names else name
 
     def call_with_hooks(self, owner, values, named, tree):
         """The result of calling a module: what its hooks make of its operands and result."""
@@ -364,7 +375,7 @@ class Calls(Forms):
         if modifier.startswith("unused"):
             return self.call_unused(python, tree)
         if callable(python) and not inspect.isbuiltin(python):
-            function = self.unit.script_function(python)
+            function = self.overloaded(python, values, named)
             return self.call_function(function, values, named, tree)
         name = getattr(python, "__name__", str(python))
         raise self.refuse(
@@ -373,6 +384,16 @@ class Calls(Forms):
             else f"python value of type '{type(python).__name__}' ({name}) cannot be called",
             tree,
         )
+
+    def overloaded(self, python, values, named):
+        """A function's translation, by the first declared signature that takes operands."""
+        python = getattr(python, "__original_fn", python)
+        function = None
+        for at, declaration in enumerate(_overloads.signatures_of(python)):
+            function = self.unit.script_overload(python, at, declaration)
+            if self.accepts(function.schema, values, named):
+                return function
+        return self.unit.script_function(python) if function is None else function
 
     def call_class(self, python, values, named, tree):
         if issubclass(python, BaseException):

@@ -442,6 +442,18 @@ class Emitter:
             done.append(self.fit(value, argument, tree, schema))
         return done
 
+    def accepts(self, schema, operands, named):
+        """Whether a function takes operands of these types."""
+        try:
+            given = _schemas.place(schema, operands, named)
+        except Misfit:
+            return False
+        return all(
+            value is ...
+            or self.conversion(argument, value.type, {}, AS_GIVEN) is not None
+            for argument, value in zip(schema.arguments, given)
+        )
+
     def fit(self, value, argument, tree, schema):
         """The operand as the type that a function wants."""
         kind, name = argument.type, argument.name

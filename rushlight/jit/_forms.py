@@ -16,6 +16,7 @@ import typing
 from pathlib import Path
 
 import rushlight as torch
+from rushlight.core import naming
 from rushlight.jit import annotations
 from rushlight.jit._names import PythonNames
 from rushlight.jit._sources import Source
@@ -60,6 +61,7 @@ class _Form:
 def _names(unit):
     scope = {**vars(typing), "torch": torch, "math": math, "Tensor": torch.Tensor}
     scope["F"] = torch.nn.functional
+    scope["PackedSequence"] = torch.nn.utils.rnn.PackedSequence
     scope["annotate"] = torch.jit.annotate
     scope.update(vars(annotations))
     scope.update({name: _Form(name) for name in _functions() if name.startswith("_")})
@@ -76,7 +78,7 @@ def method_form(python, name):
     """
     classes = _classes()
     for base in python.__mro__:
-        if not base.__module__.startswith("rushlight") or base.__name__ not in classes:
+        if not naming.is_own(base.__module__) or base.__name__ not in classes:
             continue
         source, tree = classes[base.__name__]
         for node in tree.body:
@@ -91,9 +93,16 @@ def function_form(python):
     found = _functions().get(name)
     if found is None:
         return None
-    if (
-        not isinstance(python, _Form)
-        and getattr(torch.nn.functional, name, None) is not python
-    ):
+    homes = (torch.nn.functional, torch.nn.utils.rnn)
+    public = any(getattr(home, name, None) is python for home in homes)
+    if not public and not isinstance(python, _Form):
         return None
     return *found, _names
+
+
+def overloads_of(python, name):
+    """How many methods stand for one, each for other types of operands: ``name__0``, …"""
+    count = 0
+    while method_form(python, f"{name}__{count}") is not None:
+        count += 1
+    return count

@@ -6,7 +6,8 @@ import inspect
 import typing
 
 import rushlight as torch
-from rushlight.jit import _annotated, _forms, _runtime, _types
+from rushlight.core import naming
+from rushlight.jit import _annotated, _forms, _overloads, _runtime, _types
 from rushlight.jit._names import PythonNames
 from rushlight.jit._sources import Source, Untranslatable
 from rushlight.jit._statements import compile_function
@@ -37,7 +38,7 @@ _INTERNAL = frozenset(vars(Module())) - {"training"}
 
 def own_class(python):
     """Whether a class is one of the package's modules."""
-    return python.__module__.partition(".")[0] == "rushlight"
+    return naming.is_own(python.__module__)
 
 
 class Modules(Unit):
@@ -68,8 +69,13 @@ class Modules(Unit):
             return kind.methods[name]
         if kind.python is None:
             return None
+        overload = _overloads.split(name)
+        defined = overload[0] if overload else name
         for base in kind.python.__mro__:
             if name in vars(base):
+                overload = None
+                break
+            if defined in vars(base):
                 break
         else:
             base = kind.python
@@ -83,17 +89,41 @@ class Modules(Unit):
             source, tree, names = found
             method = self.define(tree, source, names(self), full, kind)
         else:
-            python = inspect.unwrap(vars(base)[name])
-            if not inspect.isfunction(python):
+            python = vars(base)[name if overload is None else defined]
+            method = self.python_method(python, overload, full, kind)
+            if method is None:
                 return None
-            method = self.of_source(python, full, kind)
         kind.methods[name] = method
         return method
 
-    def of_source(self, python, full, kind):
-        """A method of a class of the user's."""
+    def python_method(self, python, overload, full, kind):
+        """A method of a class of the user's, or one of its signatures; None: no method."""
+        python = inspect.unwrap(python)
+        if not inspect.isfunction(python):
+            return None
+        if overload is None:
+            return self.of_source(python, full, kind)
+        declared = _overloads.signatures_of(python)
+        if overload[1] >= len(declared):
+            return None
+        return self.of_source(python, full, kind, declared[overload[1]])
+
+    def overloads(self, kind, name):
+        """The names of the methods that stand for one, each for other operands."""
+        if kind.python is None:
+            return _overloads.numbered(kind.methods, name)
+        count = _forms.overloads_of(kind.python, name)
+        python = inspect.getattr_static(kind.python, name, None)
+        if python is not None and not own_class(python):
+            count = len(_overloads.signatures_of(inspect.unwrap(python)))
+        return [f"{name}__{at}" for at in range(count)]
+
+    def of_source(self, python, full, kind, declaration=None):
+        """A method of a class of the user's, under its signature or a declared one."""
         source = Source.of(python)
         tree = definition(source, python)
+        if declaration is not None:
+            tree = _overloads.with_signature(tree, declaration)
         extra = {"__class__": kind.python}
         names = PythonNames.of_function(python, self, extra)
         return self.define(tree, source, names, full, kind, python)
@@ -121,7 +151,7 @@ class Modules(Unit):
         if not isinstance(found, property):
             return known
         python = getattr(found, f"f{word}")
-        if python is None or python.__module__.partition(".")[0] == "rushlight":
+        if python is None or own_class(python):
             return None
         short = f"__{name}_{word}ter"
         method = self.of_source(python, f"{kind.name}.{short}", kind)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 
 import rushlight as torch
-from rushlight.jit._callables import ScriptFunction, ScriptMethod
+from rushlight.core import naming
+from rushlight.jit import _overloads
+from rushlight.jit._callables import OverloadedMethod, ScriptFunction, ScriptMethod
 from rushlight.jit._modules import UNIT, own_class, settle_result
 from rushlight.jit._print import code_and_constants
 from rushlight.jit._texts import define_methods
@@ -44,8 +46,14 @@ class RecursiveScriptModule(ScriptModule):
 
     def _method(self, name):
         kind = self.__dict__.get("_script_type")
-        function = kind.methods.get(name) if kind is not None else None
-        return None if function is None else ScriptMethod(self, function)
+        if kind is None:
+            return None
+        function = kind.methods.get(name)
+        if function is not None:
+            return ScriptMethod(self, function)
+        names = _overloads.numbered(kind.methods, name)
+        functions = [kind.methods[each] for each in names]
+        return OverloadedMethod(self, functions) if functions else None
 
     def __getattr__(self, name):
         found = self._method(name)
@@ -250,15 +258,13 @@ def wanted(module):
     names = []
     forward = getattr(python, "forward", None)
     ignored = str(getattr(forward, "_torchscript_modifier", ""))
-    default = getattr(forward, "__module__", "").startswith("rushlight") and own_class(
-        python
-    )
+    default = naming.is_own(getattr(forward, "__module__", "")) and own_class(python)
     if (
         forward is not None
         and not ignored.startswith(("ignore", "unused"))
         and has_forward(python)
     ):
-        names.append("forward")
+        names += UNIT.overloads(module._script_type, "forward") or ["forward"]
     for name in dir(python):
         own = getattr(python, name, None)
         if str(getattr(own, "_torchscript_modifier", "")).startswith("export"):

@@ -6,6 +6,8 @@ import ast
 import inspect
 import textwrap
 
+from rushlight.core import naming
+
 CONTEXT = 3
 
 
@@ -88,7 +90,7 @@ class Source:
             lines, first = inspect.getsourcelines(python)
             filename = inspect.getsourcefile(python) or "<unknown>"
         except (OSError, TypeError) as error:
-            if str(getattr(python, "__module__", "")).startswith("rushlight"):
+            if naming.is_own(getattr(python, "__module__", None)):
                 raise Untranslatable(f"{python.__module__}.{python.__name__}") from None
             raise OSError(
                 f"Can't get source for {python}. TorchScript requires source access in "

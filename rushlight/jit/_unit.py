@@ -8,7 +8,8 @@ import re
 import typing
 
 import rushlight as torch
-from rushlight.jit import _annotated, _types
+from rushlight.core import naming
+from rushlight.jit import _annotated, _overloads, _types
 from rushlight.jit._names import PythonNames
 from rushlight.jit._passes import tidy
 from rushlight.jit._schemas import Argument, Schema
@@ -25,9 +26,9 @@ from rushlight.jit.ir import Function, Graph
 def qualified(python, name=None):
     """The name of a Python function or class in archives."""
     module = getattr(python, "__module__", None) or "__main__"
-    module = module.removeprefix("rushlight.")
-    if python.__module__.partition(".")[0] == "rushlight":
-        module = f"torch.{module}"
+    if naming.is_own(module):
+        _, dot, rest = module.partition(".")
+        module = f"torch{dot}{rest}"
     name = name or python.__name__
     name = re.sub(r"<(\w+)>", r"__\1__", name)
     path = module.replace(".<", "._").replace(">", "_")
@@ -135,6 +136,18 @@ class Unit:
         self.of_python[python] = function
         return function
 
+    def script_overload(self, python, number, declaration):
+        """The translation of a Python function under one of its declared signatures."""
+        key = (python, number)
+        if key not in self.of_python:
+            source = Source.of(python)
+            tree = _overloads.with_signature(definition(source, python), declaration)
+            names = PythonNames.of_function(python, self)
+            name = self.free(f"{qualified(python, python.__name__)}__{number}")
+            function = self.define(tree, source, names, name, python=python)
+            self.functions[name] = self.of_python[key] = function
+        return self.of_python[key]
+
     def define(self, tree, source, names, name, self_type=None, python=None):
         """A function of a tree: its schema now, its graph when it is asked for."""
         schema = signature(tree, source, names, self, name, self_type, python)
@@ -160,7 +173,7 @@ class Unit:
         """The translation of a Python class that is no module."""
         if python in self.of_python:
             return self.of_python[python]
-        if python.__module__.partition(".")[0] == "rushlight":
+        if naming.is_own(python.__module__):
             raise Untranslatable(f"class {python.__qualname__}")
         source = Source.of(python)
         (tree,) = [

@@ -170,8 +170,10 @@ class Program:
                 lines.append(f"  {name} : Final[{printer.type(found)}] = {text}")
         text = self.head(kind, "Module" if kind.is_module else "") + "\n".join(lines)
         text += "\n" if lines else ""
-        for method in kind.methods.values():
-            text += Printer(self.tensors, self.need).function(method, 1)
+        names: list = []
+        while more := [name for name in kind.methods if name not in names]:
+            names.append(more[0])  # its text may be the first that names others
+            text += Printer(self.tensors, self.need).function(kind.methods[more[0]], 1)
         if not lines and not kind.methods:
             text += "  pass\n"
         return text

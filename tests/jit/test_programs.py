@@ -7,7 +7,7 @@ import pytest
 import rushlight as rl
 from tests.jit.both import called, loaded, made, plain
 
-FILES = ("basics", "constructs", "objects")
+FILES = ("basics", "constructs", "objects", "recurrent")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_programs_give_what_python_gives(folder, names):
         _, again = scripted(thing)
         if outcome(own, operands) != outcome(again, operands):
             wrong.append(name)
-    assert not wrong and len(names) >= 85
+    assert not wrong and len(names) >= 92
 
 
 def test_programs_run_from_their_own_archives(folder, names):

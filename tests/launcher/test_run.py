@@ -1,6 +1,8 @@
 """``python -m rushlight.run`` runs a program as Python itself does."""
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +127,14 @@ def test_child_processes_know_the_names_however_they_start(launched, tmp_path):
         "forkserver ('torch.float32', 2.0)",
         "fork ('torch.float32', 2.0)",
     ], done.stderr
+
+
+def test_what_is_the_packages_own_is_told_under_either_name(launched, tmp_path):
+    path = Path(__file__).parent / "programs" / "own_names.py"
+    plain = tmp_path / "plain.py"
+    text = path.read_text().replace("import torch\n", "import rushlight as torch\n")
+    plain.write_text(text.replace("from torch import", "from rushlight import"))
+    command = [sys.executable, "-W", "ignore", str(plain)]
+    expected = subprocess.run(command, capture_output=True, text=True)
+    assert launched(command=(path,)).stdout == expected.stdout, expected.stderr
+    assert len(expected.stdout.splitlines()) > 30

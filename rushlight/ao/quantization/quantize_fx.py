@@ -15,7 +15,7 @@ from rushlight.ao.quantization.fx.prepare import (
 )
 from rushlight.ao.quantization.qconfig_mapping import QConfigMapping
 from rushlight.ao.quantization.quantize import deprecated
-from rushlight.fx import GraphModule, Tracer
+from rushlight.fx import GraphModule, Tracer, _names
 
 __all__ = ["convert_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
 
@@ -39,7 +39,7 @@ class QuantizationTracer(Tracer):
         return (
             module_qualified_name in self.skipped_module_names
             or type(m) in self.skipped_module_classes
-            or m.__module__.startswith("rushlight.ao.nn")
+            or _names.in_package(m.__module__).startswith("torch.ao.nn")
             or super().is_leaf_module(m, module_qualified_name)
         )
 

@@ -4,6 +4,84 @@ from __future__ import annotations
 
 import rushlight as torch
 from rushlight import Tensor
+from rushlight.nn.utils.rnn import PackedSequence
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    if permutation is None:
+        return None
+    places = torch.arange(0, permutation.numel(), device=permutation.device)
+    return torch.empty_like(permutation).scatter_(0, permutation, places)
+
+
+def pack_padded_sequence(
+    input: Tensor,
+    lengths: Tensor | list[int],
+    batch_first: bool = False,
+    enforce_sorted: bool = True,
+) -> PackedSequence:
+    if isinstance(lengths, Tensor):
+        counts = lengths.to(torch.int64)
+    else:
+        counts = torch.as_tensor(lengths, dtype=torch.int64, device=torch.device("cpu"))
+    order: Tensor | None = None
+    if not enforce_sorted:
+        counts, places = torch.sort(counts, descending=True)
+        places = places.to(input.device)
+        input = input.index_select(0 if batch_first else 1, places)
+        order = places
+    data, batch_sizes = torch._pack_padded_sequence(input, counts, batch_first)
+    return PackedSequence(
+        data, batch_sizes, order, torch.nn.utils.rnn.invert_permutation(order)
+    )
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    longest = sequence.batch_sizes.size(0)
+    length = longest
+    if total_length is not None:
+        if total_length < longest:
+            raise ValueError(
+                "Expected total_length to be at least the length of the longest "
+                f"sequence in input, but got total_length={total_length} and max "
+                f"sequence length being {longest}"
+            )
+        length = total_length
+    padded, lengths = torch._pad_packed_sequence(
+        sequence.data, sequence.batch_sizes, batch_first, padding_value, length
+    )
+    order = sequence.unsorted_indices
+    if order is not None:
+        padded = padded.index_select(0 if batch_first else 1, order)
+        lengths = lengths[order.cpu()]
+    return padded, lengths
+
+
+def pad_sequence(
+    sequences: list[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
+    return torch.ops.aten.pad_sequence(
+        sequences, batch_first, padding_value, padding_side
+    )
+
+
+def pack_sequence(
+    sequences: list[Tensor], enforce_sorted: bool = True
+) -> PackedSequence:
+    lengths = torch.as_tensor([each.size(0) for each in sequences])
+    return torch.nn.utils.rnn.pack_padded_sequence(
+        torch.nn.utils.rnn.pad_sequence(sequences),
+        lengths,
+        enforce_sorted=enforce_sorted,
+    )
 
 
 class RNNBase:
@@ -70,7 +148,80 @@ class RNNBase:
             [layers, samples, width], dtype=input.dtype, device=input.device
         )
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _run_packed(
+        self, input: PackedSequence, state: list[Tensor]
+    ) -> tuple[PackedSequence, Tensor, Tensor]:
+        order = input.sorted_indices
+        if order is not None:
+            state = [each.index_select(1, order) for each in state]
+        if self.mode == "LSTM":
+            output, last, cells = torch.lstm(
+                input.data,
+                input.batch_sizes,
+                state,
+                self._flat_weights,
+                self.bias,
+                self.num_layers,
+                self.dropout,
+                self.training,
+                self.bidirectional,
+            )
+        else:
+            output, last = self._run_packed_plain(
+                input.data, input.batch_sizes, state[0]
+            )
+            cells = last
+        back = input.unsorted_indices
+        if back is not None:
+            last = last.index_select(1, back)
+            cells = cells.index_select(1, back)
+        packed = PackedSequence(
+            output, input.batch_sizes, input.sorted_indices, input.unsorted_indices
+        )
+        return packed, last, cells
+
+    def _run_packed_plain(
+        self, data: Tensor, batch_sizes: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        if self.mode == "GRU":
+            return torch.gru(
+                data,
+                batch_sizes,
+                state,
+                self._flat_weights,
+                self.bias,
+                self.num_layers,
+                self.dropout,
+                self.training,
+                self.bidirectional,
+            )
+        if self.mode == "RNN_TANH":
+            return torch.rnn_tanh(
+                data,
+                batch_sizes,
+                state,
+                self._flat_weights,
+                self.bias,
+                self.num_layers,
+                self.dropout,
+                self.training,
+                self.bidirectional,
+            )
+        return torch.rnn_relu(
+            data,
+            batch_sizes,
+            state,
+            self._flat_weights,
+            self.bias,
+            self.num_layers,
+            self.dropout,
+            self.training,
+            self.bidirectional,
+        )
+
+    def forward__0(
+        self, input: Tensor, hx: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         batched = input.dim() == 3
         if not batched:
             input = input.unsqueeze(0 if self.batch_first else 1)
@@ -85,9 +236,18 @@ class RNNBase:
             last = last.squeeze(1)
         return output, last
 
+    def forward__1(
+        self, input: PackedSequence, hx: Tensor | None = None
+    ) -> tuple[PackedSequence, Tensor]:
+        samples = int(input.batch_sizes[0])
+        if hx is None:
+            hx = self._first(input.data, samples, self.hidden_size)
+        output, last, _ = self._run_packed(input, [hx])
+        return output, last
+
 
 class LSTM:
-    def forward(
+    def forward__0(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         batched = input.dim() == 3
@@ -106,6 +266,19 @@ class LSTM:
         if not batched:
             output = output.squeeze(0 if self.batch_first else 1)
             h_n, c_n = h_n.squeeze(1), c_n.squeeze(1)
+        return output, (h_n, c_n)
+
+    def forward__1(
+        self, input: PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[PackedSequence, tuple[Tensor, Tensor]]:
+        samples = int(input.batch_sizes[0])
+        if hx is None:
+            width = self.proj_size if self.proj_size > 0 else self.hidden_size
+            h = self._first(input.data, samples, width)
+            c = self._first(input.data, samples, self.hidden_size)
+        else:
+            h, c = hx
+        output, h_n, c_n = self._run_packed(input, [h, c])
         return output, (h_n, c_n)
 
 

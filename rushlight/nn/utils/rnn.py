@@ -52,6 +52,11 @@ class PackedSequence(_Fields):
 
     __slots__ = ()
 
+    data: rl.Tensor
+    batch_sizes: rl.Tensor
+    sorted_indices: rl.Tensor | None
+    unsorted_indices: rl.Tensor | None
+
     def __new__(
         cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None
     ):

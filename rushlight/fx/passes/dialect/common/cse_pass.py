@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight import nn
+from rushlight.core import naming
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node
@@ -33,7 +34,7 @@ def writes(target):
 def gives_the_same(module):
     """Whether a module of ours neither draws numbers nor keeps what it has met."""
     return all(
-        type(one).__module__.partition(".")[0] in ("rushlight", "torch")
+        naming.is_own(type(one).__module__)
         and not isinstance(one, _DRAWING)
         and not (one.training and one._buffers)
         for one in module.modules()
