@@ -74,7 +74,7 @@ def main():
     if args.target:
         levels.hold(args.target)
     import rushlight
-    from benchmarks import distributed, page, startup
+    from benchmarks import distributed, page, serving, startup
     from benchmarks.harness import run_group, set_threads
 
     level, where = facts()
@@ -82,7 +82,7 @@ def main():
     now = datetime.datetime.now(datetime.UTC)
     quick = ", quick run" if args.quick else ""
     run = page.Run(level, f"{now:%Y-%m-%d}, {where}{quick}")
-    processes = ["startup", "distributed"]  # of processes of their own
+    processes = ["startup", "distributed", "serving"]  # of processes of their own
     chosen = args.only.split(",") if args.only else [*SUITES, *processes]
     counts = sorted({1, rushlight.get_num_threads()})
     groups = [g for name in SUITES if name in chosen for g in load(name, args.quick)]
@@ -95,6 +95,7 @@ def main():
     set_threads(counts[-1])
     fresh = startup.measure(args.quick) if "startup" in chosen else []
     fresh += distributed.rows(args.quick) if "distributed" in chosen else []
+    fresh += serving.rows(args.quick) if "serving" in chosen else []
     rows += [page.row_of_fresh(row, run) for row in fresh]
     print("\n".join(page.table({level: rows})))
     page.keep(rows, level)

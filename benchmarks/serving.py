@@ -19,6 +19,8 @@ import time
 import warnings
 from pathlib import Path
 
+from benchmarks.startup import Measured
+
 HANDLER = '''
 import torch
 from rushlight.serve import TensorHandler
@@ -160,6 +162,55 @@ def load(port, name, body, clients, requests):
     return len(times) / (time.perf_counter() - began), sorted(times)
 
 
+def measured(clients, requests, rounds):
+    """For each model and number of clients: the best round of each library.
+
+    Yields:
+        The model's label, the number of clients, and of each library its requests in a
+        second and all their times in order.
+    """
+    warnings.simplefilter("ignore", DeprecationWarning)
+    with tempfile.TemporaryDirectory() as folder:
+        models = write_store(folder)
+        server = Server(folder)
+        try:
+            for label, *names, body in models:
+                for count in clients:
+                    best = rounds_of(server.port, names, body, count, requests, rounds)
+                    yield label, count, *best
+        finally:
+            server.stop()
+
+
+def rounds_of(port, names, body, clients, requests, rounds):
+    """Models in turn, the best round of each."""
+    best = {}
+    for name in names:
+        load(port, name, body, clients, 10 * clients)
+    for _ in range(rounds):
+        for name in names:
+            found = load(port, name, body, clients, requests)
+            best[name] = max(best.get(name, (0, [])), found, key=lambda pair: pair[0])
+    return [best[name] for name in names]
+
+
+def percentile(times, part):
+    """A time in milliseconds that so large a part of sorted times lies below."""
+    return 1e3 * times[int(len(times) * part)]
+
+
+def rows(quick):
+    """The rows of the table, at 16 clients: time of a request, and the slowest of 100."""
+    found = []
+    for label, _, ours, theirs in measured([16], 400 if quick else 2000, 3):
+        title = f"serving, {label}, 16 clients"
+        each = [1e3 / rate for rate, _ in (ours, theirs)]
+        slowest = [percentile(times, 0.99) for _, times in (ours, theirs)]
+        found.append(Measured(f"{title}, a request", *each, "ms", 1.0))
+        found.append(Measured(f"{title}, 99th percentile", *slowest, "ms", 1.0))
+    return found
+
+
 def main():
     """Prints a row for each model and number of clients."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -167,42 +218,19 @@ def main():
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    warnings.simplefilter("ignore", DeprecationWarning)
-    with tempfile.TemporaryDirectory() as folder:
-        rows = write_store(folder)
-        server = Server(folder)
+    print("| model | clients | requests/s | PyTorch's | p50 | p99 | PyTorch's p99 |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for label, clients, (rate, times), (other, others) in measured(
+        options.clients, options.requests, options.rounds
+    ):
+        shown = [percentile(times, part) for part in (0.5, 0.99)]
+        shown.append(percentile(others, 0.99))
         print(
-            "| model | clients | requests/s | PyTorch's | p50 | p99 | PyTorch's p99 |"
+            f"| {label} | {clients} | {rate:.0f} | {other:.0f} | "
+            + " | ".join(f"{value:.2f} ms" for value in shown)
+            + " |",
+            flush=True,
         )
-        print("| --- | --- | --- | --- | --- | --- | --- |")
-        try:
-            for label, ours, theirs, body in rows:
-                for clients in options.clients:
-                    row(server.port, label, (ours, theirs), body, clients, options)
-        finally:
-            server.stop()
-
-
-def row(port, label, names, body, clients, options):
-    """One row: both models in turn, the best round of each."""
-    best = {}
-    for name in names:
-        load(port, name, body, clients, 10 * clients)
-    for _ in range(options.rounds):
-        for name in names:
-            found = load(port, name, body, clients, options.requests)
-            best[name] = max(best.get(name, (0, [])), found, key=lambda pair: pair[0])
-    (rate, times), (other, others) = (best[name] for name in names)
-    at = [
-        1e3 * t[int(len(t) * p)]
-        for t, p in ((times, 0.5), (times, 0.99), (others, 0.99))
-    ]
-    print(
-        f"| {label} | {clients} | {rate:.0f} | {other:.0f} | "
-        + " | ".join(f"{value:.2f} ms" for value in at)
-        + " |",
-        flush=True,
-    )
 
 
 if __name__ == "__main__":
