@@ -8,13 +8,8 @@ package = "rushlight"
 
 
 def is_own(module):
-    """Whether a module, by its name, is one of the package's, under whichever name.
-
-    Args:
-        module: the name, as modules, functions and classes know theirs; None is nobody's.
-    """
-    root = module.partition(".")[0] if isinstance(module, str) else ""
-    return root == "rushlight" or root == package
+    """Whether a module's name is one of the package's, under either of its names."""
+    return str(module).partition(".")[0] in ("rushlight", package)
 
 
 def wrong_kind(function, argument, kind, value):

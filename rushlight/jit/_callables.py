@@ -7,7 +7,7 @@ import inspect
 import io
 
 import rushlight as torch
-from rushlight.jit import _annotated, _execute, _runtime, _types
+from rushlight.jit import _annotated, _execute, _overloads, _runtime, _types
 from rushlight.jit._failures import guarded
 from rushlight.jit._inline import inlined
 from rushlight.jit._modules import UNIT, settle_result
@@ -205,7 +205,7 @@ class OverloadedMethod(ScriptMethod):
     def __init__(self, owner, functions):
         super().__init__(owner, functions[0])
         self.functions = functions
-        self.__name__ = self.name = self.name.rpartition("__")[0]
+        self.__name__ = self.name = _overloads.stem(self.name)
 
     def __call__(self, *operands, **named):
         for function in self.functions[:-1]:

@@ -101,8 +101,6 @@ def function_form(python):
 
 
 def overloads_of(python, name):
-    """How many methods stand for one, each for other types of operands: ``name__0``, …"""
-    count = 0
-    while method_form(python, f"{name}__{count}") is not None:
-        count += 1
-    return count
+    """The methods that stand for one: itself, and ``name__1`` for other operands."""
+    names = [name, f"{name}__1"]
+    return names if method_form(python, names[1]) is not None else []

@@ -112,10 +112,10 @@ class Modules(Unit):
         """The names of the methods that stand for one, each for other operands."""
         if kind.python is None:
             return _overloads.numbered(kind.methods, name)
-        count = _forms.overloads_of(kind.python, name)
         python = inspect.getattr_static(kind.python, name, None)
-        if python is not None and not own_class(python):
-            count = len(_overloads.signatures_of(inspect.unwrap(python)))
+        if python is None or own_class(python):
+            return _forms.overloads_of(kind.python, name)
+        count = len(_overloads.signatures_of(inspect.unwrap(python)))
         return [f"{name}__{at}" for at in range(count)]
 
     def of_source(self, python, full, kind, declaration=None):

@@ -61,15 +61,22 @@ def split(name):
     return (found[1], int(found[2])) if found else None
 
 
+def stem(name):
+    """A name without its number."""
+    found = split(name)
+    return found[0] if found else name
+
+
 def numbered(names, name):
-    """Those of some names that stand for one, in order.
+    """Those of some names that stand for one, in order; the name itself first.
 
     >>> numbered(["forward__1", "other__0", "forward__0"], "forward")
     ['forward__0', 'forward__1']
     """
     found = [split(each) for each in names]
     numbers = sorted(each[1] for each in found if each and each[0] == name)
-    return [f"{name}__{number}" for number in numbers]
+    plain = [name] if numbers and name in names else []
+    return plain + [f"{name}__{number}" for number in numbers]
 
 
 def with_signature(tree, declaration):

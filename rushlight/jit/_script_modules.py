@@ -48,12 +48,11 @@ class RecursiveScriptModule(ScriptModule):
         kind = self.__dict__.get("_script_type")
         if kind is None:
             return None
-        function = kind.methods.get(name)
-        if function is not None:
-            return ScriptMethod(self, function)
         names = _overloads.numbered(kind.methods, name)
-        functions = [kind.methods[each] for each in names]
-        return OverloadedMethod(self, functions) if functions else None
+        if names:
+            return OverloadedMethod(self, [kind.methods[each] for each in names])
+        function = kind.methods.get(name)
+        return None if function is None else ScriptMethod(self, function)
 
     def __getattr__(self, name):
         found = self._method(name)

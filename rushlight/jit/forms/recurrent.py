@@ -10,8 +10,8 @@ from rushlight.nn.utils.rnn import PackedSequence
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     if permutation is None:
         return None
-    places = torch.arange(0, permutation.numel(), device=permutation.device)
-    return torch.empty_like(permutation).scatter_(0, permutation, places)
+    positions = torch.arange(0, permutation.numel(), device=permutation.device)
+    return torch.empty_like(permutation).scatter_(0, permutation, positions)
 
 
 def pack_padded_sequence(
@@ -26,10 +26,10 @@ def pack_padded_sequence(
         counts = torch.as_tensor(lengths, dtype=torch.int64, device=torch.device("cpu"))
     order: Tensor | None = None
     if not enforce_sorted:
-        counts, places = torch.sort(counts, descending=True)
-        places = places.to(input.device)
-        input = input.index_select(0 if batch_first else 1, places)
-        order = places
+        counts, indices = torch.sort(counts, descending=True)
+        indices = indices.to(input.device)
+        input = input.index_select(0 if batch_first else 1, indices)
+        order = indices
     data, batch_sizes = torch._pack_padded_sequence(input, counts, batch_first)
     return PackedSequence(
         data, batch_sizes, order, torch.nn.utils.rnn.invert_permutation(order)
@@ -90,56 +90,28 @@ class RNNBase:
     ) -> tuple[Tensor, Tensor, Tensor]:
         if self.mode == "LSTM":
             return torch.lstm(
-                input,
-                state,
-                self._flat_weights,
-                self.bias,
-                self.num_layers,
-                self.dropout,
-                self.training,
-                self.bidirectional,
-                self.batch_first,
-            )
+                input, state, self._flat_weights, self.bias, self.num_layers,
+                self.dropout, self.training, self.bidirectional, self.batch_first,
+            )  # fmt: skip
         if self.mode == "GRU":
             output, last = torch.gru(
-                input,
-                state[0],
-                self._flat_weights,
-                self.bias,
-                self.num_layers,
-                self.dropout,
-                self.training,
-                self.bidirectional,
-                self.batch_first,
-            )
+                input, state[0], self._flat_weights, self.bias, self.num_layers,
+                self.dropout, self.training, self.bidirectional, self.batch_first,
+            )  # fmt: skip
             return output, last, last
         return self._run_plain(input, state[0])
 
     def _run_plain(self, input: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if self.mode == "RNN_TANH":
             output, last = torch.rnn_tanh(
-                input,
-                state,
-                self._flat_weights,
-                self.bias,
-                self.num_layers,
-                self.dropout,
-                self.training,
-                self.bidirectional,
-                self.batch_first,
-            )
+                input, state, self._flat_weights, self.bias, self.num_layers,
+                self.dropout, self.training, self.bidirectional, self.batch_first,
+            )  # fmt: skip
             return output, last, last
         output, last = torch.rnn_relu(
-            input,
-            state,
-            self._flat_weights,
-            self.bias,
-            self.num_layers,
-            self.dropout,
-            self.training,
-            self.bidirectional,
-            self.batch_first,
-        )
+            input, state, self._flat_weights, self.bias, self.num_layers,
+            self.dropout, self.training, self.bidirectional, self.batch_first,
+        )  # fmt: skip
         return output, last, last
 
     def _first(self, input: Tensor, samples: int, width: int) -> Tensor:
@@ -156,16 +128,9 @@ class RNNBase:
             state = [each.index_select(1, order) for each in state]
         if self.mode == "LSTM":
             output, last, cells = torch.lstm(
-                input.data,
-                input.batch_sizes,
-                state,
-                self._flat_weights,
-                self.bias,
-                self.num_layers,
-                self.dropout,
-                self.training,
-                self.bidirectional,
-            )
+                input.data, input.batch_sizes, state, self._flat_weights, self.bias, self.num_layers,
+                self.dropout, self.training, self.bidirectional,
+            )  # fmt: skip
         else:
             output, last = self._run_packed_plain(
                 input.data, input.batch_sizes, state[0]
@@ -185,43 +150,20 @@ class RNNBase:
     ) -> tuple[Tensor, Tensor]:
         if self.mode == "GRU":
             return torch.gru(
-                data,
-                batch_sizes,
-                state,
-                self._flat_weights,
-                self.bias,
-                self.num_layers,
-                self.dropout,
-                self.training,
-                self.bidirectional,
-            )
+                data, batch_sizes, state, self._flat_weights, self.bias, self.num_layers,
+                self.dropout, self.training, self.bidirectional,
+            )  # fmt: skip
         if self.mode == "RNN_TANH":
             return torch.rnn_tanh(
-                data,
-                batch_sizes,
-                state,
-                self._flat_weights,
-                self.bias,
-                self.num_layers,
-                self.dropout,
-                self.training,
-                self.bidirectional,
-            )
+                data, batch_sizes, state, self._flat_weights, self.bias, self.num_layers,
+                self.dropout, self.training, self.bidirectional,
+            )  # fmt: skip
         return torch.rnn_relu(
-            data,
-            batch_sizes,
-            state,
-            self._flat_weights,
-            self.bias,
-            self.num_layers,
-            self.dropout,
-            self.training,
-            self.bidirectional,
-        )
+            data, batch_sizes, state, self._flat_weights, self.bias, self.num_layers,
+            self.dropout, self.training, self.bidirectional,
+        )  # fmt: skip
 
-    def forward__0(
-        self, input: Tensor, hx: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         batched = input.dim() == 3
         if not batched:
             input = input.unsqueeze(0 if self.batch_first else 1)
@@ -247,7 +189,7 @@ class RNNBase:
 
 
 class LSTM:
-    def forward__0(
+    def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         batched = input.dim() == 3
