@@ -10,6 +10,7 @@ import textwrap
 from types import FunctionType
 
 import rushlight
+from rushlight.core import naming
 from rushlight.fx._symbolic_trace import Tracer
 from rushlight.nn.modules.module import Module
 
@@ -96,5 +97,5 @@ def _rewritten(program):
 
 def _rewritten_inside(module):
     """A module inside of a program; the package's own stay what they are."""
-    own = type(module).__module__.partition(".")[0] in ("rushlight", "torch")
+    own = naming.is_own(type(module).__module__)
     return module if own else _rewritten(module)

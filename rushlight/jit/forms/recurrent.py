@@ -128,7 +128,8 @@ class RNNBase:
             state = [each.index_select(1, order) for each in state]
         if self.mode == "LSTM":
             output, last, cells = torch.lstm(
-                input.data, input.batch_sizes, state, self._flat_weights, self.bias, self.num_layers,
+                input.data, input.batch_sizes, state, self._flat_weights,
+                self.bias, self.num_layers,
                 self.dropout, self.training, self.bidirectional,
             )  # fmt: skip
         else:
