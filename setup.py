@@ -51,6 +51,7 @@ COMPILED = [
     "runtime.cpu.launch",
     "runtime.cpu.scratch",
     "runtime.cpu.image",
+    "runtime.cpu.blocks",
     "runtime.cpu.matmul",
     "runtime.cpu.foreach",
     "runtime.cpu.lapack_small",

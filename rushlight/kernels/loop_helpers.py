@@ -20,6 +20,7 @@ from rushlight.ir.expr import (
     bf16,
     cast,
     i32,
+    i64,
     load,
 )
 from rushlight.ir.rewrite import map_statement
@@ -173,3 +174,17 @@ def rolled(statements):
             statement = replace(statement, kind="rolled")
         result.append(statement)
     return tuple(result)
+
+
+class Beside(Behind):
+    """An operand of what is traced behind a product."""
+
+    def __init__(self, b, number, kind, along):
+        super().__init__(b, number, kind, "product")
+        self.along = along
+
+    def at(self, batch, i, j) -> Operand:
+        """The operand of one batch, from a row and a column on."""
+        start = batch * self.batch + i * self.row
+        there = moved(self.base, start + j if self.along else start)
+        return Operand(there, self.row, None if self.along else Const(i64, 0))

@@ -50,11 +50,11 @@ def test_a_bias_is_added_before_the_one_rounding(sizes, dtype):
     row = rushlight.randn(sizes[2]).to(dtype)
     spread = rushlight.zeros(2 * sizes[2], dtype=dtype)
     spread[::2] = row
-    sums = linalg.product(a, b, rushlight.float32)
-    for bias in (row, spread[::2], row[:1].expand(sizes[2])):
-        expected = number((sums + bias).to(dtype))
-        assert number(F.linear(a, b.t(), bias)) == expected
-        assert number(F.linear(a, b.t().contiguous(), bias)) == expected
+    for weight in b.t(), b.t().contiguous():  # sums are in the order that it lies in
+        sums = linalg.product(a, weight.t(), rushlight.float32)
+        for bias in (row, spread[::2], row[:1].expand(sizes[2])):
+            expected = number((sums + bias).to(dtype))
+            assert number(F.linear(a, weight, bias)) == expected
 
 
 @pytest.mark.parametrize("factors", [(1, 1), (2, 1), (1, 0.5), (-4, 2), (1, 0), (2, 0)])

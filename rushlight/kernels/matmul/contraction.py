@@ -39,7 +39,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Broadcast, Const, Expr, Select, Type, cast, i64, load
 from rushlight.kernels.loop_helpers import (
-    Behind,
+    Beside,
     Operand,
     apply,
     blocks_of,
@@ -430,20 +430,6 @@ def product(
     return ir.kernel(name, rolled(b.statements))
 
 
-class Beside(Behind):
-    """An operand of what is traced behind a product."""
-
-    def __init__(self, b, number, kind, along):
-        super().__init__(b, number, kind, "product")
-        self.along = along
-
-    def at(self, batch, i, j) -> Operand:
-        """The operand of one batch, from a row and a column on."""
-        start = batch * self.batch + i * self.row
-        there = moved(self.base, start + j if self.along else start)
-        return Operand(there, self.row, None if self.along else Const(i64, 0))
-
-
 def either(b, condition, yes, no):
     """One of two addends, known when the kernel runs."""
     return Operand(
@@ -472,7 +458,7 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
     Args:
         kind: ``product``, ``pairs`` (of bfloat16, held as float32), ``fours`` (of bytes,
             held as int32), ``tiles_`` and what a unit of tiles multiplies (bfloat16 is held
-            as int16), ``dots``, ``combine`` or ``turned_sum``.
+            as int16), ``dot_tiles``, ``dots``, ``combine`` or ``turned_sum``.
         a_type, b_type: what the operands hold.
         compute: what sums are.
         named_by: what the kernel's name ends in.
@@ -480,8 +466,8 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
         digest: of all that decides what ``after`` computes.
     """
     from rushlight.kernels import loop_helpers
+    from rushlight.kernels.matmul import dot_tiles, packing
     from rushlight.kernels.matmul import gemv as vectors
-    from rushlight.kernels.matmul import packing
 
     types = [Type(a_type), Type(b_type), Type(compute)]
     if kind.startswith("tiles_"):
@@ -491,14 +477,14 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
         "product": lambda tile: product(name, *types, tile, after=after),
         "pairs": lambda tile: product(name, *types, tile, multiply_pairs, after),
         "fours": lambda tile: product(name, *types, tile, multiply_fours, after),
+        "dot_tiles": lambda tile: dot_tiles.dot_tiles(name, *types, tile.lanes, after),
         "dots": lambda tile: vectors.dots(name, *types, tile.lanes, after),
         "combine": lambda tile: vectors.combine(name, *types, tile.lanes, after),
         "turned_sum": lambda tile: vectors.turned_sum(name, types[2], tile.lanes),
     }[kind]
-    files = __file__, loop_helpers.__file__, packing.__file__
-    text = (
-        "".join(map(host.code_cache.source_digest, (*files, vectors.__file__))) + digest
-    )
+    modules = loop_helpers, packing, vectors, dot_tiles
+    files = __file__, *(module.__file__ for module in modules)
+    text = "".join(map(host.code_cache.source_digest, files)) + digest
     return host.code_cache.native(
         name, text, lambda: ready(write(matrix_tile(compute, current())), after)
     )

@@ -39,6 +39,14 @@ from cython.cimports.rushlight.core.launch_args import (
     StepsBehind,
 )
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.runtime.cpu.blocks import (
+    PARALLEL_WORK,
+    Blocks,
+    covering,
+    cut,
+    cut_for_dots,
+    cut_for_tiles,
+)
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
     count_unheard,
@@ -56,7 +64,6 @@ Matrix = cython.struct(
     column=int64_t,
     batch=int64_t,
 )
-Blocks = cython.struct(rows=int64_t, columns=int64_t, chunks=int64_t)
 MOST_BESIDE = cython.declare(cython.int, 24)  # operands of what is behind a product
 
 # Fewer columns than this are no work for a loop over rows that are added up.
@@ -64,14 +71,12 @@ SHORT_ROW = cython.declare(int64_t, 512)
 # Rows of the left operand that do not pay for a copy of the right one; see also
 # `Tile.short`.
 FEW_ROWS = cython.declare(int64_t, 48)
-# Columns that one chunk reads in place: longer rows leave the prefetcher's reach.
-LONG_ROW = cython.declare(int64_t, 1024)
-# Multiplications below which a second thread costs more than it brings.
-PARALLEL_WORK = cython.declare(int64_t, 393216)
 # Results of one row of rows added up that stay in the first-level cache.
 COMBINED_COLUMNS = cython.declare(int64_t, 4096)
-# Packing a block of the right operand pays off over this many rows.
-PACKED_ROWS = cython.declare(int64_t, 192)
+# Rows of the left operand up to which rows of the right one are read in place, see
+# `kernels.matmul.dot_tiles`; and how deep they are at least for each of them.
+TILED_ROWS = cython.declare(int64_t, 24)
+TILED_DEPTH = cython.declare(int64_t, 12)
 
 _find = cython.declare(object, None)
 # Codes of the dtypes whose products are summed in the dtype itself.
@@ -79,6 +84,7 @@ _plain = cython.declare(cython.ulonglong, 0)
 _products = cython.declare(list, [None] * 64)
 _dots = cython.declare(list, [None] * 64)
 _combines = cython.declare(list, [None] * 64)
+_dot_tiles = cython.declare(list, [None] * 64)
 _columns = cython.declare(list, [0] * 64)
 _widths = cython.declare(list, [0] * 64)
 _depths = cython.declare(list, [0] * 64)
@@ -116,84 +122,6 @@ def load_tile(code: cython.int):
     tile = _find("", code)[1]
     _columns[code], _widths[code] = tile.columns, tile.width
     _depths[code], _short[code] = tile.depth, tile.short
-
-
-@cython.cfunc
-@cython.inline
-def covering(count: int64_t, size: int64_t) -> int64_t:
-    return (count + size - 1) // size
-
-
-@cython.cfunc
-def cut(
-    rows: int64_t,
-    columns: int64_t,
-    depth: int64_t,
-    batch: int64_t,
-    mode: cython.int,
-    capacity: int64_t,
-    width: int64_t,
-) -> Blocks:
-    """Blocks of whole tiles: one for little work, about sixteen where it is plenty."""
-    blocks: Blocks
-    work: int64_t = rows * columns * depth * batch
-    wanted: int64_t = 1
-    if work > (512 << 20):
-        wanted = 16
-    elif work > (64 << 20):
-        wanted = 8
-    elif work > (1 << 20):
-        wanted = 4
-    elif work > PARALLEL_WORK:
-        wanted = 2
-    least: int64_t = 24 if mode == DIRECT else PACKED_ROWS
-    bands: int64_t = max(1, rows // least)
-    across: int64_t = covering(columns, LONG_ROW if mode == DIRECT else capacity)
-    across = max(across, min(covering(wanted, batch * bands), covering(columns, width)))
-    blocks.columns = covering(covering(columns, across), width) * width
-    across = covering(columns, blocks.columns)
-    bands = min(bands, covering(wanted, across * batch))
-    blocks.rows = covering(covering(rows, bands), 6) * 6
-    blocks.chunks = across * covering(rows, blocks.rows) * batch
-    return blocks
-
-
-@cython.cfunc
-def cut_for_tiles(
-    rows: int64_t,
-    columns: int64_t,
-    depth: int64_t,
-    batch: int64_t,
-    capacity: int64_t,
-) -> Blocks:
-    """Blocks of whole tiles, near to squares: both operands are packed for each of them.
-
-    No result depends on how blocks are cut: all of the depth is added up alike.
-    """
-    blocks: Blocks
-    work: int64_t = rows * columns * depth * batch
-    wanted: int64_t = 1
-    if work > (1 << 32):
-        wanted = 16
-    elif work > (1 << 30):
-        wanted = 8
-    elif work > (1 << 27):
-        wanted = 4
-    elif work > (1 << 24):
-        wanted = 2
-    wanted = covering(wanted, batch)
-    across: int64_t = covering(columns, capacity)
-    down: int64_t = 1
-    while across * down < wanted:
-        if rows // down > columns // across:
-            down *= 2
-        else:
-            across *= 2
-    blocks.columns = covering(covering(columns, across), 32) * 32
-    blocks.rows = covering(covering(rows, down), 32) * 32
-    blocks.chunks = covering(columns, blocks.columns) * covering(rows, blocks.rows)
-    blocks.chunks *= batch
-    return blocks
 
 
 @cython.cclass
@@ -376,11 +304,24 @@ def run_product(
     if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW and not words:
         return run_combine(code, out, a, b, d, added, batch, behind)
     kernel: NativeKernel
+    dots: cython.bint = (
+        b.row == 1
+        and a.column == 1
+        and a.rows <= TILED_ROWS
+        and a.columns >= TILED_DEPTH * a.rows
+        and b.columns > 1
+        and not words
+        and code != CODE_INT32  # bytes by fours
+    )
     if _widths[code] == 0:
         load_tile(code)
     if behind is not None:
-        kind = "pairs" if code == PAIRS else "product"
+        kind = "pairs" if code == PAIRS else "dot_tiles" if dots else "product"
         kernel = behind.kernels("tiles" if code == TILES else kind)
+    elif dots:
+        if _dot_tiles[code] is None:
+            _dot_tiles[code] = _find("dot_tiles", code)[0]
+        kernel = _dot_tiles[code]
     else:
         if _products[code] is None:
             _products[code] = _find("product", code)[0]
@@ -396,10 +337,12 @@ def run_product(
     elif b.row == 1:
         right = TRANSPOSED
     blocks: Blocks = cut(
-        a.rows, b.columns, a.columns, batch, right, capacity, _widths[code]
+        a.rows, b.columns, a.columns, batch, right == DIRECT, capacity, _widths[code]
     )
     if code == TILES:
         blocks = cut_for_tiles(a.rows, b.columns, a.columns, batch, capacity)
+    elif dots:
+        blocks = cut_for_dots(a.rows, b.columns, a.columns, batch)
     if sums == cython.NULL:
         sums = out
     data: cython.p_char[32]
