@@ -74,6 +74,15 @@ def test_nothing_is_read_behind_the_memory_of_the_images(line, dtype):
             del fenced
 
 
+def test_squares_of_inputs_and_filters_are_read_within_their_memory():
+    for line in LINES:
+        x, w = drawn(2, 16, 14, line + 2), drawn(17, 16, 3, 3)
+        expected = rushlight.conv2d(x, w)
+        with Fenced(x) as images, Fenced(w) as filters:
+            assert rushlight.equal(rushlight.conv2d(images, filters), expected), line
+            del images, filters
+
+
 class Fenced:
     """A copy of a tensor, whose memory ends where nobody may read."""
 

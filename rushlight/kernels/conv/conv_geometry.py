@@ -19,6 +19,10 @@ NEAR_TILES = 24  # tiles of sums that stay in the first-level cache
 FEW_ROWS = 32  # that patches are not worth being written for, if tiles are further away
 MOST_TAPS = 49  # see `convolution_depthwise`
 NOTHING = ((0, 0), (0, 0), (0, 0))  # no margins
+WINOGRAD_SQUARES = 64  # of 2 x 2 outputs each, that a chunk of `winograd` has at most
+WINOGRAD_BAND = 96  # output channels that it has
+WINOGRAD_CHANNELS = 16  # fewer do not pay for what is transformed
+FILTER_SQUARES = 6  # squares for each lane of a vector that pay for transformed filters
 LARGE_WEIGHT = 1 << 18  # weights of this size are cut by rows, not summed from parts
 
 
@@ -105,6 +109,17 @@ class Geometry:
             and self.stride in ((1, 1, 1), (1, 2, 2))
             and self.dilation[1] == 1
             and self.taps <= MOST_TAPS
+        )
+
+    def is_minimal(self, lanes):
+        """Whether `winograd` saves work: 3 x 3 taps, many channels and squares, no steps."""
+        squares = math.prod(-(-size // 2) for size in self.output)
+        return (
+            self.kernel == (1, 3, 3)
+            and self.input[0] == self.output[0] == self.groups == 1
+            and self.stride == self.dilation == (1, 1, 1)
+            and min(self.channels, self.rows) >= WINOGRAD_CHANNELS
+            and squares * self.images >= FILTER_SQUARES * lanes
         )
 
     def patches(self):
@@ -258,6 +273,40 @@ def forward_plan(
     direct = not behind and g.is_direct(g.group_rows, g.output)
     kind = "few_channels" if direct else "forward"
     return kind, g.input, margins, ints, chunks, grain_of(g.work, chunks)
+
+
+@functools.lru_cache(maxsize=512)
+def winograd_plan(
+    input, weight, output, stride, padding, dilation, groups, biased, flipped, lanes
+):
+    """`forward_plan` by transformed filters: integers, chunks, grain; None if it is not worth it.
+
+    Args:
+        flipped: whether ``weight`` lies as that of the convolution whose input's gradient
+            this is: its first two dimensions exchanged, its taps in reverse.
+        lanes: of a vector.
+    """
+    g = Geometry(input, weight, output, stride, padding, dilation, groups)
+    if not g.is_minimal(lanes):
+        return None
+    down, across = -(-g.output[1] // 2), -(-g.output[2] // 2)
+    squares = g.images * down * across
+    blocks = -(-squares // WINOGRAD_SQUARES)
+    width = -(-squares // (blocks * LANES)) * LANES
+    chunks = -(-squares // width)
+    bands = -(-g.rows // WINOGRAD_BAND)
+    if chunks * bands < 8 and g.work > 8 * PARALLEL_WORK:
+        bands = max(bands, min(-(-8 // chunks), -(-g.rows // 24)))
+    band = -(-g.rows // (bands * 6)) * 6
+    chunks *= -(-g.rows // band)
+    steps = (g.channels * 9, 9, 3, 1, 0)
+    if flipped:
+        steps = (9, g.rows * 9, -3, -1, 8)
+    ints = (
+        *(g.channels, g.rows, *g.input[1:], *g.output[1:], *g.padding[1:]),
+        *(down, across, g.images, width, band, int(biased), *steps),
+    )
+    return ints, chunks, grain_of(g.work, chunks)
 
 
 def grain_of(work, chunks):

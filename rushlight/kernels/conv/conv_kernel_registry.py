@@ -9,7 +9,7 @@ from rushlight.core.roles import host
 from rushlight.ir.expr import Type
 from rushlight.kernels import loop_helpers
 from rushlight.kernels.conv import depthwise as plane
-from rushlight.kernels.conv import direct, implicit_gemm
+from rushlight.kernels.conv import direct, implicit_gemm, winograd
 from rushlight.kernels.matmul import contraction, packing
 
 
@@ -24,9 +24,9 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
 
     Args:
         kind: ``forward``, ``weight_gradient``, ``padded``, ``few_channels`` and
-            ``few_weights`` of `convolution_direct`, or ``depthwise`` and
-            ``depthwise_weights`` with the rows and columns of a filter and of its steps,
-            as ``depthwise_3_3_1_1``.
+            ``few_weights`` of `convolution_direct`, ``winograd`` and its
+            ``winograd_filters``, or ``depthwise`` and ``depthwise_weights`` with the rows
+            and columns of a filter and of its steps, as ``depthwise_3_3_1_1``.
         named_by: what the kernel's name ends in.
         after: what is behind the sums, as `contraction.After`, or None.
         digest: of all that decides what ``after`` computes.
@@ -39,6 +39,8 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
         "padded": lambda tile: loops.padded(name, type, tile.lanes),
         "few_channels": lambda tile: direct.few_channels(name, type, tile, after),
         "few_weights": lambda tile: direct.few_weights(name, type, tile),
+        "winograd": lambda tile: winograd.convolution(name, type, tile, after),
+        "winograd_filters": lambda tile: winograd.filters(name, type, tile.lanes),
     }
     if kind.startswith("depthwise"):
         stem, *shape = kind.rsplit("_", 4)
@@ -47,9 +49,10 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
         write[kind] = lambda tile: make(
             name, type, tile.lanes, shape[:2], shape[2:], *behind
         )
-    modules = loops, contraction, loop_helpers, packing, direct, plane
+    modules = loops, contraction, loop_helpers, packing, direct, plane, winograd
     text = "".join(host.code_cache.source_digest(module.__file__) for module in modules)
-    tile = loops.convolution_tile(dtype, current())
+    tile_of = winograd.winograd_tile if kind == "winograd" else loops.convolution_tile
+    tile = tile_of(dtype, current())
     return host.code_cache.native(
         name, text + digest, lambda: contraction.ready(write[kind](tile), after)
     )

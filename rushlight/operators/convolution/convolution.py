@@ -14,7 +14,6 @@ from rushlight.core.layout import contiguous_format
 from rushlight.core.roles import host
 from rushlight.core.warning import warn_once
 from rushlight.kernels.conv.conv_geometry import (
-    MOST_TAPS,
     forward_plan,
     grown,
     input_plan,
@@ -24,7 +23,9 @@ from rushlight.kernels.conv.conv_geometry import (
 )
 from rushlight.operators import call as ops
 from rushlight.operators.convolution import conv_cudnn as by_library
+from rushlight.operators.convolution import conv_depthwise as depthwise
 from rushlight.operators.convolution import conv_im2col as by_products
+from rushlight.operators.convolution import conv_winograd as minimal
 from rushlight.operators.functions import result_type
 from rushlight.operators.loop_calls import brief, host_address, scalar_name
 from rushlight.operators.matmul import embedding_of_complex
@@ -95,8 +96,12 @@ class Forward:
         self.shape = (input[0], weight[0] if input[1] else 0, *output)
         self.empty = 0 in self.shape or 0 in weight
         self.settings = stride, padding, dilation, groups
+        self.transform = None
         if self.empty:
             return
+        if not behind:
+            geometry = input, weight, tuple(output), *self.settings, biased
+            self.transform = minimal.plan(dtype, *geometry)
         kind, sizes, margins, self.ints, self.chunks, self.grain = forward_plan(
             input,
             weight,
@@ -126,6 +131,8 @@ class Forward:
                 if bias is None or not out.numel()
                 else out.add_(bias.reshape(-1, *[1] * n))
             )
+        if self.transform is not None:
+            return self.transform.run(out, input, weight, bias)
         source = self.padding.run(input)
         operands = out, weight, source, bias
         kernel = _kernel(self.kind, self.dtype)
@@ -139,6 +146,9 @@ class Forward:
             find: from a kind of kernel to the kernel, as `contraction_after.Behind` has it.
             others: further operands: as dense as the output, or a value for each channel.
         """
+        if self.transform is not None:
+            self.transform.run(out, input, weight, bias, find("winograd"), others)
+            return
         source = self.padding.run(input)
         operands = out, weight, source, bias, *others
         launch(find(self.kind), operands, self.ints, self.chunks, self.grain)
@@ -173,11 +183,13 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
     if not grad.device.on_host:
         settings = stride, padding, dilation, groups
         return input_gradient_by_taps(grad, shape, weight, *settings)
-    around = turned_padding(weight, stride, padding, dilation, groups)
+    around = depthwise.turned_padding(weight, stride, padding, dilation, groups)
     if around is not None and is_finite(weight):
         flipped = weight.flip(list(range(2, weight.ndim)))
         if max(stride) > 1:
-            grad = dilate_gradient(grad, shape, weight, stride, padding, dilation)
+            grad = depthwise.dilate_gradient(
+                grad, shape, weight, stride, padding, dilation
+            )
         settings = (1, 1), around, dilation, groups
         return run_forward(grad, flipped, None, shape[2:], *settings)
     gaps, sizes, margins, phases = input_plan(
@@ -195,6 +207,10 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
         settings = stride, padding, dilation, groups
         return input_gradient_by_taps(grad, shape, weight, *settings)
     result = ops.new_zeros(grad, shape) if gaps else fresh(grad, shape)
+    settings = stride, padding, dilation, groups
+    transform = minimal.gradient_plan(grad, shape, weight, *settings)
+    if transform is not None:
+        return transform.run(result, grad, weight, None)
     turned = turn_weight(weight, groups)
     source = Padding(*grad.shape[:2], sizes, margins).run(grad)
     for kind, taps, offset, ints, chunks, grain in phases:
@@ -210,33 +226,6 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
             grain,
         )
     return result
-
-
-def dilate_gradient(grad, shape, weight, stride, padding, dilation):
-    """The output's gradient with zeros between its elements, as far apart as steps are."""
-    sizes = [
-        size + 2 * p - d * (taps - 1)
-        for size, p, d, taps in zip(
-            shape[2:], padding, dilation, weight.shape[2:], strict=True
-        )
-    ]
-    wide = ops.new_zeros(grad, (*grad.shape[:2], *sizes))
-    wide[..., :: stride[0], :: stride[1]].copy_(grad)
-    return wide
-
-
-def turned_padding(weight, stride, padding, dilation, groups):
-    """The padding with which planes' own filters, turned, lead back to their input.
-
-    None where there is none, or channels are shared.
-    """
-    if weight.ndim != 4 or tuple(stride) not in ((1, 1), (2, 2)) or dilation[0] != 1:
-        return None
-    taps = weight.shape[2:]
-    if weight.shape[:2] != (groups, 1) or not 1 < math.prod(taps) <= MOST_TAPS:
-        return None
-    reach = [(t - 1) * d - p for t, d, p in zip(taps, dilation, padding, strict=True)]
-    return tuple(reach) if min(reach) >= 0 else None
 
 
 def is_finite(weight):
