@@ -16,8 +16,14 @@ def read():
 
 
 def lines_of(path):
-    """Lines of the Python sources and declarations below a folder."""
-    found = [p for p in (ROOT / path).rglob("*.p*") if p.suffix in (".py", ".pxd")]
+    """Lines of the Python sources and declarations below a folder, inner rooms left out."""
+    inner = [ROOT / room["path"] for room in read().values()]
+    inner = [room for room in inner if ROOT / path in room.parents]
+    found = [
+        p
+        for p in (ROOT / path).rglob("*.p*")
+        if p.suffix in (".py", ".pxd") and not any(r in p.parents for r in inner)
+    ]
     return sum(len(p.read_text().splitlines()) for p in found)
 
 

@@ -13,27 +13,22 @@ import zipfile
 from builtins import list as _list
 from urllib.parse import urlparse
 
+from rushlight.core.progress import Progress
+
 try:
     from tqdm import tqdm
 except ImportError:  # the bar is an extra
 
-    class tqdm:  # type: ignore[no-redef]
-        """A progress bar that stays silent, where tqdm is not installed."""
+    class tqdm(Progress):  # type: ignore[no-redef]
+        """A line that tells how far a download has come, where tqdm is not installed."""
 
-        def __init__(self, *args, **kwargs):
-            pass
+        def __init__(self, total=None, disable=None, unit="", **others):
+            super().__init__("download", total, unit=unit)
+            self.live = self.live and not disable
 
         def update(self, n=1):
-            """Nothing."""
-
-        def close(self):
-            """Nothing."""
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *raised):
-            pass
+            """Counts what has come."""
+            self.add(n)
 
 
 __all__ = [
@@ -282,7 +277,10 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
             size = source.headers.get("Content-Length")
             total = int(size) if size else None
             with tqdm(
-                total=total, disable=not progress, unit="B", unit_scale=True
+                total=total,
+                disable=None if progress else True,  # None: shown on a terminal only
+                unit="B",
+                unit_scale=True,
             ) as bar:
                 while chunk := source.read(READ_DATA_CHUNK):
                     file.write(chunk)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from rushlight.graph import logs
+from rushlight.core import logs
 from rushlight.graph.steps import CONSTANT, NUMBER, TENSOR, step_of
 from rushlight.graph.tape import made_call
 

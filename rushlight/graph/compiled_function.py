@@ -10,10 +10,10 @@ import weakref
 
 from rushlight._inductor import config
 from rushlight.autograd.engine import when_ending
-from rushlight.core import naming
+from rushlight.core import logs, naming, spans
+from rushlight.core.logs import counters
 from rushlight.core.tensor import Tensor
-from rushlight.graph import capture, logs
-from rushlight.graph.logs import counters
+from rushlight.graph import capture
 
 _open = threading.local()  # the tape that a sweep has begun
 _runners: weakref.WeakSet = weakref.WeakSet()
@@ -189,6 +189,7 @@ class Runner:
             args: what it is given.
         """
         counters["frames"]["recompiled"] += 1
+        spans.end(spans.begin(f"torch.compile: recompile {self.name}"))
         if logs.recompiles.active:
             logs.recompiles.say(
                 f"{self.name}: a new branch at {call.depth} operators: "
@@ -243,6 +244,7 @@ class Runner:
         line = users_line()
         self.breaks.append((why, line))
         counters["graph_break"][why] += 1
+        spans.end(spans.begin(f"torch.compile: graph break in {self.name}: {why}"))
         if logs.graph_breaks.active:
             logs.graph_breaks.say(f"{self.name}: {why}\n  {shown_line(line)}")
         if self.fullgraph:
@@ -284,7 +286,7 @@ class Runner:
 
     def made(self, tape, leaf, wanted):
         """The program of a path: by a family's plan, or by one of its own."""
-        from rushlight.graph import open_sizes, pipeline
+        from rushlight.graph import open_sizes
 
         if leaf.opened_by is not None:
             family, size = leaf.opened_by
@@ -296,6 +298,16 @@ class Runner:
             if program is not None:
                 counters["stats"]["opened_programs"] += 1
                 return program
+        token = spans.begin(f"torch.compile: {self.name}")
+        try:
+            return self.planned(tape, leaf, wanted)
+        finally:
+            spans.end(token)
+
+    def planned(self, tape, leaf, wanted):
+        """The program of a path that is planned for itself."""
+        from rushlight.graph import open_sizes, pipeline
+
         with config.patch(self.settings):
             graph, items = pipeline.plan(tape, leaf, wanted, self.name)
             program = pipeline.build(graph, items, self.name)

@@ -18,8 +18,8 @@ from __future__ import annotations
 from math import prod
 
 from rushlight._inductor import config
+from rushlight.core import logs
 from rushlight.core.window import make_tensor
-from rushlight.graph import logs
 from rushlight.graph.program import Prepared, is_own, storage_of
 from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, step_of
 from rushlight.graph.tape import made_call, value_of

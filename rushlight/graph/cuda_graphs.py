@@ -26,8 +26,8 @@ from cython.cimports.rushlight.core.device import Device, backend_of
 from cython.cimports.rushlight.core.storage import Storage, allocate
 from cython.cimports.rushlight.graph.tape import Tape
 
+from rushlight.core import logs
 from rushlight.dispatch.declared import TAGS
-from rushlight.graph import logs
 from rushlight.operators.loop_calls import GatheredFaults, found_in
 
 WARM = cython.declare(cython.int, 2)  # runs before the one that is written down

@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import prod
 
 from rushlight._inductor import config
-from rushlight.graph import logs
+from rushlight.core import logs
 from rushlight.graph.fused_node import is_window
 from rushlight.graph.fusion import Group, Joined, is_place
 from rushlight.graph.fusion_anchor import head_of, is_dense, key_of

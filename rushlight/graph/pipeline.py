@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.graph import attention_fusion, constant_folding, epilogues, fusion, logs
+from rushlight.core import logs
+from rushlight.graph import attention_fusion, constant_folding, epilogues, fusion
 from rushlight.graph.fusion import Group
 from rushlight.graph.memory_plan import Holding, Item, listening, peak_of
 from rushlight.graph.program import Step as Turn

@@ -6,13 +6,13 @@ import operator
 from math import prod
 
 from rushlight import fx
+from rushlight.core import logs
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.state import excluded_keys, set_keys
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.fx.experimental.pre_dispatch import user_stack
-from rushlight.graph import logs
 from rushlight.graph.steps import FRESH, TENSOR, TENSORS, WINDOW, Graph, window
 from rushlight.graph.tape import Value, hold
 from rushlight.nn.modules.module import Module

@@ -121,6 +121,7 @@ OWN = (
     "utils.data.transport",
     "utils.data.worker",
     "utils.pictures",
+    "utils.progress",
     "utils.tensorboard.graphs",
     "utils.tensorboard.media",
 )

@@ -8,7 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.graph import logs
+from rushlight.core import logs
 from rushlight.graph.compiled_function import counters
 from rushlight.nn import functional as F
 from tests.cuda.test_programs import MODELS, losses_of

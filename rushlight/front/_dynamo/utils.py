@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight.core.logs import counters
 from rushlight.core.tensor import Tensor
-from rushlight.graph.logs import counters
 from rushlight.operators import call as ops
 from rushlight.utils._pytree import tree_flatten
 

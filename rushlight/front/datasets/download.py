@@ -8,12 +8,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Iterable
 
+from rushlight.core.progress import Progress
 from rushlight.datasets.resource import NpmPackage, Resource, digest, is_good
 
 CHUNK = 1 << 18
@@ -27,34 +27,6 @@ class DownloadError(RuntimeError):
 def say(text: str) -> None:
     """Tells what is going on, apart from the program's own output."""
     print(text, file=sys.stderr, flush=True)
-
-
-class Progress:
-    """How far a transfer has come: a line that is rewritten, on a terminal only."""
-
-    def __init__(self, title: str, total: int | None, done: int = 0):
-        self.title = title
-        self.total = total
-        self.done = done
-        self.shown = 0.0
-        self.live = sys.stderr.isatty()
-
-    def add(self, count: int) -> None:
-        self.done += count
-        now = time.monotonic()
-        if self.live and now - self.shown > 0.1:
-            self.shown = now
-            print(f"\r  {self}", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        print(f"\r  {self}" if self.live else f"  {self}", file=sys.stderr, flush=True)
-
-    def __str__(self):
-        if not self.total:
-            return f"{self.title}: {self.done / 1e6:.1f} MB"
-        share = 100 * self.done // self.total
-        sizes = f"{self.done / 1e6:.1f} of {self.total / 1e6:.1f} MB"
-        return f"{self.title}: {sizes}, {share}%"
 
 
 def fetch(
@@ -130,7 +102,9 @@ def _transfer(url: str, part: str) -> None:
             done = 0  # the server sends the whole file again
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else None
-        progress = Progress(os.path.basename(part).removesuffix(".part"), total, done)
+        progress = Progress(
+            os.path.basename(part).removesuffix(".part"), total, done, "B"
+        )
         with open(part, "ab" if done else "wb") as file:
             while chunk := response.read(CHUNK):
                 file.write(chunk)

@@ -21,7 +21,9 @@ import os
 import struct
 import sys
 
+from rushlight.core import logs, spans
 from rushlight.core.launch_args import PLACES
+from rushlight.core.progress import Progress
 from rushlight.runtime.cpu.image import (
     Image,
     ImageError,
@@ -82,12 +84,24 @@ def native(name: str, digest: str, lower):
         if kernel is None:
             kernel = _shipped_kernel(name, digest)
         if kernel is None:
-            from rushlight.codegen.emit.llvm import emit
-
-            text = emit(lower())
-            kernel = native_text(name, text)
-            _write_note(note, text_digest(text))
+            kernel = _lowered(name, note, lower)
         kernel = _keep(note, kernel)
+    return kernel
+
+
+def _lowered(name, note, lower):
+    """The kernel of a function that no note knows."""
+    from rushlight.codegen.emit.llvm import emit
+
+    if logs.caching.active:
+        logs.caching.say(f"{name}: lowered: no note in {directory()} knows it")
+    token = spans.begin(f"kernel_cache::lower {name}")
+    try:
+        text = emit(lower())
+    finally:
+        spans.end(token)
+    kernel = native_text(name, text)
+    _write_note(note, text_digest(text))
     return kernel
 
 
@@ -149,24 +163,42 @@ def _stored(digest, entry):
 
 def _opened(packed, digest, entry):
     """The kernel of a packed image, or None where it is damaged."""
+    token = spans.begin(f"kernel_cache::load {entry}")
     try:
         kernel = Image(packed, digest).kernel(entry)
-    except ImageError:
+    except ImageError as error:
         counts["refused"] += 1
+        if logs.caching.active:
+            logs.caching.say(f"{entry}: refused, and made again: {error}")
         return None
+    finally:
+        spans.end(token)
     counts["loaded"] += 1
+    if logs.caching.active:
+        logs.caching.say(f"{entry}: read, {len(packed)} bytes")
     return kernel
 
 
+# Shown while a kernel is compiled, on a terminal, once that has happened for a while.
+_compiling = Progress("compiling kernels", after=2.0)
 _damaged: set = set()  # entries of the pack that are to be replaced
 
 
 def _built(digest, entry, build):
     from rushlight.runtime.cpu.link import link
 
-    packed = pack(link(build()), digest)
-    kernel = Image(packed, digest).kernel(entry)
+    token = spans.begin(f"kernel_cache::compile {entry}")
+    _compiling.add(1, f"compiling kernels: {entry}")
+    try:
+        packed = pack(link(build()), digest)
+        kernel = Image(packed, digest).kernel(entry)
+    finally:
+        _compiling.erase()
+        spans.end(token)
     path = _path(digest)
+    if logs.caching.active:
+        place = path or "nowhere: the cache has no folder"
+        logs.caching.say(f"{entry}: compiled: nothing with its digest; kept in {place}")
     if path and write_atomically(path, packed) and digest in _damaged:
         _damaged.discard(digest)
         merge()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from rushlight.core.progress import Progress
 from rushlight.runtime.cpu import code_cache, pool
 
 
@@ -185,12 +186,14 @@ def main(arguments: list) -> int:
     waiting = list(EXERCISES)
     running: list = []
     failed = False
-    while waiting or running:
-        while waiting and len(running) < pool.get_num_threads():
-            name = waiting.pop(0).__name__
-            code = f"from rushlight.runtime.cpu import warm; warm.{name}()"
-            running.append(subprocess.Popen([sys.executable, "-c", code]))
-        failed |= running.pop(0).wait() != 0
+    with Progress("exercises", len(waiting)) as line:
+        while waiting or running:
+            while waiting and len(running) < pool.get_num_threads():
+                name = waiting.pop(0).__name__
+                code = f"from rushlight.runtime.cpu import warm; warm.{name}()"
+                running.append(subprocess.Popen([sys.executable, "-c", code]))
+            failed |= running.pop(0).wait() != 0
+            line.add()
     print(f"{code_cache.merge()} kernels ready in {code_cache.directory()}")
     return int(failed)
 

@@ -1,0 +1,61 @@
+"""Progress is told on a terminal, and nothing is told in a log."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+from rushlight.utils.progress import Progress, progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def a_terminal(monkeypatch):
+    """Standard error from now on; pytest's own comes back between a fixture and its test."""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr("rushlight.core.progress.PAUSE", 0.0)
+    return sys.stderr
+
+
+def test_a_terminal_has_one_line_that_is_rewritten(monkeypatch):
+    terminal = a_terminal(monkeypatch)
+    assert list(progress([4, 5], "steps")) == [4, 5]
+    lines = terminal.getvalue().split("\r")
+    assert lines[1:] == ["steps: 1 of 2, 50%", "steps: 2 of 2, 100%"] + [
+        "steps: 2 of 2, 100%\n"
+    ]
+
+
+def test_a_log_has_none(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert list(progress(iter(range(3)))) == [0, 1, 2]
+    assert sys.stderr.getvalue() == ""
+
+
+def test_what_is_short_shows_no_line_and_what_is_over_leaves_none(monkeypatch):
+    terminal = a_terminal(monkeypatch)
+    with Progress("short", 3, after=60.0) as line:
+        line.add()
+    assert terminal.getvalue() == ""
+    line = Progress("bytes", 4_000_000, 1_000_000, "B")
+    line.add(1_000_000, "more bytes")
+    assert str(line) == "more bytes: 2.0 of 4.0 MB, 50%"
+    line.erase()
+    text = "\rmore bytes: 2.0 of 4.0 MB, 50%"
+    assert terminal.getvalue() == f"{text}\r{' ' * (len(text) - 1)}\r"
+    line.close()
+    assert terminal.getvalue().endswith(" \r")
+
+
+def test_a_loop_that_is_left_ends_its_line(monkeypatch):
+    terminal = a_terminal(monkeypatch)
+    for _ in progress(range(5), "steps"):
+        break
+    assert terminal.getvalue() == ""
+    loop = progress(range(5), "steps")
+    next(loop), next(loop)
+    loop.close()
+    assert terminal.getvalue().endswith("steps: 1 of 5, 20%\n")
