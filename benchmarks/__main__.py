@@ -17,7 +17,7 @@ from benchmarks import levels
 SUITES = (
     "overhead", "calls", "backward", "pointwise", "reductions", "contractions", "convolution",
     "attention", "factorizations", "transforms", "functions", "training", "compiled",
-    "open_sizes", "scripts", "quantized",
+    "open_sizes", "scripts", "quantized", "profiling",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import time
 import uuid
 
 from rushlight._profiling.collect import MEMORY, Collector
+from rushlight._profiling.kernels import kernels_of
 from rushlight.autograd import span_operators
 from rushlight.autograd.profiler_util import (
     EventList,
@@ -237,11 +238,12 @@ class profile:
         self._epoch = spans.epoch_offset()
         if observed:
             self._observer._begin()
-        spans.start(self.profile_memory)
+        spans.start(self.profile_memory, True, self.with_stack)
         self._began = time.monotonic_ns()
 
     def _stop_trace(self):
         rows = spans.stop()
+        self._kernel_rows, self._kernels_left_out = spans.kernels()
         self._threads = spans.native_threads()
         self._memory_rows = [row for row in rows if row[0] == MEMORY]
         self._rows = rows
@@ -271,8 +273,10 @@ class profile:
                 self._began, self.record_shapes, self.with_flops, self.profile_memory
             )
             self._events = collector.events(self._rows)
+            self._kernels = kernels_of(self._kernel_rows, self._events)
             self._events[:0] = self._kept
             self._events._trace = self._settings()
+            self._kernel_rows = []
             self._rows = []
         return self._events
 
@@ -282,6 +286,7 @@ class profile:
             "epoch": self._epoch,
             "threads": self._threads,
             "memory": self._memory_rows,
+            "kernels": self._kernels,
             "metadata": self.metadata,
             "flags": {
                 "trace_id": self.trace_id,

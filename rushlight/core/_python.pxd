@@ -28,5 +28,9 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject*)
     int PyObject_CallFinalizerFromDealloc(PyObject*)
 
+cdef extern from "pythread.h":
+    long PyThread_get_thread_ident() nogil
+    long PyThread_get_thread_native_id() nogil
+
 cdef extern from *:
     int __builtin_clzll(unsigned long long bits) nogil

@@ -8,18 +8,25 @@ calls take no other way than without a profiler.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.rushlight.core._python import Py_INCREF, Py_XDECREF
+from cython.cimports.libc.stdlib import free, malloc, realloc
+from cython.cimports.rushlight.core._python import (
+    Py_INCREF,
+    Py_XDECREF,
+    PyThread_get_thread_ident,
+    PyThread_get_thread_native_id,
+)
 from cython.cimports.rushlight.core.keys import KEY_PROFILING
 from cython.cimports.rushlight.core.posix import (
+    __ATOMIC_ACQ_REL,
     CLOCK_MONOTONIC,
+    __atomic_fetch_add,
     clock_gettime,
     timespec,
 )
@@ -38,7 +45,10 @@ Span = cython.struct(
     kind=cython.int,
 )
 
+KERNELS_KEPT = 1 << 18  # of one recording; what comes later is counted
+
 watching_memory = cython.declare(cython.bint, False)
+timing_kernels = cython.declare(cython.bint, False)
 recording_spans = cython.declare(cython.bint, False)
 _PROFILING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PROFILING)
 # A token is the row's number, and above it the recording's: one that is over ends no row.
@@ -47,10 +57,16 @@ _recording = cython.declare(int64_t, 0)
 _rows = cython.declare(cython.pointer(Span), cython.NULL)
 _count = cython.declare(int64_t, 0)
 _room = cython.declare(int64_t, 0)
+# Threads write here without the GIL: the array is made once and stays where it is.
+_kernels = cython.declare(cython.pointer(KernelSpan), cython.NULL)
+_n_kernels = cython.declare(int64_t, 0)
+_kernels_room = cython.declare(int64_t, KERNELS_KEPT)
+_timed = cython.declare(int64_t, 0)  # the thread whose kernels are timed, or 0
+_stacks_of_memory = cython.declare(cython.bint, False)
 
 
 @cython.cfunc
-@cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def now() -> int64_t:
     """Nanoseconds of the clock that never goes back."""
@@ -63,6 +79,41 @@ def now() -> int64_t:
 @cython.exceptval(check=False)
 def is_profiled() -> cython.bint:
     return recording_spans and (state().included & _PROFILING) != 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def timed_thread() -> int64_t:
+    thread: int64_t = PyThread_get_thread_ident()
+    return thread if timing_kernels and thread == _timed else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_kernel() -> int64_t:
+    return now() if timed_thread() else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def end_kernel(
+    fn: cython.p_void,
+    total: int64_t,
+    begun: int64_t,
+    owner: int64_t,
+    worker: cython.int,
+) -> cython.void:
+    place: int64_t = __atomic_fetch_add(cython.address(_n_kernels), 1, __ATOMIC_ACQ_REL)
+    if place >= _kernels_room:
+        return
+    row: cython.pointer(KernelSpan) = cython.address(_kernels[place])
+    row.start, row.end = begun, now()
+    row.owner = owner if worker else _timed
+    row.thread = PyThread_get_thread_native_id() if worker else 0
+    row.total, row.fn, row.worker = total, fn, worker
 
 
 @cython.cfunc
@@ -121,6 +172,7 @@ def end_span(token: int64_t) -> cython.void:
 @cython.exceptval(check=False)
 def note_block(block: cython.p_void, change: int64_t) -> cython.void:
     row: cython.pointer(Span)
+    number: int64_t
     if not is_profiled():
         return
     row = new_row()
@@ -129,6 +181,12 @@ def note_block(block: cython.p_void, change: int64_t) -> cython.void:
         row.sequence = change
         row.address = cython.cast(cython.size_t, block)
         row.start = row.end = now()
+        if _stacks_of_memory and change > 0:
+            number = _count - 1
+            stack = python_stack()
+            row = cython.address(_rows[number])  # the array may have moved meanwhile
+            row.info = cython.cast(cython.pointer(PyObject), stack)
+            Py_INCREF(row.info)
 
 
 def begin(what, kind: cython.int = SPAN_ANNOTATION, info=None) -> int:
@@ -152,28 +210,53 @@ def is_recording() -> bool:
     return is_profiled()
 
 
-def start(memory: cython.bint = False) -> None:
+def start(
+    memory: cython.bint = False,
+    kernels: cython.bint = False,
+    stacks: cython.bint = False,
+) -> None:
     """Starts a recording of this thread; an earlier one is thrown away.
 
     Args:
         memory: whether blocks of memory are recorded, too.
+        kernels: whether launches of kernels are, with what each thread of the pool did.
+        stacks: whether blocks of memory know the lines of Python that took them.
+
+    Raises:
+        MemoryError: there is no memory for the kernels' spans.
     """
-    global recording_spans, watching_memory, _recording
+    global recording_spans, watching_memory, timing_kernels, _recording
+    global _kernels, _n_kernels, _stacks_of_memory, _timed
     clear()
+    if kernels and _kernels == cython.NULL:
+        _kernels = cython.cast(
+            cython.pointer(KernelSpan),
+            malloc(_kernels_room * cython.sizeof(KernelSpan)),
+        )
+        if _kernels == cython.NULL:
+            raise MemoryError("no memory for the spans of kernels")
     _recording += 1
+    _n_kernels = 0
     recording_spans = True
     watching_memory = memory
+    timing_kernels = kernels
+    _timed = PyThread_get_thread_ident()
+    _stacks_of_memory = memory and stacks
     state().included |= _PROFILING
 
 
 def pause() -> None:
     """Leaves out what this thread does, until `resume`."""
+    global _timed
+    _timed = 0
     state().included &= ~_PROFILING
 
 
 def resume() -> None:
     """Records what this thread does again."""
+    global _timed
     if recording_spans:
+        _timed = PyThread_get_thread_ident()
         state().included |= _PROFILING
 
 
@@ -186,14 +269,14 @@ def stop() -> list:
         `time.monotonic_ns`, autograd's sequence number or the bytes of memory, and
         memory's address. What has not ended ends now.
     """
-    global recording_spans, watching_memory
+    global recording_spans, watching_memory, timing_kernels
     i: int64_t
     row: cython.pointer(Span)
     moment: int64_t = now()
     found: list = []
     state().included &= ~_PROFILING
     recording_spans = False
-    watching_memory = False
+    watching_memory = timing_kernels = False
     for i in range(_count):
         row = cython.address(_rows[i])
         found.append(
@@ -210,6 +293,46 @@ def stop() -> list:
         )
     clear()
     return found
+
+
+def kernels() -> tuple:
+    """The kernels of the last recording, and how many more there was no room for.
+
+    Returns:
+        For each launch, and for what each thread of the pool did of it: when it began and
+        ended, Python's number of the launching thread, the system's number of the thread
+        that ran (0: the launching one), a launch's length or a worker's chunks, where the
+        machine code starts, and the worker's number (0: the launch).
+    """
+    i: int64_t
+    row: cython.pointer(KernelSpan)
+    kept: int64_t = min(_n_kernels, _kernels_room)
+    found: list = []
+    for i in range(kept):
+        row = cython.address(_kernels[i])
+        found.append(
+            (
+                row.start,
+                row.end,
+                row.owner,
+                row.thread,
+                row.total,
+                cython.cast(cython.size_t, row.fn),
+                row.worker,
+            )
+        )
+    return found, _n_kernels - kept
+
+
+def python_stack() -> tuple:
+    """The lines of Python that led here, innermost first: file, line, function."""
+    found: list = []
+    frame = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        found.append((code.co_filename, frame.f_lineno, code.co_name))
+        frame = frame.f_back
+    return tuple(found)
 
 
 def clear() -> None:

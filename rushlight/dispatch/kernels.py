@@ -35,6 +35,11 @@ from cython.cimports.rushlight.core.overlap import (
     refuse_partial_overlap,
     repeats_elements,
 )
+from cython.cimports.rushlight.core.spans import (
+    begin_kernel,
+    end_kernel,
+    timing_kernels,
+)
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.derived import copy_into
@@ -605,7 +610,10 @@ class PointwiseKernel(Kernel):
                 fn, data, 1 + count, ints, 2 + count,
                 cython.cast(cython.p_char, scalars), 32,
             )  # fmt: skip
+        begun: int64_t = begin_kernel() if timing_kernels else 0
         faults: cython.int = fn(data, ints, 0, 1)
+        if begun:
+            end_kernel(cython.cast(cython.p_void, fn), first.numel_, begun, 0, 0)
         if faults:
             raise_fault(faults)
         return out

@@ -6,8 +6,6 @@ kernels, and the operators inside, which are spans of their own.
 
 from __future__ import annotations
 
-import sys
-
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
@@ -18,6 +16,7 @@ from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 
+from rushlight.core.spans import python_stack
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import DispatchKey
 
@@ -56,18 +55,6 @@ def argument_facts(item: object) -> object:
     if type(item) is list or type(item) is tuple:
         return tuple([argument_facts(one) for one in item])
     return item
-
-
-@cython.cfunc
-def python_stack() -> tuple:
-    """The lines of Python that led here, innermost first: file, line, function."""
-    found: list = []
-    frame = sys._getframe()
-    while frame is not None:
-        code = frame.f_code
-        found.append((code.co_filename, frame.f_lineno, code.co_name))
-        frame = frame.f_back
-    return tuple(found)
 
 
 @cython.final

@@ -1,7 +1,9 @@
 """Recorded spans as a file that Perfetto, Chrome and HolisticTraceAnalysis read.
 
 The format is Chrome's trace events, with the categories and arguments that PyTorch's
-profiler writes: ``cpu_op``, ``user_annotation``, ``fwdbwd``, ``cpu_instant_event``.
+profiler writes: ``cpu_op``, ``user_annotation``, ``fwdbwd``, ``cpu_instant_event``. Launches of
+kernels have rows below those of the threads that launch them (``cpu_kernel``), and threads
+of the pool their own (``pool_work``), with an arrow from the launch.
 
 Source: "Trace Event Format", Google, 2016.
 """
@@ -25,6 +27,8 @@ _CATEGORIES = {
     "annotation": "user_annotation",
     "program": "cpu_op",
 }
+# Rows of launches bear numbers that no thread of the system has.
+KERNEL_ROWS = 100_000_000
 _TYPES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
 
 
@@ -69,6 +73,7 @@ class _Trace:
         self.process = os.getpid()
         self.rows: list = []
         self.flows = 0
+        self.numbers: dict = {}  # id of an event -> its number
         self.last: dict = {}  # sequence number -> the forward call that made the node
 
     def time(self, ns):
@@ -77,7 +82,17 @@ class _Trace:
 
     def thread(self, event):
         """The system's number of the thread that an event ran on."""
-        return self.settings["threads"].get(event.os_thread, event.os_thread)
+        return self.native(event.os_thread)
+
+    def native(self, thread):
+        """The system's number of a Python thread."""
+        return self.settings["threads"].get(thread, thread)
+
+    def kernel_row(self, kernel):
+        """The row of a launch, below its thread's, or of a worker: no thread's number."""
+        return (
+            kernel.thread if kernel.worker else KERNEL_ROWS + self.native(kernel.owner)
+        )
 
     def add(self, **row):
         self.rows.append({**row, "pid": self.process})
@@ -87,16 +102,24 @@ class _Trace:
         start = self.time(events[0].start_ns) if events else 0
         name = os.path.basename(sys.argv[0]) or "python"
         threads = sorted({self.thread(event) for event in events})
+        rows = {t: f"thread {t} ({name})" for t in threads}
+        for kernel in self.settings.get("kernels", ()):
+            rows[self.kernel_row(kernel)] = (
+                f"pool worker {kernel.worker} ({name})"
+                if kernel.worker
+                else f"kernels of thread {self.native(kernel.owner)} ({name})"
+            )
         for title, tid, args in [
             ("process_name", 0, {"name": name}),
             ("process_labels", 0, {"labels": "CPU"}),
             ("process_sort_index", 0, {"sort_index": self.process}),
-            *[("thread_name", t, {"name": f"thread {t} ({name})"}) for t in threads],
-            *[("thread_sort_index", t, {"sort_index": t}) for t in threads],
+            *[("thread_name", t, {"name": text}) for t, text in rows.items()],
+            *[("thread_sort_index", t, {"sort_index": t}) for t in rows],
         ]:
             self.add(ph="M", name=title, ts=start, tid=tid, args=args)
 
     def span(self, event, number):
+        self.numbers[id(event)] = number
         kind = spans.KINDS[event.kind]
         start, tid = self.time(event.start_ns), self.thread(event)
         self.add(
@@ -123,6 +146,28 @@ class _Trace:
             if phase == "f":
                 row["bp"] = "e"
             self.add(tid=self.thread(event), ts=self.time(event.start_ns), **row)
+
+    def kernels(self, found):
+        """Launches, and what each worker did, with an arrow to it."""
+        for kernel in found:
+            args = {"Chunks" if kernel.worker else "Length": kernel.size}
+            if id(kernel.event) in self.numbers:
+                args["External id"] = self.numbers[id(kernel.event)]
+            self.add(
+                ph="X",
+                cat="pool_work" if kernel.worker else "cpu_kernel",
+                name=kernel.name,
+                tid=self.kernel_row(kernel),
+                ts=self.time(kernel.start_ns),
+                dur=(kernel.end_ns - kernel.start_ns) / 1000,
+                args=args,
+            )
+            if kernel.launch is not None:
+                self.flows += 1
+                for phase, end in (("s", found[kernel.launch]), ("f", kernel)):
+                    row = {"ph": phase, "id": self.flows, "cat": "launch", "bp": "e"}
+                    ts = self.time(end.start_ns)
+                    self.add(tid=self.kernel_row(end), ts=ts, name="launch", **row)
 
     def memory(self, row, total):
         _, _, _, thread, start, _, change, address = row
@@ -152,6 +197,7 @@ def trace_of(events, settings):
     trace.name_rows(timed)
     for number, event in enumerate(timed, 1):
         trace.span(event, number)
+    trace.kernels(settings.get("kernels", ()))
     total = 0
     for row in settings.get("memory", ()):
         total += row[6]

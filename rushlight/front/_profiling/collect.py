@@ -86,7 +86,7 @@ def _flops(name, shapes, values):
         return None  # a form of the operator that the formula is not for
 
 
-def _lines(stack):
+def python_lines(stack):
     """Lines of Python, without the profiler's own."""
     return [
         f"{file}({line}): {function}"
@@ -170,7 +170,7 @@ class Collector:
             sequence_nr=sequence,
             scope=_SCOPES[kind],
             is_user_annotation=kind == ANNOTATION,
-            stack=_lines(stack),
+            stack=python_lines(stack),
         )
         event.kind, event.facts, event.os_thread = kind, facts, thread
         event.results = results

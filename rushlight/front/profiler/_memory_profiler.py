@@ -7,7 +7,7 @@ import json
 from html import escape
 
 from rushlight._profiling.chrome_trace import write_text
-from rushlight._profiling.collect import BACKWARD
+from rushlight._profiling.collect import BACKWARD, python_lines
 
 _STEP = "Optimizer.step#"
 
@@ -70,18 +70,18 @@ class MemoryProfile:
         events = recording.function_events
         self.sweeps = _merged(e for e in events if e.kind == BACKWARD)
         self.steps = _merged(e for e in events if e.name.startswith(_STEP))
-        self.blocks = self._blocks(events, recording._memory_rows)
+        self.blocks = self._blocks(recording._memory_rows)
         for block in self.blocks:
             block.category = self._category(block)
 
-    def _blocks(self, events, rows):
+    def _blocks(self, rows):
         live: dict = {}
         found: list = []
-        lines = _Lines(events)
         for row in rows:
-            _, _, _, _, moment, _, change, address = row
+            _, _, stack, _, moment, _, change, address = row
             if change > 0:
-                block = _Block(moment, change, self._phase(moment), lines.at(moment))
+                line = next(iter(python_lines(stack)), None)
+                block = _Block(moment, change, self._phase(moment), line)
                 live[address] = block
                 found.append(block)
             elif address in live:
@@ -118,22 +118,6 @@ class MemoryProfile:
             if b.ended is not None
         ]
         return sorted(rows, key=lambda row: row[0])
-
-
-class _Lines:
-    """The line of Python that a moment belongs to, as the operators of that time know."""
-
-    def __init__(self, events):
-        self.events = [e for e in events if e.stack]
-        self.next = 0
-
-    def at(self, moment):
-        events = self.events
-        while self.next < len(events) and events[self.next].start_ns <= moment:
-            self.next += 1
-        if self.next and events[self.next - 1].end_ns >= moment:
-            return events[self.next - 1].stack[0]
-        return None
 
 
 def _merged(events):

@@ -1,5 +1,7 @@
 from libc.stdint cimport int64_t
 
+from rushlight.core.spans cimport begin_kernel, end_kernel, timing_kernels
+
 # Returns what went wrong, as bits; see `raise_fault`.
 ctypedef int (*kernel_t)(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
 
@@ -48,9 +50,14 @@ cdef int tell_own(kernel_t fn, char** data, int n_data, const int64_t* ints, int
 # Runs fn over [0, total) on the calling thread.
 cdef inline int run_here(kernel_t fn, char** data, const int64_t* ints, int64_t total) except -1 nogil:
     global launches
+    cdef int64_t begun = 0
     if watched:
         launches += 1
+    if timing_kernels:
+        begun = begin_kernel()
     cdef int faults = fn(data, ints, 0, total)
+    if begun:
+        end_kernel(<void*> fn, total, begun, 0, 0)
     if faults:
         raise_fault(faults)
     return 0

@@ -4,6 +4,11 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.core.keys import RECORDING
+from cython.cimports.rushlight.core.spans import (
+    begin_kernel,
+    end_kernel,
+    timing_kernels,
+)
 from cython.cimports.rushlight.core.state import state, tell_launchers
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
@@ -175,12 +180,17 @@ def parallel_for(
     """Runs ``fn`` over ``[0, total)``: on the pool where that is more than a grain."""
     global launches
     faults: cython.int = 0
+    begun: int64_t = 0
     if watched:
         launches += 1
+    if timing_kernels:
+        begun = begin_kernel()
     if total > grain:
         faults = run_chunks(fn, data, ints, total, grain)
     elif total > 0:
         faults = fn(data, ints, 0, total)
+    if begun:
+        end_kernel(cython.cast(cython.p_void, fn), total, begun, 0, 0)
     if faults:
         raise_fault(faults)
     return 0

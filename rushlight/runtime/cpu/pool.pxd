@@ -20,6 +20,7 @@ cdef struct Job:
     int64_t total
     int64_t chunk
     int64_t active                  # workers inside; guarded by the pool's mutex
+    int64_t owner                   # the caller's thread, where its kernels are timed; or 0
     int n_shares
     int faults                      # what chunks returned, joined by `or`
     Job* following

@@ -42,6 +42,12 @@ from cython.cimports.rushlight.core.posix import (
     sigfillset,
     sigset_t,
 )
+from cython.cimports.rushlight.core.spans import (
+    end_kernel,
+    now,
+    timed_thread,
+    timing_kernels,
+)
 
 SPINS = cython.declare(cython.int, 40)  # looks (with a yield each) before blocking
 
@@ -126,6 +132,7 @@ def run_shared(
     job.total = total
     job.chunk = chunk
     job.active = 0
+    job.owner = timed_thread() if timing_kernels else 0
     job.n_shares = n_shares
     job.faults = 0
     for i in range(n_shares):
@@ -203,6 +210,8 @@ def take_part(job: cython.pointer(Job), number: cython.int) -> cython.void:
     faults: cython.int
     i: int64_t
     share: cython.pointer(Share)
+    chunks: int64_t = 0
+    begun: int64_t = now() if job.owner else 0
     for step in range(job.n_shares):
         share = cython.address(job.shares[(number + step) % job.n_shares])
         while __atomic_load_n(cython.address(share.next), __ATOMIC_RELAXED) < share.end:
@@ -212,8 +221,13 @@ def take_part(job: cython.pointer(Job), number: cython.int) -> cython.void:
             faults = job.task(
                 job.data, job.ints, i * job.chunk, min((i + 1) * job.chunk, job.total)
             )
+            chunks += 1
             if faults:
                 __atomic_fetch_or(cython.address(job.faults), faults, __ATOMIC_ACQ_REL)
+    if begun and number and chunks:
+        end_kernel(
+            cython.cast(cython.p_void, job.task), chunks, begun, job.owner, number
+        )
 
 
 @cython.cfunc
