@@ -56,6 +56,9 @@ WRITES = {
     "curve": lambda w, t: w.add_pr_curve(
         "p", t.tensor([0, 1, 1, 0, 1]), t.tensor([0.1, 0.9, 0.4, 0.6, 0.7]), 1
     ),
+    "raw curve": lambda w, t: w.add_pr_curve_raw(
+        "p", *(numbers(t, (6, 5)) * 9).unbind(), global_step=2, num_thresholds=5
+    ),
     "tensor": lambda w, t: w.add_tensor("x", numbers(t), 1),
     "lines": lambda w, t: w.add_custom_scalars_multilinechart(["a", "b"], title="z"),
     "margin": lambda w, t: w.add_custom_scalars_marginchart(["a", "b", "c"]),
@@ -183,3 +186,25 @@ def test_videos_are_read_back_frame_by_frame(tmp_path):
     for at, shade in enumerate((0, 120, 240)):
         shown.seek(at)
         assert np.asarray(shown.convert("RGB")).mean() == pytest.approx(shade, abs=2)
+
+
+def test_models_of_onnx_are_the_graphs_that_pytorch_makes(tmp_path, capsys):
+    onnx = pytest.importorskip("onnx", reason="an extra")
+    loader = pytest.importorskip("torch.utils.tensorboard._onnx_graph")
+    from rushlight.utils.tensorboard.graphs import graph_of_onnx
+
+    make = onnx.helper.make_node
+    nodes = [make("Relu", ["x"], ["a"]), make("Concat", ["a", "x"], ["y"], axis=1)]
+    ends = [
+        [onnx.helper.make_tensor_value_info(name, 1, sizes)]
+        for name, sizes in (("x", [2, 3]), ("y", [2, 6]))
+    ]
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", *ends)), path)
+    assert graph_of_onnx(str(path)) == loader.load_onnx_graph(str(path))
+    with library("ours")[1](tmp_path / "log") as writer:
+        writer.add_onnx_graph(str(path))
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    graph = EventAccumulator(str(tmp_path / "log")).Reload().Graph()
+    assert [node.name for node in graph.node] == ["x", "y", "a", "y"]

@@ -41,9 +41,7 @@ class _Recorder(TorchDispatchMode):
         self.used.add(unique)
         attributes = {}
         if tensor is not None:
-            shape = TensorShapeProto(
-                dim=[TensorShapeProto.Dim(size=size) for size in tensor.shape]
-            )
+            shape = _shape_of(tensor.shape)
             shapes = AttrValue(list=AttrValue.ListValue(shape=[shape]))
             attributes["_output_shapes"] = shapes
             self.makers[id(tensor)] = unique
@@ -110,3 +108,39 @@ def graph_of(model, inputs):
         for handle in handles:
             handle.remove()
     return GraphDef(node=recorder.nodes, versions=VersionDef(producer=22))
+
+
+def _shape_of(sizes):
+    return TensorShapeProto(dim=[TensorShapeProto.Dim(size=size) for size in sizes])
+
+
+def graph_of_onnx(path):
+    """The graph of an ONNX model: its inputs and outputs, and a node for each call.
+
+    Args:
+        path: the model's file.
+
+    Returns:
+        A ``GraphDef``.
+    """
+    import onnx
+
+    graph = onnx.load(path).graph
+    nodes = []
+    for value in [*graph.input, *graph.output]:
+        kind = value.type.tensor_type
+        sizes = [dim.dim_value for dim in kind.shape.dim]
+        facts = {
+            "dtype": AttrValue(type=kind.elem_type),
+            "shape": AttrValue(shape=_shape_of(sizes)),
+        }
+        nodes.append(NodeDef(name=value.name, op="Variable", attr=facts))
+    for node in graph.node:
+        texts = [
+            " = ".join(str(value) for _, value in attribute.ListFields())
+            for attribute in node.attribute
+        ]
+        facts = {"parameters": AttrValue(s=", ".join(texts).encode())}
+        name = node.output[0]
+        nodes.append(NodeDef(name=name, op=node.op_type, input=node.input, attr=facts))
+    return GraphDef(node=nodes, versions=VersionDef(producer=22))

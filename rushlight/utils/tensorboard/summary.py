@@ -26,6 +26,7 @@ __all__ = [
     "image_boxes",
     "make_np",
     "pr_curve",
+    "pr_curve_raw",
     "scalar",
     "tensor_proto",
     "text",
@@ -291,16 +292,20 @@ def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None):
     tp, fp = np.cumsum(true[::-1])[::-1], np.cumsum(false[::-1])[::-1]
     tn, fn = fp[0] - fp, tp[0] - tp
     least = 1e-7
-    rows = np.stack(
-        [
-            tp,
-            fp,
-            tn,
-            fn,
-            tp / np.maximum(least, tp + fp),
-            tp / np.maximum(least, tp + fn),
-        ]
-    )
+    shares = tp / np.maximum(least, tp + fp), tp / np.maximum(least, tp + fn)
+    return pr_curve_raw(tag, [tp, fp, tn, fn, *shares], count)
+
+
+def pr_curve_raw(tag, rows, num_thresholds=127):
+    """The same, of counts that are known.
+
+    Args:
+        tag: the curve's name.
+        rows: true positives, false positives, true negatives, false negatives, precision
+            and recall at each threshold.
+        num_thresholds: how many thresholds.
+    """
+    rows, count = np.stack([make_np(row) for row in rows]), min(num_thresholds, 127)
     data = SummaryMetadata.PluginData(
         plugin_name="pr_curves",
         content=PrCurvePluginData(version=0, num_thresholds=count).SerializeToString(),

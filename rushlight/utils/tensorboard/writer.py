@@ -375,6 +375,48 @@ class SummaryWriter:
         message = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._put(message, global_step, walltime)
 
+    def add_pr_curve_raw(
+        self,
+        tag,
+        true_positive_counts,
+        false_positive_counts,
+        true_negative_counts,
+        false_negative_counts,
+        precision,
+        recall,
+        global_step=None,
+        num_thresholds=127,
+        weights=None,
+        walltime=None,
+    ):
+        """Precision and recall that are known, with the counts that they come from.
+
+        Args:
+            tag: the curve's name.
+            true_positive_counts, false_positive_counts: at each threshold.
+            true_negative_counts, false_negative_counts: the same.
+            precision, recall: the same.
+            global_step: its place among others of the name.
+            num_thresholds: how many thresholds.
+            weights: chooses nothing: the counts have them.
+            walltime: its time, in seconds; now by default.
+        """
+        rows = [true_positive_counts, false_positive_counts, true_negative_counts]
+        rows += [false_negative_counts, precision, recall]
+        message = summary.pr_curve_raw(tag, rows, num_thresholds)
+        self._put(message, global_step, walltime)
+
+    def add_onnx_graph(self, prototxt):
+        """An ONNX model as a graph of its nodes.
+
+        Args:
+            prototxt: the model's file.
+        """
+        from rushlight.utils.tensorboard.graphs import graph_of_onnx
+
+        event = Event(graph_def=graph_of_onnx(prototxt).SerializeToString())
+        self._get_file_writer().add_event(event)
+
     def add_graph(
         self, model, input_to_model=None, verbose=False, use_strict_trace=True
     ):
