@@ -13,7 +13,7 @@ from rushlight.utils._summary import readable_bytes, summary
 
 __all__ = ["graph_page", "graph_svg", "module_page"]
 
-_STYLE = """
+STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 2em; color: #1d2330;
        background: #fff; }
 details { margin-left: 1.2em; border-left: 1px solid #d5dae3; padding-left: .7em; }
@@ -35,7 +35,7 @@ svg .root rect { fill: #fbe7cf; stroke: #c9924a; }
 def _page(title, body, path):
     text = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
         f"<body><h1>{escape(title)}</h1>\n{body}\n</body></html>\n"
     )
     if path is not None:
@@ -60,11 +60,22 @@ def module_page(model, *inputs, path=None, **kwargs):
     >>> "in_features=4" in page and "[2, 3]" in page
     True
     """
+    return _page(type(model).__name__, module_tree(model, *inputs, **kwargs), path)
+
+
+def module_tree(model, *inputs, times=None, **kwargs):
+    """The tree of a model's modules, as HTML.
+
+    Args:
+        model: a module.
+        inputs, kwargs: the model's arguments, as for ``summary``.
+        times: the seconds that each module's calls took, if known.
+    """
     table = summary(model, *inputs, **kwargs)
     # A module that is found again below has no row of its own.
     rows = {id(model.get_submodule(row.path)): row for row in table.rows}
     parts: list = []
-    _write_tree(parts, type(model).__name__, model, rows, set())
+    _write_tree(parts, type(model).__name__, model, rows, set(), times)
     facts = (
         f"<p>{table.parameters:,} parameters, {table.trainable:,} of them trained; "
         f"{readable_bytes(table.held_bytes)} with the buffers"
@@ -74,10 +85,10 @@ def module_page(model, *inputs, path=None, **kwargs):
             f"; {readable_bytes(table.input_bytes)} of inputs, "
             f"{readable_bytes(table.made_bytes)} of results"
         )
-    return _page(type(model).__name__, f"{facts}.</p>\n" + "\n".join(parts), path)
+    return f"{facts}.</p>\n" + "\n".join(parts)
 
 
-def _write_tree(parts, name, module, rows, shown):
+def _write_tree(parts, name, module, rows, shown, times=None):
     row = rows[id(module)]
     again = id(module) in shown
     shown.add(id(module))
@@ -98,6 +109,8 @@ def _write_tree(parts, name, module, rows, shown):
         facts.append(f"called {row.calls} times")
     if again:
         facts.append("shown above")
+    elif times and module in times:
+        facts.append(f"{1e3 * times[module]:.3f} ms")
     extra = module.extra_repr().replace("\n", " ")
     leaf = "" if children else ' class="leaf"'
     parts.append(
@@ -105,12 +118,18 @@ def _write_tree(parts, name, module, rows, shown):
         f"<i>({escape(extra)})</i> {', '.join(facts)}</summary>"
     )
     for key, child in children:
-        _write_tree(parts, key, child, rows, shown)
+        _write_tree(parts, key, child, rows, shown, times)
     parts.append("</details>")
 
 
-class _Box:
-    """A node of the graph and its place in the picture."""
+class Box:
+    """A node of a graph and its place in the picture.
+
+    Args:
+        node: what it stands for.
+        label, detail: its two lines.
+        kind: ``"root"``, ``"node"`` or ``"leaf"``, which says how it is drawn.
+    """
 
     def __init__(self, node, label, detail, kind):
         self.node = node
@@ -151,11 +170,11 @@ def _boxes(root, names, limit):
 def _boxed(node, names, is_root):
     variable = getattr(node, "variable", None)
     if variable is None:
-        return _Box(
+        return Box(
             node, node.name().rsplit("::", 1)[-1], "", "root" if is_root else "node"
         )
     label = names.get(id(variable), "leaf")
-    return _Box(node, label, str(list(variable.shape)), "leaf")
+    return Box(node, label, str(list(variable.shape)), "leaf")
 
 
 def _placed(boxes):
@@ -217,7 +236,16 @@ def graph_svg(tensor, names=None, limit=2000):
     if isinstance(names, rl.nn.Module):
         names = dict(names.named_parameters())
     names = {id(value): key for key, value in (names or {}).items()}
-    levels = _placed(_boxes(tensor.grad_fn, names, limit))
+    return layered_svg(_boxes(tensor.grad_fn, names, limit))
+
+
+def layered_svg(boxes):
+    """Boxes of a graph without cycles in levels, as an SVG picture.
+
+    Args:
+        boxes: each before those below it.
+    """
+    levels = _placed(boxes)
     boxes = [box for level in levels for box in level]
     left = min(box.x - box.width / 2 for box in boxes) - 10
     right = max(box.x + box.width / 2 for box in boxes) + 10

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
-from html import escape
 
-__all__ = ["run_page"]
+from rushlight.inspection._viewer import Panel, document
+
+__all__ = ["run_page", "run_panel"]
 
 _STYLE = """
-body { font: 14px/1.45 system-ui, sans-serif; margin: 0; color: #1d2330; }
-header { padding: .6em 1em; border-bottom: 1px solid #d5dae3; }
-header input[type=range] { width: 100%; }
-main { display: flex; height: calc(100vh - 7.5em); }
-#list { width: 24em; overflow: auto; border-right: 1px solid #d5dae3; margin: 0;
+.run input[type=range] { width: 100%; }
+.run main { display: flex; height: calc(100vh - 11em); }
+.run ul { width: 24em; overflow: auto; border-right: 1px solid #d5dae3; margin: 0;
         padding: 0; list-style: none; }
-#list li { padding: .1em .8em; cursor: pointer; white-space: nowrap; }
-#list li.now { background: #dfe8fb; }
-#list li.backward { color: #7a4a9a; }
-#list li.wrong { color: #b3261e; font-weight: 600; }
+.run li { padding: .1em .8em; cursor: pointer; white-space: nowrap; }
+.run li.now { background: #dfe8fb; }
+.run li.backward { color: #7a4a9a; }
+.run li.wrong { color: #b3261e; font-weight: 600; }
 #call { flex: 1; overflow: auto; padding: .4em 1.4em; }
-code { background: #eef1f6; border-radius: 3px; padding: 0 .3em; }
 .values { display: flex; flex-wrap: wrap; width: 40em; margin: .3em 0 1em; }
 .values i { width: 1.2em; height: 1.2em; }
 """
@@ -28,7 +25,7 @@ code { background: #eef1f6; border-radius: 3px; padding: 0 .3em; }
 # The page's program. A step's values are coloured by where they lie between the least and
 # the largest; what is no number is black.
 _PROGRAM = """
-const run = JSON.parse(document.getElementById("run").textContent);
+const run = data;
 const list = document.getElementById("list"), call = document.getElementById("call");
 const slider = document.getElementById("at"), find = document.getElementById("find");
 let now = 0;
@@ -41,11 +38,6 @@ const rows = run.map((record, number) => {
   row.onclick = () => show(number);
   return list.appendChild(row);
 });
-function element(parent, kind, text) {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  return parent.appendChild(made);
-}
 function color(value, least, most) {
   if (value === null) return "#000";
   const part = most > least ? (value - least) / (most - least) : 0.5;
@@ -123,26 +115,27 @@ def run_page(run, path=None, title="A recorded run"):
     >>> "aten.exp.default" in run_page(run)
     True
     """
+    return document(title, [run_panel(run)], path)
+
+
+_BODY = """<div class="run"><span id="place"></span>
+<button id="back">Back</button> <button id="next">Next</button>
+<button id="wrong">Next that makes NaN or infinity</button>
+<input id="find" placeholder="operator, module or line">
+<input id="at" type="range" min="0" max="{last}" value="0">
+<main><ul id="list"></ul><section id="call"></section></main></div>"""
+
+
+def run_panel(run):
+    """The part of a page that steps through a recorded run.
+
+    Args:
+        run: a `RunRecorder`, or its records.
+    """
     records = getattr(run, "records", run)
-    data = json.dumps([_row(record) for record in records])
-    for sign in "<>&":  # the text ends no element of the page's
-        data = data.replace(sign, f"\\u{ord(sign):04x}")
-    text = (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>\n"
-        f'<header><b>{escape(title)}</b> <span id="place"></span>\n'
-        '<button id="back">Back</button> <button id="next">Next</button>\n'
-        '<button id="wrong">Next that makes NaN or infinity</button>\n'
-        '<input id="find" placeholder="operator, module or line">\n'
-        f'<input id="at" type="range" min="0" max="{max(0, len(records) - 1)}" value="0">'
-        '</header>\n<main><ul id="list"></ul><section id="call"></section></main>\n'
-        f'<script id="run" type="application/json">{data}</script>\n'
-        f"<script>{_PROGRAM}</script></body></html>\n"
-    )
-    if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    return text
+    body = _BODY.format(last=max(0, len(records) - 1))
+    rows = [_row(record) for record in records]
+    return Panel("Run", body, rows, _PROGRAM, _STYLE)
 
 
 def _row(record):

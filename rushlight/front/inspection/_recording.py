@@ -7,6 +7,7 @@ what it recorded to a file, for `rushlight.inspection.compare`.
 """
 
 import base64
+import hashlib
 import importlib
 import json
 import math
@@ -30,9 +31,13 @@ class TensorRecord:
         minimum: the least finite element, or None.
         maximum: the largest finite element, or None.
         mean: the mean of the finite elements, or None.
+        digest: of all elements' bits, where it was asked for, else None.
     """
 
-    __slots__ = ("dtype", "inf", "maximum", "mean", "minimum", "nan", "shape", "values")
+    __slots__ = (
+        *("digest", "dtype", "inf", "maximum", "mean", "minimum", "nan", "shape"),
+        "values",
+    )
 
     def __init__(
         self, shape, dtype, values, nan=0, inf=0, least=None, most=None, mean=None
@@ -40,6 +45,7 @@ class TensorRecord:
         self.shape, self.dtype, self.values = tuple(shape), dtype, values
         self.nan, self.inf = nan, inf
         self.minimum, self.maximum, self.mean = least, most, mean
+        self.digest = None
 
     @property
     def is_finite(self):
@@ -140,6 +146,19 @@ def tensor_record(library, tensor):
         figures = [float(f) for f in (finite.min(), finite.max(), finite.mean())]
     step = max(1, math.ceil(flat.numel() / KEPT))
     return TensorRecord(shape, dtype, flat[::step].tolist(), nan, inf, *figures)
+
+
+def digest_of(tensor):
+    """A digest of a dense tensor's bits in their logical order; None of others."""
+    plain = tensor.detach()
+    if str(plain.layout).rpartition(".")[2] != "strided" or plain.device.type != "cpu":
+        return None
+    plain = plain.resolve_conj().resolve_neg().contiguous()
+    storage = plain.untyped_storage()
+    size = plain.element_size()
+    begin = plain.storage_offset() * size
+    elements = bytes(storage[begin : begin + plain.numel() * size])
+    return hashlib.blake2b(elements, digest_size=16).digest()
 
 
 def tensors_in(library, values):

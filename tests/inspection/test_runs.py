@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 
@@ -21,8 +20,7 @@ from rushlight.inspection import (
     compare_runs,
     run_page,
 )
-
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+from tests.inspection.browser import dumped, needs_browser
 
 
 def _net():
@@ -213,33 +211,28 @@ def test_a_page_of_a_run_cannot_be_left_by_its_texts(tmp_path):
     assert json.loads(data)[0]["source"] == "x = '</script><b>'"
 
 
-CLICKS = """<script>
+CLICKS = """
 const said = [];
 const title = () => document.querySelector("#call h2").textContent;
 said.push(title());
 document.getElementById("next").click(); said.push(title());
 document.getElementById("back").click(); said.push(title());
 document.getElementById("wrong").click(); said.push(title());
-find.value = "aten.exp"; find.oninput(); slider.value = 0; slider.oninput();
+const [find, at] = ["find", "at"].map(name => document.getElementById(name));
+find.value = "aten.exp"; find.oninput(); at.value = 0; at.oninput();
 document.getElementById("next").click(); said.push(title());
 const cells = document.querySelectorAll(".values i").length;
 document.title = "said " + said.join("|") + " cells " + cells;
-</script>"""
+"""
 
 
-@pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+@needs_browser
 def test_a_browser_steps_through_the_page(tmp_path):
     with RunRecorder() as run:
         rl.zeros(3).log()
         rl.ones(2).exp()
-    page = run_page(run).replace("</body>", CLICKS + "</body>")
-    (tmp_path / "run.html").write_text(page)
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    command += [f"--user-data-dir={tmp_path}", f"file://{tmp_path}/run.html"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=True
-    )
-    said = re.search(r"<title>said (.*?)</title>", done.stdout).group(1)
+    text = dumped(run_page(run), CLICKS, tmp_path)
+    said = re.search(r"<title>said (.*?)</title>", text).group(1)
     assert said == (
         "aten.zeros.default|aten.log.default|aten.zeros.default|aten.log.default"
         "|aten.exp.default cells 4"
