@@ -6,10 +6,42 @@ import json
 
 import rushlight as rl
 from rushlight.distributed.fsdp import FSDPModule
+from rushlight.distributed.pipelining._split_backward import SplitBackward
 from rushlight.distributed.point_to_point import irecv, isend
 from rushlight.distributed.world import get_global_rank, get_rank, get_world_size
 
 __all__ = ["PipelineStage", "build_stage"]
+
+
+def stage_to_rank(size, num_stages, style="loop"):
+    """The process of each stage.
+
+    Args:
+        size: the number of processes.
+        num_stages: the number of stages.
+        style: ``loop`` goes round and round; ``v`` goes there and back.
+
+    Raises:
+        ValueError: there is no such style, or stages do not fill the last way.
+
+    >>> stage_to_rank(2, 4), stage_to_rank(2, 4, "v")
+    ({0: 0, 1: 1, 2: 0, 3: 1}, {0: 0, 1: 1, 2: 1, 3: 0})
+    """
+    if style == "loop":
+        return {stage: stage % size for stage in range(num_stages)}
+    if style != "v":
+        raise ValueError(f"Style {style} is not supported.")
+    if num_stages % size:
+        raise ValueError(
+            f"num_stages {num_stages} must be evenly divisible by pp_size {size} for V "
+            "schedules"
+        )
+    found = {}
+    for stage in range(num_stages):
+        lap, place = divmod(stage, size)
+        found[stage] = size - 1 - place if lap % 2 else place
+    return found
+
 
 KINDS = ("sizes", "facts", "value", "gradient")
 
@@ -115,8 +147,10 @@ class PipelineStage:
             )
         self.flight = None
         self.input_facts = None
+        self.stage_index_to_group_rank = stage_to_rank(self.group_size, num_stages)
         self.kept: dict = {}
         self.outputs: dict = {}
+        self.halves: dict = {}
 
     @property
     def is_first(self):
@@ -134,7 +168,7 @@ class PipelineStage:
         Args:
             stage_index: the stage.
         """
-        return stage_index % self.group_size
+        return self.stage_index_to_group_rank[stage_index]
 
     def join(self, flight):
         """Take what stages of one process share.
@@ -146,7 +180,7 @@ class PipelineStage:
 
     def begin(self):
         """Forget the microbatches of the batch before."""
-        self.kept, self.outputs = {}, {}
+        self.kept, self.outputs, self.halves = {}, {}, {}
 
     # -- forward ----------------------------------------------------------------------
 
@@ -226,31 +260,54 @@ class PipelineStage:
             is_last: whether no other microbatch is to be run back: gradients that
                 processes share go then.
         """
-        inputs, outputs = self.kept.pop(microbatch)
+        inputs, outputs, grads = self._differentiated(microbatch, loss)
         self._share_gradients(is_last)
+        if outputs:
+            rl.autograd.backward(outputs, grads)
+        self._send_gradients(microbatch, inputs)
+
+    def backward_input(self, microbatch, loss=None):
+        """Run a microbatch back as far as the stage before waits for it.
+
+        Args:
+            microbatch: its number.
+            loss: on the last stage, what is differentiated.
+        """
+        inputs, outputs, grads = self._differentiated(microbatch, loss)
+        wanted = [each for each in inputs if isinstance(each, rl.Tensor)]
+        half = SplitBackward(outputs, grads, wanted, self.submod.parameters())
+        self._share_gradients(False)
+        half.run_inputs()
+        self.halves[microbatch] = half
+        self._send_gradients(microbatch, inputs)
+
+    def backward_weight(self, microbatch, is_last=False):
+        """Run the rest of a microbatch back: the gradients of the weights.
+
+        Args:
+            microbatch: its number.
+            is_last: whether no other microbatch is to be run back.
+        """
+        self._share_gradients(is_last)
+        self.halves.pop(microbatch).run_weights()
+
+    def _differentiated(self, microbatch, loss):
+        """Inputs of a microbatch, what of its outputs is differentiated, and by what."""
+        inputs, outputs = self.kept.pop(microbatch)
         if self.is_last:
-            if loss.requires_grad:
-                loss.backward()
-        else:
-            after, wanted, grads = self.rank_of(self.stage_index + 1), [], []
-            for number, each in enumerate(outputs):
-                if each.requires_grad:
-                    wanted.append(each)
-                    grads.append(
-                        self.flight.receive(
-                            each,
-                            after,
-                            "gradient",
-                            self.stage_index,
-                            microbatch,
-                            number,
-                        )
-                    )
-            rl.autograd.backward(wanted, grads)
-        if not self.is_first:
-            self._send_gradients(microbatch, inputs)
+            wanted = [loss] if loss.requires_grad else []
+            return inputs, wanted, [None] * len(wanted)
+        after, own = self.rank_of(self.stage_index + 1), self.stage_index
+        wanted = {i: each for i, each in enumerate(outputs) if each.requires_grad}
+        grads = [
+            self.flight.receive(each, after, "gradient", own, microbatch, number)
+            for number, each in wanted.items()
+        ]
+        return inputs, list(wanted.values()), grads
 
     def _send_gradients(self, microbatch, inputs):
+        if self.is_first:
+            return
         before, place = self.rank_of(self.stage_index - 1), self.stage_index - 1
         for number, each in enumerate(inputs):
             if each.requires_grad:

@@ -28,10 +28,20 @@ def put(value):
     return [round(each, 4) for each in value.detach().flatten().tolist()[:12]]
 
 
+def places(kind, total):
+    """The stages of this process: every so many, or along a V."""
+    if kind in ALONG_A_V:
+        return [rank, total - 1 - rank]
+    return [i for i in range(total) if i % size == rank]
+
+
+ALONG_A_V = "ScheduleZBVZeroBubble", "ScheduleDualPipeV"
+
+
 def run(key, kind, per_rank=1, microbatches=4, steps=2):
     total = size * per_rank
     parts = layers(total)
-    own = [i for i in range(total) if i % size == rank]
+    own = places(kind, total)
     stages = [pipelining.PipelineStage(parts[i], i, total, DEVICE) for i in own]
     given = stages if per_rank > 1 else stages[0]
     schedule = getattr(pipelining, kind)(given, microbatches, loss_fn=F.mse_loss)
@@ -69,9 +79,21 @@ run("gpipe", "ScheduleGPipe")
 run("1f1b", "Schedule1F1B", microbatches=8)
 run("interleaved", "ScheduleInterleaved1F1B", per_rank=2)
 run("breadth first", "ScheduleLoopedBFS", per_rank=2)
-for key, per_rank in (("gpipe", 1), ("interleaved", 2), ("breadth first", 2)):
+run("zero bubble", "ScheduleInterleavedZeroBubble", per_rank=2)
+run("zero bubble v", "ScheduleZBVZeroBubble", per_rank=2, microbatches=8)
+run("few in a v", "ScheduleZBVZeroBubble", per_rank=2, microbatches=2)
+run("dual pipe v", "ScheduleDualPipeV", per_rank=2)
+for key, per_rank, kind in (
+    ("gpipe", 1, ""),
+    ("interleaved", 2, ""),
+    ("breadth first", 2, ""),
+    ("zero bubble", 2, ""),
+    ("zero bubble v", 2, ALONG_A_V[0]),
+    ("few in a v", 2, ALONG_A_V[0]),
+    ("dual pipe v", 2, ALONG_A_V[1]),
+):
     out, grads = alone(per_rank)
-    own = [i for i in range(size * per_rank) if i % size == rank]
+    own = places(kind, size * per_rank)
     close = [
         abs(a - b) < 2e-4
         for place, i in enumerate(own)
