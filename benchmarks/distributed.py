@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.distributed [--processes 2] [--largest 268435456]`` starts as many
 processes; each joins both libraries' groups and calls them in turn. A row is the lower
-quartile of a rank's times; the slower rank counts.
+quartile of a rank's times; the slower rank counts. ``--only constants`` measures what
+`rushlight.distributed.cost_model` asks for, over shared memory and over sockets.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from types import SimpleNamespace
 from benchmarks.startup import Measured
 
 SIZES = [1 << shift for shift in (10, 13, 16, 18, 20, 22, 24, 26, 28)]
+ONLY = ["", "ddp", "collectives", "constants"]
+SHARED = "RUSHLIGHT_DISTRIBUTED_SHARED_MEMORY"
 BUDGET_BYTES, MOST_CALLS, FEWEST_CALLS = 1 << 27, 200, 5
 
 
@@ -137,8 +140,50 @@ def show(pair, label, seconds):
     return ours / theirs
 
 
+def lower_quartile(call, count):
+    """The lower quartile of a call's seconds."""
+    times = []
+    for _ in range(count + 1):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return sorted(times[1:])[count // 4]
+
+
+def measure_constants():
+    """Latency and seconds of an octet between two ranks, and of an octet reduced."""
+    import rushlight as rl
+
+    dist = rl.distributed
+    dist.init_process_group("gloo")
+    small, count = rl.ones(2), 1 << 22
+    large = rl.ones(count)
+
+    def there_and_back(tensor):
+        dist.broadcast(tensor, 0)
+        dist.broadcast(tensor, 1)
+
+    latency = lower_quartile(lambda: there_and_back(small), 500) / 2
+    seconds = lower_quartile(lambda: there_and_back(large), 20) / 2
+    other = rl.ones(1 << 16)
+    part = large[: 1 << 16]
+    reduction = lower_quartile(lambda: rl.add(part, other, out=part), 200)
+    if dist.get_rank() == 0:
+        way = "sockets" if SHARED in os.environ else "memory"
+        print(
+            f"{way:8} latency {latency * 1e6:6.1f} us   octet "
+            f"{(seconds - latency) / count / 4 * 1e9:6.3f} ns   reduction "
+            f"{reduction / other.numel() / 4 * 1e9:6.3f} ns",
+            flush=True,
+        )
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def measure(options):
     """All rows, in this process."""
+    if options.only == "constants":
+        return measure_constants()
     pair, ratios = Pair(), []
     for n_bytes in SIZES:
         if n_bytes > options.largest or options.only == "ddp":
@@ -157,6 +202,7 @@ def measure(options):
     for module in pair.modules[::-1]:
         module.distributed.barrier()
         module.distributed.destroy_process_group()
+    return None
 
 
 def rows(quick):
@@ -189,11 +235,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--largest", type=int, default=SIZES[-1])
-    parser.add_argument("--only", choices=["", "ddp", "collectives"], default="")
+    parser.add_argument("--only", choices=ONLY, default="")
     parser.add_argument("--worker", action="store_true")
     options = parser.parse_args()
     if options.worker:
         measure(options)
+    elif options.only == "constants":
+        status = start(options)
+        os.environ[SHARED] = "0"
+        sys.exit(status or start(options))
     else:
         sys.exit(start(options))
 
