@@ -66,6 +66,7 @@ class DeviceMesh:
         self._hash = self._coordinate = None
         if not is_initialized():
             init_process_group()
+        self._joined = world.joined  # groups of processes that have left are others
         self._check()
         if _init_backend:
             self._groups = [self._group_along(dim) for dim in range(self.ndim)]
@@ -255,6 +256,7 @@ class DeviceMesh:
             return NotImplemented
         return (
             self.device_type == other.device_type
+            and self._joined == other._joined
             and self.mesh.tolist() == other.mesh.tolist()
             and self.mesh_dim_names == other.mesh_dim_names
         )
@@ -262,7 +264,13 @@ class DeviceMesh:
     def __hash__(self):
         if self._hash is None:
             ranks = tuple(self.mesh.flatten().tolist())
-            facts = self.device_type, self.shape, ranks, self.mesh_dim_names
+            facts = (
+                self.device_type,
+                self.shape,
+                ranks,
+                self.mesh_dim_names,
+                self._joined,
+            )
             self._hash = hash(facts)
         return self._hash
 

@@ -18,8 +18,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start(program, size, *arguments, **environment):
-    """The processes of a program, a rank each."""
+def start(program, size, *arguments, through=(), **environment):
+    """The processes of a program, a rank each; ``through`` are words before it."""
     base = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -32,7 +32,8 @@ def start(program, size, *arguments, **environment):
     }
     return [
         subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(PROGRAMS / program), *arguments],
+            [sys.executable, "-W", "ignore", *through, str(PROGRAMS / program)]
+            + list(arguments),
             env={**base, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -58,9 +59,9 @@ def finish(processes, patience=240):
     return found
 
 
-def run(program, size, *arguments, **environment):
+def run(program, size, *arguments, through=(), **environment):
     """The outputs of a program's ranks, all of which must succeed."""
-    found = finish(start(program, size, *arguments, **environment))
+    found = finish(start(program, size, *arguments, through=through, **environment))
     for rank, (status, output, errors) in enumerate(found):
         assert status == 0, f"rank {rank} of {size}:\n{output}\n{errors}"
     return [output for _, output, _ in found]

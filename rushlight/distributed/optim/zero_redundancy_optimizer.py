@@ -6,6 +6,7 @@ import copy
 from itertools import chain
 
 import rushlight as rl
+from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook
 from rushlight.distributed.object_collectives import all_gather_object
 from rushlight.distributed.world import get_global_rank, world
 from rushlight.optim.optimizer import Optimizer
@@ -13,7 +14,16 @@ from rushlight.optim.optimizer import Optimizer
 __all__ = ["ZeroRedundancyOptimizer"]
 
 
-class ZeroRedundancyOptimizer(Optimizer):
+class _ZeROJoinHook(JoinHook):
+    def __init__(self, zero):
+        self.zero = zero
+
+    def main_hook(self):
+        """Step this rank's share, and take the others'."""
+        self.zero.step()
+
+
+class ZeroRedundancyOptimizer(Optimizer, Joinable):
     """An optimizer whose state is divided among the ranks of a group.
 
     Each rank steps its share of the parameters, and sends them to all others. Shares have
@@ -55,7 +65,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.global_rank = get_global_rank(self.process_group, self.rank)
         self._whole_states, self._optimizer_class = None, optimizer_class
         self._defaults, self.optim = defaults, None
-        super().__init__(params, defaults)
+        Joinable.__init__(self)
+        Optimizer.__init__(self, params, defaults)
         self._divide()
 
     def _divide(self):
@@ -103,6 +114,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         Args:
             closure: computes the loss again, where the optimizer asks for it.
         """
+        Join.notify_join_context(self)
         self._copy_settings(self.param_groups, self.optim.param_groups)
         loss = (
             self.optim.step(closure, **kwargs) if closure else self.optim.step(**kwargs)
@@ -113,6 +125,20 @@ class ZeroRedundancyOptimizer(Optimizer):
                 self._send(rank, [p for group in groups for p in group["params"]])
         self._whole_states = None
         return loss
+
+    def join_hook(self, **kwargs):
+        """What ranks without input do in a block of ``Join``: they step, too."""
+        return _ZeROJoinHook(self)
+
+    @property
+    def join_device(self):
+        """The device of the parameters."""
+        return self.param_groups[0]["params"][0].device
+
+    @property
+    def join_process_group(self):
+        """The group."""
+        return self.process_group
 
     def _send(self, rank, parameters):
         """Bring one rank's parameters to all, those of one type at once."""
