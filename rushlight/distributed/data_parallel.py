@@ -260,6 +260,7 @@ class DistributedDataParallel(Module, Joinable):
                 self._divide_by_active()
             else:
                 self.reducer.rebuild(lambda t: self.process_group._broadcast(t, 0))
+                self.reducer.share_buckets()
         if self._will_sync_buffers():
             self._sync_buffers()
         output = self.module(*inputs, **kwargs)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 
-from rushlight.distributed.collectives import direct
+import rushlight as rl
+from rushlight.distributed.collectives.engine import Alone, Connected
 from rushlight.distributed.collectives.operands import Operand, octets, type_name
-from rushlight.distributed.collectives.shared import Slabs
+from rushlight.distributed.collectives.symmetric import SymmetricArray
 from rushlight.distributed.reductions import ReduceOp, reduction_name
 from rushlight.distributed.stores.base import seconds
 from rushlight.distributed.transport.channel import Channel
@@ -17,8 +18,6 @@ from rushlight.distributed.transport.mailbox import Mailbox, Message
 from rushlight.distributed.work import Executor, Work
 
 __all__ = ["ProcessGroup", "ProcessGroupGloo"]
-
-SMALL_BYTES = 1 << 13  # up to here octets go with the frame
 
 
 class ProcessGroup:
@@ -41,14 +40,13 @@ class ProcessGroup:
         self._timeout = timeout
         self.group_name, self.group_desc = "", "undefined"
         self.bound_device_id = None
-        self._channel = self._slabs = self._mailbox = self._connections = None
+        self._channel = self._mailbox = self._connections = None
         if size > 1:
             self._connections = connect_all(
                 store, rank, size, seconds(timeout), meeting_host
             )
             self._channel = Channel(self._connections, seconds(timeout))
-            if self._channel.slabs:
-                self._slabs = Slabs(self._channel)
+        self._engine = Alone() if size == 1 else Connected(self._channel)
         self._executor = Executor(self._channel)
 
     def rank(self):
@@ -99,23 +97,11 @@ class ProcessGroup:
     # -- how all collectives run ------------------------------------------------------
 
     def _start(self, call, body, result, async_op, timeout=None):
-        """Run ``body(channel)`` now, or in its turn; then results are in place."""
+        """Run ``body()`` now, or in its turn; then results are in place."""
         if async_op:
             return self._executor.submit(call, body, result, timeout)
         self._executor.run(call, body, timeout)
         return None
-
-    def _uses_slabs(self, flat):
-        octets_of_it = flat.numel() * flat.element_size()
-        return self._slabs is not None and octets_of_it > SMALL_BYTES
-
-    def _all_reduce_flat(self, channel, flat, reduction):
-        if channel is None or not flat.numel():
-            return
-        if self._uses_slabs(flat):
-            self._slabs.all_reduce(flat, reduction)
-        else:
-            direct.all_reduce(channel, flat, reduction)
 
     def _all_reduce(self, tensors, op=ReduceOp.SUM, async_op=False):
         """Reduce one tensor, or several in one collective, on every rank."""
@@ -126,9 +112,9 @@ class ProcessGroup:
             sizes = [each.numel() for each in tensors]
         call = Call("all_reduce", type_name(tensors[0]), sizes, reduction=names[0])
 
-        def body(channel):
+        def body():
             for each in operands:
-                self._all_reduce_flat(channel, each.flat, each.reduction)
+                self._engine.all_reduce(each.flat, each.reduction)
                 each.store()
 
         return self._start(call, body, tensors, async_op)
@@ -138,14 +124,8 @@ class ProcessGroup:
         operand = Operand(tensor, name)
         call = Call("reduce", type_name(tensor), tensor.shape, root, name)
 
-        def body(channel):
-            flat = operand.flat
-            if channel is None or not flat.numel():
-                return
-            if self._uses_slabs(flat):
-                self._slabs.all_reduce(flat, operand.reduction, root)
-            else:
-                direct.reduce(channel, flat, operand.reduction, root)
+        def body():
+            self._engine.reduce(operand.flat, operand.reduction, root)
             operand.store()
 
         return self._start(call, body, [tensor], async_op)
@@ -154,14 +134,8 @@ class ProcessGroup:
         operand = Operand(tensor)
         call = Call("broadcast", type_name(tensor), tensor.shape, root)
 
-        def body(channel):
-            flat = operand.flat
-            if channel is None or not flat.numel():
-                return
-            if self._uses_slabs(flat):
-                self._slabs.broadcast(flat, root)
-            else:
-                direct.broadcast(channel, flat, root)
+        def body():
+            self._engine.broadcast(operand.flat, root)
             operand.store()
 
         return self._start(call, body, [tensor], async_op)
@@ -171,14 +145,8 @@ class ProcessGroup:
         operand, outs = Operand(tensor), [Operand(each) for each in outputs]
         call = Call("all_gather", type_name(tensor), tensor.shape)
 
-        def body(channel):
-            flats = [each.flat for each in outs]
-            if channel is None:
-                flats[0].copy_(operand.flat)
-            elif self._uses_slabs(operand.flat):
-                self._slabs.all_gather(flats, operand.flat)
-            elif operand.flat.numel():
-                direct.all_gather(channel, flats, operand.flat)
+        def body():
+            self._engine.all_gather([each.flat for each in outs], operand.flat)
             for each in outs:
                 each.store()
 
@@ -188,12 +156,8 @@ class ProcessGroup:
         operand, outs = Operand(tensor), [Operand(each) for each in outputs]
         call = Call("gather", type_name(tensor), tensor.shape, root)
 
-        def body(channel):
-            if channel is None:
-                outs[0].flat.copy_(operand.flat)
-            else:
-                flats = [each.flat for each in outs]
-                direct.gather(channel, flats, operand.flat, root)
+        def body():
+            self._engine.gather([each.flat for each in outs], operand.flat, root)
             for each in outs:
                 each.store()
 
@@ -203,12 +167,8 @@ class ProcessGroup:
         operand, parts = Operand(tensor), [Operand(each) for each in inputs]
         call = Call("scatter", type_name(tensor), tensor.shape, root)
 
-        def body(channel):
-            flats = [each.flat for each in parts]
-            if channel is None:
-                operand.flat.copy_(flats[0])
-            else:
-                direct.scatter(channel, operand.flat, flats, root)
+        def body():
+            self._engine.scatter(operand.flat, [each.flat for each in parts], root)
             operand.store()
 
         return self._start(call, body, [tensor], async_op)
@@ -218,45 +178,28 @@ class ProcessGroup:
         out, parts = Operand(output, name), [Operand(each) for each in inputs]
         call = Call("reduce_scatter", type_name(output), None, reduction=name)
 
-        def body(channel):
+        def body():
             flats = [each.flat for each in parts]
-            if channel is None:
-                out.flat.copy_(flats[0])
-            elif self._fits_slabs(flats):
-                self._slabs.reduce_scatter(out.flat, flats, out.reduction)
-            else:
-                direct.reduce_scatter(channel, out.flat, flats, out.reduction)
+            self._engine.reduce_scatter(out.flat, flats, out.reduction)
             out.store()
 
         return self._start(call, body, [output], async_op)
-
-    def _fits_slabs(self, flats):
-        """Whether parts go through shared memory: all of one size, and large."""
-        sizes = {flat.numel() for flat in flats}
-        return len(sizes) == 1 and self._uses_slabs(flats[0])
 
     def _all_to_all(self, outputs, inputs, async_op=False, result=None):
         outs = [Operand(each) for each in outputs]
         parts = [Operand(each) for each in inputs]
         call = Call("all_to_all", type_name(inputs[0]))
 
-        def body(channel):
+        def body():
             flats = [each.flat for each in outs], [each.flat for each in parts]
-            if channel is None:
-                flats[0][0].copy_(flats[1][0])
-            else:
-                direct.all_to_all(channel, *flats)
+            self._engine.all_to_all(*flats)
             for each in outs:
                 each.store()
 
         return self._start(call, body, result or list(outputs), async_op)
 
     def _barrier(self, async_op=False, timeout=None):
-        def body(channel):
-            if channel is not None:
-                direct.barrier(channel)
-
-        return self._start(Call("barrier"), body, [], async_op, timeout)
+        return self._start(Call("barrier"), self._engine.barrier, [], async_op, timeout)
 
     def _monitored_barrier(self, timeout=None, wait_all_ranks=False):
         """Wait on rank 0 for all others; say which of them do not come."""
@@ -266,7 +209,8 @@ class ProcessGroup:
             word = "Ranks" if wait_all_ranks else "Rank"
             return f"{word} {named} failed to pass monitoredBarrier in {wait} ms"
 
-        def body(channel):
+        def body():
+            channel = self._channel
             if channel is None:
                 return
             channel.late_text = late if channel.rank == 0 else None
@@ -283,6 +227,58 @@ class ProcessGroup:
         patience += 5 if self._rank else 0
         self._start(Call("monitored_barrier"), body, [], False, patience)
 
+    # -- arrays that all ranks see ----------------------------------------------------
+
+    def _symmetric_array(self, count, dtype):
+        """An array of each rank that all ranks see; None where that cannot be.
+
+        Args:
+            count: its elements, on every rank.
+            dtype: their type.
+        """
+        if self._channel is None or not self._channel.slabs or not count:
+            return None
+        if dtype.is_complex or dtype is rl.bool:
+            return None
+        found = []
+
+        def body():
+            memories = self._channel.share_memory(count * dtype.itemsize)
+            if memories is not None:
+                found.append(SymmetricArray(self._channel, memories, count, dtype))
+
+        name = str(dtype).rpartition(".")[2]
+        self._start(Call("rendezvous", name, [count]), body, [], False)
+        return found[0] if found else None
+
+    def _reduce_symmetric(self, array):
+        """Sum an array over the ranks, each rank its part; what gives a ``Work``."""
+        own = array.own
+        call = Call("all_reduce", type_name(own), own.shape, reduction="sum")
+        return self._start(call, lambda: array.reduce("sum"), [own], True)
+
+    def _release_symmetric(self):
+        """Tell all ranks that this one has read what was reduced; see `_await_release`.
+
+        Returns:
+            What to wait for before an array that was reduced is written again.
+        """
+        positions = []
+
+        def body():
+            channel = self._channel
+            channel.announce(1)
+            positions.append(channel.position + 1)
+            channel.next_piece()
+            channel.finish()
+
+        self._start(Call("release"), body, [], False)
+        return positions[0]
+
+    def _await_release(self, position):
+        """Wait until all ranks have read what was reduced before a release."""
+        self._executor.between(lambda: self._channel.await_read(position))
+
     # -- messages between two ranks ---------------------------------------------------
 
     def _message(self, tensor, rank, tag, starts):
@@ -295,7 +291,9 @@ class ProcessGroup:
             work._finish(error, source)
 
         if self._mailbox is None:
-            self._mailbox = Mailbox(self._connections.peers.values(), self._rank)
+            self._mailbox = Mailbox(
+                self._connections.peers.values(), self._rank, self._channel.silence_of
+            )
         deadline = time.monotonic() + seconds(self._timeout)
         view = octets(operand.flat)
         message = Message(view, rank, tag, deadline, finish)
@@ -325,7 +323,7 @@ class ProcessGroup:
         self._executor.close()
         if self._mailbox is not None:
             self._mailbox.close()
-        self._slabs = None
+        self._engine.close()
         self._channel.leave(failure)
 
     def abort(self):

@@ -6,6 +6,7 @@ import time
 
 import rushlight as rl
 from rushlight.autograd.variable import Variable
+from rushlight.distributed.process_group import ProcessGroup
 from rushlight.distributed.reductions import ReduceOp
 from rushlight.futures import Future
 
@@ -65,10 +66,34 @@ class Bucket:
         self.index, self.parameters = index, parameters
         first = parameters[0]
         count = sum(each.numel() for each in parameters)
-        self.flat = rl.zeros(count, dtype=first.dtype, device=first.device)
-        self.views = self.views_of(self.flat)
+        self.shared = None  # the same memory, where all ranks see each other's
+        self.was_shared = False  # whether that was tried
+        self._set_flat(rl.zeros(count, dtype=first.dtype, device=first.device))
         self.index_of = {id(each): i for i, each in enumerate(parameters)}
         self.reset()
+
+    def _set_flat(self, flat):
+        self.flat, self.views = flat, self.views_of(flat)
+
+    def share(self, group):
+        """Put the gradients into memory that all ranks see, where there is such.
+
+        Args:
+            group: the ranks.
+        """
+        flat, self.was_shared = self.flat, True
+        if flat.device.type != "cpu" or not isinstance(group, ProcessGroup):
+            return
+        self.shared = group._symmetric_array(flat.numel(), flat.dtype)
+        if self.shared is None:
+            return
+        self._set_flat(self.shared.own)
+        self.results, start = [], 0
+        for each in self.parameters:
+            found = self.shared.results(start, start + each.numel())
+            whole = len(found) == 1
+            self.results.append(found[0][1].view(each.shape) if whole else found)
+            start += each.numel()
 
     def reset(self):
         """Start on a backward."""
@@ -140,6 +165,8 @@ class Reducer:
         self.hook = self.hook_state = None
         self.is_on = True  # False in no_sync
         self.is_open = False  # between a forward and the end of its backward
+        self.forwards = 0  # that all ranks have had, until buckets are shared
+        self.release = None  # what to wait for before buckets are written again
         self.order, self.rebuilt = [], False
         self.counts, self.fired = {}, {}  # of a static graph
         self.used = None
@@ -159,6 +186,23 @@ class Reducer:
 
     # -- before a backward ------------------------------------------------------------
 
+    def share_buckets(self):
+        """Put the buckets into memory that all ranks see, once their order is known.
+
+        All ranks call it as often: before each forward.
+        """
+        self.forwards += 1
+        if self.forwards > 1 and self.hook is None:
+            for bucket in self.buckets:
+                if not bucket.was_shared:
+                    bucket.share(self.group)
+
+    def _await_release(self):
+        """Wait until all ranks have read what the last backward has reduced."""
+        if self.release is not None:
+            self.group._await_release(self.release)
+            self.release = None
+
     def prepare(self, find_used=None):
         """Get ready for a backward, after a forward.
 
@@ -167,6 +211,7 @@ class Reducer:
                 all are.
         """
         self._check_finished()
+        self._await_release()
         for bucket in self.buckets:
             bucket.reset()
         self.is_open, self.started, self.next = True, False, 0
@@ -268,7 +313,11 @@ class Reducer:
     def _launch(self, bucket):
         bucket.times[0] = time.perf_counter() - self.began
         if self.hook is None:
-            bucket.work = self.group._all_reduce([bucket.flat], ReduceOp.SUM, True)
+            bucket.work = (
+                self.group._all_reduce([bucket.flat], ReduceOp.SUM, True)
+                if bucket.shared is None
+                else self.group._reduce_symmetric(bucket.shared)
+            )
             return
         given = GradBucket(bucket, bucket is self.buckets[-1])
         with rl.no_grad():
@@ -289,6 +338,7 @@ class Reducer:
         with rl.no_grad():
             for bucket in self.buckets:
                 self._hand_out(bucket, globally)
+            self._release_buckets()
         self.is_open = False
         self.statistics["iterations"] += 1
         self.statistics["bucket_times"] = [b.times for b in self.buckets]
@@ -318,6 +368,8 @@ class Reducer:
             if found.data_ptr() != bucket.flat.data_ptr():
                 bucket.flat.copy_(found.view(-1))
         bucket.times[1] = time.perf_counter() - self.began
+        if bucket.shared is not None and self.hook is None:
+            return self._hand_out_shared(bucket, globally)
         for parameter, view in zip(bucket.parameters, views):
             if globally is not None and not globally[self.indices[id(parameter)]]:
                 continue
@@ -328,10 +380,48 @@ class Reducer:
             else:
                 parameter.grad.copy_(view)
 
+        return None
+
+    def _hand_out_shared(self, bucket, globally):
+        """Copy results from where the ranks have reduced them to the gradients."""
+        into, values = [], []
+        for place, parameter in enumerate(bucket.parameters):
+            if globally is not None and not globally[self.indices[id(parameter)]]:
+                continue
+            found, view = bucket.results[place], bucket.views[place]
+            if self.options["as_views"]:
+                parameter.grad = view
+            elif parameter.grad is None:
+                parameter.grad = rl.empty_like(view)
+            grad = parameter.grad
+            if isinstance(found, rl.Tensor):
+                into.append(grad)
+                values.append(found)
+                continue
+            whole = grad if grad.is_contiguous() else view
+            flat = whole.view(-1)
+            for offset, each in found:
+                into.append(flat[offset : offset + each.numel()])
+                values.append(each)
+            if whole is not grad:
+                into.append(grad)
+                values.append(view)
+        for grad, value in zip(into, values):
+            if grad.data_ptr() != value.data_ptr():
+                grad.copy_(value)
+
+    def _release_buckets(self):
+        """Tell all ranks that their memory has been read."""
+        if self.hook is None and any(b.shared is not None for b in self.buckets):
+            self.release = self.group._release_symmetric()
+            if self.options["as_views"]:  # gradients may be changed from now on
+                self._await_release()
+
     # -- ranks that have no more input ------------------------------------------------
 
     def shadow(self):
         """Take part in one backward of others, with gradients of zero."""
+        self._await_release()
         self.began = time.perf_counter()
         for bucket in self.buckets:
             bucket.reset()
@@ -342,3 +432,4 @@ class Reducer:
             self._used_anywhere()
         for bucket in self.buckets:
             bucket.work.wait()
+        self._release_buckets()

@@ -6,44 +6,14 @@ import threading
 import time
 from collections import deque
 
+from rushlight.distributed._flight_recorder import FlightRecorder
 from rushlight.distributed.errors import DistBackendError
 from rushlight.distributed.stores.base import seconds
 from rushlight.futures import Future
 
-__all__ = ["Executor", "FlightRecorder", "Work"]
+__all__ = ["Executor", "Work"]
 
 NO_TIMEOUT = None
-
-
-class FlightRecorder:
-    """The last collectives of a group: what, when, and how far they came.
-
-    Args:
-        size: how many.
-    """
-
-    def __init__(self, size=200):
-        self.entries = deque(maxlen=size)
-
-    def record(self, call):
-        """Note that a collective has been asked for; its entry, a list."""
-        entry = [call, "scheduled", time.time(), None]
-        self.entries.append(entry)
-        return entry
-
-    def dump(self):
-        """The entries as dicts, oldest first."""
-        return [
-            {
-                "sequence_number": call.sequence,
-                "operator": call.operator,
-                "call": str(call),
-                "state": state,
-                "time_created": started,
-                "time_completed": ended,
-            }
-            for call, state, started, ended in self.entries
-        ]
 
 
 class Work:
@@ -60,6 +30,7 @@ class Work:
         self._done = threading.Event()
         self._result, self._source, self._error = list(result), source, None
         self._lock, self._future = threading.Lock(), None
+        self._executor = None  # runs it on the thread that waits, if none has begun
 
     def _finish(self, error=None, source=None):
         with self._lock:
@@ -103,6 +74,8 @@ class Work:
             RuntimeError: it is not over in time.
         """
         patience = None if timeout is None else seconds(timeout)
+        if patience is None and self._executor is not None:
+            self._executor.help(self)
         if not self._done.wait(patience or None):
             raise DistBackendError(
                 f"Work ran for {patience * 1000:.0f} milliseconds before timing out."
@@ -174,7 +147,7 @@ class Executor:
 
         Args:
             call: what it is.
-            body: called with the channel.
+            body: does it.
             timeout: seconds, where they are not the group's.
         """
         with self.changed:
@@ -197,7 +170,7 @@ class Executor:
 
         Args:
             call: what it is.
-            body: called with the channel.
+            body: does it.
             result: the tensors that it fills.
             timeout: seconds, where they are not the group's.
 
@@ -205,6 +178,7 @@ class Executor:
             Its ``Work``.
         """
         work = Work(result)
+        work._executor = self
         with self.changed:
             self.queue.append(Task(call, body, work, timeout))
             if self.thread is None:
@@ -219,18 +193,17 @@ class Executor:
         entry = self.recorder.record(call)
         channel = self.channel
         if channel is None:
-            body(None)
+            body()
         else:
             channel.begin(call, timeout)
             entry[1] = "started"
             try:
-                body(channel)
-            except DistBackendError:
-                entry[1] = "failed"
-                raise
+                body()
             except BaseException as error:
                 entry[1] = "failed"
-                channel.fail(f"rank {channel.rank} raised {error!r}", channel.rank)
+                if not isinstance(error, DistBackendError):
+                    channel.fail(f"rank {channel.rank} raised {error!r}", channel.rank)
+                self.recorder.write_file()
                 raise
         entry[1], entry[3] = "completed", time.time()
 
@@ -246,15 +219,52 @@ class Executor:
                     continue
                 task = self.queue.popleft()
                 self.busy = True
-            error = None
-            try:
-                self._execute(task.call, task.body, task.timeout)
-            except Exception as fault:
-                error = fault
+            self._run_task(task)
+
+    def _run_task(self, task):
+        error = None
+        try:
+            self._execute(task.call, task.body, task.timeout)
+        except BaseException as fault:
+            error = fault
+            if not isinstance(fault, Exception):
+                raise
+        finally:
             with self.changed:
                 self.busy = False
                 self.changed.notify_all()
             task.work._finish(error)
+
+    def help(self, work):
+        """Run what is in the queue, up to one that is waited for, on this thread.
+
+        Args:
+            work: what is waited for.
+        """
+        while not work.is_completed():
+            with self.changed:
+                self.changed.wait_for(lambda: not self.busy)
+                if not self.queue:
+                    return  # it is just being finished
+                task = self.queue.popleft()
+                self.busy = True
+            self._run_task(task)
+
+    def between(self, body):
+        """Run something between collectives that is none.
+
+        Args:
+            body: does it.
+        """
+        with self.changed:
+            self.changed.wait_for(lambda: not (self.busy or self.queue))
+            self.busy = True
+        try:
+            body()
+        finally:
+            with self.changed:
+                self.busy = False
+                self.changed.notify_all()
 
     def drain(self, patience=None):
         """Wait until nothing is on its way; whether that came in time.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import warnings
 from datetime import timedelta
+from importlib.util import find_spec
 
 from rushlight.distributed import constants
-from rushlight.distributed.process_group import ProcessGroupGloo
+from rushlight.distributed.process_group import ProcessGroup, ProcessGroupGloo
+from rushlight.distributed.process_group_mpi import ProcessGroupMPI, find_processes
 from rushlight.distributed.rendezvous import rendezvous
 from rushlight.distributed.stores import PrefixStore
 
@@ -203,8 +206,8 @@ def is_nccl_available():
 
 
 def is_mpi_available():
-    """Whether MPI is used: not yet."""
-    return False
+    """Whether groups over MPI are there: where mpi4py is installed."""
+    return find_spec("mpi4py") is not None
 
 
 def is_ucc_available():
@@ -224,6 +227,8 @@ def is_backend_available(backend):
         backend: as ``gloo``.
     """
     name = backend.lower()
+    if name == Backend.MPI:
+        return is_mpi_available()
     return name == Backend.GLOO or name in Backend._plugins
 
 
@@ -360,7 +365,9 @@ def get_group_rank(group, global_rank):
 def backend_for(backend):
     """The one backend that host tensors go through, which must be there."""
     name = BackendConfig(backend).device_backend_map.get("cpu", str(backend))
-    if name in (Backend.NCCL, Backend.MPI, Backend.UCC, Backend.XCCL):
+    if name == Backend.MPI:
+        find_processes()
+    if name in (Backend.NCCL, Backend.UCC, Backend.XCCL):
         raise RuntimeError(
             f"Distributed package doesn't have {name.upper()} built in\n  remedy: "
             'backend="gloo", which takes tensors of the host and copies those of devices'
@@ -382,11 +389,15 @@ def make_group(store, ranks, rank, backend, name, timeout):
     below = PrefixStore(f"group/{name}", store)
     host = _meeting_host(store)
     maker = Backend._plugins.get(backend)
-    if maker is not None:
+    if backend == Backend.MPI:
+        made = ProcessGroupMPI(ranks, timeout)
+    elif maker is not None:
         made = maker(below, own, len(ranks), timeout)
     else:
         made = ProcessGroupGloo(below, own, len(ranks), timeout, host)
     made.group_name = name
+    if isinstance(made, ProcessGroup):
+        made._executor.recorder.join(made, ranks)
     world.members[made] = Membership(ranks, backend, name)
     return made
 
@@ -421,7 +432,8 @@ def init_process_group(
     """Join all processes of a program: returns once every one has come.
 
     Args:
-        backend: ``gloo``, or a text such as ``cpu:gloo,cuda:gloo``.
+        backend: ``gloo``, a text such as ``cpu:gloo,cuda:gloo``, or ``mpi``, which knows
+            the processes by itself.
         init_method: ``env://`` (the default), ``tcp://HOST:PORT`` or ``file:///PATH``.
         timeout: how long a collective may take, a ``timedelta``: 30 minutes.
         world_size: the number of processes, where the environment does not say it.
@@ -440,7 +452,15 @@ def init_process_group(
     _check_arguments(init_method, store, world_size, rank, timeout)
     chosen = backend_for(backend or Backend.UNDEFINED)
     timeout = constants.default_pg_timeout if timeout is None else timeout
-    if store is None:
+    if chosen == Backend.MPI:
+        if (world_size, rank) != (-1, -1):
+            warnings.warn(
+                f"For MPI backend, world_size ({world_size}) and rank ({rank}) are "
+                "ignored since they are assigned by the MPI runtime.",
+                stacklevel=2,
+            )
+        store, rank, world_size = find_processes()
+    elif store is None:
         found = rendezvous(init_method or "env://", rank, world_size, timeout=timeout)
         store, rank, world_size = next(found)
         store.set_timeout(timeout)

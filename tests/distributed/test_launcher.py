@@ -65,6 +65,22 @@ def test_a_failure_is_reported_with_the_rank_that_began_it():
     assert "rank      : 0 (local_rank: 0)" in summary.replace(root, "")
 
 
+def test_a_killed_program_goes_on_from_its_last_checkpoint(tmp_path):
+    found = {}
+    for name in ("killed", "whole"):
+        (tmp_path / name).mkdir()
+        words = ("--standalone", "--nproc-per-node", 2, "--max-restarts", 1)
+        process = start(*words, PROGRAMS / "resumed.py", tmp_path / name, name)
+        output, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        lines = sorted(x for x in output.splitlines() if x.startswith("RESULT"))
+        found[name] = [line.split(" ", 4)[1:] for line in lines]
+    assert [line[:3] for line in found["killed"]] == [["3", "1", "0"], ["3", "1", "1"]]
+    assert [line[:3] for line in found["whole"]] == [["0", "0", "0"], ["0", "0", "1"]]
+    weights = {line[3] for lines in found.values() for line in lines}
+    assert len(weights) == 1  # to the last bit
+
+
 @pytest.mark.parametrize("backend", ["static", "c10d"])
 def test_two_machines_become_one_world_and_restart_together(backend):
     port, processes = free_port(), []

@@ -12,7 +12,12 @@ import time
 from collections import deque
 
 from rushlight.distributed.errors import DistBackendError
+from rushlight.distributed.transport.connect import exchange_memory
 from rushlight.distributed.transport.frames import describe, header
+from rushlight.distributed.transport.heartbeat import (
+    Heartbeats,
+    patience_from_environment,
+)
 from rushlight.distributed.transport.host import is_stopped
 from rushlight.distributed.transport.peer import PeerClosed
 
@@ -35,6 +40,7 @@ class Channel:
     def __init__(self, connections, timeout):
         self.rank = connections.rank
         self.peers, self.slabs = connections.peers, connections.slabs
+        self.memories = list(self.slabs.values())
         self.size = len(self.peers) + 1
         self.timeout = timeout
         self.sequence = self.position = 0
@@ -50,6 +56,20 @@ class Channel:
             self.poller.register(peer.data, IN)
             self.poller.register(peer.control, IN)
         self.masks = {peer: IN for peer in self.peers.values()}
+        far = {rank: p.aside for rank, p in self.peers.items() if not p.pid}
+        patience = patience_from_environment()
+        self.heartbeats = Heartbeats(far, patience) if far and patience else None
+
+    def silence_of(self, rank):
+        """Seconds that a process of another machine has given no sign of life.
+
+        Args:
+            rank: its number.
+
+        Returns:
+            0 where it has, or where that is not too long.
+        """
+        return self.heartbeats.silence_of(rank) if self.heartbeats else 0.0
 
     def begin(self, call, timeout=None):
         """Start a collective.
@@ -61,17 +81,20 @@ class Channel:
         Raises:
             DistBackendError: the group has failed before.
         """
-        if self.broken is not None:
-            raise DistBackendError(
-                f"{call.operator}: the process group has failed before\n"
-                f"  failure: {self.broken}"
-            )
+        self._check_whole(call.operator)
         self.sequence += 1
         call.sequence = self.sequence
         self.call, self.late_text = call, None
         self.patience = self.timeout if timeout is None else timeout
         self.deadline = time.monotonic() + self.patience
         self.signatures.append(call.signature)
+
+    def _check_whole(self, operator):
+        if self.broken is not None:
+            raise DistBackendError(
+                f"{operator}: the process group has failed before\n"
+                f"  failure: {self.broken}"
+            )
 
     def send(self, rank, view):
         """Send octets to a rank, in order.
@@ -117,6 +140,33 @@ class Channel:
     def next_piece(self):
         """Go on to the next piece."""
         self.position += STEP
+
+    def await_read(self, position):
+        """Wait, between collectives, until all ranks have come to a position.
+
+        Args:
+            position: one that they announce.
+        """
+        self._check_whole("release")
+        self.deadline = time.monotonic() + self.timeout
+        self.await_position(position)
+
+    def share_memory(self, n_bytes):
+        """New memory of each rank that all see, where all are on one machine.
+
+        Args:
+            n_bytes: the octets that each gives.
+
+        Returns:
+            rank -> memory; None where one has none to give.
+        """
+        self.announce(1)
+        self.await_phase(1)
+        self.next_piece()
+        lanes = {rank: peer.aside for rank, peer in self.peers.items()}
+        found = exchange_memory(self.rank, lanes, n_bytes, self.patience)
+        self.memories += (found or {}).values()
+        return found
 
     def finish(self):
         """Wait until all that is to come has come and all is sent."""
@@ -231,6 +281,8 @@ class Channel:
             peer.reports = peer.reports + 1 if peer.pid and is_stopped(peer.pid) else 0
             if peer.reports > 1:
                 self._lost(peer, f"its process {peer.pid} is stopped")
+            if silence := self.silence_of(peer.rank):
+                self._lost(peer, f"it has given no sign of life for {silence:.1f} s")
         if time.monotonic() > self.deadline:
             self._late(waited)
 
@@ -273,6 +325,8 @@ class Channel:
         Args:
             failure: why it is not; None where it is.
         """
+        if self.heartbeats is not None:
+            self.heartbeats.close()
         for peer in self.peers.values():
             if failure is None and self.broken is None:
                 peer.notify("leave")
@@ -280,7 +334,7 @@ class Channel:
                 text = f"rank {self.rank} is lost: {failure}"
                 peer.notify("abort", text=text, culprit=self.rank)
             peer.close()
-        for each in self.slabs.values():
+        for each in self.memories:
             try:
                 each.close()
             except BufferError:

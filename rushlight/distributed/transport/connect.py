@@ -15,9 +15,10 @@ from rushlight.distributed.errors import DistBackendError
 from rushlight.distributed.transport.host import address_for, machine
 from rushlight.distributed.transport.peer import Peer
 
-__all__ = ["Connections", "connect_all"]
+__all__ = ["Connections", "connect_all", "exchange_memory"]
 
-LANES = 3  # collectives, messages, control
+LANES = 4  # collectives, messages, control, and one aside
+ASIDE = 3  # on one machine for descriptors of memory, between machines for beats
 TOKEN = 16
 HELLO = struct.Struct(f"<{TOKEN}sIB")
 SLAB_BYTES = 4 << 20
@@ -77,8 +78,7 @@ def _tune(connection):
 
 def _dial(own, page, lane, patience):
     """A connection to a process of a lower number."""
-    near = own["machine"] == page["machine"]
-    if near:
+    if own["machine"] == page["machine"]:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(patience)
         made.connect("\0" + page["local"])
@@ -123,23 +123,61 @@ def _answer(listeners, token, count, deadline):
     return found
 
 
-def _exchange_slabs(rank, size, lanes):
-    """Hand each process of this machine the memory of each other one.
+def exchange_memory(rank, lanes, n_bytes, patience):
+    """Hand each process of this machine new memory of each other one.
 
     Descriptors go over the connections: the memory has no name in any file system,
     and is gone with the last process, however that ends.
+
+    Args:
+        rank: this process's number.
+        lanes: number -> the connection for descriptors to each other process.
+        n_bytes: the octets that each gives.
+        patience: seconds to wait for others.
+
+    Returns:
+        number -> memory; None where one of them has none to give.
+
+    Raises:
+        DistBackendError: a process has ended, or does not answer.
     """
     own = os.memfd_create("rushlight-collectives")
-    os.ftruncate(own, SLAB_BYTES)
-    slabs = {rank: mmap.mmap(own, SLAB_BYTES)}
-    for each in lanes.values():
-        socket.send_fds(each, [b"m"], [own])
+    found = {}
+    try:
+        try:
+            os.posix_fallocate(own, 0, n_bytes)
+        except OSError:  # no memory: a page that is touched later would kill
+            answer = b"n"
+        else:
+            answer, found[rank] = b"m", _mapped(own, n_bytes)
+        for each in lanes.values():
+            each.settimeout(patience)
+            socket.send_fds(each, [answer], [own])
+    finally:
+        os.close(own)
     for other, each in lanes.items():
-        _, (descriptor, *_), *_ = socket.recv_fds(each, 1, 1)
-        slabs[other] = mmap.mmap(descriptor, SLAB_BYTES)
-        os.close(descriptor)
-    os.close(own)
-    return slabs
+        answer, descriptor = _receive_descriptor(other, each)
+        try:
+            if answer == b"m":
+                found[other] = _mapped(descriptor, n_bytes)
+        finally:
+            os.close(descriptor)
+    return found if len(found) == len(lanes) + 1 else None
+
+
+def _mapped(descriptor, n_bytes):
+    flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+    return mmap.mmap(descriptor, n_bytes, flags)
+
+
+def _receive_descriptor(rank, lane):
+    try:
+        answer, descriptors, *_ = socket.recv_fds(lane, 1, 1)
+    except OSError as error:
+        raise DistBackendError(f"rank {rank} gives no memory: {error}") from error
+    if not descriptors:
+        raise DistBackendError(f"rank {rank} is lost: its process has ended")
+    return answer, descriptors[0]
 
 
 def connect_all(store, rank, size, timeout, meeting_host=None):
@@ -179,7 +217,8 @@ def connect_all(store, rank, size, timeout, meeting_host=None):
     near = {k for k, page in pages.items() if page["machine"] == own["machine"]}
     slabs = {}
     if len(near) == size - 1 and near:
-        slabs = _exchange_slabs(rank, size, {k: sockets[k, 0] for k in near})
+        aside = {k: sockets[k, ASIDE] for k in near}
+        slabs = exchange_memory(rank, aside, SLAB_BYTES, timeout) or {}
     peers = {
         each: Peer(
             each,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["HEADER_SIZE", "OPERATORS", "Call", "describe", "header", "parse"]
+__all__ = [
+    "HEADER_SIZE",
+    "OPERATORS",
+    "Call",
+    "call_facts",
+    "describe",
+    "header",
+    "parse",
+]
 
 PREFIX = struct.Struct("<QQI")  # position, sequence number, octets that follow
 SIGNATURE = struct.Struct("<QiBBBB6I")
@@ -13,7 +21,7 @@ PADDING = bytes(HEADER_SIZE - PREFIX.size - SIGNATURE.size)
 DIMS = 6
 OPERATORS = """
     barrier all_reduce reduce broadcast all_gather gather scatter reduce_scatter
-    all_to_all monitored_barrier
+    all_to_all monitored_barrier rendezvous release
 """.split()
 REDUCTIONS = ["", "sum", "avg", "product", "min", "max", "band", "bor", "bxor"]
 DTYPES = """
@@ -84,6 +92,19 @@ def parse(data, start=0):
     first = start + PREFIX.size
     signature = bytes(data[first : first + SIGNATURE.size])
     return *PREFIX.unpack_from(data, start), signature
+
+
+def call_facts(signature):
+    """The type and the sizes that a signature has.
+
+    Args:
+        signature: what a collective is.
+
+    Returns:
+        The type's name, and a list; of the first six sizes, where there are more.
+    """
+    _, _, _, dtype, _, ndim, *dims = SIGNATURE.unpack(signature)
+    return DTYPES[dtype], list(dims[:ndim] if ndim != 255 else [])
 
 
 def describe(signature):

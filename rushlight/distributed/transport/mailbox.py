@@ -56,10 +56,12 @@ class Mailbox:
     Args:
         peers: the other processes.
         own: this process's rank.
+        silence_of: gives the seconds that a rank of another machine has been silent for
+            too long.
     """
 
-    def __init__(self, peers, own):
-        self.own = own
+    def __init__(self, peers, own, silence_of):
+        self.own, self.silence_of = own, silence_of
         self.boxes = {peer.rank: Box(peer) for peer in peers}
         self.receives, self.requests = [], deque()
         self.by_descriptor = {}
@@ -288,7 +290,11 @@ class Mailbox:
             )
             message.finish(error, -1)
         for box in self.boxes.values():
-            if not box.pid or box.lost:
+            if box.lost:
+                continue
+            if not box.pid:
+                if silence := self.silence_of(box.rank):
+                    self._fail(box, f"no sign of life for {silence:.1f} s")
                 continue
             box.reports = box.reports + 1 if is_stopped(box.pid) else 0
             if box.reports > 2:

@@ -25,13 +25,14 @@ class Peer:
 
     Args:
         rank: its number in the group.
-        lanes: its sockets: collectives, messages, control.
+        lanes: its sockets: collectives, messages, control, and one aside, for
+            descriptors of memory or for beats.
         pid: its process, where that is on this machine; else 0.
     """
 
     def __init__(self, rank, lanes, pid=0):
         self.rank, self.pid = rank, pid
-        self.data, self.mail, self.control = lanes
+        self.data, self.mail, self.control, self.aside = lanes
         for each in (self.data, self.control):
             each.setblocking(False)
         self.mark = 0  # how far it says that it has come
@@ -213,5 +214,5 @@ class Peer:
 
     def close(self):
         """Close all connections."""
-        for each in (self.data, self.mail, self.control):
+        for each in (self.data, self.mail, self.control, self.aside):
             each.close()
