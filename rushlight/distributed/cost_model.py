@@ -296,8 +296,8 @@ def simulate(phases, cluster, n_bytes, start=None):
         A tensor of seconds.
 
     >>> pair = Cluster(2, 1, Link(0.0, 0.0), Link(1.0, 0.5), reduction=0.0)
-    >>> simulate(ring(pair), pair, 4)
-    tensor([4., 4.], dtype=torch.float64)
+    >>> simulate(ring(pair), pair, 4).tolist()
+    [4.0, 4.0]
     """
     clocks = rl.zeros(cluster.ranks, dtype=rl.float64) if start is None else start
     for phase in phases:
