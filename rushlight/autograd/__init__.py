@@ -40,7 +40,12 @@ __all__ = [
 
 
 # Types and modes may take them whole; what they do inside is nobody's to take.
-_open_functions(globals(), ("backward", "grad"), f"{_naming.package}.autograd")
+_open_functions(
+    globals(),
+    ("backward", "grad"),
+    f"{_naming.package}.autograd",
+    hidden=("grad_variables",),
+)
 
 # What few programs use is imported when it is first asked for.
 _ON_DEMAND = ("forward_ad", "functional", "profiler")

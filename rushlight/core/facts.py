@@ -6,7 +6,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.elements import read_element
-from cython.cimports.rushlight.core.geometry import is_channels_last
+from cython.cimports.rushlight.core.geometry import is_channels_last, wrap_dim
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ABSENT,
@@ -21,7 +21,10 @@ from rushlight.core.layout import (
     channels_last_3d,
     contiguous_format,
     preserve_format,
+    sparse_coo,
+    strided,
 )
+from rushlight.core.naming import checked
 
 
 def bump_version(tensor: Tensor):
@@ -29,8 +32,18 @@ def bump_version(tensor: Tensor):
     tensor.bump_version()
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def without_strides(self: Tensor) -> cython.bint:
+    """Whether a tensor is sparse; what a wrapper says of itself goes for it."""
+    apart: cython.bint = (self.keys >> KEY_ABSENT) & 1
+    return apart and not (self.keys >> KEY_PYTHON) & 1 and self.layout is not strided
+
+
 def is_contiguous(self: Tensor, memory_format=contiguous_format):
     """Whether elements lie row by row (or in ``memory_format``)."""
+    if without_strides(self):
+        return refuse_compressed(self, "is_contiguous")
     if memory_format is contiguous_format or memory_format is preserve_format:
         return self.row_major
     if memory_format is channels_last:
@@ -38,6 +51,44 @@ def is_contiguous(self: Tensor, memory_format=contiguous_format):
     if memory_format is channels_last_3d:
         return self.ndim_ == 5 and is_channels_last(5, self.sizes, self.strides)
     raise RuntimeError(f"is_contiguous does not support memory format {memory_format}")
+
+
+def refuse_compressed(self: Tensor, what):
+    """False of tensors of coordinates, which have places in no order.
+
+    Raises:
+        RuntimeError: the tensor is a compressed one.
+    """
+    if self.layout is sparse_coo:
+        return False
+    name = str(self.layout).rpartition("_")[2].upper()
+    raise RuntimeError(f"Sparse {name} tensors do not have {what}")
+
+
+def stride(self: Tensor, dim=None):
+    """All strides in elements, or the stride of one dimension."""
+    if without_strides(self):
+        refuse_compressed(self, "strides")
+        return (0,) * self.ndim_ if dim is None else 0
+    if dim is None:
+        return tuple([self.strides[i] for i in range(self.ndim_)])
+    return self.strides[wrap_dim(checked("stride", dim), self.ndim_, False)]
+
+
+_ADDRESS = Tensor.data_ptr
+
+
+def data_ptr(self: Tensor):
+    """The address of the first element; 0 where there is none.
+
+    Raises:
+        RuntimeError: the tensor is sparse, and has no memory of its own.
+    """
+    if without_strides(self):
+        raise RuntimeError(
+            "Cannot access data pointer of Tensor that doesn't have storage"
+        )
+    return _ADDRESS(self)
 
 
 def storage_offset(self: Tensor):

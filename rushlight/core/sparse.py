@@ -35,6 +35,8 @@ class Parts(Storage):
         """The one element of a tensor of these parts."""
         if tensor.is_quantized:
             return tensor.dequantize().item()
+        if tensor.is_sparse and not self.parts.values.shape[0]:
+            return 0  # an integer, whatever the type
         return tensor.to_dense().item()
 
     def __repr__(self):

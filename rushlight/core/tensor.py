@@ -81,6 +81,34 @@ def binary(slot: cython.int, a: object, b: object) -> object:
 
 
 @cython.cfunc
+def binary_seen(name: str, slot: cython.int, a: object, b: object) -> object:
+    """`binary`, for operators that handlers see by their own name, not a method's."""
+    plain: cython.bint = type(b) is Tensor or type(b) is float or type(b) is int
+    if type(a) is not Tensor or not plain or state().modes:
+        try:
+            answer = taken(name, (a, b))
+        except TypeError:
+            return NotImplemented
+        if answer is not PASS_BY:
+            return answer
+    return binary(slot, a, b)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def foreign(index: object) -> cython.bint:
+    """Whether an index, or one of its items, is of a type that may take the call."""
+    if isinstance(index, (int, Tensor, slice)) or index is None or index is Ellipsis:
+        return False
+    if type(index) is not tuple:
+        return not isinstance(index, list)
+    for item in cython.cast(tuple, index):
+        if type(item) is not int and type(item) is not slice and foreign(item):
+            return True
+    return False
+
+
+@cython.cfunc
 def ask(name: str, args: tuple, slot: cython.int) -> object:
     """What the tensor's type, or a mode, makes of a method; else what the slot does."""
     self: object = args[0]
@@ -500,12 +528,6 @@ class Tensor:
             return size_of(self)
         return self.sizes[wrap_dim(checked("size", dim), self.ndim_, False)]
 
-    def stride(self, dim=None):
-        """All strides in elements, or the stride of one dimension."""
-        if dim is None:
-            return tuple([self.strides[i] for i in range(self.ndim_)])
-        return self.strides[wrap_dim(checked("stride", dim), self.ndim_, False)]
-
     def numel(self):
         """The number of elements."""
         return self.numel_
@@ -739,7 +761,7 @@ class Tensor:
         return cython.cast(uintptr_t, cython.cast(cython.p_void, self)) >> 4
 
     def __getitem__(self, index):
-        if type(self) is not Tensor or state().modes:
+        if type(self) is not Tensor or state().modes or foreign(index):
             answer = taken("__getitem__", (self, index))
             if answer is not PASS_BY:
                 return answer
@@ -793,7 +815,7 @@ class Tensor:
         return binary(slots.SLOT_SUB, self, other)
 
     def __rsub__(self, other):
-        return binary(slots.SLOT_RSUB, self, other)
+        return binary_seen("__rsub__", slots.SLOT_RSUB, self, other)
 
     def __mul__(self, other):
         return binary(slots.SLOT_MUL, self, other)
@@ -805,25 +827,25 @@ class Tensor:
         return binary(slots.SLOT_TRUEDIV, self, other)
 
     def __rtruediv__(self, other):
-        return binary(slots.SLOT_RTRUEDIV, self, other)
+        return binary_seen("__rdiv__", slots.SLOT_RTRUEDIV, self, other)
 
     def __floordiv__(self, other):
-        return binary(slots.SLOT_FLOORDIV, self, other)
+        return binary_seen("__floordiv__", slots.SLOT_FLOORDIV, self, other)
 
     def __rfloordiv__(self, other):
-        return binary(slots.SLOT_RFLOORDIV, self, other)
+        return binary_seen("__rfloordiv__", slots.SLOT_RFLOORDIV, self, other)
 
     def __mod__(self, other):
         return binary(slots.SLOT_MOD, self, other)
 
     def __rmod__(self, other):
-        return binary(slots.SLOT_RMOD, self, other)
+        return binary_seen("__rmod__", slots.SLOT_RMOD, self, other)
 
     def __matmul__(self, other):
         return binary(slots.SLOT_MATMUL, self, other)
 
     def __rmatmul__(self, other):
-        return binary(slots.SLOT_RMATMUL, self, other)
+        return binary_seen("__rmatmul__", slots.SLOT_RMATMUL, self, other)
 
     def __and__(self, other):
         return binary(slots.SLOT_AND, self, other)
@@ -847,13 +869,13 @@ class Tensor:
         return binary(slots.SLOT_LSHIFT, self, other)
 
     def __rlshift__(self, other):
-        return binary(slots.SLOT_RLSHIFT, self, other)
+        return binary_seen("__rlshift__", slots.SLOT_RLSHIFT, self, other)
 
     def __rshift__(self, other):
         return binary(slots.SLOT_RSHIFT, self, other)
 
     def __rrshift__(self, other):
-        return binary(slots.SLOT_RRSHIFT, self, other)
+        return binary_seen("__rrshift__", slots.SLOT_RRSHIFT, self, other)
 
     def __lt__(self, other):
         return binary(slots.SLOT_LT, self, other)
@@ -862,7 +884,9 @@ class Tensor:
         return binary(slots.SLOT_LE, self, other)
 
     def __eq__(self, other):
-        return binary(slots.SLOT_EQ, self, other)
+        if type(self) is Tensor and not state().modes:
+            return binary(slots.SLOT_EQ, self, other)
+        return binary_seen("__eq__", slots.SLOT_EQ, self, other)
 
     def __ne__(self, other):
         return binary(slots.SLOT_NE, self, other)
@@ -910,7 +934,9 @@ class Tensor:
         return binary(slots.SLOT_POW, self, other) if mod is None else NotImplemented
 
     def __rpow__(self, other, mod):
-        return binary(slots.SLOT_RPOW, self, other) if mod is None else NotImplemented
+        if mod is not None:
+            return NotImplemented
+        return binary_seen("__rpow__", slots.SLOT_RPOW, self, other)
 
     def __ipow__(self, other):
         return binary(slots.SLOT_IPOW, self, other)
@@ -924,7 +950,7 @@ class Tensor:
                 "~ (operator.invert) is only implemented on integer and Boolean-type "
                 f"tensors\n  self: {self.dtype_.name}{list(self.shape)}"
             )
-        return unary(slots.SLOT_INVERT, self)
+        return ask("__invert__", (self,), slots.SLOT_INVERT)
 
     def __abs__(self):
         return unary(slots.SLOT_ABS, self)

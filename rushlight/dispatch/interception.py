@@ -115,6 +115,99 @@ def intercept(
     return ask(function, positional, keywords, askers(positional, keywords))
 
 
+@cython.final
+@cython.cclass
+class Spelling:
+    """How handlers are shown a call of a function that PyTorch has in Python.
+
+    What must be given is shown by position, all else by name, left out or not.
+
+    Args:
+        function: a plain function.
+        by_name: whether everything is shown by name.
+        hidden: old names of arguments, which are shown only where they are given.
+    """
+
+    names: tuple
+    required: cython.Py_ssize_t
+    defaults: dict
+    known: frozenset
+    switch: object
+    other: object
+
+    def __init__(self, function, by_name=False, hidden=()):
+        code = function.__code__
+        given = function.__defaults__ or ()
+        first = code.co_argcount - len(given)
+        self.names = code.co_varnames[: code.co_argcount]
+        self.required = 0 if by_name else first
+        self.defaults = dict(zip(self.names[first:], given))
+        named = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+        for name in named:
+            if name in (function.__kwdefaults__ or {}):
+                self.defaults[name] = function.__kwdefaults__[name]
+        self.known = frozenset((*self.names, *named))
+        for name in hidden:
+            self.defaults.pop(name, None)
+        self.switch, self.other = None, None
+        if code.co_flags & 4:  # takes any number: all of them are shown by position
+            self.required = 1 << 30
+
+    @cython.cfunc
+    def spelled(self, positional: tuple, keywords: dict) -> tuple:
+        """Positional arguments and others as handlers see them; None if they don't fit."""
+        i: cython.Py_ssize_t
+        head: list = list(positional[: self.required])
+        shown: dict = dict(self.defaults)
+        if len(positional) > self.required:
+            if len(positional) > len(self.names):
+                return None
+            shown.update(zip(self.names[self.required :], positional[self.required :]))
+        if not self.known.issuperset(keywords):
+            return None
+        shown.update(keywords)
+        for i in range(len(head), min(self.required, len(self.names))):
+            if self.names[i] not in shown:
+                return None
+            head.append(shown.pop(self.names[i]))
+        return tuple(head), shown
+
+
+def switched(spelling, name, other):
+    """Has handlers see another function where an argument is true.
+
+    Args:
+        spelling: of the function that users call.
+        name: the argument; ``other``: the function.
+    """
+    cython.cast(Spelling, spelling).switch = name
+    cython.cast(Spelling, spelling).other = other
+
+
+@cython.cfunc
+def intercept_python(
+    function: object,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+    spelling: object,
+    modal: cython.bint,
+) -> object:
+    """`intercept`, with the arguments spelled out; where ``modal``, for modes alone."""
+    positional: tuple = tuple([cython.cast(object, args[i]) for i in range(n)])
+    keywords: dict = keyword_dict(args, n, kwnames)
+    found: list = [] if modal else askers(positional, keywords)
+    if spelling is not None:
+        how: Spelling = spelling
+        fitting = how.spelled(positional, keywords)
+        if fitting is None:
+            return PASS_BY  # the call itself says what is wrong
+        positional, keywords = fitting
+        if how.switch is not None and keywords.get(how.switch):
+            function = how.other
+    return ask(function, positional, keywords, found)
+
+
 def handle(function, relevant, args, keywords):
     """Asks modes and the types of some arguments; `PASS_BY` where nobody is asked.
 

@@ -18,12 +18,17 @@ from cython.cimports.rushlight.core.descriptors import (
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
-from cython.cimports.rushlight.dispatch.interception import ask, intercept
+from cython.cimports.rushlight.dispatch.interception import (
+    ask,
+    intercept_python,
+    put_in_line,
+)
 from cython.cimports.rushlight.dispatch.signature import asks, asks_within, watchers
 
 from rushlight.core.slots import bind_slots
 from rushlight.core.tensor import install
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
+from rushlight.dispatch.interception import Spelling, switched
 
 PASS_BY = cython.declare(object, _PASS_BY)
 
@@ -37,19 +42,27 @@ class Overridable:
         owner: the class that it is a method of, or None.
         module: where users find it; by default where it was written.
         flat: whether only arguments themselves take calls, not what lists of them hold.
+        spelling: how handlers are shown the arguments; by default as they were given.
+        modal: whether modes alone take calls, not types.
     """
 
     vectorcall: cython.p_void
     function: object
     owner: object
     flat: cython.bint
+    spelling: object
+    modal: cython.bint
     __dict__: dict
 
-    def __init__(self, function, owner=None, module=None, flat=False):
+    def __init__(
+        self, function, owner=None, module=None, flat=False, spelling=None, modal=False
+    ):
         self.vectorcall = cython.cast(cython.p_void, call_overridable)
         self.function = function
         self.owner = owner
         self.flat = flat
+        self.spelling = spelling
+        self.modal = modal
         functools.update_wrapper(self, function)
         if module is not None:
             vars(cython.cast(object, self))["__module__"] = module
@@ -148,7 +161,7 @@ def call_overridable(
     asked: cython.bint = watchers > 0
     if kwnames != cython.NULL:
         total += len(cython.cast(tuple, cython.cast(object, kwnames)))
-    for i in range(total):
+    for i in range(0 if wrapped.modal else total):
         if Py_TYPE(args[i]) != cython.cast(cython.pointer(PyObject), Tensor):
             asked = asked or (
                 asks(cython.cast(object, args[i]))
@@ -156,7 +169,9 @@ def call_overridable(
                 else asks_within(cython.cast(object, args[i]))
             )
     if asked:
-        answer = intercept(wrapped, args, n, kwnames)
+        answer = intercept_python(
+            wrapped, args, n, kwnames, wrapped.spelling, wrapped.modal
+        )
         if answer is not PASS_BY:
             return answer
     return PyObject_Vectorcall(
@@ -174,32 +189,65 @@ def _install_vectorcall():
 _install_vectorcall()
 
 
-def method(name, function):
+def method(name, function, spelled=False):
     """A method of ``Tensor`` that types and modes may take.
 
     Args:
         name: what it is called.
         function: what runs where nobody takes the call.
+        spelled: whether handlers are shown what was left out, too.
     """
-    made = Overridable(function, Tensor)
+    made = Overridable(
+        function, Tensor, spelling=Spelling(function) if spelled else None
+    )
     made.__name__ = name
     made.__qualname__ = f"Tensor.{name}"
     return made
 
 
-def open_functions(namespace, names, module, flat=()):
-    """Opens functions of a module to types and modes.
+def open_functions(
+    namespace, names, module, flat=(), switches=None, by_name=False, hidden=()
+):
+    """Opens functions that PyTorch has in Python to types and modes.
+
+    Handlers see what was left out, too, as PyTorch's functions hand it on.
 
     Args:
         namespace: the module's names, changed in place.
         names: the functions'.
         module: where users find them.
         flat: those of them that unpack lists before anybody takes the call.
+        switches: for some, the argument that makes them another one, and its name.
+        by_name: whether handlers see all arguments by name.
+        hidden: old names of arguments, which they see only where they are given.
     """
     for name in names:
         found = namespace[name]
         if not isinstance(found, Overridable):
-            namespace[name] = Overridable(found, module=module, flat=name in flat)
+            namespace[name] = Overridable(
+                found,
+                module=module,
+                flat=name in flat,
+                spelling=Spelling(found, by_name, hidden),
+            )
+    for name, (argument, other) in (switches or {}).items():
+        opened: Overridable = namespace[name]
+        switched(opened.spelling, argument, namespace[other])
+
+
+def open_plain(namespace, names, module, modal=()):
+    """Opens functions that PyTorch has in C++: handlers see what was given.
+
+    Args:
+        namespace: the module's names, changed in place.
+        names: the functions'.
+        module: where users find them.
+        modal: those of them whose calls modes take, and no types.
+    """
+    for name in names:
+        namespace[name] = Overridable(
+            namespace[name], module=module, modal=name in modal
+        )
 
 
 # -- attributes ------------------------------------------------------------------------
@@ -343,16 +391,27 @@ def watch_attributes(kind):
         descriptor.d_getset = entry
 
 
+# What PyTorch's handlers see by name of methods that Python calls by itself.
+_BY_NAME = {"__array__": ("dtype",)}
+
+
 def _taken(name, args):
     """What the types of a method's arguments, or a mode, make of it."""
     values: list = []
-    for value in args:
+    named = {}
+    for at, argument in enumerate(_BY_NAME.get(name, ()), 1):
+        named[argument] = args[at] if at < len(args) else None
+        args = args[:at]
+    for value in args[:1] if name == "__eq__" else args:
         if type(value) is not Tensor and asks(value):
-            if not any(type(one) is type(value) for one in values):
-                values.append(value)
+            put_in_line(values, type(value), value)
+        elif type(value) is tuple and name == "__getitem__":
+            for item in value:
+                if type(item) is not Tensor and asks(item):
+                    put_in_line(values, type(item), item)
     if not values and not state().modes:
         return PASS_BY
-    return ask(getattr(Tensor, name), args, {}, values)
+    return ask(getattr(Tensor, name), args, named, values)
 
 
 bind_slots({"taken": _taken})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rushlight._typed_storage import WORDS, TypedStorage
+from rushlight._typed_storage import WORDS, TypedStorage, memory_of
 from rushlight.core import naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType, all_dtypes, get_default_dtype
@@ -13,6 +13,7 @@ from rushlight.core.naming import wrong_kind
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor, install
 from rushlight.core.window import make_tensor
+from rushlight.dispatch.overridable import method as overridable_method
 from rushlight.io import interop
 
 # The method of a storage -> the dtype that its bytes become elements of.
@@ -105,7 +106,7 @@ def share(storage):
 
 def tensor_is_shared(self):
     """Whether the tensor's memory is shared with other processes."""
-    return is_shared(self.untyped_storage())
+    return is_shared(memory_of(self))
 
 
 def is_shared(storage):
@@ -377,13 +378,13 @@ def _install():
     }
     for method, value in methods.items():
         install(method, value, UntypedStorage)
-    install("share_memory_", _share_tensor)
-    install("is_shared", tensor_is_shared)
+    install("share_memory_", overridable_method("share_memory_", _share_tensor))
+    install("is_shared", overridable_method("is_shared", tensor_is_shared))
 
 
 def _share_tensor(self):
     """Moves the tensor's memory to where other processes can map it; itself again."""
-    share(self.untyped_storage())
+    share(memory_of(self))
     return self
 
 

@@ -63,18 +63,17 @@ def _new(self, *args, device=None):
 
 # Methods that the compiled type brings along.
 _CORE_METHODS = (
-    "data_ptr",
     "dim",
     "item",
     "numel",
     "requires_grad_",
     "size",
-    "stride",
     "untyped_storage",
 )
 # The others that only say something of a tensor.
 _FACTS = (
     "_is_view",
+    "data_ptr",
     "element_size",
     "get_device",
     "is_complex",
@@ -84,6 +83,7 @@ _FACTS = (
     "is_set_to",
     "is_signed",
     "storage_offset",
+    "stride",
     "tolist",
 )
 _HOOK_ATTRIBUTES = {
@@ -91,6 +91,21 @@ _HOOK_ATTRIBUTES = {
     "_backward_hooks": _autograd.backward_hooks,
     "_post_accumulate_grad_hooks": _autograd.post_accumulate_hooks,
 }
+# Methods that PyTorch has in Python: handlers see what was left out, too.
+_SPELLED = frozenset(
+    (
+        "backward",
+        "index",
+        "module_load",
+        "register_hook",
+        "register_post_accumulate_grad_hook",
+        "resize_as",
+        "storage",
+        "storage_type",
+    )
+)
+# Methods that Python and NumPy call, which handlers see nevertheless.
+_SEEN_SPECIALS = frozenset(("__array_wrap__", "__rdiv__", "__reversed__"))
 _AUTOGRAD_METHODS = (
     "detach_",
     "register_hook",
@@ -430,11 +445,11 @@ def bind():
     for name, function in _methods():
         if function is None:
             continue
-        if callable(function) and not name.startswith("__"):
-            function = method(name, function)
+        if name in _SEEN_SPECIALS or callable(function) and not name.startswith("__"):
+            function = method(name, function, name in _SPELLED)
         install(name, function)
     for name in _AUTOGRAD_METHODS:
-        install(name, method(name, getattr(_autograd, name)))
+        install(name, method(name, getattr(_autograd, name), name in _SPELLED))
     read_attributes = vars(Tensor)["__dict__"].__get__
     install("__dict__", property(read_attributes, _set_attributes))
     for name in _UNSET:
@@ -445,7 +460,7 @@ def bind():
     install("_make_subclass", staticmethod(make_subclass))
     install("_make_wrapper_subclass", staticmethod(_make_wrapper_subclass))
     install("as_subclass", _as_subclass)
-    install("backward", method("backward", _autograd.tensor_backward))
+    install("backward", method("backward", _autograd.tensor_backward, spelled=True))
     for name, read in _HOOK_ATTRIBUTES.items():
         install(name, Attribute(name, read))
     install("_equal_to_array", interop.equal_to_array)

@@ -402,9 +402,21 @@ for _name in STORAGES:
     setattr(TypedStorage, _method, _converter(_name))
 
 
+def memory_of(tensor):
+    """The memory of a tensor.
+
+    Raises:
+        NotImplementedError: it is sparse, and has none of its own.
+    """
+    if tensor.layout is not strided:
+        kind = "Sparse" if tensor.is_sparse else "SparseCsr"
+        raise NotImplementedError(f"Cannot access storage of {kind}TensorImpl")
+    return tensor.untyped_storage()
+
+
 def typed_storage(tensor):
     """The memory of a tensor, with its dtype."""
-    return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype)
+    return TypedStorage(wrap_storage=memory_of(tensor), dtype=tensor.dtype)
 
 
 _warned = False

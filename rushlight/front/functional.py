@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor, install
-from rushlight.dispatch.overridable import method, open_functions
+from rushlight.dispatch.overridable import method, open_functions, open_plain
 from rushlight.operators import call
 from rushlight.operators.functions import broadcast_shapes as broadcast_shapes
 
@@ -458,10 +458,13 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
-for _method in (nonzero, unique, unique_consecutive):
-    install(_method.__name__, method(_method.__name__, _method))
-install("split", method("split", _split_method))
-install("norm", method("norm", _norm_method))
-install("lu", method("lu", _lu_method))
+install("nonzero", method("nonzero", nonzero))
+for _method in (unique, unique_consecutive):
+    install(_method.__name__, method(_method.__name__, _method, spelled=True))
+install("split", method("split", _split_method, spelled=True))
+install("norm", method("norm", _norm_method, spelled=True))
+install("lu", method("lu", _lu_method, spelled=True))
+open_plain(globals(), ("nonzero",), naming.package)
+open_functions(globals(), ("chain_matmul",), naming.package, hidden=("out",))
 open_functions(globals(), __all__, naming.package, flat=("einsum",))
 istft, stft = call.istft, call.stft

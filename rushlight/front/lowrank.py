@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import no_grad
+from rushlight.core import naming
 from rushlight.core.dtype import FLOATING
+from rushlight.dispatch.overridable import open_functions
 from rushlight.operators import call
 
 __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
@@ -326,3 +328,6 @@ class _Search:
         chosen = vectors[:, :width]
         self.E, self.X = values[:width], basis @ chosen
         self.P = basis[:, X.shape[-1] :] @ chosen[X.shape[-1] :]
+
+
+open_functions(globals(), __all__, naming.package)

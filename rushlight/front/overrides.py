@@ -100,8 +100,8 @@ def _places():
     import rushlight as rl
 
     yield rl.functional, f"{naming.package}.functional"
-    yield rl, naming.package
     yield rl.nn.functional, f"{naming.package}.nn.functional"
+    yield rl, naming.package
     yield Tensor, f"{naming.package}.Tensor"
     for name in ("linalg", "fft", "special"):
         yield getattr(rl, name), f"{naming.package}.{name}"

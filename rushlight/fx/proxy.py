@@ -369,8 +369,6 @@ class Proxy:
         path = _names.qualified_name(orig_method)
         if path in _OPERATORS:
             orig_method = _operator_behind(path)
-        elif path.startswith(("torch.nn.functional.", "torch.functional.")):
-            args, kwargs = _spelled_out(orig_method, args, kwargs)
         if is_tensor_method_or_property(orig_method):
             return tracer.create_proxy(
                 "call_method", orig_method.__name__, args, kwargs
@@ -398,25 +396,6 @@ def _operator_behind(path):
 
     root = sys.modules[_names.ROOTS[0]]
     return getattr(root, _OPERATORS[path], None) or getattr(call, _OPERATORS[path])
-
-
-def _spelled_out(function, args, kwargs):
-    """A call of a layer's function as graphs have it: what has a default is named."""
-    parameters = inspect.signature(function).parameters
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    positional, named = [], {}
-    for name, value in bound.arguments.items():
-        parameter = parameters[name]
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            positional += value
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            named.update(value)
-        elif parameter.default is parameter.empty and not named:
-            positional.append(value)
-        else:
-            named[name] = value
-    return tuple(positional), named
 
 
 def _instructions(frame):

@@ -172,6 +172,24 @@ def cloned_wrapper(tensor):
     return copied
 
 
+def _of_own_class(tensor, copied):
+    """A copy as an instance of the tensor's class, which has to make one of itself.
+
+    Raises:
+        RuntimeError: ``new_empty`` gives a tensor of another class.
+    """
+    fresh = tensor.new_empty([])
+    if type(fresh) is not type(tensor):
+        raise RuntimeError(
+            "The default implementation of __deepcopy__() for non-wrapper subclasses "
+            "only works for subclass types that implement new_empty() and for which it "
+            f"returns an instance of the same subclass, but of {type(tensor).__name__} "
+            f"it returns {type(fresh).__name__}: implement it so, or __deepcopy__() "
+            "itself"
+        )
+    return fresh.set_(copied)
+
+
 def deepcopy_tensor(tensor, memo):
     """A copy with a storage of its own; copies of views of one storage share one.
 
@@ -190,7 +208,8 @@ def deepcopy_tensor(tensor, memo):
     if dispatched(tensor) and is_absent(tensor):
         copied = cloned_wrapper(tensor)
     elif tensor.layout is not strided or tensor.is_quantized:
-        copied = tensor.detach().clone()
+        plain = type(tensor) is Tensor
+        copied = tensor.detach().clone() if plain else cloned_wrapper(tensor)
     else:
         copied = make_tensor(
             copy_storage(tensor.untyped_storage(), memo), tuple(tensor.shape),
@@ -199,7 +218,7 @@ def deepcopy_tensor(tensor, memo):
     copied = copied.conj() if tensor.is_conj() else copied
     copied = copied._neg_view() if tensor.is_neg() else copied
     if type(tensor) is not type(copied):
-        copied = Tensor._make_subclass(type(tensor), copied)
+        copied = _of_own_class(tensor, copied)
     memo[id(tensor)] = copied
     if tensor.requires_grad:
         copied.requires_grad_()

@@ -110,8 +110,18 @@ class Writer:
         file.write(bytes(4))
         file.seek(end)
 
+    def identity(self):
+        """Forty digits that go by the names and the checksums of all records."""
+        names = checksums = 0
+        for info in sorted(self.archive.infolist(), key=lambda info: info.filename):
+            names = zlib.crc32(info.filename.partition("/")[2].encode(), names)
+            checksums = zlib.crc32(info.CRC.to_bytes(4, "little"), checksums)
+        return f"{names:020}{checksums:020}".encode()
+
     def close(self):
-        """Writes the directory of the records."""
+        """Writes what tells the archive from others, and the directory of the records."""
+        if f"{self.folder}/{_IDENTITY}" not in self.archive.NameToInfo:
+            self.record(_IDENTITY, self.identity())
         self.archive.close()
 
     def abandon(self):
@@ -179,6 +189,7 @@ def heap_order(keys):
     return order
 
 
+_IDENTITY = ".data/serialization_id"
 _VERSION = ".data/version"  # where exported programs have the format's version
 
 

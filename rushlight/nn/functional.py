@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import FunctionType
 
 from rushlight.core import naming
-from rushlight.dispatch.overridable import open_functions
+from rushlight.dispatch.overridable import open_functions, open_plain
 from rushlight.dispatch.torch_function import (
     handle_torch_function as handle_torch_function,
 )
@@ -336,7 +336,42 @@ _written = {
     if isinstance(globals()[name], FunctionType)
 }
 annotate(_written)
-open_functions(globals(), _written, f"{naming.package}.nn.functional")
+# Functions that are another one where they give positions, too.
+_SWITCHES = {
+    name: ("return_indices", f"{name}_with_indices")
+    for name in (
+        "adaptive_max_pool1d",
+        "adaptive_max_pool2d",
+        "adaptive_max_pool3d",
+        "fractional_max_pool2d",
+        "fractional_max_pool3d",
+        "max_pool1d",
+        "max_pool2d",
+        "max_pool3d",
+    )
+}
+# What PyTorch has in C++, or hands on to another function before any handler sees it.
+_PLAIN = (
+    "adaptive_avg_pool1d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "bilinear",
+    "cosine_similarity",
+    "grouped_mm",
+    "logsigmoid",
+    "pairwise_distance",
+    "scaled_grouped_mm",
+    "scaled_mm",
+    "sigmoid",
+    "tanh",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+)
+_PLACE = f"{naming.package}.nn.functional"
+open_plain(globals(), _PLAIN, _PLACE)
+open_functions(globals(), _written, _PLACE, switches=_SWITCHES)
 
 
 def __getattr__(name):

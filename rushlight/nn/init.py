@@ -12,6 +12,8 @@ import math
 import warnings
 
 import rushlight as rl
+from rushlight.core import naming
+from rushlight.dispatch.overridable import open_functions
 
 __all__ = [
     "calculate_gain",
@@ -193,7 +195,8 @@ def ones_(tensor):
     >>> ones_(rl.empty(3))
     tensor([1., 1., 1.])
     """
-    return constant_(tensor, 1.0)
+    with rl.no_grad():
+        return tensor.fill_(1.0)
 
 
 def zeros_(tensor):
@@ -418,6 +421,15 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
         for column in range(columns):
             tensor[rl.randperm(rows)[:zeros], column] = 0
     return tensor
+
+
+# What PyTorch lets types and modes take: the others are made of operators.
+open_functions(
+    globals(),
+    ("constant_", "kaiming_uniform_", "normal_", "uniform_"),
+    f"{naming.package}.nn.init",
+    by_name=True,
+)
 
 
 def _deprecated(function):

@@ -10,13 +10,14 @@ from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
 from rushlight.core.layout import Size
 from rushlight.core.naming import wrong_kind
+from rushlight.core.state import silence_overrides
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
 from rushlight.dispatch import python_key
 from rushlight.dispatch.kernels import promoted_type
 from rushlight.dispatch.outputs import TYPE_NAMES
-from rushlight.dispatch.overridable import open_functions
+from rushlight.dispatch.overridable import open_plain
 from rushlight.io import interop
 from rushlight.operators import call
 
@@ -43,9 +44,13 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = memory.to(device)
     elif isinstance(data, Tensor):
         warn_of_copy("torch.tensor")
-        result = data.detach().clone().to(dtype=dtype or data.dtype)
-        if device is not None:
-            result = result.to(device)
+        before = silence_overrides(2)  # nobody is asked, and the copy is of no type
+        try:
+            result = data.detach().clone().to(dtype=dtype or data.dtype)
+            if device is not None:
+                result = result.to(device)
+        finally:
+            silence_overrides(before)
     elif interop.is_numpy_number(data):
         result = from_sequence(data, dtype, device)
     elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
@@ -393,4 +398,6 @@ _OVERRIDABLE = (
     "result_type",
     "tensor",
 )
-open_functions(globals(), _OVERRIDABLE, naming.package)
+open_plain(
+    globals(), _OVERRIDABLE, naming.package, modal=("as_tensor", "asarray", "tensor")
+)

@@ -2,6 +2,7 @@
 
 import enum
 
+from rushlight.core.tensor import Tensor
 from rushlight.io.interop import from_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
@@ -45,4 +46,8 @@ def to_dlpack(tensor):
     >>> rl.from_dlpack(to_dlpack(x)).data_ptr() == x.data_ptr()
     True
     """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"expected Tensor as argument 0, but got {type(tensor).__name__}"
+        )
     return tensor.__dlpack__()

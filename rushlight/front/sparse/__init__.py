@@ -153,7 +153,13 @@ def sum(input, dim=None, dtype=None):
     if dim is None:
         dim = tuple(range(input.dim()))
         if input.layout in _COMPRESSED:
-            return input.values().sum()
+            name = "".join(
+                word.capitalize() for word in str(input.layout).split(".")[1].split("_")
+            )
+            raise RuntimeError(
+                "coalesce expected sparse coordinate tensor layout but got "
+                f"{name}\n  remedy: sum() of the tensor itself"
+            )
         return call._sparse_sum(input, list(dim))
     dims = [dim] if isinstance(dim, int) else list(dim)
     return call._sparse_sum(input, dims)

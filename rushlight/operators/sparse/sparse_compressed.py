@@ -466,7 +466,17 @@ def t(self):
 
 
 def select(self, dim, index):
-    """One row or column, as a sparse vector."""
+    """One row or column, as a sparse vector.
+
+    Raises:
+        RuntimeError: it is cut out of blocks; columns of blocks by columns are not.
+    """
+    by_blocks = self.layout is layouts.sparse_bsr
+    if by_blocks or self.layout is layouts.sparse_bsc and wrap_dim(dim, self.ndim) != 1:
+        raise RuntimeError(
+            "select(): no view exists for the given input, consider using "
+            "torch.select_copy."
+        )
     found = ops.select(ops.to_sparse_coo(self), dim, index)
     return coalesced_of(found) if found.layout is layouts.sparse_coo else found
 

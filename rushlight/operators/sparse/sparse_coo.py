@@ -242,12 +242,6 @@ def strided_layout():
 # ---- copies
 
 
-def clone(self, memory_format):
-    """Coordinates and values are copied."""
-    indices, values, done = parts(self)
-    return made(indices.clone(), values.clone(), self.shape, done)
-
-
 def copy_(self, src, non_blocking):
     """Takes the coordinates and values of another sparse tensor.
 
@@ -422,7 +416,7 @@ def t(self):
             f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but self is "
             f"{self.ndim}D"
         )
-    return transpose(self, 0, 1) if self.ndim == 2 else clone(self, None)
+    return transpose(self, 0, 1) if self.ndim == 2 else ops.clone(self)
 
 
 def permute(self, dims):

@@ -11,6 +11,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.operators import call as ops
 from rushlight.operators import operand_types
 from rushlight.operators.functions import broadcast_shapes
+from rushlight.operators.loop_calls import scalar_name
 from rushlight.operators.shared import wrap_dims
 from rushlight.operators.sparse.sparse_access import COMPRESSED, masked_like
 from rushlight.operators.sparse.sparse_coo import (
@@ -59,6 +60,7 @@ def on_values_(name, ordered=True):
             raise RuntimeError(f"{name}_ requires coalesced input")
         fresh = function(values, *args)
         if fresh.dtype is not self.dtype:
+            _refuse_other_kind(name, fresh.dtype, self.dtype)
             fresh = fresh.to(self.dtype)
         parts_of(self).values = fresh
         return self
@@ -66,6 +68,17 @@ def on_values_(name, ordered=True):
     apply.__name__ = name
     apply.__doc__ = f"``{name}`` of the values, in place."
     return apply
+
+
+def _refuse_other_kind(name, result, own):
+    """Raises RuntimeError where values in place would have to be of a larger kind."""
+    if own.is_complex:
+        raise RuntimeError(f"In-place {name} is not supported for complex tensors.")
+    if result.category > own.category:
+        raise RuntimeError(
+            f"result type {scalar_name(result)} can't be cast to the desired output type "
+            f"{scalar_name(own)}"
+        )
 
 
 parts_of = sparse.parts_of
@@ -191,6 +204,13 @@ def sub(self, other, alpha):
     return add(self, other, _negative(alpha))
 
 
+def rsub(self, other, alpha):
+    """A number, or a tensor of the same sizes, without ``self``."""
+    if not isinstance(other, Tensor):
+        other = ops.full((), other, dtype=self.dtype, device=self.device)
+    return ops.sub(other, self, alpha=alpha)
+
+
 def sub_(self, other, alpha):
     """`sub` in place."""
     operand_types.subtraction(self, other)
@@ -211,6 +231,8 @@ def mul(self, other):
     Raises:
         RuntimeError: the sizes differ.
     """
+    if is_coo(self) and not self.numel():
+        return _times_nothing(self, other)
     if not isinstance(other, Tensor):
         return like(self, parts(self)[1] * other)
     if not is_coo(self):
@@ -250,9 +272,21 @@ def mul(self, other):
 def mul_(self, other):
     """`mul` in place; a dense tensor stays dense."""
     result = mul(self, other)
-    if is_coo(self):
-        return ops.copy_(self, result)
-    return ops.copy_(self, ops.to_dense(result))
+    if not is_coo(self):
+        return ops.copy_(self, ops.to_dense(result))
+    ops.copy_(self, result)
+    if not isinstance(other, Tensor) or not is_coo(other):
+        parts_of(self).coalesced = False
+    return self
+
+
+def _times_nothing(self, other):
+    """A product without elements has no coordinates either."""
+    size, dtype = list(self.shape), self.dtype
+    if isinstance(other, Tensor):
+        size = list(broadcast_shapes(tuple(size), tuple(other.shape)))
+        dtype = promote_types(dtype, other.dtype) if other.ndim else dtype
+    return empty(size, dtype, self.device, min(len(size), parts(self)[0].shape[0]))
 
 
 def _met(self, other):

@@ -22,6 +22,27 @@ from rushlight.operators.sparse.sparse_compressed import (
     starts_of,
 )
 
+# ---- copies
+
+
+def clone_coo(self, memory_format):
+    """Coordinates and values are copied.
+
+    Raises:
+        RuntimeError: a format of memory is asked for, of which there is none.
+    """
+    if memory_format is not None and memory_format is not layouts.preserve_format:
+        name = "".join(
+            word.capitalize()
+            for word in str(memory_format).partition(".")[2].split("_")
+        )
+        raise RuntimeError(
+            f"unsupported memory format option {name.removesuffix('Format')}"
+        )
+    indices, values, done = sparse_coo.parts(self)
+    return sparse_coo.made(indices.clone(), values.clone(), self.shape, done)
+
+
 # ---- of the same positions
 
 
