@@ -284,6 +284,12 @@ class _Check:
             output = as_tuple(self.func(*self.inputs))[place]
             if not isinstance(output, Tensor) or not output.requires_grad:
                 continue
+            if output.shape != outputs[place].shape:
+                raise RuntimeError(
+                    f"The expanded size of the tensor {tuple(outputs[place].shape)} must "
+                    f"match the existing size {tuple(output.shape)}: output {place} of "
+                    "the function changes its shape from call to call"
+                )
             if fast:
                 self.compare_projections(output, place)
             else:

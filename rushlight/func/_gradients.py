@@ -112,6 +112,11 @@ def _split_aux(output, has_aux, name):
             f"{name}: output of function f should be a tuple: (output, aux) if has_aux "
             f"is True, got {type(output).__name__}"
         )
+    for leaf in pytree.tree_leaves(output[1]):
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(
+                f"{name}: Expected tensors, got unsupported type {type(leaf)} in aux"
+            )
     return output
 
 
@@ -270,6 +275,10 @@ def _jvp(func, args, kwargs, numbers, tangents, strict, has_aux):
     """`jvp` along tangents of some arguments; the others are the level's, too."""
     primals = tuple(args[n] for n in numbers)
     leaves, spec = _tensors(primals, "jvp", "the primals")
+    if not leaves:
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals to contain at least one Tensor."
+        )
     moved, form = _tensors(tangents, "jvp", "the tangents")
     if form != spec:
         raise RuntimeError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from rushlight.autograd.levels.stack import each, mapped, tensors
+from rushlight.autograd.levels.stack import each, follow, mapped, tensors
 from rushlight.core.dtypes import bool_, uint8
 from rushlight.core.layout import (
     MemoryFormat,
@@ -160,6 +160,25 @@ def filled_in(level, op, args):
     if isinstance(value, Tensor) and level.owns(value):
         return NotImplemented
     op.redispatch(None, level.front(target), value)
+    return target
+
+
+def resized(level, op, args):
+    """The memory of all examples, read anew with other sizes of one.
+
+    Raises:
+        RuntimeError: another format is asked for, or the examples do not come first.
+    """
+    target, size, memory_format = args
+    if memory_format not in (None, contiguous_format):
+        raise RuntimeError(
+            "resize_: batching rule only supports None or Contiguous MemoryFormat"
+        )
+    stand = target._stand
+    if stand.dim != 0:
+        raise RuntimeError("NYI: resize_ batch rule for batch dim != 0")
+    op.redispatch(None, stand.value, [level.size, *size], None)
+    follow(target, stand.value, 0)
     return target
 
 

@@ -300,8 +300,25 @@ def _given(scope):
     return {
         name: value
         for name, value in scope.items()
-        if name not in ("self", "__class__")
+        if name not in ("self", "__class__", "others")
     }
+
+
+def _refuse_others(kind, others):
+    """Refuses what only other recurrent layers take.
+
+    Raises:
+        ValueError: a projection is asked for.
+        TypeError: there is no such argument.
+    """
+    if "proj_size" in others:
+        raise ValueError(
+            "proj_size argument is only supported for LSTM, not RNN or GRU"
+        )
+    for name in others:
+        raise TypeError(
+            f"{kind}.__init__() got an unexpected keyword argument '{name}'"
+        )
 
 
 class RNN(RNNBase):
@@ -330,7 +347,9 @@ class RNN(RNNBase):
         bidirectional=False,
         device=None,
         dtype=None,
+        **others,
     ):
+        _refuse_others("RNN", others)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(
                 f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
@@ -383,7 +402,9 @@ class GRU(RNNBase):
         bidirectional=False,
         device=None,
         dtype=None,
+        **others,
     ):
+        _refuse_others("GRU", others)
         super().__init__("GRU", **_given(locals()))
 
 

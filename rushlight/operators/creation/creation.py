@@ -16,6 +16,7 @@ from rushlight.core.dtypes import (
     int64,
 )
 from rushlight.core.roles import host
+from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
 from rushlight.dispatch.trace import unplanned
 from rushlight.operators import call as ops
@@ -416,6 +417,23 @@ def _between(start, end, steps, dtype, device, fused=True):
         A="float64" if compute.itemsize == 8 else "float32",
     )  # fmt: skip
     return out
+
+
+def linspace_meta(start, end, steps, dtype, layout, device, pin_memory):
+    """So many numbers between ends that nobody can read."""
+    if dtype is None:
+        dtype = get_default_dtype()
+        if any(
+            isinstance(end, complex) or isinstance(end, Tensor) and end.dtype.is_complex
+            for end in (start, end)
+        ):
+            dtype = dtype.to_complex()
+    return ops.empty((steps,), dtype=dtype, device=device or "meta")
+
+
+def logspace_meta(start, end, steps, base, *options):
+    """So many powers between ends that nobody can read."""
+    return linspace_meta(start, end, steps, *options)
 
 
 def logspace(start, end, steps, base, dtype, layout, device, pin_memory):

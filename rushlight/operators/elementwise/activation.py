@@ -10,7 +10,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import require
-from rushlight.operators.shared import followed, readable
+from rushlight.operators.shared import followed, has_elements, readable
 from rushlight.operators.type_groups import FLOATS
 from rushlight.random import distributions
 
@@ -342,6 +342,8 @@ def rrelu(self, lower, upper, training, generator):
                 values.dtype.code, source, lower, upper,
             )  # fmt: skip
         return slopes * self
+    if not has_elements(values):
+        return ops.ones_like(values) * self
     sloped = values <= 0
     count = int(sloped.sum())
     slopes = ops.empty(count, dtype=float64, device=self.device)

@@ -21,13 +21,52 @@ from rushlight.operators.shared import has_elements
 # Exponentials
 
 # How large a matrix may be, in the 1-norm, for Taylor's polynomial of a degree to be
-# right to the last bit: Bader, Blanes and Casas, Computing the matrix exponential with an
-# optimized Taylor polynomial approximation (2019).
+# right to the last bit, and how few products give the polynomial: Bader, Blanes and Casas,
+# Computing the matrix exponential with an optimized Taylor polynomial approximation (2019).
 _DEGREES = (1, 2, 4, 8, 12, 18)
 _LIMITS = {
     "float32": (1.192e-07, 5.978e-04, 5.116e-02, 5.800e-01, 1.461e00, 3.010e00),
     "float64": (2.220e-16, 2.580e-08, 3.397e-04, 4.991e-02, 2.996e-01, 1.090e00),
 }
+# Their sums of powers: a row of factors of I, A, A^2, A^3 for each, and of A^6.
+_SUMS_OF_12 = (
+    (
+        9.0198e-16,
+        0.46932117595418237389,
+        -0.20099424927047284052,
+        -0.04623946134063071740,
+    ),
+    (
+        5.31597895759871264183,
+        1.19926790417132231573,
+        0.01179296240992997031,
+        0.01108844528519167989,
+    ),
+    (
+        0.18188869982170434744,
+        0.05502798439925399070,
+        0.09351590770535414968,
+        0.00610700528898058230,
+    ),
+    (
+        -2.0861320e-13,
+        -0.13181061013830184015,
+        -0.02027855540589259079,
+        -0.00675951846863086359,
+    ),
+)
+_SUMS_OF_18 = (
+    (0.0, -0.100365581030144618291, -8.02924648241156932449e-03,
+     -8.92138498045729985177e-04, 0.0),
+    (0.0, 0.397849749499645077844, 1.36783778460411720168,
+     0.498289622525382669416, -6.37898194594723280150e-04),
+    (-10.9676396052962061844, 1.68015813878906206114, 0.0571779846478865511061,
+     -6.98210122488052056106e-03, 3.34975017086070470649e-05),
+    (-0.0904316832390810593223, -0.0676404519071381882256, 0.0675961301770459654925,
+     0.0295552570429315521194, -1.39180257516060693404e-05),
+    (0.0, 0.0, -0.0923364619367118555360,
+     -0.0169364939002081722752, -1.40086798182036094347e-05),
+)  # fmt: skip
 
 
 def linalg_matrix_exp(self):
@@ -47,10 +86,11 @@ def linalg_matrix_exp(self):
         return linalg_matrix_exp(self.to(float32)).to(self.dtype)
     limits = _LIMITS[self.dtype.to_real().name]
     norms = ops.abs(self).sum([-2]).amax([-1])
-    largest = norms.max().item()
-    for degree, limit in zip(_DEGREES, limits):
-        if largest <= limit:
-            return _taylor(self, degree)
+    if norms.numel() == 1:
+        largest = norms.max().item()
+        for degree, limit in zip(_DEGREES, limits):
+            if largest <= limit:
+                return _taylor(self, degree)
     # The squarings of each matrix; NaN and infinity are left to the polynomial.
     times = ops.ceil(ops.log2(norms / limits[-1]))
     times = ops.where(ops.isfinite(times), ops.clamp_min(times, 0.0), 0.0)
@@ -64,20 +104,51 @@ def linalg_matrix_exp(self):
 
 
 def _taylor(A, degree):
-    """The polynomial by Paterson and Stockmeyer's scheme: a power for many terms."""
-    step = max(1, math.isqrt(degree))
+    """The polynomial of a degree, by five products at most."""
     eye = ops.eye(A.shape[-1], dtype=A.dtype, device=A.device)
-    powers = [eye, A]
-    while len(powers) <= step:
-        powers.append(powers[-1] @ A)
-    result = None
-    for first in range(degree - degree % step, -1, -step):
-        block = None
-        for at in range(min(step, degree - first + 1)):
-            term = powers[at] * (1.0 / math.factorial(first + at))
-            block = term if block is None else block + term
-        result = block if result is None else result @ powers[step] + block
-    return result
+    if degree == 1:
+        return eye + A
+    square = A @ A
+    if degree == 2:
+        return eye + A + square / 2
+    if degree == 4:
+        return eye + A + square @ (eye / 2 + A / 6 + square / 24)
+    if degree == 8:
+        return _taylor_of_8(eye, A, square)
+    powers = [eye, A, square, A @ square]
+    if degree == 12:
+        first, second, third, fourth = _sums(powers, _SUMS_OF_12)
+        half = third + fourth @ fourth
+        return first + (second + half) @ half
+    powers.append(powers[3] @ powers[3])
+    first, second, third, fourth, fifth = _sums(powers, _SUMS_OF_18)
+    half = first @ fifth + fourth
+    return second + (third + half) @ half
+
+
+def _taylor_of_8(eye, A, square):
+    root = math.sqrt(177)
+    a = 2 / 3
+    fourth = square @ (a * (1 + root) / 88 * A + a * (1 + root) / 352 * square)
+    eighth = (a * square + fourth) @ (
+        (29 * root - 271) / (315 * a) * eye
+        + 11 * (root - 1) / (1260 * a) * A
+        + 11 * (root - 9) / (5040 * a) * square
+        + (89 - root) / (5040 * a * a) * fourth
+    )
+    return eye + A + (857 - 58 * root) / 630 * square + eighth
+
+
+def _sums(powers, rows):
+    """Sums of powers of a matrix, with a row of factors for each."""
+    found = []
+    for row in rows:
+        terms = [f * power for f, power in zip(row, powers, strict=True) if f]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        found.append(total)
+    return found
 
 
 def matrix_exp_backward(grad, self):
