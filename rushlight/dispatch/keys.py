@@ -33,9 +33,7 @@ class DispatchKey(enum.IntEnum):
     ADInplaceOrView = 16
     Autograd = 17
     Decompose = 18
-    NestedTensor = (
-        19  # above autograd: what is computed on the values is recorded there
-    )
+    ValueType = 19  # of types that compute on values, whose calls are recorded
     Autocast = 20
     Batched = 24
     ForwardAD = 25

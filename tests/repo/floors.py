@@ -29,7 +29,7 @@ FLOORS = {
         runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _explain _profiling
         _functions _host_streams
         _lazy_exports _name_errors
-        _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
+        _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods _value_types
         accelerator amp ao backends compiler cpu cuda datasets
         distributed distributions export fft front func functional futures hub jit
         library linalg

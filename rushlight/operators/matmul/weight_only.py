@@ -10,6 +10,7 @@ from rushlight.core.dtypes import float32, int8, int32, uint8
 from rushlight.core.roles import host
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import fresh
+from rushlight.operators.shared import has_elements
 
 BLOCK = 64  # columns whose half bytes lie together
 GROUPS = (32, 64, 128, 256)
@@ -58,7 +59,7 @@ def weight_int8pack_mm(self, mat2, scales):
         found = ops.mm(self.to(float32), mat2.to(float32).t())
         return (found * scales.to(float32)).to(self.dtype)
     out = fresh(self, (rows, columns))
-    if out.numel() and self.device.has_memory:
+    if has_elements(out):
         from rushlight.kernels.matmul import weight_only as kernels
 
         operands = out, self.contiguous(), mat2.contiguous(), scales.contiguous()
@@ -159,11 +160,13 @@ def weight_int4pack_mm(self, mat2, qGroupSize, qScaleAndZeros):
     rows, depth = self.shape
     columns = mat2.shape[0]
     whole = columns - columns % BLOCK
-    if not self.device.has_memory or not rows * columns * depth:
+    if not depth:
         return ops.new_zeros(self, (rows, columns))
+    out = fresh(self, (rows, columns))
+    if not has_elements(out):
+        return out
     if rows > MOST_ROWS_OF_HALVES:
         return _by_numbers(self, mat2, qGroupSize, qScaleAndZeros, 0, columns)
-    out = fresh(self, (rows, columns))
     if whole:
         operands = (
             out,

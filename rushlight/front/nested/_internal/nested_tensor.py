@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight._value_types import KEY
 from rushlight.autograd.function import Function
 from rushlight.core.layout import Size
 from rushlight.core.subclass import make_wrapper, take_geometry
-from rushlight.dispatch.keys import DispatchKey
 from rushlight.nested._internal.nested_int import FIRST, nested_int_of
 
 __all__ = [
@@ -140,7 +140,7 @@ class NestedTensor(rl.Tensor):
         kwargs: ``_ragged_idx``, ``_metadata_cache`` and ``requires_grad``.
     """
 
-    _dispatch_keys = 1 << DispatchKey.NestedTensor
+    _dispatch_keys = KEY
     is_nested = True
     __torch_function__ = rl._C._disabled_torch_function_impl
 
@@ -154,6 +154,10 @@ class NestedTensor(rl.Tensor):
 
     def __init__(self, *args, **kwargs):
         super().__init__()
+
+    @staticmethod
+    def _run_operator(op, args):
+        return rl.nested._internal.ops.run(op, *args)
 
     @property
     def raggedness(self):

@@ -6,13 +6,9 @@ declared to compute each element for itself needs none.
 
 from __future__ import annotations
 
-import functools
-
 import rushlight as rl
-from rushlight.dispatch.declared import BATCHING, IMPLEMENTATION, KIND
-from rushlight.dispatch.keys import DispatchKey
-from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
-from rushlight.nested._internal import padding, products, reductions, strided, views
+from rushlight._value_types import among, is_elementwise, keep_whole, writes
+from rushlight.nested._internal import padding, products, reductions, views
 from rushlight.nested._internal.nested_tensor import (
     NestedTensor,
     values_of,
@@ -23,15 +19,6 @@ from rushlight.nested._internal.padding import from_padded, packed, padded
 from rushlight.nested._internal.sdpa import jagged_scaled_dot_product_attention
 
 __all__ = ["from_padded", "packed", "padded"]
-
-
-def nested_among(args):
-    """The nested tensors among arguments and in their lists."""
-    for each in args:
-        if isinstance(each, NestedTensor):
-            yield each
-        elif isinstance(each, (list, tuple)):
-            yield from nested_among(each)
 
 
 def check_alike(op, tensors):
@@ -49,13 +36,6 @@ def check_alike(op, tensors):
                 f"{first._size} and {other._size}"
             )
     return first
-
-
-def _is_elementwise(op):
-    entry = op.entry
-    return bool(entry) and (
-        entry[IMPLEMENTATION][KIND] == "pointwise" or entry[BATCHING] == "elementwise"
-    )
 
 
 def _operand(op, value, like):
@@ -91,16 +71,11 @@ def _dense_operand(op, dense, like):
     return padding.rows_of(dense, like)
 
 
-def _writes(op):
-    first = op._schema.arguments[0].alias_info
-    return first is not None and first.is_write
-
-
 def elementwise(op, *args):
     """Compute on values, element by element; in place where the operator does."""
-    first = check_alike(op, list(nested_among(args)))
+    first = check_alike(op, list(among(NestedTensor, args)))
     operands = [_operand(op, each, first) for each in args]
-    if not _writes(op):
+    if not writes(op):
         return _all_wrapped(op.redispatch(None, *operands), first)
     target = args[0]
     if not isinstance(target, NestedTensor):
@@ -262,15 +237,11 @@ def run(op, *args):
     Raises:
         NotImplementedError: no rule says how.
     """
-    if next(strided.nested_among(args), None) is not None:
-        return strided.run(
-            op, args, _is_elementwise(op) or RULES.get(op._opname) is elementwise
-        )
     rule = RULES.get(op._opname)
-    if rule is None and _is_elementwise(op):
+    if rule is None and is_elementwise(op):
         rule = elementwise
     if rule is None:
-        shapes = ", ".join(str(each._size) for each in nested_among(args))
+        shapes = ", ".join(str(each._size) for each in among(NestedTensor, args))
         raise NotImplementedError(
             f"{op}: no rule for nested tensors, of shape {shapes}\n"
             "  remedy: compute on values(), on the parts of unbind(), or on "
@@ -279,17 +250,4 @@ def run(op, *args):
     return rule(op, *args)
 
 
-# Compositions that are computed whole: their parts would be more, or wrong.
-WHOLE = ("dropout", "dropout_", "matmul", "scaled_dot_product_attention")
-
-
-def serve():
-    """Answer to the key of nested tensors; called once, when the module is loaded."""
-    set_fallback(DispatchKey.NestedTensor, run)
-    for name in WHOLE:
-        op = getattr(rl.ops.aten, name).default
-        kernel = PythonKernel(functools.partial(run, op))
-        op.set_kernel(DispatchKey.NestedTensor, kernel)
-
-
-serve()
+keep_whole(("dropout", "dropout_", "matmul", "scaled_dot_product_attention"))

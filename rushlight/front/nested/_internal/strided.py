@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
+from rushlight._value_types import KEY, among, is_elementwise, writes
 from rushlight.autograd.function import Function
 from rushlight.core.layout import Size
 from rushlight.core.subclass import make_wrapper
-from rushlight.dispatch.keys import DispatchKey
 from rushlight.nested._internal.nested_int import NestedInt
 from rushlight.nested._internal.padding import pad_to
 
-__all__ = ["StridedNestedTensor", "nested_among", "run", "strided_from_list"]
+__all__ = ["StridedNestedTensor", "run", "strided_from_list"]
 
 # What stands for an irregular size where sizes are compared; rules look at the parts'.
 IRREGULAR = 1 << 15
@@ -164,13 +164,17 @@ class StridedNestedTensor(rl.Tensor):
         parts: tensors of one type and number of dimensions.
     """
 
-    _dispatch_keys = 1 << DispatchKey.NestedTensor
+    _dispatch_keys = KEY
     is_nested = True
     __torch_function__ = rl._C._disabled_torch_function_impl
 
     @staticmethod
     def __new__(cls, parts):
         return of_parts(parts)
+
+    @staticmethod
+    def _run_operator(op, args):
+        return run(op, args)
 
     @property
     def shape(self):
@@ -329,7 +333,7 @@ def _inner(op, args):
     Raises:
         RuntimeError: the batch is among them.
     """
-    n = next(each for each in nested_among(args)).dim()
+    n = next(each for each in among(StridedNestedTensor, args)).dim()
     n += op._opname in ("unsqueeze", "stack")
     found = list(args)
     for i, each in enumerate(op._schema.arguments):
@@ -348,27 +352,18 @@ def _inner(op, args):
     return found
 
 
-def nested_among(args):
-    """The strided nested tensors among arguments and in their lists."""
-    for each in args:
-        if isinstance(each, StridedNestedTensor):
-            yield each
-        elif isinstance(each, (list, tuple)):
-            yield from nested_among(each)
-
-
 def _split(value, parts):
     """An argument for each part."""
     if isinstance(value, StridedNestedTensor):
         return parts_of(value)
-    if isinstance(value, list) and any(nested_among(value)):
+    if isinstance(value, list) and any(among(StridedNestedTensor, value)):
         return list(zip(*(_split(each, parts) for each in value)))
     return [value] * parts
 
 
 def _by_parts(op, *args):
     """Compute on each part by itself."""
-    tensors = list(nested_among(args))
+    tensors = list(among(StridedNestedTensor, args))
     count = len(tensors[0]._part_sizes)
     if any(len(each._part_sizes) != count for each in tensors):
         counts = [len(each._part_sizes) for each in tensors]
@@ -420,38 +415,13 @@ def _cat(op, tensors, dim=0):
     return _by_parts(op, tensors, dim)
 
 
-def _names(rule, names):
-    return dict.fromkeys(names.split(), rule)
-
-
-RULES = {
-    "unbind": _unbind,
-    "select": _select,
-    "detach": _detach,
-    "view": _reshape,
-    "reshape": _reshape,
-    "_unsafe_view": _reshape,
-    "equal": _equal,
-    "cat": _cat,
-    **_names(_matmul, "matmul bmm"),
-    **_names(
-        _on_buffer,
-        """
-        clone contiguous _to_copy empty_like zeros_like ones_like full_like rand_like
-        randn_like alias lift_fresh
-        """,
-    ),
-    **_names(_whole, "sum mean prod amax amin max min any all var std argmax argmin"),
-}
-
-
 def _same_sizes(op, args):
     """Refuse a dense operand, and parts that would broadcast.
 
     Raises:
         RuntimeError: sizes of parts differ.
     """
-    first = next(nested_among(args))
+    first = next(among(StridedNestedTensor, args))
     for each in args:
         if isinstance(each, StridedNestedTensor):
             if each._part_sizes != first._part_sizes:
@@ -474,8 +444,7 @@ def elementwise(op, *args):
         buffer_of(each) if isinstance(each, StridedNestedTensor) else each
         for each in args
     ]
-    alias = op._schema.arguments[0].alias_info
-    if alias is None or not alias.is_write:
+    if not writes(op):
         found = op.redispatch(None, *operands)
         if isinstance(found, (tuple, list)):
             return type(found)(of_buffer(each, first._part_sizes) for each in found)
@@ -488,15 +457,43 @@ def elementwise(op, *args):
     return args[0]
 
 
-def run(op, args, is_elementwise):
+def _names(rule, names):
+    return dict.fromkeys(names.split(), rule)
+
+
+RULES = {
+    "unbind": _unbind,
+    "select": _select,
+    "detach": _detach,
+    "view": _reshape,
+    "reshape": _reshape,
+    "_unsafe_view": _reshape,
+    "equal": _equal,
+    "cat": _cat,
+    **_names(_matmul, "matmul bmm"),
+    **_names(
+        _on_buffer,
+        """
+        clone contiguous _to_copy empty_like zeros_like ones_like full_like rand_like
+        randn_like alias lift_fresh
+        """,
+    ),
+    **_names(
+        elementwise,
+        "where masked_fill masked_fill_ clamp dropout dropout_ copy_ zero_ fill_",
+    ),
+    **_names(_whole, "sum mean prod amax amin max min any all var std argmax argmin"),
+}
+
+
+def run(op, args):
     """Compute an operator of which an argument is nested.
 
     Args:
         op: the operator.
         args: all of its arguments.
-        is_elementwise: whether it computes each element for itself.
     """
     rule = RULES.get(op._opname)
     if rule is None:
-        rule = elementwise if is_elementwise else _by_parts
+        rule = elementwise if is_elementwise(op) else _by_parts
     return rule(op, *args)

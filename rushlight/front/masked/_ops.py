@@ -12,7 +12,6 @@ element counts for are of that value; means and the like are NaN there.
 from __future__ import annotations
 
 import math
-import sys
 
 import rushlight
 from rushlight.core.dtype import FLOATING
@@ -539,6 +538,3 @@ def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     whole = _filled("logsumexp", input, mask)
     result = _call.logsumexp(whole, dims, keepdim)
     return result.to(dtype=input.dtype if dtype is None else dtype)
-
-
-_ops = sys.modules[__name__]  # the module in which PyTorch has these functions

@@ -1,0 +1,69 @@
+"""Masked tensors: reductions that leave elements out of account, and a type that carries
+which elements count.
+
+>>> import rushlight as rl
+>>> sum(rl.tensor([1.0, 2.0, 4.0]), mask=rl.tensor([True, False, True])).item()
+5.0
+>>> masked_tensor(rl.tensor([1.0, 2.0]), rl.tensor([True, False]))
+MaskedTensor(
+  [  1.0000,       --]
+)
+"""
+
+from __future__ import annotations
+
+from rushlight.masked import _ops
+from rushlight.masked._ops import (
+    amax,
+    amin,
+    argmax,
+    argmin,
+    cumprod,
+    cumsum,
+    log_softmax,
+    logaddexp,
+    logsumexp,
+    mean,
+    median,
+    norm,
+    normalize,
+    prod,
+    softmax,
+    softmin,
+    std,
+    sum,
+    var,
+)
+from rushlight.masked.maskedtensor import (
+    MaskedTensor,
+    as_masked_tensor,
+    is_masked_tensor,
+    masked_tensor,
+)
+
+__all__ = [
+    "MaskedTensor",
+    "_ops",
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "as_masked_tensor",
+    "cumprod",
+    "cumsum",
+    "is_masked_tensor",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "masked_tensor",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]

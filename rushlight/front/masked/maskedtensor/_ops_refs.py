@@ -1,0 +1,251 @@
+"""Operators on masked tensors: what they do to the data, and what to the mask."""
+
+from __future__ import annotations
+
+import math
+
+import rushlight as rl
+from rushlight._value_types import among, is_elementwise, writes
+from rushlight.masked import _ops
+from rushlight.masked.maskedtensor.core import MaskedTensor, data_of, of_data, write
+
+__all__ = ["run"]
+
+
+def _data(value):
+    if isinstance(value, MaskedTensor):
+        return data_of(value)
+    if isinstance(value, (list, tuple)):
+        return [_data(each) for each in value]
+    return value
+
+
+def _mask(value):
+    if isinstance(value, MaskedTensor):
+        return value._masked_mask
+    if isinstance(value, (list, tuple)):
+        return [_mask(each) for each in value]
+    return value
+
+
+def _joined(results, masks):
+    if isinstance(results, rl.Tensor):
+        return of_data(results, masks)
+    return type(results)(of_data(r, m) for r, m in zip(results, masks))
+
+
+def _common_mask(args):
+    """The mask of all masked arguments.
+
+    Raises:
+        ValueError: they have different ones.
+    """
+    first, *others = [each._masked_mask for each in among(MaskedTensor, args)]
+    for other in others:
+        if other is not first and not rl.equal(first, other):
+            raise ValueError(
+                "Input masks must match. If you need support for this, please open an "
+                "issue on Github.\n  remedy: combine the data, and say with a mask of "
+                "your own which results count"
+            )
+    return first
+
+
+def _elementwise(op, *args):
+    mask = _common_mask(args)
+    data = [_data(each) for each in args]
+    if writes(op):
+        grads = any(isinstance(a, rl.Tensor) and a.requires_grad for a in args)
+        if rl.is_grad_enabled() and grads:
+            return write(args[0], op.redispatch(None, data[0].clone(), *data[1:]))
+        op.redispatch(None, *data)
+        return args[0]
+    found = op.redispatch(None, *data)
+    return of_data(found, mask.expand_as(found))
+
+
+def _moved(op, *args):
+    """The same done to the data and to the mask."""
+    found = op.redispatch(None, *(_data(each) for each in args))
+    return _joined(found, op.redispatch(None, *(_mask(each) for each in args)))
+
+
+def _argument(op, args, name, default=None):
+    names = [each.name for each in op._schema.arguments]
+    return args[names.index(name)] if name in names else default
+
+
+def _reduced(op, *args):
+    """Without what does not count; a result counts where anything does."""
+    masked, name = args[0], op._opname
+    data, mask = data_of(masked), masked._masked_mask
+    dim, keep = _argument(op, args, "dim"), bool(_argument(op, args, "keepdim", False))
+    if isinstance(dim, (list, tuple)):
+        dim = tuple(dim) or None
+    if name == "all":
+        whole = data.masked_fill(~mask, True)
+        found = whole.all() if dim is None else whole.all(dim, keepdim=keep)
+    else:
+        found = _REDUCTIONS[name](op, args, data, dim, keep, mask)
+    if dim is None:
+        counts = mask.any()
+        counts = counts.view(found.shape) if keep else counts
+    else:
+        counts = mask.any(dim, keepdim=keep)
+    return of_data(found, counts)
+
+
+def _plainly(function):
+    def reduce(op, args, data, dim, keep, mask):
+        more = {"dtype": _argument(op, args, "dtype")}
+        return function(data, dim, keepdim=keep, mask=mask, **more)
+
+    return reduce
+
+
+def _spread(function):
+    def reduce(op, args, data, dim, keep, mask):
+        correction = _argument(op, args, "correction")
+        if correction is None:
+            correction = int(_argument(op, args, "unbiased", True))
+        return function(data, dim, bool(correction), keepdim=keep, mask=mask)
+
+    return reduce
+
+
+def _norm(op, args, data, dim, keep, mask):
+    order = _argument(op, args, "ord", _argument(op, args, "p", 2.0))
+    return _ops.norm(
+        data, 2.0 if order is None else order, dim, keepdim=keep, mask=mask
+    )
+
+
+_REDUCTIONS = {
+    "sum": _plainly(_ops.sum),
+    "mean": _plainly(_ops.mean),
+    "amin": _plainly(_ops.amin),
+    "amax": _plainly(_ops.amax),
+    "argmin": _plainly(_ops.argmin),
+    "argmax": _plainly(_ops.argmax),
+    "prod": _plainly(_ops.prod),
+    "var": _spread(_ops.var),
+    "std": _spread(_ops.std),
+    "norm": _norm,
+    "linalg_vector_norm": _norm,
+}
+
+
+def _where(op, condition, one, other):
+    """Of both what is chosen, with its mask: only that gets a gradient that counts."""
+    data, masks = [], []
+    for each in (one, other):
+        data.append(_data(each))
+        plain = not isinstance(each, MaskedTensor)
+        masks.append(rl.ones_like(condition) if plain else each._masked_mask)
+    mask = rl.where(condition, *masks)
+    if not any(
+        each.requires_grad for each in (one, other) if isinstance(each, rl.Tensor)
+    ):
+        return of_data(rl.where(condition, *data), mask)
+    chosen = []
+    for each, part in ((one, condition), (other, ~condition)):
+        if isinstance(each, MaskedTensor) and each.requires_grad:
+            each = _Part.apply(each, part)
+        chosen.append(_data(each))
+    return of_data(rl.where(condition, *chosen), mask)
+
+
+class _Part(rl.autograd.Function):
+    """A masked tensor of which some elements are used: the gradient counts there."""
+
+    @staticmethod
+    def forward(ctx, masked, part):
+        ctx.part = part
+        return of_data(masked._masked_data.detach(), masked._masked_mask)
+
+    @staticmethod
+    def backward(ctx, grad):
+        if not isinstance(grad, MaskedTensor):
+            return of_data(grad, ctx.part), None
+        return of_data(data_of(grad), grad._masked_mask & ctx.part), None
+
+
+def _softmax(op, masked, dim, *rest):
+    data, mask = data_of(masked), masked._masked_mask
+    found = op.redispatch(None, data.masked_fill(~mask, -math.inf), dim, *rest)
+    return of_data(found.masked_fill(~mask, 0), mask)
+
+
+def _on_data(op, masked, *rest):
+    return of_data(op.redispatch(None, data_of(masked), *rest), masked._masked_mask)
+
+
+def _detach(op, masked):
+    return of_data(masked._masked_data.detach(), masked._masked_mask)
+
+
+def _contiguous(op, masked, *rest):
+    if masked._masked_data.is_contiguous():
+        return masked
+    mask = masked._masked_mask.contiguous()
+    return of_data(data_of(masked).contiguous(), mask)
+
+
+def _any_true(op, masked):
+    found = op.redispatch(None, masked._masked_data & masked._masked_mask)
+    return of_data(found, rl.tensor(True))
+
+
+def _to_scalar(op, masked):
+    return masked.item()
+
+
+def _names(rule, names):
+    return dict.fromkeys(names.split(), rule)
+
+
+RULES = {
+    **_names(
+        _moved,
+        """
+        select transpose split split_with_sizes t slice index expand view _unsafe_view
+        reshape cat unsqueeze unfold stack squeeze permute unbind narrow index_select
+        alias flip roll
+        """,
+    ),
+    **_names(_reduced, "all " + " ".join(_REDUCTIONS)),
+    **_names(
+        _on_data,
+        """
+        clone _to_copy empty_like ones_like zeros_like full_like rand_like randn_like
+        """,
+    ),
+    **_names(_elementwise, "clamp nan_to_num copy_ zero_ fill_ masked_fill"),
+    **_names(_softmax, "_softmax _log_softmax"),
+    "where": _where,
+    "detach": _detach,
+    "contiguous": _contiguous,
+    "_is_any_true": _any_true,
+    "_local_scalar_dense": _to_scalar,
+}
+
+
+def run(op, args):
+    """Compute an operator of which an argument is masked.
+
+    Args:
+        op: the operator.
+        args: all of its arguments.
+
+    Raises:
+        TypeError: no rule says what counts of its result.
+    """
+    rule = RULES.get(op._opname)
+    if rule is None and is_elementwise(op):
+        rule = _elementwise
+    if rule is None:
+        raise TypeError(
+            f"no implementation found for '{op}' on masked tensors\n  remedy: compute on "
+            "get_data(), and say with a mask which results count"
+        )
+    return rule(op, *args)

@@ -1,0 +1,267 @@
+"""The type of masked tensors: data, a mask, and the two nodes between them and autograd."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight._value_types import KEY
+from rushlight.autograd.function import Function
+from rushlight.core.subclass import make_wrapper
+
+__all__ = ["MaskedTensor", "checked", "data_of", "is_masked_tensor", "of_data"]
+
+_TYPES = ("float16", "float32", "float64", "bool", "int8", "int16", "int32", "int64")
+
+
+def is_masked_tensor(obj, /):
+    """Whether an object is a masked tensor.
+
+    Args:
+        obj: anything.
+
+    >>> is_masked_tensor(rl.ones(2))
+    False
+    """
+    return isinstance(obj, MaskedTensor)
+
+
+class _Data(Function):
+    """The data of a masked tensor; their gradient is masked as they are."""
+
+    @staticmethod
+    def forward(ctx, masked):
+        ctx.set_materialize_grads(False)
+        ctx.mask = masked._masked_mask
+        return masked._masked_data.view_as(masked._masked_data)
+
+    @staticmethod
+    def backward(ctx, grad):
+        if grad is None or is_masked_tensor(grad):
+            return grad
+        return of_data(grad, ctx.mask)
+
+
+class _OfData(Function):
+    """Data and a mask as a masked tensor."""
+
+    @staticmethod
+    def forward(ctx, data, mask, masked_gradient):
+        ctx.set_materialize_grads(False)
+        ctx.masked_gradient = masked_gradient
+        return _made(data.detach(), mask)
+
+    @staticmethod
+    def backward(ctx, grad):
+        if is_masked_tensor(grad) and not ctx.masked_gradient:
+            grad = data_of(grad).masked_fill(~grad._masked_mask, 0)
+        return grad, None, None
+
+
+class _Written(Function):
+    """A masked tensor whose data are replaced in place."""
+
+    @staticmethod
+    def forward(ctx, masked, data):
+        ctx.set_materialize_grads(False)
+        ctx.mark_dirty(masked)
+        masked._masked_data.copy_(data)
+        return masked
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, (data_of(grad) if is_masked_tensor(grad) else grad)
+
+
+def _made(data, mask):
+    """A masked tensor without history."""
+    made = make_wrapper(
+        MaskedTensor,
+        tuple(data.shape),
+        tuple(data.stride()),
+        0,
+        data.dtype,
+        data.layout,
+        data.device,
+        data.untyped_storage().nbytes(),
+    )
+    made._masked_data, made._masked_mask = data, mask
+    return made
+
+
+def of_data(data, mask, masked_gradient=False):
+    """Data and a mask as a masked tensor, whose history is that of the data.
+
+    Args:
+        data: the elements.
+        mask: true where an element counts.
+        masked_gradient: whether the gradient of the data is masked, too.
+    """
+    if data.requires_grad and rl.is_grad_enabled():
+        return _OfData.apply(data, mask, masked_gradient)
+    return _made(data.detach() if data.requires_grad else data, mask)
+
+
+def data_of(masked):
+    """The data of a masked tensor, with its history where one is recorded."""
+    if masked.requires_grad and rl.is_grad_enabled():
+        return _Data.apply(masked)
+    return masked._masked_data
+
+
+def write(masked, data):
+    """Replace the data of a masked tensor in place.
+
+    Args:
+        masked: the tensor.
+        data: what takes their place.
+    """
+    if rl.is_grad_enabled() and (masked.requires_grad or data.requires_grad):
+        return _Written.apply(masked, data)
+    masked._masked_data.copy_(data)
+    return masked
+
+
+def checked(data, mask):
+    """Refuse what makes no masked tensor.
+
+    Raises:
+        TypeError: one is no tensor, or of a type that is not taken.
+        ValueError: the sizes differ.
+    """
+    for name, each in (("data", data), ("mask", mask)):
+        if is_masked_tensor(each) or not isinstance(each, rl.Tensor):
+            raise TypeError(f"{name} must be a Tensor")
+    if data.layout != mask.layout:
+        raise TypeError("data and mask must have the same layout.")
+    if data.layout is not rl.strided:
+        raise TypeError(
+            f"data layout of {data.layout} is not supported.\n  remedy: mask the dense "
+            "tensor"
+        )
+    if mask.dtype is not rl.bool:
+        raise TypeError("mask must have dtype bool.")
+    if data.dtype.name not in _TYPES:
+        raise TypeError(f"{data.dtype} is not supported in MaskedTensor.")
+    for what, one, other in (
+        ("dim", data.dim(), mask.dim()),
+        ("size", data.shape, mask.shape),
+    ):
+        if one != other:
+            raise ValueError(f"data.{what}() must equal mask.{what}()")
+
+
+class MaskedTensor(rl.Tensor):
+    """Elements of which some do not count.
+
+    Operators compute on all; reductions leave out what does not count, and so do
+    gradients. Two masked tensors go together where their masks are equal.
+
+    Args:
+        data: the elements, copied.
+        mask: of the same sizes, true where an element counts; copied.
+        requires_grad: whether gradients flow to it.
+
+    Raises:
+        TypeError: one is no tensor, or of a type that is not taken.
+        ValueError: the sizes differ.
+
+    >>> mt = MaskedTensor(rl.tensor([1.0, 2.0, 3.0]), rl.tensor([True, False, True]))
+    >>> mt.mean()
+    MaskedTensor(  2.0000, True)
+    """
+
+    _dispatch_keys = KEY
+    __torch_function__ = rl._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, data, mask, requires_grad=False):
+        checked(data, mask)
+        made = _made(data.detach().clone(), mask.clone())
+        return made.requires_grad_() if requires_grad else made
+
+    def __init__(self, data, mask, requires_grad=False):
+        super().__init__()
+
+    @staticmethod
+    def _run_operator(op, args):
+        return rl.masked.maskedtensor._ops_refs.run(op, args)
+
+    @staticmethod
+    def _from_values(data, mask):
+        """A masked tensor through which gradients flow back to its data."""
+        return rl.masked.as_masked_tensor(data, mask)
+
+    def get_data(self):
+        """The elements, those that do not count included; gradients flow through it."""
+        return data_of(self)
+
+    def get_mask(self):
+        """Where elements count."""
+        return self._masked_mask
+
+    def to_tensor(self, value):
+        """The elements, with a number in place of those that do not count.
+
+        Args:
+            value: the number.
+        """
+        return data_of(self).masked_fill(~self._masked_mask, value)
+
+    @property
+    def data(self):
+        """The same elements without history."""
+        return self.detach()
+
+    @property
+    def is_sparse(self):
+        """That it is not."""
+        return False
+
+    def item(self):
+        """The one element.
+
+        Raises:
+            ValueError: it does not count.
+        """
+        if self.numel() == 1 and not self._masked_mask.item():
+            raise ValueError("the element is masked out: it has no value")
+        return self._masked_data.item()
+
+    def __repr__(self, *, tensor_contents=None):
+        data, mask = self._masked_data, self._masked_mask
+        if self.dim() == 0:
+            shown = _shown(data.item()) if mask.item() else "--"
+            return f"MaskedTensor({shown}, {mask.item()})"
+        lines = _lines(data, mask).replace("\n", "\n  ")
+        return f"MaskedTensor(\n  {lines}\n)"
+
+    def __deepcopy__(self, memo):
+        found = memo.get(id(self))
+        if found is None:
+            found = MaskedTensor(self._masked_data, self._masked_mask)
+            memo[id(self)] = found.requires_grad_(self.requires_grad)
+        return found
+
+    def __reduce_ex__(self, protocol):
+        return MaskedTensor, (
+            self._masked_data,
+            self._masked_mask,
+            self.requires_grad,
+        )
+
+
+def _shown(number):
+    return f"{number:8.4f}" if isinstance(number, float) else str(number)
+
+
+def _lines(data, mask):
+    """The elements as text, row by row."""
+    if data.dim() == 1:
+        shown = [_shown(each) for each in data.tolist()]
+        kept = mask.tolist()
+        width = max(
+            (len(text) if keep else 8 for text, keep in zip(shown, kept)), default=0
+        )
+        parts = (text if keep else "--".rjust(width) for text, keep in zip(shown, kept))
+        return f"[{', '.join(parts)}]"
+    rows = [_lines(d, m).replace("\n", "\n  ") for d, m in zip(data, mask)]
+    return "[\n  " + ",\n  ".join(rows) + "\n]"
