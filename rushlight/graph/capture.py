@@ -62,7 +62,7 @@ from cython.cimports.rushlight.graph.call_trace import (
     sizes_hang_on_elements,
     writes_given,
 )
-from cython.cimports.rushlight.graph.open_sizes import open_branch
+from cython.cimports.rushlight.graph.open_sizes import PASSES, open_branch
 from cython.cimports.rushlight.graph.tape import (
     ARGUMENT,
     WINDOW,
@@ -148,6 +148,19 @@ def made(
             return item
         results.append(item)
     return tuple(results) if call.shape is tuple else results
+
+
+@cython.cfunc
+def taken(
+    tape: Tape, call: Call, slots: cython.pointer(cython.pointer(PyObject))
+) -> object:
+    """The results of the next call of the path, which has not run unless memory is shown."""
+    tape.calls.append(call)
+    tape.at = call
+    result: object = made(tape, call, slots)
+    if call.stops or tape.exposed:
+        tape.flush(OUTSIDE)
+    return result
 
 
 @cython.cfunc
@@ -238,7 +251,6 @@ class RecordingKernel(Kernel):
         """Makes what the noted call gave, or notes the call."""
         call: Call
         parent: Call
-        result: object
         if default_dtype() is not tape.default or switch_bits() != tape.chosen:
             tape.flush("another default type, or another switch of the process")
             begin_path(tape)
@@ -257,24 +269,15 @@ class RecordingKernel(Kernel):
             if call is not None:
                 if call.barrier:
                     return self.stop(tape, call, op, slots, keys)
-                tape.calls.append(call)
-                tape.at = call
-                if not call.stops and not tape.exposed:
-                    return made(tape, call, slots)
-                result = made(tape, call, slots)
-                tape.flush(OUTSIDE)
-                return result
+                return taken(tape, call, slots)
             if op.composite is not None and count_of(tape, op) >= _TRIES:
                 return op.composite.run(op, slots, 0)
             if tape.owner.families:
                 call = open_branch(tape, op, slots, switches)
+                if call is PASSES:
+                    return self.go_past(tape, op, slots, keys)
                 if call is not None:
-                    tape.calls.append(call)
-                    tape.at = call
-                    result = made(tape, call, slots)
-                    if call.stops or tape.exposed:
-                        tape.flush(OUTSIDE)
-                    return result
+                    return taken(tape, call, slots)
             if tape.owner.refuses() or not is_admitted(tape):
                 return self.go_past(tape, op, slots, keys)
             if len(parent.children):
@@ -300,6 +303,8 @@ class RecordingKernel(Kernel):
         tape.flush(None)
         tape.off = True
         state().included &= ~RECORDING
+        if tape.views is None:
+            forget_tape()
         if op.composite is not None:
             return op.composite.run(op, slots, 0)
         return op.run(slots, keys & ~RECORDING)
@@ -757,20 +762,28 @@ def begin(owner):
     return tape
 
 
-def end(tape: Tape, why="the function ends"):
-    """Runs what waits, and has operators run as they come again."""
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def forget_tape() -> cython.int:
+    """This thread has no tape from here on."""
     global _tape, _thread
     thread: cython.ulong = PyThread_get_thread_ident()
+    if _TAPES.pop(thread, None) is not None:
+        count_following(-1)
+    _tape = None
+    _thread = thread
+    return 0
+
+
+def end(tape: Tape, why="the function ends"):
+    """Runs what waits, and has operators run as they come again."""
     if tape.noting and tape.calls and launched() != tape.launches:
         tape.at.stops = True
     try:
         tape.flush(why)
     finally:
         state().included &= ~RECORDING
-        if _TAPES.pop(thread, None) is not None:
-            count_following(-1)
-        _tape = None
-        _thread = thread
+        forget_tape()
         tape.clear()
         tape.at = tape.root = None
         tape.owner = None

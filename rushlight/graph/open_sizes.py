@@ -41,12 +41,15 @@ from cython.cimports.rushlight.graph.tape import (
     Value,
 )
 
+from rushlight._inductor import config
 from rushlight.graph.memory_plan import kinds_of, program_of, replanned
 from rushlight.graph.size_vectors import with_parts
 from rushlight.graph.steps import Graph, step_of
 
 _SAMPLES = cython.declare(cython.Py_ssize_t, 3)
 _FAMILIES = 16  # of one function
+_COUNTED = cython.declare(cython.Py_ssize_t, 4096)  # sizes whose calls are counted
+PASSES = cython.declare(Call, Call())  # in place of a path: the call runs as it comes
 _PATIENCE = (
     24  # runs: hearing what operators launch takes six, and saves a fifth of each
 )
@@ -117,6 +120,7 @@ class Family:
     largest: int64_t  # that members have had
     base: int64_t  # the first member's size
     modulus: int64_t  # sizes that differ from it by multiples of this are open
+    counts: dict  # of calls at sizes that have no program yet
     is_open = cython.declare(cython.bint, visibility="readonly")
     is_closed = cython.declare(cython.bint, visibility="readonly")
 
@@ -127,6 +131,7 @@ class Family:
         self.wanted, self.graph, self.items = wanted, program.graph, items
         self.kinds = kinds_of(self.graph, items)
         self.moves = []
+        self.counts = {}
         self.n = len(reading.ints)
         self.vectors, self.paths = [reading.ints], [calls]
         for item in items:
@@ -354,6 +359,34 @@ class Family:
         made.ints, made.at = self.values, at
         return made
 
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def waits(self, size: int64_t) -> cython.bint:
+        """Whether a call runs as it comes: a program would not save yet what it costs.
+
+        Writing a path and its program takes some ten calls of a small program, and what a
+        program saves is in its memory: of more than `open_size_bytes` it is made at once,
+        else where a size has come `open_size_calls` times.
+        """
+        i: cython.Py_ssize_t
+        made: int64_t = 0
+        known = self.counts.get(size)
+        if known is None:
+            if not self.evaluate(size):
+                return False
+            for i in range(len(self.graph.sizes)):
+                made += self.values[self.end_of_path() + i]
+            if made >= config.open_size_bytes:
+                return False
+            if len(self.counts) >= _COUNTED:
+                self.counts.clear()
+            known = 0
+        if known < config.open_size_calls:
+            self.counts[size] = known + 1
+            return True
+        self.counts.pop(size, None)
+        return False
+
     def program(self, leaf, size):
         """The program of a path that the family has made.
 
@@ -422,7 +455,10 @@ def open_branch(
     slots: cython.pointer(cython.pointer(PyObject)),
     switches: cython.int,
 ) -> Call:
-    """A path for the size that a call has, where a family leads from here; else None."""
+    """A path for the size that a call has, where a family leads from here; else None.
+
+    It is `PASSES` where the size has not come often enough.
+    """
     families: list = tape.owner.families
     family: Family
     call: Call
@@ -435,6 +471,8 @@ def open_branch(
         if call.op is not op or call.switches != switches or not family.leads_to(tape):
             continue
         size = family.size_of(call, family.reading.starts[count], slots)
+        if size >= 2 and tape.owner.dynamic is not True and family.waits(size):
+            return PASSES
         if not family.reaches(size) or not has_room(tape):
             continue
         if not family.evaluate(size):

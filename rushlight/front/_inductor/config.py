@@ -5,6 +5,9 @@ Attributes:
     keep_prepared: whether programs that do not learn keep what they make of parameters.
     replay_modules: whether modules' calls that are proven to be as before skip their Python.
     max_fusion_size: how many operators become one kernel at most.
+    open_size_bytes: programs for a size that was not met are made at its first call where
+        they have so much memory in all; see `rushlight.graph.open_sizes`.
+    open_size_calls: others once that size has come so often.
 """
 
 from types import SimpleNamespace
@@ -14,6 +17,8 @@ from rushlight.utils._settings import patcher
 fuse = True
 keep_prepared = True
 max_fusion_size = 64
+open_size_bytes = 4 << 20
+open_size_calls = 64
 replay_modules = True
 # PyTorch's, kept for programs that set them.
 coordinate_descent_tuning = False
