@@ -12,7 +12,7 @@ class KernelSpan(NamedTuple):
     """One launch, or what a thread of the pool did of it.
 
     Args:
-        name: the kernel's, or that of the operator around it where it has none.
+        name: the kernel's; where it has none, it is told by the event around it.
         start_ns, end_ns: when it ran, on the clock of events.
         owner: Python's number of the thread that launched it.
         thread: the system's number of the worker that ran; 0: the launching thread.
@@ -53,7 +53,8 @@ def kernels_of(rows, events):
             launch = None  # the launch was left out, for want of room
         if not worker:
             last[owner] = len(found)
-        name = name or (event.name if event is not None else "kernel")
+        if name is None:
+            name = "kernel" if event is None else f"kernel in {event.name}"
         found.append(
             KernelSpan(name, start, end, owner, thread, worker, size, event, launch)
         )
