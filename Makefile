@@ -25,8 +25,10 @@ lint: build $(TEST_SETUP)           ## format, lint and types
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 
-docs: build $(STAMPS)/docs          ## reference pages, and the examples in the guides
+docs: build $(STAMPS)/docs          ## the documents as a site, in build/site
 	$(RUN) -m opgen --docs
+	$(RUN) -m mkdocs build --strict
+	@echo "open build/site/index.html"
 
 # TARGET=v3 holds both libraries to AVX2, TARGET=v2 to SSE 4.2: columns of their own.
 bench: build $(TEST_SETUP)          ## the speed table, beside PyTorch

@@ -31,7 +31,7 @@ def _index(families):
     lines = ["# Operators", "", "Every operator, by the file that declares it.", ""]
     for family, entries in sorted(families.items()):
         names = dict.fromkeys(e.name for e in entries if not e.name.startswith("_"))
-        links = ", ".join(f"[`{name}`]({family}.md#{name})" for name in names)
+        links = ", ".join(f"[`{name}`]({family}.md#{name.lower()})" for name in names)
         lines += [f"## [{family}]({family}.md)", "", links, ""]
     return "\n".join(lines)
 
