@@ -141,9 +141,9 @@ def apply_basic(self: Tensor, items: tuple, indices: list) -> object:
         total += consumed(item)
     if total > self.ndim_:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim_}")
-    for item in items:
+    for at, item in enumerate(items):
         if type(item) is int:
-            result = _SELECT(result, dim, whole(item))
+            result = take_one(result, dim, item, at)
         elif isinstance(item, slice):
             if not (item.start is None and item.stop is None and item.step is None):
                 result = take_slice(result, dim, item)
@@ -158,18 +158,35 @@ def apply_basic(self: Tensor, items: tuple, indices: list) -> object:
             note_index(indices, dim, yes_or_no(item))
             dim += 1
         else:
-            result, dim = apply_tensor(result, dim, item, indices)
+            result, dim = apply_tensor(result, dim, item, indices, at)
     return result
 
 
 @cython.cfunc
-def apply_tensor(result: object, dim: cython.int, item: object, indices: list) -> tuple:
-    """An index tensor, or what can become one."""
+def take_one(result: object, dim: cython.int, item: object, at: cython.int) -> object:
+    """One index of a dimension; a refusal names the item's position in the index."""
+    index = whole(item)
+    try:
+        return _SELECT(result, dim, index)
+    except IndexError as refusal:
+        if "out of range for tensor of size" not in str(refusal):
+            raise
+        size = result.shape[dim]
+    raise IndexError(
+        f"index {index} is out of bounds for dimension {at} with size {size}"
+    )
+
+
+@cython.cfunc
+def apply_tensor(
+    result: object, dim: cython.int, item: object, indices: list, at: cython.int
+) -> tuple:
+    """An index tensor, or what can become one; ``at``: its position in the index."""
     if not isinstance(item, (Tensor, list, tuple, range)) and hasattr(
         item, "__index__"
     ):
         if not hasattr(item, "ndim") or (item.ndim == 0 and item.dtype.kind != "b"):
-            return (_SELECT(result, dim, whole(item)), dim)
+            return (take_one(result, dim, item, at), dim)
     index: Tensor = as_index_tensor(item)
     if (
         index.ndim_ == 0
@@ -179,7 +196,7 @@ def apply_tensor(result: object, dim: cython.int, item: object, indices: list) -
         if (index.keys >> KEY_BATCHED) & 1:  # another place for each example
             note_index(indices, dim, index)
             return (result, dim + 1)
-        return (_SELECT(result, dim, int(index.item())), dim)
+        return (take_one(result, dim, int(index.item()), at), dim)
     if index.ndim_ == 0:
         result = _UNSQUEEZE(result, dim)
         note_index(indices, dim, yes_or_no(index.bool().item()))
@@ -261,7 +278,7 @@ def getitem(self: Tensor, index):
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to "
                 "convert a 0-dim tensor to a number"
             )
-        return _SELECT(self, 0, whole(index))
+        return take_one(self, 0, index, 0)
     if isinstance(index, Tensor) and self.ndim_ > 0:
         places: Tensor = index
         if places.dtype_.code == CODE_INT64 and places.ndim_ > 0:

@@ -6,7 +6,7 @@ from .table import mistake
 @mistake(
     IndexError,
     """
-select(): index 3 out of range for tensor of size [3] at dimension 0
+index 3 is out of bounds for dimension 0 with size 3
 """,
 )
 def an_element_past_the_end(rl):

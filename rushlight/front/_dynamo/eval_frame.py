@@ -111,8 +111,12 @@ def _compiled(
     built=None,
     dynamic=None,
 ):
+    if model is None:
+        raise RuntimeError("Model can't be None")
     if not callable(model):
-        raise RuntimeError("A callable function is expected, got None.")
+        raise AssertionError(
+            f"A callable function is expected, but {type(model)} is provided."
+        )
     backend = find_backend("inductor" if backend is None else backend)
     disable = disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1"
     if disable or is_disabled(model) or backend == "eager" and not fullgraph:
