@@ -287,7 +287,8 @@ def test_register_tiles_of_gradients_of_weights_fit_the_registers():
             assert (WEIGHT_ROWS + 1) * across < target.registers, name
 
 
-def test_right_operands_with_rows_of_more_than_2_kb_are_copied():
-    for name in "x86-64-v3", "x86-64-v4":
-        assert matrix_tile("float32", named(name)).short == 512
-        assert matrix_tile("float64", named(name)).short == 256
+def test_right_operands_with_rows_of_more_than_1_kb_or_2_kb_are_copied():
+    """Where a tile reads one line of the cache of each row, and where it reads four."""
+    for name, bytes in ("x86-64-v3", 1024), ("x86-64-v4", 2048):
+        assert matrix_tile("float32", named(name)).short == bytes // 4
+        assert matrix_tile("float64", named(name)).short == bytes // 8

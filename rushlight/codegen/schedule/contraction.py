@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SHORT_ROW = 2048  # bytes; see `Tile`
+SHORT_ROW, SHORT_ROWS = 1024, 2048  # bytes; see `Tile`
 ITEMSIZES = {"float32": 4, "float64": 8, "int32": 4, "int64": 8}
 
 
@@ -23,7 +23,8 @@ class Tile:
     depths from 192 to 512 with 768 to 256 columns are within 3 % of one another.
 
     A right operand of at most ``short`` columns is read in place, rows of a copy being no
-    better for the caches: 2 KB, as longer rows share too few sets of them.
+    better for the caches: 2 KB, as longer rows share too few sets of them, and 1 KB where
+    a tile reads one line of the cache of each row.
     """
 
     lanes: int
@@ -63,7 +64,8 @@ def matrix_tile(dtype: str, target) -> Tile:
     depth = 384
     block = target.caches[1] - target.caches[0]
     columns = block // (depth * itemsize) // width * width
-    return Tile(lanes, 6, vectors, depth, columns, SHORT_ROW // itemsize)
+    short = SHORT_ROWS if width * itemsize > 64 else SHORT_ROW
+    return Tile(lanes, 6, vectors, depth, columns, short // itemsize)
 
 
 def unit_tile() -> Tile:

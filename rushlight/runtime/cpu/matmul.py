@@ -71,6 +71,8 @@ SHORT_ROW = cython.declare(int64_t, 512)
 # Rows of the left operand that do not pay for a copy of the right one; see also
 # `Tile.short`.
 FEW_ROWS = cython.declare(int64_t, 48)
+# Rows of the longest such operand: more of them are too many pages.
+SHORT_ROWS = cython.declare(int64_t, 512)
 # Results of one row of rows added up that stay in the first-level cache.
 COMBINED_COLUMNS = cython.declare(int64_t, 4096)
 # Rows of the left operand up to which rows of the right one are read in place, see
@@ -284,6 +286,15 @@ def run_combine(
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_short(code: cython.int, b: cython.pointer(Matrix)) -> cython.bint:
+    """Whether a right operand with adjacent columns is as well read in place."""
+    short: int64_t = _short[code]
+    return b.columns <= short and b.rows * b.columns <= SHORT_ROWS * short
+
+
+@cython.cfunc
 @cython.exceptval(-1)
 def run_product(
     code: cython.int,
@@ -330,9 +341,7 @@ def run_product(
     capacity: int64_t = _columns[code]
     if b.column == 1:
         right = (
-            DIRECT
-            if same_type and (b.columns <= _short[code] or a.rows < FEW_ROWS)
-            else COPIED
+            DIRECT if same_type and (is_short(code, b) or a.rows < FEW_ROWS) else COPIED
         )
     elif b.row == 1:
         right = TRANSPOSED
