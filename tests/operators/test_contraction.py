@@ -16,8 +16,9 @@ from rushlight.codegen.schedule.register_transpose import transpose
 from rushlight.codegen.target import named, using
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
+from rushlight.ir.rewrite import bodies_of, expressions_of
 from rushlight.kernels.conv.direct import WEIGHT_ROWS, weight_columns
-from rushlight.kernels.matmul import contraction
+from rushlight.kernels.matmul import contraction, dot_tiles
 from rushlight.kernels.matmul import gemv as vectors
 from rushlight.runtime.cpu.launch import launch
 from rushlight.tensor_expressions.build import native
@@ -292,3 +293,42 @@ def test_right_operands_with_rows_of_more_than_1_kb_or_2_kb_are_copied():
     for name, bytes in ("x86-64-v3", 1024), ("x86-64-v4", 2048):
         assert matrix_tile("float32", named(name)).short == bytes // 4
         assert matrix_tile("float64", named(name)).short == bytes // 8
+
+
+def innermost(statements):
+    """The bodies of the loops that have no loop inside."""
+    for statement in statements:
+        inside = [body for part in bodies_of(statement) for body in innermost(part)]
+        yield from inside
+        if isinstance(statement, ir.For) and not inside:
+            yield statement.body
+
+
+def masked_halves(e):
+    """Whether an expression reads elements of two bytes by a mask."""
+    masked = isinstance(e, ir.Load) and len(e.args) == 3 and e.type.itemsize == 2
+    return masked or any(map(masked_halves, e.args))
+
+
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_loops_over_halves_read_whole_vectors(half):
+    """AVX2 has no mask for two bytes: each lane is a branch, and products took twice as long.
+
+    The columns behind the last whole panel are read by masks alone.
+    """
+    kinds = ir.Type(half), ir.Type(half), ir.f32
+    with using(named("x86-64-v3")) as target:
+        tile = matrix_tile("float32", target)
+        for most, function in (
+            (1, contraction.product("halves", *kinds, tile)),
+            (0, vectors.combine("halves", *kinds, tile.lanes)),
+            (0, dot_tiles.dot_tiles("halves", *kinds, tile.lanes)),
+        ):
+            bodies = list(innermost(function.body))
+            masked = [
+                body
+                for body in bodies
+                if any(masked_halves(e) for s in body for e in expressions_of(s))
+            ]
+            assert bodies
+            assert len(masked) <= most, function.name

@@ -42,7 +42,7 @@ def test_linear_layers_of_few_rows_agree_with_pytorch(dtype):
     kind, exact = getattr(torch, dtype), torch.float64
     tolerance = {"float32": 2e-6, "float64": 1e-14, "int64": 0}.get(dtype, 1e-2)
     for rows in (2, 3, 5, 8, 17, 24, 25):
-        for depth, columns in (64, 2), (65, 7), (130, 100), (301, 40):
+        for depth, columns in (5, 9), (65, 7), (130, 100), (301, 40):
             a, w = drawn(rows, depth) * 3, drawn(columns, depth) * 3
             b = drawn(columns)
             theirs = [torch.tensor(t).to(kind) for t in (a, w, b)]

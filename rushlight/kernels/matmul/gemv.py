@@ -166,13 +166,19 @@ def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
             lines = [
                 b.let("row", moved(right, (k + r) * n["b_row"])) for r in range(rows)
             ]
-            with b.loop("j", 0, width, lanes) as j:
-                mask = b.let("mask", lane_mask(lanes, width - j))
+
+            def add(j, mask=None):
                 total = load(sums, j, lanes, mask=mask)
                 for value, line in zip(values, lines, strict=True):
                     other = cast(compute, load(line, j, lanes, mask=mask))
                     total = multiply_add(value, other, total)
                 b.store(sums, j, total, mask)
+
+            full = b.let("full", width - remainder(width, lanes))
+            with b.loop("j", 0, full, lanes) as j:
+                add(j)
+            with b.when(full < width):
+                add(full, b.let("mask", lane_mask(lanes, width - full)))
 
         whole = b.let("whole", n["depth"] - remainder(n["depth"], COMBINED_ROWS))
         with b.loop("k", 0, whole, COMBINED_ROWS) as k:

@@ -95,12 +95,12 @@ class Packers:
                 b.let("start", minimum(j + i, width - 1) * source.column)
                 for i in range(lanes)
             ]
+            if source.pointer.type.element != self.compute:
+                self.convert_columns(source, target, starts, depth, to)
+                return
             with b.loop("k", 0, depth, lanes) as k:
                 mask = b.let("mask", lane_mask(lanes, depth - k))
-                lines = [load(source.pointer, s + k, lanes, mask=mask) for s in starts]
-                turned = transpose(
-                    b, [b.let("line", cast(self.compute, line)) for line in lines]
-                )
+                turned = self.squares(source, starts, k, mask)
                 row = b.let("row", moved(target, to + k * panel))
                 with b.when(depth - k >= lanes):
                     for i, vector in enumerate(turned):
@@ -110,6 +110,29 @@ class Packers:
                         b.store(square, i * lanes, vector)
                     with b.loop("i", 0, depth - k) as i:
                         b.store(row, i * panel, load(square, i * lanes, lanes))
+
+    def squares(self, source, starts, k, mask=None):
+        """A square of lanes turned in registers."""
+        lanes = self.tile.lanes
+        lines = [load(source.pointer, s + k, lanes, mask=mask) for s in starts]
+        lines = [self.b.let("line", cast(self.compute, line)) for line in lines]
+        return transpose(self.b, lines)
+
+    def convert_columns(self, source, target, starts, depth, to):
+        """The same of another type, of which masks would be a branch for each lane.
+
+        The last square begins where it ends with the depth, and writes some rows again.
+        """
+        b, lanes, panel = self.b, self.tile.lanes, self.tile.width
+        with b.when(depth >= lanes), b.loop("k", 0, depth, lanes) as k:
+            first = b.let("first_row", minimum(k, depth - lanes))
+            row = b.let("row", moved(target, to + first * panel))
+            for i, vector in enumerate(self.squares(source, starts, first)):
+                b.store(row, i * panel, vector)
+        with b.when(depth < lanes), b.loop("k", 0, depth) as k:
+            row = b.let("row", moved(target, to + k * panel))
+            for i, start in enumerate(starts):
+                b.store(row, i, cast(self.compute, load(source.pointer, start + k)))
 
     def pack_strips(self, condition, source, target, depth, i, height):
         """A left operand with adjacent rows, copied where a condition holds.
@@ -145,14 +168,21 @@ class Packers:
     def pack_left(self, source, target, depth, rows):
         """A panel of the left operand converted to the type of the sums."""
         b, lanes, pitch = self.b, self.tile.lanes, self.tile.depth
+        whole = b.let("whole_vectors", depth - remainder(depth, lanes))
         with b.loop("i", 0, rows) as i:
             line = b.let("line", moved(source.pointer, i * source.row))
             row = b.let("row", moved(target, i * pitch))
-            with b.when(source.column == 1), b.loop("k", 0, depth, lanes) as k:
-                mask = b.let("mask", lane_mask(lanes, depth - k))
+
+            def convert(k, mask=None, line=line, row=row):
                 value = load(line, k, lanes, mask=mask)
                 b.store(row, k, cast(self.compute, value), mask)
-            with b.when(source.column != 1), b.loop("k", 0, depth) as k:
+
+            with b.when(source.column == 1):
+                with b.loop("k", 0, whole, lanes) as k:
+                    convert(k)
+                with b.when(whole < depth):
+                    convert(whole, b.let("mask", lane_mask(lanes, depth - whole)))
+            with b.otherwise(), b.loop("k", 0, depth) as k:
                 value = load(line, k * source.column)
                 b.store(row, k, cast(self.compute, value))
         return Operand(target, Const(i64, pitch), Const(i64, 1))
