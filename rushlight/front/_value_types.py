@@ -13,7 +13,15 @@ from rushlight.dispatch.declared import BATCHING, IMPLEMENTATION, KIND
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
 
-__all__ = ["KEY", "among", "is_elementwise", "keep_whole", "writes"]
+__all__ = [
+    "KEY",
+    "among",
+    "dropped",
+    "is_elementwise",
+    "keep_whole",
+    "one_element",
+    "writes",
+]
 
 KEY = 1 << DispatchKey.ValueType
 
@@ -44,6 +52,33 @@ def writes(op):
     """Whether an operator writes into its first argument."""
     first = op._schema.arguments[0].alias_info
     return first is not None and first.is_write
+
+
+def one_element(tensor, values):
+    """The number that a tensor of one element holds.
+
+    Raises:
+        RuntimeError: there are more, or none.
+    """
+    if tensor.numel() != 1:
+        raise RuntimeError(
+            f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar"
+        )
+    return values.item()
+
+
+def dropped(values, p, train):
+    """Values with some dropped; numbers are drawn whatever the probability is.
+
+    Args:
+        values: a dense tensor.
+        p: the probability that one is dropped.
+        train: whether any is.
+    """
+    if not train:
+        return values
+    kept = rl.empty_like(values).bernoulli_(1 - p)
+    return values * (kept if p in (0, 1) else kept / (1 - p))
 
 
 def _run(op, *args):

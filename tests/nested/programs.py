@@ -32,6 +32,13 @@ def written(t, x):
     return y
 
 
+def drawn(t, x):
+    """What is dropped, and what is drawn after it: also where nothing is dropped."""
+    t.manual_seed(1)
+    parts = [t.nn.functional.dropout(x, p) for p in (0.0, 0.5, 1.0)]
+    return [*parts, t.rand(3)]
+
+
 def narrowed(t, x):
     starts, lengths = t.tensor([0, 1, 0]), t.tensor([2, 1, 3])
     rows = x.to_padded_tensor(0.0)
@@ -39,6 +46,7 @@ def narrowed(t, x):
 
 
 JAGGED = {
+    "drawn": lambda t, x, o: drawn(t, x),
     "numbers": lambda t, x, o: (x * 2 + 1).sin() / 3,
     "squares": lambda t, x, o: x**2 - x.abs(),
     "two": lambda t, x, o: x * (x + 1),
@@ -128,6 +136,8 @@ JAGGED = {
 }
 
 STRIDED = {
+    "bmm": lambda t, x, o: t.bmm(x, x.transpose(1, 2)),
+    "dropout": lambda t, x, o: drawn(t, x),
     "numbers": lambda t, x, o: (x * 2 + 1).cos() / 3,
     "two": lambda t, x, o: x * x + x,
     "relu": lambda t, x, o: t.relu(-x),
@@ -169,7 +179,7 @@ UNRELIABLE_GRADIENTS = {
 # What the nested tensor has no gradient from.
 FLAT = {
     "argmax of parts", "any", "all", "offsets", "half", "ones", "full", "embedding",
-    "masked_select", "from_jagged", "as_nested", "rectangle", "zeros",
+    "masked_select", "from_jagged", "drawn", "dropout", "as_nested", "rectangle", "zeros",
 }  # fmt: skip
 
 # Wrong calls on a jagged tensor: the type, and the start of the words.

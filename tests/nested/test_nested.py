@@ -154,6 +154,26 @@ def test_checkpoints_hold_ragged_tensors(tmp_path):
     assert [part.tolist() for part in ours.unbind()] == [[[1.0] * 2], [[1.0] * 2] * 3]
 
 
+def test_checkpoints_hold_strided_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    parts = [[[1.0, 2.0]], [[3.0], [4.0]]]
+    for ours, theirs in ((rl, torch), (torch, rl)):
+        nt = ours.nested.nested_tensor([ours.tensor(part) for part in parts])
+        ours.save(nt, tmp_path / "nt.pt")
+        for reader in (ours, theirs):
+            found = reader.load(tmp_path / "nt.pt")
+            assert [part.tolist() for part in found.unbind()] == parts
+
+
+def test_strided_parts_are_joined_and_sizes_refused():
+    nt = nested_tensor([rl.ones(1, 2), rl.zeros(3, 2)])
+    assert [p.shape for p in rl.cat([nt, nt], -1).unbind()] == [(1, 4), (3, 4)]
+    with pytest.raises(NotImplementedError, match="sizes of a strided"):
+        nt.expand(2, -1, 2)
+    with pytest.raises(RuntimeError, match="with 8 elements cannot be converted"):
+        nt.item()
+
+
 def test_compiled_functions_take_ragged_tensors():
     nt = jagged()
     found = rl.compile(lambda x: (x * 2).sin() + 1)(nt)

@@ -240,6 +240,17 @@ def _rebuild_njt(parts):
     )
 
 
+def _rebuild_nested(buffer, sizes, strides, offsets):
+    """A strided nested tensor of parts that lie in one dimension of elements."""
+    facts = (buffer, 1), (sizes, 2), (strides, 2), (offsets, 1)
+    if not all(type(t) is rl.Tensor and t.dim() == n for t, n in facts):
+        refuse("the parts of a nested tensor are not told")
+    if not len(sizes) == len(strides) == len(offsets):
+        refuse("the parts of a nested tensor have not as many sizes as strides")
+    rows = zip(sizes.tolist(), strides.tolist(), offsets.tolist())
+    return rl.nested.as_nested_tensor([buffer.as_strided(*row) for row in rows])
+
+
 class _DimRange:
     """Between which sizes a compiler was told that a dimension stays: not heeded."""
 
@@ -421,6 +432,7 @@ def _callables() -> dict:
         "torch._tensor._rebuild_from_type_v2": _rebuild_of_type,
         f"{_NESTED}._rebuild_njt": _rebuild_njt,
         "torch._dynamo.decorators._DimRange": _DimRange,
+        "torch._utils._rebuild_nested_tensor": _rebuild_nested,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta,
         "torch._utils._rebuild_wrapper_subclass": _rebuild_wrapper,
         "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,

@@ -47,6 +47,7 @@ _names = {
         ("torch._tensor", "_rebuild_from_type_v2"),
         (_NESTED, "_rebuild_njt"),
         (_NESTED, "NestedTensor"),
+        (_REBUILD, "_rebuild_nested_tensor"),
         (_REBUILD, "_rebuild_sparse_tensor"),
         (_REBUILD, "_rebuild_qtensor"),
         (_REBUILD, "_rebuild_meta_tensor_no_storage"),
@@ -135,7 +136,12 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def reduce_tensor(self, tensor):
         """With its class and what programs set on it, where it is more than a tensor."""
         kind, hooks = type(tensor), collections.OrderedDict()
-        if tensor.layout is rl.jagged and tensor.is_nested:
+        if tensor.is_nested and tensor.layout is rl.strided:
+            facts = "size", "strides", "storage_offsets"
+            facts = [getattr(tensor, f"_nested_tensor_{name}")() for name in facts]
+            whole = tensor.values().detach(), *facts
+            return _names[_REBUILD, "_rebuild_nested_tensor"], whole
+        if tensor.is_nested:
             parts = tensor.__reduce_ex__(self.proto)[1]
             kind, build = (
                 _names[_NESTED, "NestedTensor"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight._value_types import KEY
+from rushlight._value_types import KEY, one_element
 from rushlight.autograd.function import Function
 from rushlight.core.layout import Size
 from rushlight.core.subclass import make_wrapper, take_geometry
@@ -213,6 +213,14 @@ class NestedTensor(rl.Tensor):
         return int(self._lengths.sum()) * rest
 
     nelement = numel
+
+    def item(self):
+        """The one element.
+
+        Raises:
+            RuntimeError: there are more, or none.
+        """
+        return one_element(self, self._values)
 
     def __len__(self):
         return self._offsets.shape[0] - 1

@@ -7,7 +7,7 @@ declared to compute each element for itself needs none.
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight._value_types import among, is_elementwise, keep_whole, writes
+from rushlight._value_types import among, dropped, is_elementwise, keep_whole, writes
 from rushlight.nested._internal import padding, products, reductions, views
 from rushlight.nested._internal.nested_tensor import (
     NestedTensor,
@@ -32,7 +32,7 @@ def check_alike(op, tensors):
         same = other._ragged == first._ragged and other._ragged_idx == first._ragged_idx
         if not same or len(other) != len(first):
             raise RuntimeError(
-                f"cannot call binary pointwise function {op} with inputs of shapes "
+                f"cannot call binary pointwise function {op.name} with inputs of shapes "
                 f"{first._size} and {other._size}"
             )
     return first
@@ -65,7 +65,7 @@ def _dense_operand(op, dense, like):
         return bare
     if dense.dim() != like.dim() or dense.shape[0] != len(like):
         raise RuntimeError(
-            f"cannot call binary pointwise function {op} with inputs of shapes "
+            f"cannot call binary pointwise function {op.name} with inputs of shapes "
             f"{like._size} and {tuple(dense.shape)}"
         )
     return padding.rows_of(dense, like)
@@ -144,6 +144,18 @@ def _embedding(op, weight, indices, *rest):
     return _all_wrapped(found, indices)
 
 
+def _dropout(op, nested, p, train):
+    """PyTorch's draws: one for each value, whatever the probability is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    found = dropped(values_of(nested), p, train)
+    return write(nested, found) if writes(op) else _all_wrapped(found, nested)
+
+
 def _equal(op, one, other):
     both = isinstance(one, NestedTensor) and isinstance(other, NestedTensor)
     if not both or len(one) != len(other) or one.dim() != other.dim():
@@ -193,8 +205,8 @@ RULES = {
     **_names(
         elementwise,
         """
-        where clamp clamp_min clamp_max masked_fill masked_fill_ dropout native_dropout
-        native_dropout_backward dropout_ bernoulli bernoulli_ uniform_ normal_ exponential_
+        where clamp clamp_min clamp_max masked_fill masked_fill_ native_dropout
+        native_dropout_backward bernoulli bernoulli_ uniform_ normal_ exponential_
         random_ zero_ fill_ fill copy_ copy alias lift_fresh _conj _neg_view positive
         frexp glu nan_to_num threshold threshold_ rrelu polygamma
         """,
@@ -211,6 +223,7 @@ RULES = {
     "detach": _detach,
     "_to_copy": _to_copy,
     "embedding": _embedding,
+    **_names(_dropout, "dropout dropout_"),
     "scaled_dot_product_attention": jagged_scaled_dot_product_attention,
     "nll_loss_forward": _labels,
     **_names(

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
-from rushlight._value_types import KEY, among, is_elementwise, writes
+from rushlight._value_types import (
+    KEY,
+    among,
+    dropped,
+    is_elementwise,
+    one_element,
+    writes,
+)
 from rushlight.autograd.function import Function
 from rushlight.core.layout import Size
 from rushlight.core.subclass import make_wrapper
@@ -238,6 +245,24 @@ class StridedNestedTensor(rl.Tensor):
         """The elements of all parts, one behind another."""
         return buffer_of(self)
 
+    def _nested_tensor_strides(self):
+        """The strides of all parts, as a tensor."""
+        strides = [part.stride() for part in parts_of(self)]
+        return rl.tensor(strides, dtype=rl.int64)
+
+    def _nested_tensor_storage_offsets(self):
+        """Where each part begins in the elements, as a tensor."""
+        counts = [math.prod(each) for each in self._part_sizes]
+        return rl.tensor([0, *counts[:-1]], dtype=rl.int64).cumsum(0)[: len(counts)]
+
+    def item(self):
+        """The one element.
+
+        Raises:
+            RuntimeError: there are more, or none.
+        """
+        return one_element(self, self._buffer)
+
     def to_padded_tensor(self, padding, output_size=None):
         """The parts as rows of one tensor, filled up at the ends.
 
@@ -356,9 +381,19 @@ def _split(value, parts):
     """An argument for each part."""
     if isinstance(value, StridedNestedTensor):
         return parts_of(value)
-    if isinstance(value, list) and any(among(StridedNestedTensor, value)):
+    if (
+        isinstance(value, list)
+        and next(among(StridedNestedTensor, value), None) is not None
+    ):
         return list(zip(*(_split(each, parts) for each in value)))
     return [value] * parts
+
+
+def _layer_norm(op, nested, normalized_shape, *rest):
+    made = [
+        op.redispatch(None, part, normalized_shape, *rest) for part in parts_of(nested)
+    ]
+    return _joined(made)
 
 
 def _by_parts(op, *args):
@@ -396,13 +431,29 @@ def args_are_whole(rest, names):
 
 
 def _matmul(op, one, other):
-    if isinstance(one, StridedNestedTensor) and isinstance(other, StridedNestedTensor):
-        return _by_parts(op, one, other)
-    if isinstance(one, StridedNestedTensor):
-        if other.dim() == 2:
-            return _by_parts(op, one, other)
-        return of_parts([a @ b for a, b in zip(parts_of(one), other.unbind())])
-    return of_parts([a @ b for a, b in zip(one.unbind(), parts_of(other))])
+    """Products of parts, one by one; a matrix goes with each."""
+    count = len(next(among(StridedNestedTensor, (one, other)))._part_sizes)
+    ones, others = (_factors(each, count) for each in (one, other))
+    if len(ones) != len(others):
+        raise RuntimeError(
+            f"{op}: as many parts are expected on both sides, got {len(ones)} and "
+            f"{len(others)}"
+        )
+    return of_parts([a @ b for a, b in zip(ones, others)])
+
+
+def _factors(value, count):
+    if isinstance(value, StridedNestedTensor):
+        return parts_of(value)
+    return [value] * count if value.dim() == 2 else value.unbind()
+
+
+def _dropout(op, nested, p, train):
+    """PyTorch's draws: one for each element, whatever the probability is."""
+    found = dropped(buffer_of(nested), p, train)
+    if not writes(op):
+        return of_buffer(found, nested._part_sizes)
+    return _Written.apply(nested, found)
 
 
 def _equal(op, one, other):
@@ -413,6 +464,10 @@ def _cat(op, tensors, dim=0):
     if dim == 0:
         return of_parts([part for each in tensors for part in parts_of(each)])
     return _by_parts(op, tensors, dim)
+
+
+# Arguments that say what sizes a result has: those of the whole.
+_SIZES = frozenset(("size", "shape", "repeats", "sizes", "normalized_shape"))
 
 
 def _same_sizes(op, args):
@@ -469,6 +524,8 @@ RULES = {
     "reshape": _reshape,
     "_unsafe_view": _reshape,
     "equal": _equal,
+    "native_layer_norm": _layer_norm,
+    **_names(_dropout, "dropout dropout_"),
     "cat": _cat,
     **_names(_matmul, "matmul bmm"),
     **_names(
@@ -480,7 +537,7 @@ RULES = {
     ),
     **_names(
         elementwise,
-        "where masked_fill masked_fill_ clamp dropout dropout_ copy_ zero_ fill_",
+        "where masked_fill masked_fill_ clamp copy_ zero_ fill_",
     ),
     **_names(_whole, "sum mean prod amax amin max min any all var std argmax argmin"),
 }
@@ -492,8 +549,18 @@ def run(op, args):
     Args:
         op: the operator.
         args: all of its arguments.
+
+    Raises:
+        NotImplementedError: it takes sizes, which are not those of a part.
     """
     rule = RULES.get(op._opname)
+    if rule is None and is_elementwise(op):
+        rule = elementwise
     if rule is None:
-        rule = elementwise if is_elementwise(op) else _by_parts
+        if any(each.name in _SIZES for each in op._schema.arguments):
+            raise NotImplementedError(
+                f"{op}: sizes of a strided nested tensor differ from part to part\n"
+                "  remedy: compute on the parts of unbind()"
+            )
+        rule = _by_parts
     return rule(op, *args)
