@@ -10,6 +10,7 @@ from datetime import timedelta
 from importlib.util import find_spec
 
 from rushlight.distributed import constants
+from rushlight.distributed.errors import DistNetworkError
 from rushlight.distributed.process_group import ProcessGroup, ProcessGroupGloo
 from rushlight.distributed.process_group_mpi import ProcessGroupMPI, find_processes
 from rushlight.distributed.rendezvous import rendezvous
@@ -394,7 +395,13 @@ def make_group(store, ranks, rank, backend, name, timeout):
     elif maker is not None:
         made = maker(below, own, len(ranks), timeout)
     else:
-        made = ProcessGroupGloo(below, own, len(ranks), timeout, host)
+        try:
+            made = ProcessGroupGloo(below, own, len(ranks), timeout, host)
+        except DistNetworkError as error:
+            raise DistNetworkError(
+                f"rank {rank}, group {name} of ranks {ranks}: the store where they meet "
+                f"is lost: {error}"
+            ) from error
     made.group_name = name
     if isinstance(made, ProcessGroup):
         made._executor.recorder.join(made, ranks)

@@ -8,6 +8,7 @@ import pytest
 from tests.distributed.launching import run
 
 SIZE, SECONDS = 3, 1.0
+FOLDERS: dict = {}  # where the ranks have written their flight recorders
 LOST = {
     "kill": "rank 2 is lost: its process has ended",
     "stop": "rank 2 is lost: its process",
@@ -22,13 +23,13 @@ DIFFER = {
 }
 HEARTBEAT = {"RUSHLIGHT_HEARTBEAT_TIMEOUT_SEC": "0.6"}  # between machines
 CASES = [f"{fault}:40:1" for fault in (*LOST, *DIFFER)]
-CASES += ["kill:300000:1", "kill:40:0", "stop:40:0"]
+CASES += ["kill:300000:1", "kill:40:0", "stop:40:0", "ahead:40:1", "store:40:1"]
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     """What each rank said of each fault: case -> rank -> facts, all in three processes."""
-    folder = tmp_path_factory.mktemp("faults")
+    folder = FOLDERS.setdefault("faults", tmp_path_factory.mktemp("faults"))
     outputs = run("faults.py", SIZE, str(folder), *CASES, **HEARTBEAT)
     found = {case: [{} for _ in range(SIZE)] for case in CASES}
     for rank, output in enumerate(outputs):
@@ -74,6 +75,45 @@ def test_ranks_whose_collectives_differ_say_both(reports, fault):
         for text in DIFFER[fault]:
             assert text in each["said"]
     assert "rank 2" in reports[f"{fault}:40:1"][0]["said"]
+
+
+def test_a_rank_that_calls_one_collective_more_says_who_has_left(reports):
+    said = reports["ahead:40:1"][2]["said"]
+    assert "all_reduce(sum) of float32[40] (sequence number 2)" in said
+    assert "is lost: it has left the group" in said
+
+
+def test_a_lost_store_is_named_by_every_rank_within_a_second(reports):
+    began = reports["store:40:1"][2]
+    for rank, each in enumerate(reports["store:40:1"]):
+        assert f"rank {rank}, group 1 of ranks [0, 1, 2]: the store" in each["said"], (
+            each
+        )
+        assert f"127.0.0.1:{each['port']}" in each["said"]
+        assert each["time"] - began["time"] < SECONDS
+
+
+def test_ranks_that_fail_leave_what_pytorchs_analysis_of_recorders_reads(reports):
+    types = pytest.importorskip("torch.distributed.flight_recorder.components.types")
+    loader = pytest.importorskip("torch.distributed.flight_recorder.components.loader")
+    expected = {
+        "shape": types.MatchState.SIZE_OR_SYNTAX_MISMATCH,
+        "operator": types.MatchState.COLLECTIVE_TYPE_MISMATCH,
+        "dtype": types.MatchState.COLLECTIVE_DTYPE_MISMATCH,
+    }
+    for fault, state in expected.items():
+        prefix, ops = f"{fault}-40-1-rank", []
+        for rank in range(SIZE):
+            dump = loader.read_dump(prefix, str(FOLDERS["faults"] / f"{prefix}{rank}"))
+            (config,) = dump["pg_config"].values()
+            assert config == {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2]"}
+            entries = dump["entries"]
+            assert [each["state"] for each in entries] == ["completed", "started"]
+            ops.append([types.Op(each, {"0": {0, 1, 2}}, "0") for each in entries])
+        first, second, culprit = ops
+        assert first[0].match(culprit[0]).state is types.MatchState.FULLY_MATCHED
+        assert first[1].match(second[1]).state is types.MatchState.FULLY_MATCHED
+        assert first[1].match(culprit[1]).state is state, fault
 
 
 def test_a_late_rank_is_named_after_the_timeout():

@@ -206,7 +206,7 @@ class Channel:
             while waited := lacking():
                 for peer in waited:
                     if peer.closed:
-                        self._lost(peer, "it has left the group")
+                        self._lost(peer, peer.lost or "it has left the group")
                 self._step(waited)
         except DistBackendError:
             raise
@@ -255,16 +255,17 @@ class Channel:
             if not peer.closed:
                 peer.pump(self._check)
         except PeerClosed as error:
-            self._read_control(peer)
-            if not peer.left:
-                self._lost(peer, f"its process has ended ({error})")
             peer.closed = True
+            self._read_control(peer)
+            if not (peer.left or peer.lost):
+                peer.lost = f"its process has ended ({error})"
 
     def _read_control(self, peer):
         try:
             notes = peer.control_messages()
         except PeerClosed as error:
-            self._lost(peer, f"its process has ended ({error})")
+            # What it had sent before counts: the other connection says where that ends.
+            peer.lost, notes = f"its process has ended ({error})", None
         if notes is None:
             if peer.control.fileno() in self.by_descriptor:
                 del self.by_descriptor[peer.control.fileno()]

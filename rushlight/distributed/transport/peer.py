@@ -37,6 +37,7 @@ class Peer:
             each.setblocking(False)
         self.mark = 0  # how far it says that it has come
         self.left = self.closed = False
+        self.lost = ""  # how it has ended without leaving
         self.posted, self.outgoing = deque(), deque()
         self.awaited = 0  # receives that are not complete
         self.buffer = bytearray(BUFFER)

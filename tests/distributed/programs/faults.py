@@ -33,12 +33,17 @@ def fail(fault, count):
     if fault == "leave":
         dist.destroy_process_group()
         os._exit(0)
+    if fault == "ahead":  # one collective more than the others have
+        dist.all_reduce(torch.ones(count))
 
 
 def watch(fault, count, say):
     try:
         if fault == "message":
             dist.recv(torch.ones(count), culprit)
+        if fault == "ahead":
+            dist.destroy_process_group()
+            os._exit(0)
         dist.all_reduce(torch.ones(count))
         say(said="nothing")
     except dist.DistBackendError as error:
@@ -46,24 +51,61 @@ def watch(fault, count, say):
         say(said=str(error).replace("\n", " | "), states=states)
 
 
+def lose_the_store(say):
+    """The process that serves the store is killed; then a group is asked for."""
+    place = os.path.join(folder, f"port-{os.environ['MASTER_PORT']}")
+    server = 0
+    if rank == culprit:
+        server = os.fork()
+        if server == 0:
+            store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+            with open(place + ".new", "w") as file:
+                file.write(str(store.port))
+            os.rename(place + ".new", place)
+            signal.pause()
+    while not os.path.exists(place):
+        time.sleep(0.01)
+    with open(place) as file:
+        port = int(file.read())
+    store = dist.TCPStore("127.0.0.1", port, None, False)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    dist.barrier()
+    if server:
+        say(began=True)
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
+    dist.barrier()  # what is connected needs no store
+    try:
+        dist.new_group([0, 1, 2])
+        say(said="nothing")
+    except dist.DistNetworkError as error:
+        say(said=str(error).replace("\n", " | "), port=port)
+
+
 def run(fault, count, say):
+    if fault == "store":
+        return lose_the_store(say)
     where = f"file://{folder}/{fault}-{count}-{os.environ['MASTER_PORT']}"
     dist.init_process_group("gloo", where, rank=rank, world_size=size)
     dist.all_reduce(torch.ones(count))
     time.sleep(0.3)
     if rank != culprit:
         return watch(fault, count, say)
+    if fault == "ahead":
+        time.sleep(0.3)  # the others are gone
     say(began=True)
     try:
         fail(fault, count)
     except dist.DistBackendError as error:
         say(said=str(error).replace("\n", " | "))
+    return None
 
 
 def child(case):
     fault, count, shared = case.split(":")
     os.environ["RUSHLIGHT_DISTRIBUTED_SHARED_MEMORY"] = shared
     os.environ["MASTER_PORT"] = shared
+    os.environ["TORCH_FR_DUMP_TEMP_FILE"] = f"{folder}/{fault}-{count}-{shared}-rank"
 
     def say(**facts):
         print(json.dumps([case, {"time": time.time(), **facts}]), flush=True)
