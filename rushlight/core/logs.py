@@ -15,8 +15,26 @@ import sys
 import warnings
 from collections import Counter, defaultdict
 
+from rushlight.core import naming
+
 # What `rushlight._dynamo.utils.counters` shows, by kind.
 counters: defaultdict = defaultdict(Counter)
+
+
+def users_line():
+    """The innermost line of the stack outside of the package: file, line, function."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not naming.is_own(name):
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return None
+
+
+def shown_line(line):
+    """A line as tracebacks show it."""
+    return f'File "{line[0]}", line {line[1]}, in {line[2]}' if line else "unknown line"
 
 
 class Log:
@@ -26,10 +44,16 @@ class Log:
         self.name, self.about = name, about
         self.active = False
 
-    def say(self, text):
-        """Writes a message to standard error, or to the file that was named."""
+    def say(self, text, line=False):
+        """Writes a message to standard error, or to the file that was named.
+
+        Args:
+            text: the message.
+            line: whether the user's line that led here is told, too.
+        """
         if self.active:
-            _write(f"[{self.name}] {text}\n")
+            where = f"\n  {shown_line(users_line())}" if line else ""
+            _write(f"[{self.name}] {text}{where}\n")
 
     def warn(self, text):
         """Warns, whether or not the log is wanted."""

@@ -11,7 +11,7 @@ import weakref
 from rushlight._inductor import config
 from rushlight.autograd.engine import when_ending
 from rushlight.core import logs, naming, spans
-from rushlight.core.logs import counters
+from rushlight.core.logs import counters, shown_line, users_line
 from rushlight.core.tensor import Tensor
 from rushlight.graph import capture
 
@@ -24,17 +24,6 @@ QUIET = (END, capture.OUTSIDE)  # not by what the program asks for
 
 class Unsupported(RuntimeError):
     """A program cannot be one graph: it needs a value in the middle."""
-
-
-def users_line():
-    """The innermost line of the stack outside of the package: file, line, function."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not naming.is_own(name):
-            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-        frame = frame.f_back
-    return None
 
 
 def of_our_own():
@@ -51,11 +40,6 @@ def of_our_own():
             return False
         frame = frame.f_back
     return False
-
-
-def shown_line(line):
-    """A line as tracebacks show it."""
-    return f'File "{line[0]}", line {line[1]}, in {line[2]}' if line else "unknown line"
 
 
 def difference(call, op, args):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -87,3 +88,15 @@ def test_help_tells_what_there_is(monkeypatch, capsys):
     logs.read_environment()
     told = capsys.readouterr().err
     assert all(log.about in told for log in logs.LOGS.values())
+
+
+def test_slow_ways_are_told_with_their_reason_and_the_users_line(capsys):
+    logs.set_wanted(["perf_hints"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rl.func.vmap(rl.linalg.lstsq)(rl.rand(2, 3, 3), rl.rand(2, 3, 1))
+        draws = rl.func.vmap(lambda x: rl.bernoulli(x), randomness="different")
+        draws(rl.rand(3, 2))
+    told = capsys.readouterr().err
+    assert "aten::linalg_lstsq runs 2 times: it has no batching rule\n  File " in told
+    assert f'File "{__file__}", line ' in told

@@ -21,6 +21,7 @@ from rushlight.autograd.levels.stack import (
     imitate,
     tensors,
 )
+from rushlight.core import logs
 from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn_once
@@ -152,6 +153,11 @@ class BatchLevel(Level):
             warn_once(
                 "There is a performance drop because we have not yet implemented the "
                 f"batching rule for aten::{op.name}: it runs example by example"
+            )
+        if logs.perf_hints.active:
+            why = "it draws" if random else "it has no batching rule"
+            logs.perf_hints.say(
+                f"vmap: aten::{op.name} runs {self.size} times: {why}", line=True
             )
         if self.size == 0:
             raise RuntimeError(

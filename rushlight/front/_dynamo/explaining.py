@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rushlight.core.logs import shown_line
 from rushlight.graph import compiled_function
 
 
@@ -52,7 +53,7 @@ class ExplainOutput:
             lines.append(f"  Break Reason {number}:")
             lines.append(f"    Reason: {found.reason}")
             lines.append("    User Stack:")
-            lines.append(f"      {compiled_function.shown_line(found.user_stack)}")
+            lines.append(f"      {shown_line(found.user_stack)}")
         lines.append("Ops per Graph:")
         for number, ops in enumerate(self.ops_per_graph, 1):
             lines.append(f"  Ops {number}:")

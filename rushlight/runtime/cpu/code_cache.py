@@ -94,7 +94,9 @@ def _lowered(name, note, lower):
     from rushlight.codegen.emit.llvm import emit
 
     if logs.caching.active:
-        logs.caching.say(f"{name}: lowered: no note in {directory()} knows it")
+        logs.caching.say(
+            f"{name}: lowered: no note in {directory()} knows it", line=True
+        )
     token = spans.begin(f"kernel_cache::lower {name}")
     try:
         text = emit(lower())
