@@ -459,6 +459,18 @@ right_divided.__name__ = "__rdiv__"
 reversed_rows.__name__ = "__reversed__"
 
 
+def to_padded_tensor(self, padding, output_size=None):
+    """Refused: nested tensors have a method of their own.
+
+    Raises:
+        NotImplementedError: the tensor is not nested.
+    """
+    raise NotImplementedError(
+        "Could not run 'aten::to_padded_tensor' with arguments from the 'CPU' backend: "
+        "only nested tensors are filled up\n  remedy: nested.nested_tensor of the parts"
+    )
+
+
 def index(self, positions, dims):
     """Elements at positions along named dimensions; other dimensions stay whole."""
     dims = dims if isinstance(dims, (tuple, list)) else (dims,)
@@ -517,6 +529,8 @@ def methods():
         ("_dimI", lambda self: self.sparse_dim()),
         ("_dimV", lambda self: self.dense_dim()),
         ("name", None),
+        ("_cdata", property(id)),  # a number of its own, as an address is
+        ("to_padded_tensor", to_padded_tensor),
         ("const_data_ptr", const_data_ptr),
         ("grad_dtype", property(grad_dtype, set_grad_dtype)),
         ("resize", resize),

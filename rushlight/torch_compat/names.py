@@ -143,6 +143,7 @@ SHARED_PRIVATE = (
     "_tensor_str",
     "_utils",
     "compiler._cache",
+    "distributed.algorithms._checkpoint",
     "distributed._composable",
     "distributed._tensor",
     "distributed.checkpoint._nested_dict",

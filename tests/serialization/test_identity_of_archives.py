@@ -30,3 +30,17 @@ def test_equal_values_have_one_identity_and_others_another():
     assert identity(rl.ones(2)) == identity(rl.ones(2))
     assert identity(rl.ones(2)) != identity(rl.zeros(2))
     assert identity(rl.ones(2)).isdigit()
+
+
+def test_schemes_of_quantization_go_both_ways():
+    torch = pytest.importorskip("torch")
+    names = [
+        name for name in dir(torch) if isinstance(getattr(torch, name), torch.qscheme)
+    ]
+    assert len(names) == 5
+    for name in names:
+        for one, other in ((rl, torch), (torch, rl)):
+            file = io.BytesIO()
+            one.save({"scheme": getattr(one, name)}, file)
+            file.seek(0)
+            assert other.load(file) == {"scheme": getattr(other, name)}

@@ -317,6 +317,13 @@ LOOK_AT_ELEMENTS = (
     "torch._utils._rebuild_sparse_tensor",
     "torch._utils._rebuild_qtensor",
 )
+SCHEMES = (
+    "per_tensor_affine",
+    "per_channel_affine",
+    "per_tensor_symmetric",
+    "per_channel_symmetric",
+    "per_channel_affine_float_qparams",
+)
 LAYOUTS = frozenset(
     f"torch.{name}"
     for name in (
@@ -457,8 +464,7 @@ def _values() -> dict:
         names.update((f"{module}.{kind.__name__}", kind) for kind in kinds)
         names[f"{module}.long"] = int
     names.update((f"torch.{name}", dtype) for name, dtype in DTYPES.items())
-    names["torch.per_tensor_affine"] = rl.per_tensor_affine
-    names["torch.per_channel_affine"] = rl.per_channel_affine
+    names.update((f"torch.{name}", getattr(rl, name)) for name in SCHEMES)
     for dtype, name in QUANTIZED_STORAGES.items():
         names[f"torch.{name}"] = StorageName(DTYPES[dtype])
     for name, dtype in STORAGE_DTYPES.items():

@@ -19,7 +19,7 @@ from rushlight.io import interop
 from rushlight.io.old_files import MAGIC, VERSION
 from rushlight.io.pickling import own_attributes, warn_of_hooks
 from rushlight.io.serialization import DTYPES, Writer, replacing
-from rushlight.serialization._names import QUANTIZED_STORAGES, TYPED_STORAGES
+from rushlight.serialization._names import QUANTIZED_STORAGES, SCHEMES, TYPED_STORAGES
 from rushlight.serialization._places import location_tag, on_host
 from rushlight.serialization._settings import choices
 
@@ -57,8 +57,7 @@ _names = {
         ("torch", "device"),
         ("torch", "Size"),
         ("torch", "Tensor"),
-        ("torch", "per_tensor_affine"),
-        ("torch", "per_channel_affine"),
+        *(("torch", name) for name in SCHEMES),
         *(("torch", name) for name in TYPED_STORAGES.values()),
         *(("torch", name) for name in QUANTIZED_STORAGES.values()),
         *(("torch", name) for name in DTYPES),
@@ -99,13 +98,14 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         self.write(text.encode())
         self.memoize(name)
 
-    def save_dtype(self, dtype):
-        self.save(_names["torch", dtype.name])
+    def save_dtype(self, named):
+        self.save(_names["torch", named.name])
 
     dispatch = {
         **pickle._Pickler.dispatch,  # type: ignore[attr-defined]
         _Foreign: save_foreign,
         DType: save_dtype,
+        type(rl.per_tensor_affine): save_dtype,
     }
 
     def persistent_id(self, value):

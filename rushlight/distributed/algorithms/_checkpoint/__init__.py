@@ -1,0 +1,1 @@
+"""Parts of models that keep nothing for backward, or keep it elsewhere."""
