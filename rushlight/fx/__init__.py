@@ -37,7 +37,11 @@ ProxyableClassMeta = _tracing.ProxyableClassMeta
 
 
 def __getattr__(name):
-    if name in ("operator_schemas", "tensor_type"):  # no import of every program's
+    if name in (
+        "config",
+        "operator_schemas",
+        "tensor_type",
+    ):  # no import of every program's
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

@@ -14,3 +14,11 @@ from rushlight.fx.passes import (
     tools_common,
     utils,
 )
+
+
+def __getattr__(name):
+    if name in ("net_min_base", "splitter_base"):  # which few programs use
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
