@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from rushlight.inspection._comparison import Comparison, compare_runs
 from rushlight.inspection._determinism import find_nondeterminism
+from rushlight.inspection._formats import FormatLoss, FormatWatch, find_format_losses
 from rushlight.inspection._graphs import fx_panel, graph_panel, module_panel
 from rushlight.inspection._layers import LayerFigures, LayerWatch, layer_page
 from rushlight.inspection._memory import (
@@ -28,6 +29,8 @@ from rushlight.inspection._viewer import Panel, inspection_page
 
 __all__ = [
     "Comparison",
+    "FormatLoss",
+    "FormatWatch",
     "LayerFigures",
     "LayerWatch",
     "MemoryBlock",
@@ -44,6 +47,7 @@ __all__ = [
     "ThreadTime",
     "TraceAnalysis",
     "compare_runs",
+    "find_format_losses",
     "find_nondeterminism",
     "fx_panel",
     "graph_panel",

@@ -605,7 +605,7 @@ def float_power_(self, exponent):
 def share_where_larger(grad, self, other):
     """The gradient where ``self`` is larger, half of it at a tie."""
     at_tie = ops.where(self == other, grad / 2, grad)
-    return ops.masked_fill(at_tie, self < other, 0)
+    return ops.masked_fill_(at_tie, self < other, 0)  # which keeps the layout
 
 
 def truth(condition):

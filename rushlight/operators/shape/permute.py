@@ -9,6 +9,7 @@ from rushlight.codegen.loops import T, loops
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.operators.loop_calls import brief, fresh, laid_as, mover, name_of, run
+from rushlight.operators.shape.formats import format_of, laid_out
 
 
 @loops
@@ -132,7 +133,7 @@ def roll(self, shifts, dims=()):
         size = self.shape[dim] if self.dim() else 1
         if self.numel():
             out = _roll_one(out, dim, shift % size)
-    return self.clone() if out is self else out
+    return self.clone() if out is self else laid_out(out, format_of(self))
 
 
 def _triangle(operator, x, diagonal, upper):
