@@ -42,11 +42,27 @@ def _product(first, second):
     return flops
 
 
+def _linear(shapes, values):
+    """Of a product with a weight's rows; lone vectors are not counted, as in PyTorch."""
+    a, weight = shapes[0], shapes[1]
+    return 2 * math.prod(a) * weight[0] if len(a) > 1 else None
+
+
+def _recurrent(weight):
+    """Of a sequence's products of hidden states; those of its inputs are an operator."""
+
+    def flops(shapes, values):
+        return 2 * shapes[0][0] * math.prod(shapes[weight])
+
+    return flops
+
+
 def _elements(shapes, values):
     return math.prod(shapes[0])
 
 
-# What profiles count, by the operator's name: of shapes and of what is no tensor.
+# What profiles count, by the operator's name: of shapes and of what is no tensor. What
+# PyTorch takes apart into products, and one operator does here, counts what they do there.
 FLOPS = {
     "conv2d": _conv2d,
     "mm": _product(0, 1),
@@ -55,6 +71,10 @@ FLOPS = {
     "baddbmm": _product(1, 2),
     "add": _elements,
     "mul": _elements,
+    "linear": _linear,
+    "_gru_sequence": _recurrent(3),
+    "_lstm_sequence": _recurrent(4),
+    "_rnn_sequence": _recurrent(3),
 }
 
 
