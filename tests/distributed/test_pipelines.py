@@ -12,6 +12,7 @@ from rushlight.distributed.pipelining._split_backward import SplitBackward
 from tests.distributed.launching import run
 
 F = rl.nn.functional
+MICROBATCHES = 2, 3, 4, 6, 8, 11, 16, 19
 
 
 def results(framework):
@@ -66,7 +67,7 @@ def test_orders_of_microbatches_are_pytorchs():
         "ScheduleDualPipeV": (2,),
     }
     for name, counts in names.items():
-        for size, per_rank, microbatches in product((2, 3, 4, 8), counts, range(2, 20)):
+        for size, per_rank, microbatches in product((2, 3, 8), counts, MICROBATCHES):
             case = name, size, per_rank, microbatches
             assert order(schedules, *case) == order(theirs, *case), case
 

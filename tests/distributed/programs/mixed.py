@@ -40,3 +40,33 @@ for turn in range(200):
 values = torch.rand(300_001, generator=torch.Generator().manual_seed(rank))
 dist.all_reduce(values)
 print(values.view(torch.int32).double().sum().item())
+
+
+def train(**options):
+    """Some steps of a model: buckets are shared memory from the second on."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(30, 200), torch.nn.Tanh(), torch.nn.Linear(200, 7)]
+    net = torch.nn.Sequential(*layers, torch.nn.Linear(7, 1, dtype=torch.float32))
+    model = torch.nn.parallel.DistributedDataParallel(
+        net, bucket_cap_mb=0.01, **options
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for step in range(6):
+        torch.manual_seed(10 * step + rank)
+        optimizer.zero_grad(set_to_none=step % 2 == 0)
+        if step == 3:
+            with model.no_sync():
+                model(torch.randn(5, 30)).square().mean().backward()
+        model(torch.randn(5, 30)).square().mean().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)  # changes views at once
+        optimizer.step()
+    shared = [b.shared is not None for b in model.reducer.buckets]
+    assert len(shared) > 1 and set(shared) == {bool(dist.group.WORLD._channel.slabs)}
+    for parameter in model.parameters():
+        print(parameter.detach().view(torch.int32).double().sum().item())
+
+
+train()
+train(gradient_as_bucket_view=True)
+dist.barrier()
+dist.destroy_process_group()
