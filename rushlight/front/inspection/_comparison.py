@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.inspection._recording import OperatorRecord
 from rushlight.inspection._traps import UNINITIALIZED
@@ -141,8 +141,17 @@ def compare_runs(script, *arguments, peer="torch", python=None):
     if not os.path.exists(script):
         raise FileNotFoundError(f"compare_runs: there is no program {script!r}")
     with tempfile.TemporaryDirectory() as folder:
-        ours = _run("rushlight", sys.executable, folder, script, arguments)
-        theirs = _run(peer, python or sys.executable, folder, script, arguments)
+        program = folder, script, arguments
+        started = [
+            _started("rushlight", sys.executable, *program),
+            _started(peer, python or sys.executable, *program),
+        ]
+        try:
+            ours, theirs = (_ended(run, script) for run in started)
+        finally:
+            for run in started:
+                run.process.kill()
+                run.process.communicate()
     runs = (
         [OperatorRecord.from_json(r) for r in kept["records"]]
         for kept in (ours, theirs)
@@ -150,20 +159,41 @@ def compare_runs(script, *arguments, peer="torch", python=None):
     return Comparison(*runs, failures=(ours["failure"], theirs["failure"]))
 
 
-def _run(library, python, folder, script, arguments) -> Any:
-    """What the recorder kept of a run under one library."""
+class _Run(NamedTuple):
+    """A run that has begun.
+
+    Args:
+        library: under which one.
+        path: where its record will be.
+        python: its interpreter.
+        process: what runs.
+    """
+
+    library: str
+    path: str
+    python: str
+    process: subprocess.Popen
+
+
+def _started(library, python, folder, script, arguments):
+    """Begins a run of a script under a library; two of them share the machine."""
     path = os.path.join(folder, f"{library}.json")
     command = [python, _RECORDING, library, path, script, *arguments]
     if library == "rushlight":
         command[1:2] = ["-m", "rushlight.run", _RECORDING]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not os.path.exists(path):
-        reason = ended.stderr.strip().splitlines()[-1:] or [
-            f"status {ended.returncode}"
-        ]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    return _Run(library, path, python, process)
+
+
+def _ended(run, script) -> Any:
+    """What the recorder kept of a run, once it has ended."""
+    _, said = run.process.communicate()
+    if not os.path.exists(run.path):
+        reason = said.strip().splitlines()[-1:] or [f"status {run.process.returncode}"]
         raise RuntimeError(
-            f"compare_runs: {script} under {library} left no record: {reason[0]}; is "
-            f"{library} installed for {python}?"
+            f"compare_runs: {script} under {run.library} left no record: {reason[0]}; is "
+            f"{run.library} installed for {run.python}?"
         )
-    with open(path) as file:
+    with open(run.path) as file:
         return json.load(file)
