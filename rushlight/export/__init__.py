@@ -4,6 +4,7 @@ from rushlight.export import dynamic_shapes, exported_program, graph_signature
 from rushlight.export._compile import aot_compile
 from rushlight.export._archive import load, save
 from rushlight.export._registering import register_dataclass
+from rushlight.export._draft_export import draft_export
 from rushlight.export._trace import export
 from rushlight.export.decomp_utils import CustomDecompTable
 from rushlight.export.dynamic_shapes import (
@@ -28,8 +29,6 @@ from rushlight.export.unflatten import (
     UnflattenedModule,
     unflatten,
 )
-
-draft_export = export
 
 __all__ = [
     "AdditionalInputs",

@@ -22,6 +22,7 @@ from rushlight.export._sizes import OpenSizes
 from rushlight.export.dynamic_shapes import (
     AdditionalInputs,
     ShapesCollection,
+    argument_paths,
     combined_args,
     wanted_sizes,
 )
@@ -112,6 +113,18 @@ def export(
     >>> program.module()(rl.ones(2))
     {'out': tensor([2., 2.])}
     """
+    noted = preserve_module_call_signature
+    return recorded(Recording, mod, args, kwargs, dynamic_shapes, noted)[0]
+
+
+def recorded(kind, mod, args, kwargs, dynamic_shapes, noted):
+    """A module's program, and the `OpenSizes` of its recording.
+
+    Args:
+        kind: `Recording`, or a class like it.
+        noted: paths of modules whose arguments and results are noted.
+        mod, args, kwargs, dynamic_shapes: as `export` has them.
+    """
     if not isinstance(mod, Module):
         raise ValueError(
             f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}."
@@ -137,9 +150,9 @@ def export(
             )
     sizes = OpenSizes(wanted)
     while True:
-        recording = Recording(mod, args, kwargs, sizes.start())
+        recording = kind(mod, args, kwargs, sizes.start())
         try:
-            program = recording.program(preserve_module_call_signature)
+            program = recording.program(noted)
         except MustBeEqual as error:
             sizes.equal[error.index] = error.expr
             continue
@@ -149,7 +162,7 @@ def export(
             continue
         if sizes.holds():
             sizes.finish(program)
-            return program
+            return program, sizes
 
 
 def _is_plain(value):
@@ -186,13 +199,15 @@ class Recording:
         sizes: which sizes of them stay open: an `OpenSizes` that has begun.
     """
 
+    tracer_type = PreDispatchTracer
+
     def __init__(self, mod, args, kwargs, sizes):
         self.mod, self.args, self.kwargs, self.sizes = mod, args, kwargs, sizes
         self.fake = FakeTensorMode(
             allow_non_fake_inputs=True, shape_env=sizes.env, static_shapes=True
         )
         self.graph = Graph()
-        self.tracer = PreDispatchTracer(self.graph, Module(), self.fake)
+        self.tracer = self.tracer_type(self.graph, Module(), self.fake)
         self.inputs: list = []  # InputSpec of the state
         self.users: list = []
         self.state: dict = {}
@@ -295,6 +310,7 @@ class Recording:
         names = _argument_names(self.mod, self.args, self.kwargs)
         leaves, self.in_spec = tree_flatten_with_path((self.args, self.kwargs))
         self.names = names
+        paths = argument_paths(self.mod, self.args, self.kwargs)
         made = []
         for path, value in leaves:
             part, key, *rest = path
@@ -302,7 +318,7 @@ class Recording:
             name = "_".join([top, *(_step_name(one) for one in rest)])
             node = placeholder(self.graph, _identifier(name))
             if isinstance(value, Tensor):
-                whole = (_key(top), *rest)
+                whole = (*_argument_path(paths, part, key), *rest)
                 fake = self.sizes.fake_of(self.fake, value, whole)
                 node.meta["val"] = fake
                 self.tracer.track(fake, node)
@@ -501,10 +517,10 @@ def _step_name(key):
     return str(getattr(key, "idx", getattr(key, "key", getattr(key, "name", key))))
 
 
-def _key(name):
-    from rushlight.utils._pytree import MappingKey
-
-    return MappingKey(name)
+def _argument_path(paths, part, key):
+    """Where an argument is among those of `combined_args`."""
+    at = key.idx if part.idx == 0 else key.key
+    return paths[at]
 
 
 def _identifier(name):

@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 _ENDLESS = float("inf")
+_ALONE = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+_SEVERAL = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
 def _invalid(text, kind=UserErrorType.INVALID_INPUT):
@@ -59,6 +61,11 @@ class _DimHint:
             if value is not None
         ]
         return f"DimHint({', '.join([self.type, *bounds])})"
+
+
+def is_hint(one):
+    """Whether something is ``AUTO``, ``DYNAMIC`` or ``STATIC``, with bounds or without."""
+    return isinstance(one, _DimHint)
 
 
 class Dim:
@@ -346,6 +353,45 @@ def combined_args(f, args, kwargs=None):
         return dict(bound.arguments)
     except (TypeError, ValueError):
         return {**{f"arg{at}": one for at, one in enumerate(args)}, **kwargs}
+
+
+def argument_paths(f, args, kwargs):
+    """Where the arguments of a call are among those of `combined_args`.
+
+    Args:
+        f: the module.
+        args, kwargs: its arguments.
+
+    Returns:
+        the path of each, by its number or its name.
+    """
+    forward = getattr(f, "forward", f)
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+        inspect.signature(forward).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        names = [f"arg{at}" for at in range(len(args))]
+        return {
+            **{at: (MappingKey(name),) for at, name in enumerate(names)},
+            **{name: (MappingKey(name),) for name in kwargs},
+        }
+    named = [one.name for one in parameters if one.kind in _ALONE]
+    rest = {one.kind: one.name for one in parameters}
+    found: dict = {}
+    for at in range(len(args)):
+        over = at - len(named)
+        found[at] = (
+            (MappingKey(named[at]),)
+            if over < 0
+            else (MappingKey(rest[inspect.Parameter.VAR_POSITIONAL]), SequenceKey(over))
+        )
+    known = {one.name for one in parameters if one.kind not in _SEVERAL}
+    for name in kwargs:
+        found[name] = (MappingKey(name),)
+        if name not in known:
+            several = rest[inspect.Parameter.VAR_KEYWORD]
+            found[name] = MappingKey(several), MappingKey(name)
+    return found
 
 
 def refine_dynamic_shapes_from_suggested_fixes(msg, dynamic_shapes):

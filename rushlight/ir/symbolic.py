@@ -466,7 +466,7 @@ class ShapeEnv:
     def specialized(self, number):
         """A size as the number that it is in the recording."""
         if number.follows:
-            raise self.elements.refused(f"expression {number.expr}")
+            return self.elements.fixed(number.expr)
         key = self._key(number.values)
         if all(key != self._key(one.values) for one in self.fixed):
             self.fixed.append(number)
@@ -551,7 +551,7 @@ def evaluated(expr, values):
         expr: the expression.
         values: the symbols' values by name.
     """
-    if isinstance(expr, int):
+    if isinstance(expr, (int, float)):
         return expr
     if isinstance(expr, Symbol):
         return values.get(expr.name)

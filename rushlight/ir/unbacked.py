@@ -21,6 +21,7 @@ from rushlight.ir.symbolic import (
     Symbol,
     SymInt,
     Unbacked,
+    evaluated,
     symbols_of,
 )
 
@@ -154,10 +155,14 @@ class SymFloat:
     def __hash__(self):
         return hash(self.value)
 
-    def _number(self):
-        raise self.env.elements.refused(f"expression {self.expr}")
+    def __float__(self):
+        return float(self.env.elements.fixed(self.expr))
 
-    __float__ = __int__ = __bool__ = _number
+    def __int__(self):
+        return int(self.env.elements.fixed(self.expr))
+
+    def __bool__(self):
+        return bool(self.env.elements.fixed(self.expr))
 
     def __repr__(self):
         return str(self.expr)
@@ -186,6 +191,14 @@ def shown(expr):
         sign = "&" if expr.name == "and_" else "|"
         return f"({shown(expr.left)}) {sign} ({shown(expr.right)})"
     return str(expr)
+
+
+def opposite(formula):
+    """The condition that holds where another one does not."""
+    if formula.name in ("and_", "or_"):
+        name = "or_" if formula.name == "and_" else "and_"
+        return Formula(name, opposite(formula.left), opposite(formula.right))
+    return Formula(_OPPOSITE[formula.name], formula.left, formula.right)
 
 
 class Part(str):
@@ -238,6 +251,7 @@ class Elements:
         self.pending: list = []  # those of the operator that runs
         self.again: list = []  # those that a step of a program has been recorded with
         self.checks: list = []  # what has to hold, in the order in which it was asked
+        self.observer = None  # has the numbers' values, where elements are there
         self.rounds = 0  # how often the recording was run again, step by step
         self._truths: list = []  # of these, sums that are zero at least
         self._zeros: list = []  # and sums that are zero
@@ -449,7 +463,34 @@ class Elements:
             sides = [self.env.native(one) for one in (formula.left, formula.right)]
             if None not in sides:
                 return getattr(operator, formula.name)(*sides)
-        raise self.refused(f"expression {shown(formula)}")
+        answer = self.seen(formula)
+        if answer is None:
+            raise self.refused(f"expression {shown(formula)}")
+        self.observer.decided(shown(formula), answer)
+        self._note(formula if answer else opposite(formula))
+        return answer
+
+    def fixed(self, expr):
+        """A number as what it is in the recording, which is checked from here on.
+
+        Raises:
+            GuardOnDataDependentSymNode: the recording does not have it.
+        """
+        value = self.seen(expr)
+        if value is None:
+            raise self.refused(f"expression {expr}")
+        self.observer.decided(str(expr), value)
+        self._note(Formula("eq", expr, value))
+        return value
+
+    def seen(self, expr):
+        """What an expression is where the recording was made with elements; else None."""
+        if self.observer is None:
+            return None
+        known = self.observer.values
+        if any(one.name not in known for one in symbols_of(expr)):
+            return None
+        return evaluated(expr, known)
 
     @staticmethod
     def refused(what):

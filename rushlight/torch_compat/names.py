@@ -156,6 +156,7 @@ SHARED_PRIVATE = (
     "distributed.tensor._dtensor_spec",
     "distributed.tensor._redistribute",
     "distributed.tensor._utils",
+    "export._draft_export",
     "export._trace",
     "export._unlift",
     "export.pt2_archive._package",

@@ -143,3 +143,21 @@ def test_a_number_too_small_to_be_known_again_is_refused():
             return rl.ones(x.shape[0] % 3 + 1)
 
     assert exported(Rest(), 5) is None
+
+
+def test_sizes_of_arguments_that_stars_gather_stay_open():
+    class Program(rl.nn.Module):
+        def forward(self, first, *rest, key, **named):
+            return first + rest[1].sum() + key.sum() + named["last"].sum()
+
+    tensors = [rl.ones(size) for size in (3, 4, 5, 6, 7)]
+    size = {0: rl.export.Dim.DYNAMIC}
+    shapes = {"first": size, "rest": (None, size), "key": size, "named": {"last": size}}
+    program = rl.export.export(
+        Program(), tuple(tensors[:3]), {"key": tensors[3], "last": tensors[4]},
+        dynamic_shapes=shapes,
+    )  # fmt: skip
+    assert len(program.range_constraints) == 4
+    two = rl.ones(2)
+    found = program.module()(rl.ones(9), rl.ones(4), two, key=two, last=two)
+    assert found.tolist() == [7] * 9

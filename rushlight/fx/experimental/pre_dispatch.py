@@ -168,13 +168,17 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
         self.note_grad_mode()
         nodes = tree_map(self.node_of, given), tree_map(self.node_of, kept)
         node = self.create(op, *nodes, op._opname)
-        result = WITHOUT_ELEMENTS.get(op._opname, op)(*args, **kwargs)
+        result = self.run(op, args, kwargs)
         if isinstance(result, Tensor) or isinstance(result, (list, tuple)):
             self._track_all(result, node)
         else:
             node.meta["val"] = result
         self.bind(node, result)
         return result
+
+    def run(self, op, args, kwargs):
+        """What an operator gives of fake tensors."""
+        return WITHOUT_ELEMENTS.get(op._opname, op)(*args, **kwargs)
 
     def create(self, target, args, kwargs=None, name=None):
         """One more step, with notes of where the program is."""
