@@ -16,13 +16,14 @@ CALLS = 200
 
 
 def additions(library, **options):
-    """A block of additions that a profiler records."""
+    """A block of additions that a profiler records, and the events made of it."""
     (a,) = tensors(library, (4,))
 
     def call():
-        with library.profiler.profile(**options):
+        with library.profiler.profile(**options) as prof:
             for _ in range(CALLS):
                 a + a
+        return prof.events()
 
     return call
 
