@@ -59,4 +59,8 @@ def __getattr__(name):
         from importlib import import_module
 
         return import_module(f"rushlight.autograd.{name}")
+    if name == "DeviceType":
+        from rushlight.core.device_types import DeviceType
+
+        return DeviceType
     raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")

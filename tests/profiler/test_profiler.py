@@ -356,3 +356,24 @@ def test_what_is_switched_off_meanwhile_is_left_out():
         rl.ones(2).tan()
     names = [e.name for e in prof.events()]
     assert "aten::sin" in names and "aten::tan" in names and "aten::cos" not in names
+
+
+def test_further_settings_have_pytorchs_names():
+    from rushlight._C import _profiler
+
+    for side in (_profiler, torch._C._profiler):
+        config = side._ExperimentalConfig(verbose=True, custom_profiler_config="x")
+        assert config.custom_profiler_config == "x" and config.trace_only is False
+        for wrong in ({"beauty": 1}, {"verbose": "x"}):
+            with pytest.raises(TypeError, match="incompatible constructor arguments"):
+                side._ExperimentalConfig(**wrong)
+    members = torch._C._profiler.RecordScope.__members__
+    assert {k: int(v) for k, v in members.items()} == dict(
+        _profiler.RecordScope.__members__
+    )
+    config = rl.profiler._ExperimentalConfig(["a"], True, True)
+    with profile(experimental_config=config) as prof:
+        with _profiler._RecordFunctionFast("block", (1,)):
+            rl.ones(2)
+    assert [e.name for e in prof.events()] == ["block", "aten::ones"]
+    assert rl.autograd.DeviceType is rl.profiler.DeviceType

@@ -9,6 +9,7 @@ from rushlight.profiler.execution_trace import ExecutionTraceObserver
 from rushlight.profiler.profiler import (
     ProfilerAction,
     ProfilerActivity,
+    _ExperimentalConfig,
     _KinetoProfile,
     profile,
     schedule,

@@ -47,6 +47,53 @@ class ProfilerAction(enum.Enum):
     RECORD_AND_SAVE = 3
 
 
+class _ExperimentalConfig:
+    """PyTorch's further settings of a profiler; here they are kept, and choose nothing.
+
+    Args:
+        given: values in the order of ``_DEFAULTS``.
+        options: values by name; ``verbose=True`` is for stacks, which are always told here.
+
+    Raises:
+        TypeError: there is no such setting, or it is of another type.
+    """
+
+    _DEFAULTS = {
+        "profiler_metrics": [],
+        "profiler_measure_per_kernel": False,
+        "verbose": False,
+        "performance_events": [],
+        "enable_cuda_sync_events": False,
+        "adjust_profiler_step": False,
+        "disable_external_correlation": False,
+        "profile_all_threads": False,
+        "capture_overload_names": False,
+        "record_python_gc_info": False,
+        "expose_kineto_event_metadata": False,
+        "custom_profiler_config": "",
+        "adjust_timestamps": False,
+        "trace_only": False,
+    }
+
+    def __init__(self, *given, **options):
+        named = dict(zip(self._DEFAULTS, given, strict=False))
+        wrong = [name for name in options if name not in self._DEFAULTS]
+        values = {**self._DEFAULTS, **named, **options}
+        wrong += [
+            name
+            for name, default in self._DEFAULTS.items()
+            if not isinstance(values[name], type(default))
+        ]
+        if wrong or len(given) > len(self._DEFAULTS):
+            raise TypeError(
+                "__init__(): incompatible constructor arguments: "
+                f"{', '.join(wrong) or 'too many'}\n  remedy: there are "
+                f"{', '.join(self._DEFAULTS)}"
+            )
+        self.custom_profiler_config = values["custom_profiler_config"]
+        self.trace_only = values["trace_only"]
+
+
 def supported_activities():
     """Whose work can be recorded: the CPU's."""
     return {ProfilerActivity.CPU}
