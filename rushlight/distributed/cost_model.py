@@ -86,10 +86,6 @@ class Phase(NamedTuple):
     reduces: bool
 
 
-def _ranks(count):
-    return rl.arange(count)
-
-
 def _ring(source, place, size):
     """A ring's two phases.
 
@@ -110,7 +106,7 @@ def ring(cluster):
     Args:
         cluster: the ranks.
     """
-    ranks = _ranks(cluster.ranks)
+    ranks = rl.arange(cluster.ranks)
     return _ring((ranks - 1) % cluster.ranks, ranks, cluster.ranks)
 
 
@@ -120,7 +116,7 @@ def direct(cluster):
     Args:
         cluster: the ranks.
     """
-    size, ranks = cluster.ranks, _ranks(cluster.ranks)
+    size, ranks = cluster.ranks, rl.arange(cluster.ranks)
     phases = []
     for step in range(1, size):
         source = (ranks + step) % size
@@ -137,7 +133,7 @@ def tree(cluster):
     Args:
         cluster: the ranks.
     """
-    size, ranks = cluster.ranks, _ranks(cluster.ranks)
+    size, ranks = cluster.ranks, rl.arange(cluster.ranks)
     zeros, distance, distances = ranks * 0, 1, []
     while distance < size:
         distances.append(distance)
@@ -162,7 +158,7 @@ def _halving_doubling(place, rank_at, size):
         rank_at: called with places; the ranks that have them, in each rank's group.
         size: the power of two.
     """
-    ranks = _ranks(len(place))
+    ranks = rl.arange(len(place))
     takes, halving, doubling = place >= 0, [], []
     width = size
     while width > 1:
@@ -176,10 +172,6 @@ def _halving_doubling(place, rank_at, size):
     return halving + doubling[::-1]
 
 
-def _power_below(count):
-    return 1 << (count.bit_length() - 1)
-
-
 def halving_doubling(cluster):
     """Recursive halving, then doubling: ``2 log P`` rounds (Rabenseifner).
 
@@ -189,8 +181,8 @@ def halving_doubling(cluster):
     Args:
         cluster: the ranks.
     """
-    size, ranks = cluster.ranks, _ranks(cluster.ranks)
-    power = _power_below(size)
+    size, ranks = cluster.ranks, rl.arange(cluster.ranks)
+    power = 1 << (size.bit_length() - 1)
     extra = size - power
     paired = ranks < 2 * extra
     even = ranks % 2 == 0
@@ -224,7 +216,7 @@ def hierarchical(cluster):
     size, local = cluster.ranks, cluster.ranks_per_node
     if size % local:
         raise ValueError(f"{size} ranks do not fill machines of {local}")
-    ranks, nodes = _ranks(size), size // local
+    ranks, nodes = rl.arange(size), size // local
     place, node = ranks % local, ranks // local
     before = node * local + (place - 1) % local
     scatter, gather = _ring(before, place, local)
@@ -263,7 +255,7 @@ SCHEDULES = {
 
 def _seconds(cluster, phase, n_bytes):
     """What a round takes each rank that receives, once both sides are ready."""
-    ranks = _ranks(cluster.ranks)
+    ranks = rl.arange(cluster.ranks)
     node, source = ranks // cluster.ranks_per_node, phase.source
     moved = source != ranks
     crosses = moved & (node != node[source])

@@ -172,8 +172,7 @@ class OverMpi:
     def gather(self, outs, flat, root):
         """Bring the arrays of all ranks to one."""
         if self.comm.rank != root:
-            self._run(self.comm.Gather, self.buffer(flat), None, root)
-            return
+            return self._run(self.comm.Gather, self.buffer(flat), None, root)
         whole = rl.empty(len(outs) * flat.numel(), dtype=flat.dtype)
         self._run(self.comm.Gather, self.buffer(flat), self.buffer(whole), root)
         for out, value in zip(outs, whole.view(len(outs), -1)):
