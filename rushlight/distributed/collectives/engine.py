@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.distributed.collectives import direct
 from rushlight.distributed.collectives.shared import Slabs
+from rushlight.distributed.transport.connect import SLAB_BYTES
 
 __all__ = ["Alone", "Connected"]
 
@@ -83,7 +84,10 @@ class Connected:
 
     def broadcast(self, flat, root):
         """Copy one rank's array to all."""
-        if self._uses_slabs(flat):
+        # Of two ranks the socket's own copies are as few as a slab's, and need no turns.
+        is_pair = self.channel.size == 2
+        is_long = flat.numel() * flat.element_size() > SLAB_BYTES
+        if self._uses_slabs(flat) and not (is_pair and is_long):
             self.slabs.broadcast(flat, root)
         elif flat.numel():
             direct.broadcast(self.channel, flat, root)
