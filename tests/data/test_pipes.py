@@ -100,6 +100,9 @@ PIPES = {
     "shuffled apart": lambda it, mp: it.IterableWrapper([[1, 2], [3, 4]]).shuffle(
         unbatch_level=1
     ),
+    "shuffled apart twice": lambda it, mp: it.IterableWrapper(
+        [[[1, 2], [3]], [[4, 5]]]
+    ).shuffle(unbatch_level=2),
     "shuffled with a seed": lambda it, mp: (
         it.IterableWrapper(range(9)).shuffle().set_seed(5)
     ),
@@ -118,6 +121,9 @@ PIPES = {
         third, buffer_size=3, group_size=3, drop_remaining=True
     ),
     "a share": lambda it, mp: shared(it.IterableWrapper(range(10)).sharding_filter()),
+    "a larger share": lambda it, mp: shared(
+        it.IterableWrapper(range(11)).sharding_filter()
+    ),
     "collated": lambda it, mp: (
         it.IterableWrapper([[1, 2], [3]]).collate().map(method("tolist"))
     ),
@@ -126,6 +132,9 @@ PIPES = {
     "forked once": lambda it, mp: it.IterableWrapper(range(4)).fork(1),
     "copied": lambda it, mp: it.IterableWrapper([[1]]).fork(2, copy="deep"),
     "parted": lambda it, mp: it.IterableWrapper(range(9)).demux(3, third),
+    "parted in turn by a small buffer": lambda it, mp: it.Zipper(
+        *it.IterableWrapper([1, 2, 0] * 4).demux(3, third, buffer_size=2)
+    ),
     "parted but for None": lambda it, mp: it.IterableWrapper(range(9)).demux(
         3, third_or_none, drop_none=True
     ),
