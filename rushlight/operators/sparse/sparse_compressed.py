@@ -469,8 +469,14 @@ def select(self, dim, index):
     """One row or column, as a sparse vector.
 
     Raises:
+        IndexError: there is none at the index.
         RuntimeError: it is cut out of blocks; columns of blocks by columns are not.
     """
+    size = self.shape[wrap_dim(dim, self.ndim)]
+    if not -size <= index < size:
+        raise IndexError(
+            f"index {index} is out of bounds for dimension {dim} with size {size}"
+        )
     by_blocks = self.layout is layouts.sparse_bsr
     if by_blocks or self.layout is layouts.sparse_bsc and wrap_dim(dim, self.ndim) != 1:
         raise RuntimeError(
