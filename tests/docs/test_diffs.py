@@ -31,7 +31,9 @@ def test_the_diffs_of_the_page_are_what_the_files_have(page):
 def test_the_version_in_the_changes_is_the_one_of_the_package():
     import rushlight
 
-    newest = re.search(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = re.search(
+        r"^## (\d\S*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
     project = (ROOT / "pyproject.toml").read_text()
     assert newest[1] == rushlight.__version__
     assert f'version = "{rushlight.__version__}"' in project
