@@ -13,18 +13,13 @@ from rushlight.autograd.graph import GradientEdge, get_gradient_edge
 __all__ = ["SplitBackward"]
 
 
-def _edges(node):
-    """The nodes that a node's gradients go to."""
-    return [each for each, _ in node.next_functions if each is not None]
-
-
 def _reverse_edges(roots):
     """Node -> the nodes whose gradients come to it, of all that roots reach."""
     found = {each: [] for each in roots}
     stack = list(found)
     while stack:
         node = stack.pop()
-        for each in _edges(node):
+        for each in [each for each, _ in node.next_functions if each is not None]:
             if each not in found:
                 found[each] = []
                 stack.append(each)
