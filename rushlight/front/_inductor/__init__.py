@@ -5,6 +5,8 @@ from importlib import import_module
 from rushlight._inductor import config, options
 
 __all__ = [
+    "aoti_compile_and_package",
+    "aoti_load_package",
     "compile",
     "config",
     "list_mode_options",
@@ -14,9 +16,15 @@ __all__ = [
 ]
 
 
+_COMPILING = frozenset((
+    "CompiledArtifact", "aoti_compile_and_package", "aoti_load_package", "compile",
+    "compile_fx", "standalone_compile",
+))  # fmt: skip
+
+
 def __getattr__(name):
     """What compiles graphs is imported when it is asked for: it needs what needs this."""
-    if name in ("CompiledArtifact", "compile", "compile_fx", "standalone_compile"):
+    if name in _COMPILING:
         module = import_module("rushlight._inductor.compile_fx")
         return module if name == "compile_fx" else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

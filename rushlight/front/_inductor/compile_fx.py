@@ -9,6 +9,8 @@ from rushlight.fx.graph_module import GraphModule
 
 __all__ = [
     "CompiledArtifact",
+    "aoti_compile_and_package",
+    "aoti_load_package",
     "compile",
     "compile_fx",
     "compile_fx_inner",
@@ -136,3 +138,54 @@ def standalone_compile(
     tensor([2., 2., 2.])
     """
     return CacheCompiledArtifact(gm, example_inputs)
+
+
+def aoti_compile_and_package(
+    exported_program,
+    _deprecated_unused_args=None,
+    _deprecated_unused_kwargs=None,
+    *,
+    package_path=None,
+    inductor_configs=None,
+):
+    """Compiles an exported program to a library without Python, in one file.
+
+    The library has the sizes of the program's example, and its own weights.
+
+    Args:
+        exported_program: an `ExportedProgram`.
+        package_path: a path that ends in ``.pt2``, or a file that is open for writing; a
+            temporary file where it is left out.
+        inductor_configs: kept for PyTorch's programs.
+
+    Returns:
+        the path.
+
+    Raises:
+        NotExportable: the program does something that the library could not.
+
+    >>> import tempfile, rushlight as rl
+    >>> program = rl.export.export(rl.nn.ReLU(), (rl.ones(2),))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = aoti_compile_and_package(program, package_path=f"{folder}/relu.pt2")
+    ...     aoti_load_package(path)(rl.tensor([-1.0, 3.0]))
+    tensor([0., 3.])
+    """
+    from rushlight._inductor.package import package_program
+
+    return package_program(exported_program, package_path)
+
+
+def aoti_load_package(path, run_single_threaded=False, num_runners=1, device_index=-1):
+    """A program that `aoti_compile_and_package` has written, to be called.
+
+    Args:
+        path: the file.
+        run_single_threaded, num_runners, device_index: kept for PyTorch's programs.
+
+    Raises:
+        RuntimeError: the file is another, or was changed.
+    """
+    from rushlight._inductor.package import load_package
+
+    return load_package(path)
