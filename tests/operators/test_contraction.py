@@ -153,11 +153,12 @@ def test_combine_adds_up_rows(run):
 def test_turned_sum_adds_parts_and_turns_them(run):
     rng = np.random.default_rng(2)
     function = vectors.turned_sum("turned_sum_4", ir.f32, 4)
-    for rows, columns, parts in ((4, 4, 1), (7, 5, 3), (1, 9, 2)):
+    for rows, columns, parts in ((4, 4, 1), (7, 5, 3), (1, 9, 2), (5, 133, 2)):
         source = rng.standard_normal((parts, rows, columns), np.float32)
         out = np.empty((columns, rows), np.float32)
         ints = (rows, columns, columns, rows, parts, rows * columns, 0, 0)
-        run(function, (out, source), ints, -(-rows // 4))
+        chunks = -(-rows // 4) * -(-columns // vectors.TURN_COLUMNS)
+        run(function, (out, source), ints, chunks)
         np.testing.assert_allclose(out, source.sum(0).T, rtol=1e-5)
 
 

@@ -193,6 +193,7 @@ def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
     return ir.kernel(name, rolled(b.statements))
 
 
+TURN_COLUMNS = 64  # rows of the result that a chunk writes to
 TURN_INTS = """
     rows columns in_row out_row parts in_part in_batch out_batch
 """.split()
@@ -202,7 +203,8 @@ def turned_sum(name, compute, lanes) -> ir.Function:
     """``out[j, i] = sum_s in[s, i, j]``, for each matrix of a batch.
 
     Squares of ``lanes`` elements are added up and turned in registers. The parallel
-    axis counts blocks of ``lanes`` i, then the batch.
+    axis counts blocks of ``lanes`` i, then of `TURN_COLUMNS` j, then the batch: as many rows
+    of the result as there are pages at hand are filled before the next ones.
     """
     b = Builder()
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(TURN_INTS)}
@@ -211,8 +213,12 @@ def turned_sum(name, compute, lanes) -> ir.Function:
     ]
     zero = Const(compute.vector(lanes), 0)
     down = b.let("down", blocks_of(n["rows"], Const(i64, lanes)))
+    across = b.let("across", blocks_of(n["columns"], Const(i64, TURN_COLUMNS)))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        batch = b.let("batch", quotient(chunk, down))
+        rest = b.let("rest", quotient(chunk, down))
+        batch = b.let("batch", quotient(rest, across))
+        j0 = b.let("j0", remainder(rest, across) * TURN_COLUMNS)
+        end = b.let("end", minimum(j0 + TURN_COLUMNS, n["columns"]))
         out, source = (
             b.let(key, moved(p, batch * n[stride]))
             for key, stride, p in zip(
@@ -225,8 +231,8 @@ def turned_sum(name, compute, lanes) -> ir.Function:
             b.let("start", minimum(i0 + i, n["rows"] - 1) * n["in_row"])
             for i in range(lanes)
         ]
-        with b.loop("j", 0, n["columns"], lanes) as j:
-            mask = b.let("mask", lane_mask(lanes, n["columns"] - j))
+        with b.loop("j", j0, end, lanes) as j:
+            mask = b.let("mask", lane_mask(lanes, end - j))
             sums = [b.declare("sum", zero) for _ in starts]
             with b.loop("s", 0, n["parts"]) as s:
                 for total, start in zip(sums, starts, strict=True):
@@ -235,6 +241,6 @@ def turned_sum(name, compute, lanes) -> ir.Function:
             for i, vector in enumerate(
                 transpose(b, [b.let("line", s + 0) for s in sums])
             ):
-                with b.when(j + i < n["columns"]):
+                with b.when(j + i < end):
                     b.store(out, (j + i) * n["out_row"] + i0, vector, kept)
     return ir.kernel(name, rolled(b.statements))
