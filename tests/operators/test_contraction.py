@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
+import rushlight
 from rushlight.codegen.emit import llvm
 from rushlight.codegen.emit.python import render
 from rushlight.codegen.emit.reference import execute
@@ -294,6 +295,17 @@ def test_right_operands_with_rows_of_more_than_1_kb_or_2_kb_are_copied():
     for name, bytes in ("x86-64-v3", 1024), ("x86-64-v4", 2048):
         assert matrix_tile("float32", named(name)).short == bytes // 4
         assert matrix_tile("float64", named(name)).short == bytes // 8
+
+
+def test_rows_have_the_same_bits_whether_the_right_operand_is_copied_or_not():
+    """One of some megabytes is copied for 16 rows and read in place for three."""
+    rng = np.random.default_rng(5)
+    a = rushlight.tensor(rng.standard_normal((16, 1000), np.float32))
+    b = rushlight.tensor(rng.standard_normal((1000, 1000), np.float32))
+    found, exact = a @ b, a.double() @ b.double()
+    assert float((found - exact).abs().max()) < 1e-3
+    for first, end in (0, 3), (3, 5), (5, 16):
+        assert rushlight.equal(a[first:end] @ b, found[first:end])
 
 
 def innermost(statements):

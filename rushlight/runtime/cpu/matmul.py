@@ -71,6 +71,11 @@ SHORT_ROW = cython.declare(int64_t, 512)
 # Rows of the left operand that do not pay for a copy of the right one; see also
 # `Tile.short`.
 FEW_ROWS = cython.declare(int64_t, 48)
+# Of one that is no part of the second-level cache: so many packed blocks or more, and so many
+# rows for all of its blocks.
+LARGE_RIGHT = cython.declare(int64_t, 6)
+LARGE_ROWS = cython.declare(int64_t, 96)
+LEAST_ROWS = cython.declare(int64_t, 4)
 # Rows of the longest such operand: more of them are too many pages.
 SHORT_ROWS = cython.declare(int64_t, 512)
 # Results of one row of rows added up that stay in the first-level cache.
@@ -288,10 +293,18 @@ def run_combine(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def is_short(code: cython.int, b: cython.pointer(Matrix)) -> cython.bint:
-    """Whether a right operand with adjacent columns is as well read in place."""
+def in_place(code: cython.int, rows: int64_t, b: cython.pointer(Matrix)) -> cython.bint:
+    """Whether a right operand with adjacent columns is as well read where it lies.
+
+    Args:
+        rows: of the left operand.
+    """
     short: int64_t = _short[code]
-    return b.columns <= short and b.rows * b.columns <= SHORT_ROWS * short
+    size: int64_t = b.rows * b.columns
+    blocks: int64_t = size // cython.cast(int64_t, _columns[code] * _depths[code])
+    if blocks >= LARGE_RIGHT:
+        return rows < max(LEAST_ROWS, LARGE_ROWS // blocks)
+    return rows < FEW_ROWS or (b.columns <= short and size <= SHORT_ROWS * short)
 
 
 @cython.cfunc
@@ -340,9 +353,7 @@ def run_product(
     right: cython.int = GATHERED
     capacity: int64_t = _columns[code]
     if b.column == 1:
-        right = (
-            DIRECT if same_type and (is_short(code, b) or a.rows < FEW_ROWS) else COPIED
-        )
+        right = DIRECT if same_type and in_place(code, a.rows, b) else COPIED
     elif b.row == 1:
         right = TRANSPOSED
     blocks: Blocks = cut(
