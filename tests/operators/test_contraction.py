@@ -158,7 +158,7 @@ def test_turned_sum_adds_parts_and_turns_them(run):
         source = rng.standard_normal((parts, rows, columns), np.float32)
         out = np.empty((columns, rows), np.float32)
         ints = (rows, columns, columns, rows, parts, rows * columns, 0, 0)
-        chunks = -(-rows // 4) * -(-columns // vectors.TURN_COLUMNS)
+        chunks = -(-rows // 4) * -(-columns // vectors.FLIPPED_ROWS)
         run(function, (out, source), ints, chunks)
         np.testing.assert_allclose(out, source.sum(0).T, rtol=1e-5)
 

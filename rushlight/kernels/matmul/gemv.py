@@ -193,7 +193,7 @@ def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
     return ir.kernel(name, rolled(b.statements))
 
 
-TURN_COLUMNS = 64  # rows of the result that a chunk writes to
+FLIPPED_ROWS = 64  # rows of the result that a chunk writes to
 TURN_INTS = """
     rows columns in_row out_row parts in_part in_batch out_batch
 """.split()
@@ -203,7 +203,7 @@ def turned_sum(name, compute, lanes) -> ir.Function:
     """``out[j, i] = sum_s in[s, i, j]``, for each matrix of a batch.
 
     Squares of ``lanes`` elements are added up and turned in registers. The parallel
-    axis counts blocks of ``lanes`` i, then of `TURN_COLUMNS` j, then the batch: as many rows
+    axis counts blocks of ``lanes`` i, then of `FLIPPED_ROWS` j, then the batch: as many rows
     of the result as there are pages at hand are filled before the next ones.
     """
     b = Builder()
@@ -213,12 +213,12 @@ def turned_sum(name, compute, lanes) -> ir.Function:
     ]
     zero = Const(compute.vector(lanes), 0)
     down = b.let("down", blocks_of(n["rows"], Const(i64, lanes)))
-    across = b.let("across", blocks_of(n["columns"], Const(i64, TURN_COLUMNS)))
+    across = b.let("across", blocks_of(n["columns"], Const(i64, FLIPPED_ROWS)))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         rest = b.let("rest", quotient(chunk, down))
         batch = b.let("batch", quotient(rest, across))
-        j0 = b.let("j0", remainder(rest, across) * TURN_COLUMNS)
-        end = b.let("end", minimum(j0 + TURN_COLUMNS, n["columns"]))
+        j0 = b.let("j0", remainder(rest, across) * FLIPPED_ROWS)
+        end = b.let("end", minimum(j0 + FLIPPED_ROWS, n["columns"]))
         out, source = (
             b.let(key, moved(p, batch * n[stride]))
             for key, stride, p in zip(

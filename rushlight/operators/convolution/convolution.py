@@ -272,12 +272,12 @@ def turn_weight(weight, groups):
 def _turn(out, source, ints, batch):
     """Runs `turned_sum` over a batch; ``out`` and ``source`` may be addresses."""
     from rushlight.kernels.matmul.contraction import matrix_kernel
-    from rushlight.kernels.matmul.gemv import TURN_COLUMNS
+    from rushlight.kernels.matmul.gemv import FLIPPED_ROWS
 
     tensor = source if hasattr(source, "dtype") else out
     name = tensor.dtype.name
     kernel = matrix_kernel("turned_sum", name, name, name)
-    chunks = batch * -(-ints[0] // _lanes(name)) * -(-ints[1] // TURN_COLUMNS)
+    chunks = batch * -(-ints[0] // _lanes(name)) * -(-ints[1] // FLIPPED_ROWS)
     launch(kernel, (out, source), ints, chunks, 16)
 
 

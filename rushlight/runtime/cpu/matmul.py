@@ -294,11 +294,7 @@ def run_combine(
 @cython.inline
 @cython.exceptval(check=False)
 def in_place(code: cython.int, rows: int64_t, b: cython.pointer(Matrix)) -> cython.bint:
-    """Whether a right operand with adjacent columns is as well read where it lies.
-
-    Args:
-        rows: of the left operand.
-    """
+    """Whether so many rows read a right operand with adjacent columns where it lies."""
     short: int64_t = _short[code]
     size: int64_t = b.rows * b.columns
     blocks: int64_t = size // cython.cast(int64_t, _columns[code] * _depths[code])
