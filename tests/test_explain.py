@@ -124,3 +124,19 @@ def test_the_kernel_shown_is_the_one_that_a_plain_call_runs():
 def test_what_is_no_operator_is_refused_by_type():
     with pytest.raises(TypeError, match="expected an operator.*'int'>"):
         rl.explain(int)
+
+
+def test_tables_are_the_same_before_and_after_masked_tensors_are_used():
+    before = explained("matmul", "dispatch"), explained("mul", "dispatch")
+    rl.masked.masked_tensor(rl.ones(2), rl.tensor([True, False])) * 2
+    assert (explained("matmul", "dispatch"), explained("mul", "dispatch")) == before
+
+
+def test_kernels_that_are_partial_calls_are_named():
+    import functools
+
+    from rushlight._explain import kernel_name
+    from rushlight.dispatch.python_kernels import PythonKernel
+
+    kernel = PythonKernel(functools.partial(pow, 2))
+    assert kernel_name(kernel) == "builtins.pow"

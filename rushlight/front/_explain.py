@@ -169,6 +169,7 @@ ON_DEMAND = (
     "PreDispatch",
     "Profiling",
     "Recording",
+    "ValueType",
 )
 
 
@@ -204,6 +205,7 @@ def kernel_name(kernel):
         return f"{module}.{kernel.attribute}"
     function = getattr(kernel, "function", None)
     if function is not None:
+        function = getattr(function, "func", function)  # of a partial call
         return f"{function.__module__}.{function.__qualname__}"
     return type(kernel).__name__
 
