@@ -7,6 +7,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.operators import call as ops
+from rushlight.operators.sparse import row_products
 from rushlight.operators.sparse.sparse_access import (
     BY_ROWS,
     COMPRESSED,
@@ -403,6 +404,11 @@ def mm(self, mat2):
     """Compressed by dense: dense. Compressed by compressed: compressed."""
     if self.layout in COMPRESSED and mat2.layout in COMPRESSED:
         return ops._sparse_sparse_matmul(self, mat2)
+    if self.layout is layouts.sparse_csr:
+        compressed, plain, values = parts(self)
+        fits = self.ndim == mat2.ndim == 2 and self.shape[1] == mat2.shape[0]
+        if fits and row_products.serves(values, mat2):
+            return row_products.weigh_rows(compressed, plain, values, mat2)
     left = ops.to_sparse_coo(self) if self.layout in COMPRESSED else self
     right = ops.to_sparse_coo(mat2) if mat2.layout in COMPRESSED else mat2
     return ops.mm(left, right)

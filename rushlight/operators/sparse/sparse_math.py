@@ -13,7 +13,9 @@ from rushlight.operators import operand_types
 from rushlight.operators.functions import broadcast_shapes
 from rushlight.operators.loop_calls import scalar_name
 from rushlight.operators.shared import wrap_dims
+from rushlight.operators.sparse import row_products
 from rushlight.operators.sparse.sparse_access import COMPRESSED, masked_like
+from rushlight.operators.sparse.sparse_compressed import starts_of
 from rushlight.operators.sparse.sparse_coo import (
     coalesced_of,
     coordinates,
@@ -483,7 +485,7 @@ def mm(self, mat2):
         return multiply_sparse(self, mat2)
     if not is_coo(self):
         return mm(ops.t(mat2), self.t()).t().contiguous()
-    indices, values, _ = parts(self)
+    indices, values, in_order = parts(self)
     if indices.shape[0] != 2:
         raise RuntimeError(
             f"addmm: expected first two dims to be sparse (indices has size 2 at first "
@@ -495,6 +497,9 @@ def mm(self, mat2):
             f"addmm: expected mat1 and mat2 to have the same dtype, but got "
             f"{self.dtype} and {mat2.dtype}"
         )
+    if in_order and row_products.serves(values, mat2):
+        starts = starts_of(indices[0], self.shape[0])
+        return row_products.weigh_rows(starts, indices[1], values, mat2)
     rows = ops.index_select(mat2, 0, indices[1]) * values.unsqueeze(1)
     out = ops.zeros([self.shape[0], mat2.shape[1]], dtype=dtype, device=mat2.device)
     return ops.index_add_(out, 0, indices[0], rows)
