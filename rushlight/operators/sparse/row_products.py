@@ -33,6 +33,40 @@ def add_four(mass, dense, columns, values, k, depth, width, fault, start, count)
         mass[i] = two + r * A(dense[c + i]) + s * A(dense[d + i])
 
 
+@loops_inline
+def add_rows(mass, dense, columns, values, first, last, depth, width, fault, start):
+    """Adds parts of all rows that the columns of one row name."""
+    count = min(width - start, 256)
+    k = first + 0
+    while k + 4 <= last:
+        add_four(mass, dense, columns, values, k, depth, width, fault, start, count)
+        k = k + 4
+    while k < last:
+        at = row_of(columns, k, depth, width, fault) + start
+        weight = A(values[k])
+        for i in vectorized(count):
+            mass[i] = mass[i] + weight * A(dense[at + i])
+        k = k + 1
+
+
+@loops_inline
+def dot(dense, columns, values, first, last, depth, fault):
+    """The same of a vector: two sums, which do not wait for each other."""
+    total = A(0)
+    other = A(0)
+    k = first + 0
+    while k + 2 <= last:
+        a = checked(i64(columns[k]), depth, fault)
+        b = checked(i64(columns[k + 1]), depth, fault)
+        total = total + A(values[k]) * A(dense[a])
+        other = other + A(values[k + 1]) * A(dense[b])
+        k = k + 2
+    if k < last:
+        place = checked(i64(columns[k]), depth, fault)
+        total = total + A(values[k]) * A(dense[place])
+    return total + other
+
+
 @loops
 def weigh_kernel(
     out: "T*", dense: "T*", starts: "I*", columns: "I*", values: "T*", fault: "i64*",
@@ -44,38 +78,24 @@ def weigh_kernel(
         first = max(i64(starts[row]), i64(0))
         last = min(i64(starts[row + 1]), stored)
         if width == 1:
-            total = A(0)
-            other = A(0)
-            k = first + 0
-            while k + 2 <= last:
-                a = checked(i64(columns[k]), depth, fault)
-                b = checked(i64(columns[k + 1]), depth, fault)
-                total = total + A(values[k]) * A(dense[a])
-                other = other + A(values[k + 1]) * A(dense[b])
-                k = k + 2
-            if k < last:
-                place = checked(i64(columns[k]), depth, fault)
-                total = total + A(values[k]) * A(dense[place])
-            out[row] = T(total + other)
+            out[row] = T(dot(dense, columns, values, first, last, depth, fault))
         else:
             for start in range(0, width, 256):
                 count = min(width - start, 256)
                 for i in vectorized(count):
                     mass[i] = A(0)
-                k = first + 0
-                while k < last:
-                    if k + 4 <= last:
-                        add_four(
-                            mass, dense, columns, values, k, depth, width, fault, start,
-                            count,
-                        )  # fmt: skip
-                        k = k + 4
-                    else:
-                        at = row_of(columns, k, depth, width, fault) + start
-                        weight = A(values[k])
-                        for i in vectorized(count):
-                            mass[i] = mass[i] + weight * A(dense[at + i])
-                        k = k + 1
+                add_rows(
+                    mass,
+                    dense,
+                    columns,
+                    values,
+                    first,
+                    last,
+                    depth,
+                    width,
+                    fault,
+                    start,
+                )
                 for i in vectorized(count):
                     out[row * width + start + i] = T(mass[i])
 
