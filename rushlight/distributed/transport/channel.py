@@ -40,7 +40,6 @@ class Channel:
     def __init__(self, connections, timeout):
         self.rank = connections.rank
         self.peers, self.slabs = connections.peers, connections.slabs
-        self.memories = list(self.slabs.values())
         self.size = len(self.peers) + 1
         self.timeout = timeout
         self.sequence = self.position = 0
@@ -158,15 +157,14 @@ class Channel:
             n_bytes: the octets that each gives.
 
         Returns:
-            rank -> memory; None where one has none to give.
+            rank -> memory, which goes with the last tensor over it; None where one has
+            none to give.
         """
         self.announce(1)
         self.await_phase(1)
         self.next_piece()
         lanes = {rank: peer.aside for rank, peer in self.peers.items()}
-        found = exchange_memory(self.rank, lanes, n_bytes, self.patience)
-        self.memories += (found or {}).values()
-        return found
+        return exchange_memory(self.rank, lanes, n_bytes, self.patience)
 
     def finish(self):
         """Wait until all that is to come has come and all is sent."""
@@ -335,7 +333,7 @@ class Channel:
                 text = f"rank {self.rank} is lost: {failure}"
                 peer.notify("abort", text=text, culprit=self.rank)
             peer.close()
-        for each in self.memories:
+        for each in self.slabs.values():
             try:
                 each.close()
             except BufferError:
