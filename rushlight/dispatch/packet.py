@@ -99,7 +99,7 @@ class OperatorPacket:
         ]
         if len(own) in (0, len(self.overloads)):
             own = self.overloads  # and those that are added to it
-        twin: OperatorPacket = OperatorPacket(self.first.namespace, self.name, own)
+        twin: OperatorPacket = MethodPacket(self.first.namespace, self.name, own)
         twin.overloads = own
         twin.method = True
         return twin
@@ -142,11 +142,6 @@ class OperatorPacket:
             raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")
         return found
 
-    def __get__(self, obj, kind):
-        if obj is None:
-            return self
-        return BoundOperator(self, obj)
-
     def __repr__(self):
         if self.method:
             return f"<method '{self.name}' of 'Tensor' objects>"
@@ -162,6 +157,20 @@ class OperatorPacket:
             return (getattr, (Tensor, self.name))
         find = find_function if self.strict else find_packet
         return (find, (self.first.namespace, self.first.name.split(".")[0]))
+
+
+@cython.cclass
+class MethodPacket(OperatorPacket):
+    """All overloads of one name as a method.
+
+    Functions are no descriptors, as PyTorch's built-in ones are none: a class may hold
+    one, ``activation = torch.relu``, and call it by ``self.activation(x)``.
+    """
+
+    def __get__(self, obj, kind):
+        if obj is None:
+            return self
+        return BoundOperator(self, obj)
 
 
 def describe_with(load):
@@ -712,10 +721,10 @@ def take_options(op: Operator, bound: cython.pointer(Bound), out: Tensor):
 def _install_vectorcall():
     operator: Operator = Operator("aten", "_probe", (), ())
     packet: OperatorPacket = OperatorPacket("aten", "_probe", [operator])
-    # as a method descriptor too: `x.add(y)` makes no bound object
-    enable_vectorcall(
-        OperatorPacket, packet, cython.address(packet.vectorcall), (1 << 11) | (1 << 17)
-    )
+    field = cython.address(packet.vectorcall)
+    enable_vectorcall(OperatorPacket, packet, field, 1 << 11)
+    # a method descriptor, too: `x.add(y)` makes no bound object
+    enable_vectorcall(MethodPacket, packet, field, (1 << 11) | (1 << 17))
     forget(operator)
     forget_packet("aten", "_probe")
 
@@ -723,4 +732,5 @@ def _install_vectorcall():
 _install_vectorcall()
 # The compiler keeps the name for the classes' own docstrings, which they still answer with.
 install("__doc__", property(_docstring), OperatorPacket)
+install("__doc__", property(_docstring), MethodPacket)
 install("__doc__", property(_docstring_of_bound), BoundOperator)
