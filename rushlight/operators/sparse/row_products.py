@@ -101,9 +101,10 @@ def weigh_kernel(
 
 
 def serves(values, dense):
-    """Whether rows are weighed here: numbers of one type, a value for each place."""
+    """Whether rows are weighed here: numbers of one type and device, one for each place."""
     return (
         values.ndim == 1
+        and values.device == dense.device
         and dense.ndim == 2
         and values.dtype is dense.dtype
         and values.dtype.is_floating_point
