@@ -96,6 +96,9 @@ PROGRAMS = {
         def counted(): calls[0] += 1; return calls[0]
         check = rl.autograd.gradcheck
         check(lambda x: x.repeat(counted()), (x,))
+        check(lambda x: x.repeat(counted()), (x,), fast_mode=True)
+        calls[0] = 0
+        check(lambda x: x.repeat(min(counted(), 2)), (x,))
         check(lambda x: x.to(rl.float64 if counted() % 2 else rl.float32), (x,))
         check(lambda x: x.sum().item(), (x,))
         check(lambda x: (x * 2).to_sparse(), (x,))

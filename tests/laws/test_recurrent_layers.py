@@ -85,6 +85,9 @@ def both_sweeps(model, given, state, packed):
     return [output, *last, *rl.autograd.grad(loss, [*leaves, *parameters])]
 
 
+# From so many times as deep as there are rows on, a step's product is summed in tiles of dot
+# products (decision 140), the one of all steps in panels: to the last digits only.
+TILED_DEPTH = 12
 EDGES = [(1, 1), (1, 7), (2, 15), (3, 16), (5, 17), (1, 130), (2, 400)]
 
 
@@ -106,7 +109,9 @@ def test_one_operator_gives_what_the_steps_give(
     theirs = both_sweeps(model, given, state, packed)
     for place, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         assert mine.shape == other.shape
-        assert place > 1 + (name == "lstm") or rl.equal(mine, other)
+        tiled = 1 < samples and size >= TILED_DEPTH * samples
+        if place <= 1 + (name == "lstm") and not tiled:
+            assert rl.equal(mine, other)
         assert (mine - other).abs().max() <= exact * (1 + other.abs().max())
 
 
