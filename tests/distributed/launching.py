@@ -1,6 +1,8 @@
 """Programs in several processes, as a launcher would start them."""
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -11,11 +13,18 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 
 
+# Below those that the system gives to connections: it might give one away before a
+# program that has it as an argument listens there.
+PORTS = range(16_000, 32_000)
+
+
 def free_port():
     """A port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def start(program, size, *arguments, through=(), **environment):

@@ -13,7 +13,7 @@ pytest.importorskip("expecttest", reason="the oracle's samples need it")
 from tests.operators import test_oracle_samples as samples  # noqa: E402
 from tests.operators.oracle import tensors_in, to_rushlight  # noqa: E402
 
-EACH = 3  # samples of an operator, the first that the oracle has
+EACH = 2  # samples of an operator, the first that the oracle has
 
 
 def results(value, kind):
@@ -59,7 +59,7 @@ def test_no_result_is_a_view_where_pytorch_makes_none(part):
                 for theirs, ours in zip(*both):
                     if ours._is_view() and not theirs._is_view():
                         wrong.add(info.name)
-    assert seen > 100
+    assert seen > 70
     assert not wrong
 
 

@@ -107,12 +107,16 @@ def test_results_that_were_written_to_again_count_that():
     assert len({aged() for _ in range(5)}) == 1
 
 
+# About half of the operators, by the last letter; `python -m tests.plans` sweeps all.
+SWEPT = r"[acegikmoqsuwy_\d]$"
+
+
 @pytest.fixture(scope="module")
 def calls():
     """One call of PyTorch's samples for each operator, and what planned ones it makes."""
     from tests import plans
 
-    public, inner = plans.harvest(dtypes=("float32",), each=1)
+    public, inner = plans.harvest(SWEPT, dtypes=("float32",), each=1)
     # of public ones those that want no gradients: compositions have plans for these
     return list({call.name: call for call in [*public, *inner[::-1]]}.values())
 
@@ -129,7 +133,7 @@ def test_what_else_changes_changes_what_a_plan_gives(calls, letters):
             swept += 1
             wrong += [(repr(call)[:200], *found) for found in plans.sweep(call)]
     forget()
-    assert swept > 20
+    assert swept > 8
     assert not wrong
 
 
