@@ -570,8 +570,9 @@ def test_gradients_of_floats_go_by_units(machine, rounded, depth, width):
         for heads, n, size in ((4, 33, depth), (2, 70, depth), (2, 70, width))
     ]
     learns(machine, *operands, causal=True)
-    learns(machine, *operands, drawn(33, 70, dtype=rl.float32))
-    drops(machine, *operands)
+    if depth == 1:  # what follows is of every size alike
+        learns(machine, *operands, drawn(33, 70, dtype=rl.float32))
+        drops(machine, *operands)
 
 
 @pytest.mark.parametrize("number", range(6))
