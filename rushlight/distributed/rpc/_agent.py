@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import itertools
 import json
 import secrets
 import socket
 import struct
 import threading
+import time
 import traceback
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +24,7 @@ __all__ = ["Agent", "RpcFuture", "WorkerInfo", "current"]
 FRAME = struct.Struct("<IQ")
 TOKEN = 16
 THREADS = 512  # calls that wait for others must not keep these from running
+PATIENCE = 10  # seconds for others to leave
 current: dict = {"agent": None}
 
 
@@ -267,6 +270,18 @@ class Agent:
         if self.store.add(key, 1) == self.size:
             self.store.set(f"{key}/all", "1")
         self.store.wait([f"{key}/all"])
+
+    def part(self):
+        """Has the process that serves the store end after those that still read from it."""
+        key = "rpc/end/parted"
+        if self.own.id:
+            # the store may end as soon as it has counted this, before it answers
+            with contextlib.suppress(RuntimeError):
+                self.store.add(key, 1)
+            return
+        last = time.monotonic() + PATIENCE
+        while self.store.add(key, 0) < self.size - 1 and time.monotonic() < last:
+            time.sleep(0.005)
 
     def close(self):
         """End all connections."""

@@ -403,6 +403,7 @@ def shutdown(graceful=True, timeout=0):
     if graceful:
         found.barrier("shutdown")
         found.barrier("close")
+        found.part()
     current["agent"] = None
     found.close()
     with _guard:
