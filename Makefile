@@ -7,7 +7,7 @@ export PYTHONPATH := $(CURDIR)
 STAMPS := $(VENV)/.stamps
 TEST_SETUP := $(STAMPS)/test
 
-.PHONY: demo test build lint docs bench fuzz mutants sanitize wild suites suites-quick clean
+.PHONY: demo test sweep build lint docs bench fuzz mutants sanitize wild suites suites-quick clean
 
 demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
 	$(RUN) -m rushlight.runtime.cpu.warm
@@ -38,6 +38,9 @@ bench: build $(TEST_SETUP)          ## the speed table, beside PyTorch
 # checked build lies in build/sanitize, beside the fast one. TESTS chooses a part.
 sanitize: build $(TEST_SETUP)       ## the tests on a core with every check compiled in
 	PYTHON=$(abspath $(RUN)) tools/sanitize $(TESTS)
+
+sweep: build $(TEST_SETUP)          ## the tests with all cases of those that have many
+	SWEEP=1 PYTHON=$(RUN) tools/test $(TESTS)
 
 fuzz: build $(TEST_SETUP)            ## random calls of operators, beside PyTorch
 	$(RUN) -m tests.fuzz
