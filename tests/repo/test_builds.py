@@ -43,3 +43,13 @@ def test_a_changed_declaration_rebuilds_every_module_that_takes_it_in(monkeypatc
         assert wanted <= known, f"{path}: write `import {PREFIX}...`"
         seen += len(wanted)
     assert seen > 100
+
+
+def test_folders_of_tests_that_are_named_exist():
+    text = (Path(__file__).parents[2] / "tools" / "test").read_text()
+    parts = text.partition("parts=(")[2].partition("\n)")[0]
+    named = parts.replace('"', " ").split()
+    assert len(named) > 30
+    assert not [
+        name for name in named if not (Path(__file__).parents[1] / name).is_dir()
+    ]
