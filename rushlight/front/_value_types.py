@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 
 import rushlight as rl
+from rushlight.autograd.function import Function
 from rushlight.dispatch.declared import BATCHING, IMPLEMENTATION, KIND
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
 
 __all__ = [
     "KEY",
+    "Written",
     "among",
     "dropped",
     "is_elementwise",
@@ -24,6 +26,27 @@ __all__ = [
 ]
 
 KEY = 1 << DispatchKey.ValueType
+
+
+class Written(Function):
+    """A tensor whose values are replaced in place; the gradient goes to the new ones.
+
+    Its arguments are the tensor, the new values, the attribute that holds them, and a
+    function that gives the values of a tensor of the type.
+    """
+
+    @staticmethod
+    def forward(ctx, tensor, values, attribute, values_of):
+        ctx.set_materialize_grads(False)
+        ctx.mark_dirty(tensor)
+        ctx.kind, ctx.values_of = type(tensor), values_of
+        getattr(tensor, attribute).copy_(values)
+        return tensor
+
+    @staticmethod
+    def backward(ctx, grad):
+        own = isinstance(grad, ctx.kind)
+        return None, ctx.values_of(grad) if own else grad, None, None
 
 
 def among(kind, args):

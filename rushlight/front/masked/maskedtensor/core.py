@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight._value_types import KEY
+from rushlight._value_types import KEY, Written
 from rushlight.autograd.function import Function
 from rushlight.core.subclass import make_wrapper
 
@@ -56,21 +56,6 @@ class _OfData(Function):
         return grad, None, None
 
 
-class _Written(Function):
-    """A masked tensor whose data are replaced in place."""
-
-    @staticmethod
-    def forward(ctx, masked, data):
-        ctx.set_materialize_grads(False)
-        ctx.mark_dirty(masked)
-        masked._masked_data.copy_(data)
-        return masked
-
-    @staticmethod
-    def backward(ctx, grad):
-        return None, (data_of(grad) if is_masked_tensor(grad) else grad)
-
-
 def _made(data, mask):
     """A masked tensor without history."""
     made = make_wrapper(
@@ -115,7 +100,7 @@ def write(masked, data):
         data: what takes their place.
     """
     if rl.is_grad_enabled() and (masked.requires_grad or data.requires_grad):
-        return _Written.apply(masked, data)
+        return Written.apply(masked, data, "_masked_data", data_of)
     masked._masked_data.copy_(data)
     return masked
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight._value_types import KEY, one_element
+from rushlight._value_types import KEY, Written, one_element
 from rushlight.autograd.function import Function
 from rushlight.core.layout import Size
 from rushlight.core.subclass import make_wrapper, take_geometry
@@ -51,21 +51,6 @@ class _Wrapped(Function):
     @staticmethod
     def backward(ctx, grad):
         return (None if grad is None else values_of(grad)), None, None, None, None
-
-
-class _Written(Function):
-    """A nested tensor whose values are replaced in place."""
-
-    @staticmethod
-    def forward(ctx, nested, values):
-        ctx.set_materialize_grads(False)
-        ctx.mark_dirty(nested)
-        nested._values.copy_(values)
-        return nested
-
-    @staticmethod
-    def backward(ctx, grad):
-        return None, (None if grad is None else values_of(grad))
 
 
 def _made(cls, values, offsets, lengths, ragged_idx, cache):
@@ -122,7 +107,7 @@ def write(nested, values):
         values: the new ones.
     """
     if rl.is_grad_enabled() and (nested.requires_grad or values.requires_grad):
-        return _Written.apply(nested, values)
+        return Written.apply(nested, values, "_values", values_of)
     nested._values.copy_(values)
     return nested
 

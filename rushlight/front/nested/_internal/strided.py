@@ -7,6 +7,7 @@ import math
 import rushlight as rl
 from rushlight._value_types import (
     KEY,
+    Written,
     among,
     dropped,
     is_elementwise,
@@ -67,21 +68,6 @@ class _OfBuffer(Function):
     @staticmethod
     def backward(ctx, grad):
         return (None if grad is None else buffer_of(grad)), None
-
-
-class _Written(Function):
-    """A nested tensor whose elements are replaced in place."""
-
-    @staticmethod
-    def forward(ctx, nested, buffer):
-        ctx.set_materialize_grads(False)
-        ctx.mark_dirty(nested)
-        nested._buffer.copy_(buffer)
-        return nested
-
-    @staticmethod
-    def backward(ctx, grad):
-        return None, (None if grad is None else buffer_of(grad))
 
 
 def _made(buffer, sizes):
@@ -453,7 +439,7 @@ def _dropout(op, nested, p, train):
     found = dropped(buffer_of(nested), p, train)
     if not writes(op):
         return of_buffer(found, nested._part_sizes)
-    return _Written.apply(nested, found)
+    return Written.apply(nested, found, "_buffer", buffer_of)
 
 
 def _equal(op, one, other):
@@ -507,7 +493,7 @@ def elementwise(op, *args):
     grads = any(isinstance(a, rl.Tensor) and a.requires_grad for a in args)
     if rl.is_grad_enabled() and grads:
         written = op.redispatch(None, operands[0].clone(), *operands[1:])
-        return _Written.apply(args[0], written)
+        return Written.apply(args[0], written, "_buffer", buffer_of)
     op.redispatch(None, *operands)
     return args[0]
 
