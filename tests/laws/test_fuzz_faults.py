@@ -54,13 +54,12 @@ def test_what_is_no_fault_may_not_be_told(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
-@pytest.mark.parametrize("number", range(46, 54))
-def test_a_case_is_what_its_changes_make_of_its_sample(number):
-    made = draw.draw(0, number)
-    if made is None:
-        pytest.skip("no call has this number")
-    _, steps, _ = made.history
-    left = list(draw.without_one_change(made))
-    assert len(left) <= len(steps)
-    for one in left:
-        assert one.path == made.path
+def test_a_case_is_what_its_changes_make_of_its_sample():
+    drawn = [draw.draw(0, number) for number in range(46, 54)]
+    calls = [made for made in drawn if made is not None]  # some numbers have no call
+    assert len(calls) > 4
+    for made in calls:
+        _, steps, _ = made.history
+        left = list(draw.without_one_change(made))
+        assert len(left) <= len(steps)
+        assert all(one.path == made.path for one in left)
