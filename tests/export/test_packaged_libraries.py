@@ -37,6 +37,9 @@ def packed(tmp_path_factory):
     assert found == str(path) and [one.name for one in path.parent.iterdir()] == [
         path.name
     ]
+    plain = path.with_name("plain")
+    plain.touch()  # others may read the file where they may read any
+    assert path.stat().st_mode == plain.stat().st_mode
     return program, path, aoti_load_package(path)
 
 

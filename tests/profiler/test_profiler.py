@@ -295,6 +295,8 @@ def test_traces_go_where_tensorboard_looks(tmp_path):
         rl.ones(2)
     (file,) = (tmp_path / "log").iterdir()
     assert file.name.startswith("worker.") and file.name.endswith(".pt.trace.json")
+    (tmp_path / "plain").touch()  # others may read it where they may read any file
+    assert file.stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_stacks_are_weighed_lines_of_the_program(tmp_path):

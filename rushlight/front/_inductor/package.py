@@ -16,6 +16,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.export._compile import Library, Loaded, aot_compile
 from rushlight.export._unlift import checked_leaves
 from rushlight.export.exported_program import ExportedProgram
+from rushlight.io.serialization import replacing
 from rushlight.operators import call
 from rushlight.utils._pytree import tree_unflatten, treespec_dumps, treespec_loads
 
@@ -61,15 +62,8 @@ def package_program(program, package_path=None):
     if package_path is None:
         digest = hashlib.sha256(data).hexdigest()[:32]
         package_path = Path(tempfile.gettempdir()) / f"{digest}.pt2"
-    target = Path(package_path)
-    handle, partial = tempfile.mkstemp(dir=target.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(partial, target)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    with replacing(package_path) as file:
+        file.write(data)
     return str(package_path)
 
 

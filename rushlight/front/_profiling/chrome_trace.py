@@ -15,10 +15,10 @@ import json
 import os
 import socket
 import sys
-import tempfile
 
 from rushlight._profiling.arguments import TensorFacts
 from rushlight.core import spans
+from rushlight.io.serialization import replacing
 
 _CATEGORIES = {
     "operator": "cpu_op",
@@ -243,15 +243,8 @@ def write_text(path, text):
     data = text.encode()
     if str(path).endswith(".gz"):
         data = gzip.compress(data, mtime=0)
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, name = tempfile.mkstemp(dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with replacing(path) as file:
+        file.write(data)
 
 
 def write_trace(path, events, settings):

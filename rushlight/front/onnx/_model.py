@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 
 import rushlight as rl
+from rushlight.io.serialization import replacing
 from rushlight.ir.symbolic import SymInt
 from rushlight.onnx._types import number_of, raw_bytes
 
@@ -104,24 +103,6 @@ def model_proto(graph, proto):
 # -- files -------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _replacing(path):
-    """A file that takes a path's place when it is whole; else nothing has happened."""
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, made = tempfile.mkstemp(dir=folder, prefix=".onnx-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(made, 0o666 & ~mask)
-        os.replace(made, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(made)
-        raise
-
-
 def save_model(proto, weights, path, external=None):
     """Writes a model to a file, at once or not at all.
 
@@ -148,7 +129,7 @@ def save_model(proto, weights, path, external=None):
             _write_external(weights, path, initializers)
         else:
             initializers.extend(tensor_proto(*item) for item in weights.items())
-        with _replacing(path) as file:
+        with replacing(path) as file:
             file.write(proto.SerializeToString())
     finally:
         del initializers[before:]
@@ -163,7 +144,7 @@ def _write_external(weights, path, initializers):
     from onnx import TensorProto
 
     data = f"{path}.data"
-    with _replacing(data) as file:
+    with replacing(data) as file:
         for name, tensor in weights.items():
             if not _is_large(tensor):
                 initializers.append(tensor_proto(name, tensor))
