@@ -16,11 +16,13 @@ import enum
 import hashlib
 import itertools
 import json
+import math
 import os
 import random
 import re
 import subprocess
 import tempfile
+import threading
 import types
 from pathlib import Path
 
@@ -234,12 +236,13 @@ def driver_call(function):
     name = function.__name__
 
     def wrapped(self, *args):
-        self.calls.append((name, args))
         try:
-            self.look_for_faults(name)
-            if name not in ("cuInit", "cuGetErrorName", "cuGetErrorString"):
-                self.need_start()
-            values = function(self, *args)
+            with self.lock:
+                self.calls.append((name, args))
+                self.look_for_faults(name)
+                if name not in ("cuInit", "cuGetErrorName", "cuGetErrorString"):
+                    self.need_start()
+                values = function(self, *args)
         except Failure as failure:
             return (failure.code, *[None] * RESULTS.get(name, 0))
         if values is None:
@@ -289,12 +292,15 @@ class FakeDriver:
         self.memory = memory
         self.far = FAR * (1 + next(NUMBERS) % MACHINES)
         self.random = random.Random(seed)
+        # A thread that waits does the work of all queues: no other may find a queue
+        # empty while its last piece of work is not done.
+        self.lock = threading.RLock()
         self.calls: list = []
         self.handles = 0x1000
         self.clock = 0  # pieces of work that were done
         self.live: dict = {}
         self.started = False
-        self.current = None
+        self.entered = threading.local()
         self.contexts: dict = {}
         self.device: dict = {}  # memory of the cards, by address
         self.pinned: dict = {}
@@ -345,6 +351,11 @@ class FakeDriver:
         if self.sticky is not None:
             raise Failure(self.sticky)
 
+    @property
+    def current(self):
+        """The context that the calling thread has made its own, or None."""
+        return getattr(self.entered, "context", None)
+
     def need_context(self):
         if self.current is None:
             raise Failure(CUresult.CUDA_ERROR_INVALID_CONTEXT)
@@ -381,11 +392,12 @@ class FakeDriver:
 
     def put(self, handle, work):
         """Work for a queue, or for what is being written down."""
-        queue = self.queue(handle)
-        if queue.capture is not None:
-            queue.capture.work.append(work)
-        else:
-            queue.work.append(work)
+        with self.lock:
+            queue = self.queue(handle)
+            if queue.capture is not None:
+                queue.capture.work.append(work)
+            else:
+                queue.work.append(work)
 
     def ready(self, work):
         """Whether what a piece of work waits for has come."""
@@ -413,12 +425,13 @@ class FakeDriver:
 
     def drain(self, queue=None):
         """Does the work of a queue, or all of it."""
-        while (queue.work if queue is not None else self.pending()) and self.step():
-            pass
-        if queue.work if queue is not None else self.pending():
-            raise Misuse("queues wait for one another")
-        if self.sticky is not None:
-            raise Failure(self.sticky)
+        with self.lock:
+            while (queue.work if queue is not None else self.pending()) and self.step():
+                pass
+            if queue.work if queue is not None else self.pending():
+                raise Misuse("queues wait for one another")
+            if self.sticky is not None:
+                raise Failure(self.sticky)
 
     def refuse_while_capturing(self):
         """What a thread may not do while calls are written down."""
@@ -513,7 +526,7 @@ class FakeDriver:
 
     @driver_call
     def cuCtxSetCurrent(self, context):
-        self.current = self.known(CUcontext, context)
+        self.entered.context = self.known(CUcontext, context)
 
     @driver_call
     def cuCtxSynchronize(self):
@@ -886,18 +899,23 @@ class FakeDriver:
     def launch_from_c(
         self, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra
     ):
-        self.calls.append(
-            ("cuLaunchKernel", (function, (gx, gy, gz), (bx, by, bz), stream))
-        )
+        with self.lock:
+            return self.launch(
+                function, (gx, gy, gz), (bx, by, bz), shared, stream, params
+            )
+
+    def launch(self, function, grid, block, shared, stream, params):
+        """Puts a kernel into a queue; a result code."""
+        self.calls.append(("cuLaunchKernel", (function, grid, block, stream)))
         try:
             self.look_for_faults("cuLaunchKernel")
             self.need_start()
             found = self.known(CUfunction, function)
-            if 0 in (gx, gy, gz, bx, by, bz) or bx * by * bz > 1024:
+            if 0 in (*grid, *block) or math.prod(block) > 1024:
                 raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
             if shared > found.most_shared:
                 raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
-            if bx > found.most_threads:
+            if block[0] > found.most_threads:
                 raise Failure(CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
             addresses = ctypes.cast(params, ctypes.POINTER(ctypes.c_void_p))
             values = [
@@ -907,7 +925,6 @@ class FakeDriver:
             execute = self.executors.get(found.name) or self.executors.get(None)
             if execute is None:
                 raise Misuse(f"nothing executes the kernel {found.name}")
-            grid, block = (gx, gy, gz), (bx, by, bz)
             self.put(
                 stream or 0,
                 Work(

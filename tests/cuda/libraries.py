@@ -66,13 +66,14 @@ class Fake:
             return found
         if getattr(Fake, name, None) is not None and name not in PUBLIC:
             return found
-        calls, faults = self.calls, self.faults
+        calls, faults, lock = self.calls, self.faults, self.driver.lock
 
         def called(*args, **facts):
-            calls.append((name, args))
-            if faults.get(name):
-                raise LibraryError(faults.pop(name), "injected")
-            return found(*args, **facts)
+            with lock:
+                calls.append((name, args))
+                if faults.get(name):
+                    raise LibraryError(faults.pop(name), "injected")
+                return found(*args, **facts)
 
         return called
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 
 import rushlight as rl
 from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cuda import cublas, driver
+from tests.cuda.driver import Work
 
 
 @pytest.mark.parametrize("shift", [0, 1, 4, 64])
@@ -66,6 +68,27 @@ def test_a_transform_is_not_begun_in_a_queue_that_another_thread_chose(machine):
     assert order[-4:] == ["set_stream", "exec_c2c"] * 2
     for found in results.values():
         assert rl.allclose(found, rl.fft.fft(x), atol=1e-5)
+
+
+def test_a_thread_that_waits_finds_its_work_done_though_another_does_it(machine):
+    machine.start(memory=1 << 27)
+    begun, done = threading.Event(), []
+
+    def slow():
+        begun.set()
+        time.sleep(0.1)
+        done.append("work")
+
+    queue = rl.cuda.Stream()
+    with rl.cuda.stream(queue):
+        rl.zeros(1, device="cuda")
+    machine.fake.put(queue.cuda_stream, Work(slow))
+    other = threading.Thread(target=rl.cuda.synchronize)
+    other.start()
+    begun.wait()
+    queue.synchronize()
+    assert done == ["work"]
+    other.join()
 
 
 def test_the_word_of_faults_is_empty_before_any_queue_writes_it(machine):
