@@ -288,7 +288,7 @@ class ProcessGroup:
         def finish(error, source):
             if error is None and starts == "receive":
                 operand.store()
-            work._finish(error, source)
+            work._completion.finish(error, source)
 
         if self._mailbox is None:
             self._mailbox = Mailbox(

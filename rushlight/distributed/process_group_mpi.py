@@ -43,7 +43,7 @@ class _MpiWork(Work):
     def _complete(self, status):
         if self._is_receive:
             self._operand.store()
-        self._finish(None, status.Get_source() if self._is_receive else None)
+        self._completion.finish(None, status.Get_source() if self._is_receive else None)
 
     def is_completed(self):
         """Whether it is over, well or not."""
@@ -70,7 +70,7 @@ class _MpiWork(Work):
                 self._request.Wait(status)
             except self._mpi.Exception as error:
                 text = f"MPI says: {error.Get_error_string()}"
-                self._finish(DistBackendError(text))
+                self._completion.finish(DistBackendError(text))
             else:
                 self._complete(status)
         return super().wait()

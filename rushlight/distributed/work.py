@@ -16,6 +16,62 @@ __all__ = ["Executor", "Work"]
 NO_TIMEOUT = None
 
 
+class Completion:
+    """How a collective or a message ends: what the thread that runs it keeps of it.
+
+    It does not hold the tensors that are filled: they go with the caller's ``Work``, not
+    when that thread comes to the next collective.
+
+    Args:
+        source: the rank that it comes from, where that is known.
+    """
+
+    __slots__ = ("done", "error", "source", "lock", "future", "result")
+
+    def __init__(self, source=-1):
+        self.done, self.lock = threading.Event(), threading.Lock()
+        self.error, self.source = None, source
+        self.future = self.result = None
+
+    def finish(self, error=None, source=None):
+        """Say that it is over.
+
+        Args:
+            error: what it failed with.
+            source: the rank that it came from.
+        """
+        with self.lock:
+            self.error = error
+            if source is not None:
+                self.source = source
+            self.done.set()
+            is_awaited = self.future is not None
+        if is_awaited:
+            self._settle()
+
+    def future_of(self, result):
+        """The one ``Future`` of the tensors that it fills.
+
+        Args:
+            result: the tensors.
+        """
+        with self.lock:
+            if self.future is not None:
+                return self.future
+            self.future, self.result = Future(), result
+            is_over = self.done.is_set()
+        if is_over:
+            self._settle()
+        return self.future
+
+    def _settle(self):
+        result, self.result = self.result, None
+        if self.error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(self.error)
+
+
 class Work:
     """A collective or a message on its way.
 
@@ -27,26 +83,9 @@ class Work:
     __module__ = "rushlight.distributed"
 
     def __init__(self, result=(), source=-1):
-        self._done = threading.Event()
-        self._result, self._source, self._error = list(result), source, None
-        self._lock, self._future = threading.Lock(), None
+        self._completion, self._result = Completion(source), list(result)
+        self._done = self._completion.done
         self._executor = None  # runs it on the thread that waits, if none has begun
-
-    def _finish(self, error=None, source=None):
-        with self._lock:
-            self._error = error
-            if source is not None:
-                self._source = source
-            self._done.set()
-            future = self._future
-        if future is not None:
-            self._settle(future)
-
-    def _settle(self, future):
-        if self._error is None:
-            future.set_result(self._result)
-        else:
-            future.set_exception(self._error)
 
     def is_completed(self):
         """Whether it is over, well or not."""
@@ -54,11 +93,11 @@ class Work:
 
     def is_success(self):
         """Whether it is over, and well."""
-        return self._done.is_set() and self._error is None
+        return self._done.is_set() and self._completion.error is None
 
     def exception(self):
         """What it failed with; None where it did not."""
-        return self._error
+        return self._completion.error
 
     def wait(self, timeout=NO_TIMEOUT):
         """Wait until it is over.
@@ -80,8 +119,8 @@ class Work:
             raise DistBackendError(
                 f"Work ran for {patience * 1000:.0f} milliseconds before timing out."
             )
-        if self._error is not None:
-            raise self._error
+        if self._completion.error is not None:
+            raise self._completion.error
         return True
 
     def synchronize(self):
@@ -94,7 +133,7 @@ class Work:
 
     def source_rank(self):
         """The rank that a message came from."""
-        return self._source
+        return self._completion.source
 
     _source_rank = source_rank
 
@@ -105,24 +144,17 @@ class Work:
 
     def get_future(self):
         """A ``Future`` of the list of tensors that it fills."""
-        with self._lock:
-            if self._future is None:
-                self._future = Future()
-                settled = self._done.is_set()
-            else:
-                settled = False
-        if settled:
-            self._settle(self._future)
-        return self._future
+        return self._completion.future_of(self._result)
 
 
 class Task:
     """One collective that waits for its turn."""
 
-    __slots__ = ("call", "body", "work", "timeout")
+    __slots__ = ("call", "body", "completion", "timeout")
 
-    def __init__(self, call, body, work, timeout):
-        self.call, self.body, self.work, self.timeout = call, body, work, timeout
+    def __init__(self, call, body, completion, timeout):
+        self.call, self.body = call, body
+        self.completion, self.timeout = completion, timeout
 
 
 class Executor:
@@ -180,7 +212,7 @@ class Executor:
         work = Work(result)
         work._executor = self
         with self.changed:
-            self.queue.append(Task(call, body, work, timeout))
+            self.queue.append(Task(call, body, work._completion, timeout))
             if self.thread is None:
                 self.thread = threading.Thread(
                     target=self._serve, name="rushlight-collectives", daemon=True
@@ -230,10 +262,11 @@ class Executor:
             if not isinstance(fault, Exception):
                 raise
         finally:
+            task.body = None  # its tensors go before anyone hears that it is over
             with self.changed:
                 self.busy = False
                 self.changed.notify_all()
-            task.work._finish(error)
+            task.completion.finish(error)
 
     def help(self, work):
         """Run what is in the queue, up to one that is waited for, on this thread.

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import time
 
 import rushlight as torch
 import rushlight.distributed as dist
@@ -75,6 +76,13 @@ def mappings():
 
 
 before = mappings()
+array = dist.group.WORLD._symmetric_array(100, torch.float32)
+if array is not None:  # where all ranks are on one machine
+    work = dist.group.WORLD._reduce_symmetric(array)
+    while not work.is_completed():  # by the group's thread: nobody waits for it here
+        time.sleep(0.001)
+    del array, work
+    assert mappings() == before, (mappings(), before)  # that thread keeps nothing of it
 train()
 train(gradient_as_bucket_view=True)
 assert mappings() == before, (mappings(), before)  # buckets go with their model
