@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -52,25 +53,53 @@ def start(program, size, *arguments, through=(), **environment):
     ]
 
 
-def finish(processes, patience=240):
-    """(status, output, errors) of each, once all have ended."""
-    last = time.monotonic() + patience
-    found = []
-    try:
-        for process in processes:
-            output, errors = process.communicate(timeout=last - time.monotonic())
-            found.append((process.returncode, output, errors))
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-    return found
+def finish(processes, patience=240, ended=None):
+    """(status, output, errors) of each, once all have ended.
+
+    Args:
+        processes: as `start` gives them.
+        patience: seconds until those that still run are killed, which is a failure.
+        ended: a list that takes their numbers in the order in which they end.
+    """
+    last, found = time.monotonic() + patience, {}
+    ended = [] if ended is None else ended
+
+    def read(rank, process):
+        output, errors = process.communicate()
+        ended.append(rank)
+        found[rank] = process.returncode, output, errors
+
+    readers = [
+        threading.Thread(target=read, args=each) for each in enumerate(processes)
+    ]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(max(last - time.monotonic(), 0))
+    late = [rank for rank, each in enumerate(processes) if each.poll() is None]
+    for rank in late:
+        processes[rank].kill()
+    for reader in readers:
+        reader.join()
+    results = [found[rank] for rank in range(len(processes))]
+    assert not late, f"ranks {late} ran for {patience} s:\n{told(results, ended)}"
+    return results
+
+
+def told(results, ended):
+    """What the ranks that failed said, in the order in which they ended."""
+    return "\n".join(
+        f"rank {rank} of {len(results)} ended with {results[rank][0]}:\n"
+        f"{results[rank][1]}\n{results[rank][2]}"
+        for rank in ended
+        if results[rank][0]
+    )
 
 
 def run(program, size, *arguments, through=(), **environment):
     """The outputs of a program's ranks, all of which must succeed."""
-    found = finish(start(program, size, *arguments, through=through, **environment))
-    for rank, (status, output, errors) in enumerate(found):
-        assert status == 0, f"rank {rank} of {size}:\n{output}\n{errors}"
-    return [output for _, output, _ in found]
+    ended: list = []
+    processes = start(program, size, *arguments, through=through, **environment)
+    results = finish(processes, ended=ended)
+    assert not any(status for status, _, _ in results), told(results, ended)
+    return [output for _, output, _ in results]
