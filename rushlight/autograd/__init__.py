@@ -1,7 +1,7 @@
 """Automatic differentiation: calls are recorded as a graph, and the graph reversed."""
 
 from rushlight.autograd import graph
-from rushlight.autograd.anomaly import detect_anomaly, set_detect_anomaly
+from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import (
     enable_grad,

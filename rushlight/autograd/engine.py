@@ -38,7 +38,7 @@ from cython.cimports.rushlight.core.spans import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, hooks_of
 
-from rushlight.autograd import anomaly
+from rushlight.autograd import anomaly_mode
 
 REENTRANT_LIMIT = cython.declare(cython.int, 60)
 next_task = cython.declare(uint64_t, 0)
@@ -576,7 +576,7 @@ def apply_watched(node: Node, grads: object, needs: cython.ulonglong) -> object:
         result = apply_profiled(node, grads, needs)
     except Exception:
         if watching:
-            anomaly.warn_about(node)
+            anomaly_mode.warn_about(node)
         raise
     results: tuple = as_results(node, result)
     if hooks is not None and hooks.post:
@@ -585,9 +585,9 @@ def apply_watched(node: Node, grads: object, needs: cython.ulonglong) -> object:
         )
     if watching and state().anomaly_check_nan:
         try:
-            anomaly.check_nan(node.name(), results)
+            anomaly_mode.check_nan(node.name(), results)
         except RuntimeError:
-            anomaly.warn_about(node)
+            anomaly_mode.warn_about(node)
             raise
     return results
 

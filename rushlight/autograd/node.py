@@ -38,7 +38,7 @@ from cython.cimports.rushlight.core.tensor import (
 )
 
 from rushlight.autograd import errors
-from rushlight.autograd.anomaly import trace_forward
+from rushlight.autograd.anomaly_mode import trace_forward
 from rushlight.autograd.hooks import InputMetadata, NodeHooks, registered
 from rushlight.autograd.windows import Window
 from rushlight.operators import call

@@ -144,7 +144,7 @@ class KinetoStepTracker:
 
 
 class profile:
-    """Records the operators that a block runs in this thread, and how long they take.
+    """Records the operators that a block runs, and how long they take.
 
     Args:
         enabled: False records nothing.
@@ -153,6 +153,7 @@ class profile:
         profile_memory: whether memory that is taken and given back is counted.
         with_stack: whether events know the lines of Python that led to them.
         with_modules: kept for traces; `rushlight.profiler` makes events of modules.
+        experimental_config: ``profile_all_threads=True`` there records all threads.
 
     The other arguments are PyTorch's, and choose nothing here.
 
@@ -195,7 +196,7 @@ class profile:
         self.profile_memory = profile_memory
         self.with_stack = with_stack
         self.with_modules = with_modules
-        self.use_cpu = use_cpu
+        self.use_cpu, self.experimental_config = use_cpu, experimental_config
         self.acc_events = acc_events
         self.custom_trace_id_callback = custom_trace_id_callback
         self.trace_id = ""
@@ -238,7 +239,8 @@ class profile:
         self._epoch = spans.epoch_offset()
         if observed:
             self._observer._begin()
-        spans.start(self.profile_memory, True, self.with_stack)
+        every = getattr(self.experimental_config, "profile_all_threads", False)
+        spans.start(self.profile_memory, True, self.with_stack, every)
         self._began = time.monotonic_ns()
 
     def _stop_trace(self):
@@ -275,16 +277,17 @@ class profile:
             self._events = collector.events(self._rows)
             self._kernels = kernels_of(self._kernel_rows, self._events)
             self._events[:0] = self._kept
-            self._events._trace = self._settings()
+            self._events._trace = self._settings(collector.threads)
             self._kernel_rows = []
             self._rows = []
         return self._events
 
-    def _settings(self):
+    def _settings(self, numbers):
         flags = ("with_stack", "profile_memory", "record_shapes", "with_modules")
         return {
             "epoch": self._epoch,
             "threads": self._threads,
+            "numbers": numbers,
             "memory": self._memory_rows,
             "kernels": self._kernels,
             "metadata": self.metadata,

@@ -32,6 +32,8 @@ from cython.cimports.rushlight.core.posix import (
 )
 from cython.cimports.rushlight.core.state import state
 
+from rushlight.core.state import set_everywhere
+
 KINDS = ("operator", "backward", "node", "annotation", "program", "memory")
 
 Span = cython.struct(
@@ -62,6 +64,8 @@ _kernels = cython.declare(cython.pointer(KernelSpan), cython.NULL)
 _n_kernels = cython.declare(int64_t, 0)
 _kernels_room = cython.declare(int64_t, KERNELS_KEPT)
 _timed = cython.declare(int64_t, 0)  # the thread whose kernels are timed, or 0
+_EVERY = cython.declare(int64_t, -1)  # of `_timed`: all threads' kernels are
+_all_threads = cython.declare(cython.bint, False)
 _stacks_of_memory = cython.declare(cython.bint, False)
 
 
@@ -86,7 +90,8 @@ def is_profiled() -> cython.bint:
 @cython.exceptval(check=False)
 def timed_thread() -> int64_t:
     thread: int64_t = PyThread_get_thread_ident()
-    return thread if timing_kernels and thread == _timed else 0
+    wanted: cython.bint = _timed == thread or _timed == _EVERY
+    return thread if timing_kernels and wanted else 0
 
 
 @cython.cfunc
@@ -111,7 +116,7 @@ def end_kernel(
         return
     row: cython.pointer(KernelSpan) = cython.address(_kernels[place])
     row.start, row.end = begun, now()
-    row.owner = owner if worker else _timed
+    row.owner = owner if worker else cython.cast(int64_t, PyThread_get_thread_ident())
     row.thread = PyThread_get_thread_native_id() if worker else 0
     row.total, row.fn, row.worker = total, fn, worker
 
@@ -214,19 +219,21 @@ def start(
     memory: cython.bint = False,
     kernels: cython.bint = False,
     stacks: cython.bint = False,
+    all_threads: cython.bint = False,
 ) -> None:
-    """Starts a recording of this thread; an earlier one is thrown away.
+    """Starts a recording of this thread, or of all; an earlier one is thrown away.
 
     Args:
         memory: whether blocks of memory are recorded, too.
         kernels: whether launches of kernels are, with what each thread of the pool did.
         stacks: whether blocks of memory know the lines of Python that took them.
+        all_threads: whether all threads are recorded, those that start later too.
 
     Raises:
         MemoryError: there is no memory for the kernels' spans.
     """
     global recording_spans, watching_memory, timing_kernels, _recording
-    global _kernels, _n_kernels, _stacks_of_memory, _timed
+    global _kernels, _n_kernels, _stacks_of_memory, _all_threads
     clear()
     if kernels and _kernels == cython.NULL:
         _kernels = cython.cast(
@@ -240,28 +247,33 @@ def start(
     recording_spans = True
     watching_memory = memory
     timing_kernels = kernels
-    _timed = PyThread_get_thread_ident()
     _stacks_of_memory = memory and stacks
-    state().included |= _PROFILING
+    _all_threads = all_threads
+    resume()
 
 
 def pause() -> None:
-    """Leaves out what this thread does, until `resume`."""
+    """Leaves out what the recorded threads do, until `resume`."""
     global _timed
     _timed = 0
+    if _all_threads:
+        set_everywhere(_PROFILING, False)
     state().included &= ~_PROFILING
 
 
 def resume() -> None:
-    """Records what this thread does again."""
+    """Records what this thread does again, or what all do."""
     global _timed
-    if recording_spans:
-        _timed = PyThread_get_thread_ident()
-        state().included |= _PROFILING
+    if not recording_spans:
+        return
+    _timed = _EVERY if _all_threads else PyThread_get_thread_ident()
+    if _all_threads:
+        set_everywhere(_PROFILING, True)
+    state().included |= _PROFILING
 
 
 def stop() -> list:
-    """Ends the recording of this thread.
+    """Ends the recording.
 
     Returns:
         For each span in the order in which they began: its kind, what it is of, what is
@@ -274,7 +286,7 @@ def stop() -> list:
     row: cython.pointer(Span)
     moment: int64_t = now()
     found: list = []
-    state().included &= ~_PROFILING
+    pause()
     recording_spans = False
     watching_memory = timing_kernels = False
     for i in range(_count):

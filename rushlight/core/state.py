@@ -14,16 +14,77 @@ from cython.cimports.rushlight.core.keys import (
     RECORDING,
 )
 from cython.cimports.rushlight.core.posix import (
+    pthread_atfork,
     pthread_getspecific,
     pthread_key_create,
     pthread_key_t,
+    pthread_mutex_init,
+    pthread_mutex_lock,
+    pthread_mutex_t,
+    pthread_mutex_unlock,
     pthread_setspecific,
 )
 
+# A thread's switches, in the ring of all threads' ones. The switches come first: a pointer
+# to the entry is one to them.
+_Entry = cython.struct(
+    switches=ThreadState,
+    before=cython.p_void,
+    after=cython.p_void,
+)
+
+_ring = cython.declare(_Entry)
+_ring.before = _ring.after = cython.cast(cython.p_void, cython.address(_ring))
+_everywhere = cython.declare(uint64_t, 0)  # keys that new threads begin with
+# Threads end without the GIL, and leave the ring when they do.
+_ring_lock = cython.declare(pthread_mutex_t)
+if pthread_mutex_init(cython.address(_ring_lock), cython.NULL) != 0:
+    raise ImportError("rushlight: no lock for the threads' states")
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _join(before: cython.p_void, after: cython.p_void) -> cython.void:
+    cython.cast(cython.pointer(_Entry), before).after = after
+    cython.cast(cython.pointer(_Entry), after).before = before
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _leave(state: cython.p_void) -> cython.void:
+    """Frees the state of a thread that ends."""
+    entry: cython.pointer(_Entry) = cython.cast(cython.pointer(_Entry), state)
+    pthread_mutex_lock(cython.address(_ring_lock))
+    _join(entry.before, entry.after)
+    pthread_mutex_unlock(cython.address(_ring_lock))
+    free(entry)
+
+
 # A POSIX key, not PyThread_tss: its destructor frees the struct when a thread ends.
 slot = cython.declare(pthread_key_t)
-if pthread_key_create(cython.address(slot), free) != 0:
+if pthread_key_create(cython.address(slot), _leave) != 0:
     raise ImportError("rushlight: no thread-specific storage key is left")
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _lock_ring() -> cython.void:
+    pthread_mutex_lock(cython.address(_ring_lock))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _unlock_ring() -> cython.void:
+    pthread_mutex_unlock(cython.address(_ring_lock))
+
+
+# A process must not be copied while a thread that the copy lacks holds the lock.
+if pthread_atfork(_lock_ring, _unlock_ring, _unlock_ring) != 0:
+    raise ImportError("rushlight: no memory for what is done at a fork")
 
 
 @cython.cfunc
@@ -39,14 +100,40 @@ def state() -> cython.pointer(ThreadState):
 @cython.cfunc
 @cython.exceptval(check=False)
 def make_state() -> cython.pointer(ThreadState):
-    made: cython.pointer(ThreadState) = cython.cast(
-        cython.pointer(ThreadState), calloc(1, cython.sizeof(ThreadState))
+    entry: cython.pointer(_Entry) = cython.cast(
+        cython.pointer(_Entry), calloc(1, cython.sizeof(_Entry))
     )
-    if made == cython.NULL or pthread_setspecific(slot, made) != 0:
-        free(made)
+    if entry == cython.NULL or pthread_setspecific(slot, entry) != 0:
+        free(entry)
         Py_FatalError("rushlight: no memory for the thread's state")
+    made: cython.pointer(ThreadState) = cython.address(entry.switches)
     made.grad_mode = made.anomaly_check_nan = True
+    made.included = _everywhere
+    _lock_ring()
+    _join(_ring.before, entry)
+    _join(entry, cython.address(_ring))
+    _unlock_ring()
     return made
+
+
+def set_everywhere(bits: uint64_t, mode: cython.bint) -> None:
+    """Adds dispatch keys to the calls of all threads, later ones too, or takes them away.
+
+    Args:
+        bits: the keys.
+        mode: whether they are added.
+    """
+    global _everywhere
+    entry: cython.pointer(_Entry) = cython.address(_ring)
+    _everywhere = _everywhere | bits if mode else _everywhere & ~bits
+    _lock_ring()
+    while entry.after != cython.cast(cython.p_void, cython.address(_ring)):
+        entry = cython.cast(cython.pointer(_Entry), entry.after)
+        if mode:
+            entry.switches.included |= bits
+        else:
+            entry.switches.included &= ~bits
+    _unlock_ring()
 
 
 def is_grad_enabled() -> bool:

@@ -11,7 +11,12 @@ from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.rushlight.core.keys import KEY_AUTOGRAD, KEY_PROFILING
-from cython.cimports.rushlight.core.spans import SPAN_OPERATOR, begin_span, end_span
+from cython.cimports.rushlight.core.spans import (
+    SPAN_OPERATOR,
+    begin_span,
+    end_span,
+    recording_spans,
+)
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
@@ -73,6 +78,9 @@ class ProfilingKernel(Kernel):
         info: object = None
         facts: object = None
         sequence: int64_t = -1
+        if not recording_spans:  # the recording of all threads ended inside of a block
+            state().included &= ~_PROFILING
+            return op.run(slots, keys & ~_PROFILING)
         if (keys >> KEY_AUTOGRAD) & 1 or (
             op.composite is not None and wants(op, slots)
         ):

@@ -322,6 +322,20 @@ def get_pg_count():
     return len(world.members)
 
 
+def describe_groups():
+    """A dictionary for each group of this process, as traces and logs show it."""
+    return [
+        {
+            "pg_name": joined.name,
+            "pg_desc": joined_group.group_desc,
+            "backend_config": str(BackendConfig(joined.backend)),
+            "pg_size": len(joined.ranks),
+            "ranks": list(joined.ranks),
+        }
+        for joined_group, joined in world.members.items()
+    ]
+
+
 def get_process_group_ranks(group):
     """The global rank of each rank of a group.
 

@@ -38,7 +38,6 @@ OWN = (
     "ao.nn.quantized.functional_modules",
     "ao.nn.quantized.linear",
     "ao.quantization.fx.patterns",
-    "autograd.anomaly",
     "autograd.dual",
     "autograd.dual_function",
     "autograd.engine",
@@ -281,10 +280,6 @@ HOMES = {
     "rushlight.autograd.node.Node": "torch.autograd.graph.Node",
     "rushlight._dynamo.eval_frame.compile": "torch.compile",
     "rushlight._typed_storage.TypedStorage": "torch.storage.TypedStorage",
-    "rushlight.autograd.anomaly.detect_anomaly": "torch.autograd.anomaly_mode.detect_anomaly",
-    "rushlight.autograd.anomaly.set_detect_anomaly": (
-        "torch.autograd.anomaly_mode.set_detect_anomaly"
-    ),
 }
 
 # Modules of Rushlight's own whose definitions PyTorch has in another one; None where only

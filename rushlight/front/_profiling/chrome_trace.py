@@ -29,6 +29,8 @@ _CATEGORIES = {
 }
 # Rows of launches bear numbers that no thread of the system has.
 KERNEL_ROWS = 100_000_000
+# So do threads that had ended before the recording was over.
+ENDED_THREADS = 200_000_000
 _TYPES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
 
 
@@ -65,7 +67,8 @@ class _Trace:
 
     Args:
         settings: of the recording: ``epoch`` (nanoseconds to add to a span's clock),
-            ``threads`` (the system's numbers by Python's), ``flags`` and ``metadata``.
+            ``threads`` (the system's numbers by Python's, of those alive), ``numbers`` (events'
+        ones), ``flags`` and ``metadata``.
     """
 
     def __init__(self, settings):
@@ -86,7 +89,9 @@ class _Trace:
 
     def native(self, thread):
         """The system's number of a Python thread."""
-        return self.settings["threads"].get(thread, thread)
+        alive = self.settings["threads"].get(thread)
+        ended = self.settings["numbers"].get(thread, 0)
+        return ENDED_THREADS + ended if alive is None else alive
 
     def kernel_row(self, kernel):
         """The row of a launch, below its thread's, or of a worker: no thread's number."""
@@ -176,7 +181,7 @@ class _Trace:
             s="t",
             cat="cpu_instant_event",
             name="[memory]",
-            tid=self.settings["threads"].get(thread, thread),
+            tid=self.native(thread),
             ts=self.time(start),
             args={
                 "Device Type": 0,
@@ -191,7 +196,10 @@ class _Trace:
 
 def trace_of(events, settings):
     """The whole trace as a dictionary."""
-    settings = settings or {"epoch": 0, "threads": {}, "flags": {}, "metadata": {}}
+    settings = settings or {
+        name: {} for name in ("threads", "numbers", "flags", "metadata")
+    }
+    settings.setdefault("epoch", 0)
     trace = _Trace(settings)
     timed = [event for event in events if spans.KINDS[event.kind] != "memory"]
     trace.name_rows(timed)

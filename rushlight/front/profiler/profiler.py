@@ -6,6 +6,7 @@ import enum
 import json
 import os
 import socket
+import sys
 import time
 import warnings
 from functools import partial
@@ -48,7 +49,10 @@ class ProfilerAction(enum.Enum):
 
 
 class _ExperimentalConfig:
-    """PyTorch's further settings of a profiler; here they are kept, and choose nothing.
+    """PyTorch's further settings of a profiler.
+
+    ``profile_all_threads=True`` records all threads, those that start later too. The others
+    are kept, and choose nothing here.
 
     Args:
         given: values in the order of ``_DEFAULTS``.
@@ -90,6 +94,7 @@ class _ExperimentalConfig:
                 f"{', '.join(wrong) or 'too many'}\n  remedy: there are "
                 f"{', '.join(self._DEFAULTS)}"
             )
+        self.profile_all_threads = values["profile_all_threads"]
         self.custom_profiler_config = values["custom_profiler_config"]
         self.trace_only = values["trace_only"]
 
@@ -254,6 +259,7 @@ class _KinetoProfile:
                 profile_memory=self.profile_memory,
                 with_stack=self.with_stack,
                 with_modules=self.with_modules,
+                experimental_config=self.experimental_config,
                 acc_events=self.acc_events,
                 custom_trace_id_callback=self.custom_trace_id_callback,
             )
@@ -267,6 +273,9 @@ class _KinetoProfile:
         if self.with_modules:
             self._modules = ModuleSpans()
         self.profiler._start_trace()
+        info = self._get_distributed_info()
+        if info is not None:
+            self.profiler.metadata["distributedInfo"] = info
         for key, value in self.preset_metadata.items():
             self.add_metadata_json(key, value)
 
@@ -356,7 +365,17 @@ class _KinetoProfile:
         self.preset_metadata[key] = value
 
     def _get_distributed_info(self):
-        return None
+        """This rank and its groups, for tools that read traces of many ranks."""
+        dist = sys.modules.get("rushlight.distributed.world")
+        if dist is None or not dist.is_initialized():
+            return None
+        return {
+            "backend": dist.get_backend(),
+            "rank": dist.get_rank(),
+            "world_size": dist.get_world_size(),
+            "pg_count": dist.get_pg_count(),
+            "pg_config": dist.describe_groups(),
+        }
 
     def _memory_profile(self):
         from rushlight.profiler._memory_profiler import MemoryProfile
@@ -402,6 +421,7 @@ class profile(_KinetoProfile):
         with_modules: whether calls of modules are events.
         acc_events: whether the events of all recordings are kept, not the last one's.
         custom_trace_id_callback: makes the number of each recording.
+        experimental_config: an `_ExperimentalConfig`, which may name all threads.
 
     The other arguments are PyTorch's, and choose nothing here.
 
