@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from rushlight.core import logs
-from rushlight.graph import attention_fusion, constant_folding, epilogues, fusion
+from rushlight.graph import (
+    attention_fusion,
+    constant_folding,
+    epilogues,
+    fusion,
+    unread_results,
+)
 from rushlight.graph.fusion import Group
 from rushlight.graph.memory_plan import Holding, Item, listening, peak_of
 from rushlight.graph.program import Step as Turn
@@ -23,6 +29,7 @@ def plan(tape, leaf, wanted, name):
     if logs.graph.active:
         logs.graph.say(f"{name}:\n{graph}")
     graph.drop_unused()
+    unread_results.drop(graph)
     attention_fusion.recognise(graph, name)
     constant_folding.prepare(tape, graph, name)
     parts = grouped(graph, lambda value: window(tape, value))

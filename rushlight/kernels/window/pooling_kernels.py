@@ -34,10 +34,11 @@ def max_pool_inside(
     sd: int,
     sh: int,
     sw: int,
+    placed: int,
     begin: int,
     end: int,
 ):
-    """Largest of each window and its place; every window lies inside the plane."""
+    """Largest of each window, and its place if ``placed``; windows lie inside the plane."""
     for p in range(begin, end):
         for z in range(od):
             for y in range(oh):
@@ -57,7 +58,8 @@ def max_pool_inside(
                                 best = v if larger else best
                                 place = here if larger else place
                     out[row + a] = best
-                    index[row + a] = place
+                    if placed != 0:
+                        index[row + a] = place
 
 
 @loops
@@ -83,10 +85,11 @@ def max_pool_rows(
     dd: int,
     dh: int,
     dw: int,
+    placed: int,
     begin: int,
     end: int,
 ):
-    """Largest of each window and its place; windows may reach over the border."""
+    """Largest of each window and its place, where ``placed``; windows may reach over the border."""
     for p in range(begin, end):
         for z in range(od):
             for y in range(oh):
@@ -113,7 +116,8 @@ def max_pool_rows(
                                 best = v if larger else best
                                 place = here if larger else place
                     out[row + a] = best
-                    index[row + a] = place
+                    if placed != 0:
+                        index[row + a] = place
 
 
 @loops

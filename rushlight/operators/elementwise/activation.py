@@ -52,10 +52,13 @@ def check_approximation(approximate):
 
 @pointwise
 def gelu(x, approximate):
-    """x times the normal distribution function, or its tanh approximation."""
+    """x times the normal distribution function, or its tanh approximation.
+
+    ``(1 + tanh(u)) / 2`` is the sigmoid of ``2 u``, which does not cancel where it is small.
+    """
     check_approximation(approximate)
     if approximate == "tanh":
-        return 0.5 * x * (1 + L.tanh(TANH_SCALE * (x + CUBIC * x * x * x)))
+        return x * L.sigmoid(2 * TANH_SCALE * (x + CUBIC * x * x * x))
     return x * 0.5 * (1 + L.erf(x * SQRT_HALF))
 
 
@@ -63,9 +66,9 @@ def gelu(x, approximate):
 def gelu_backward(grad, x, approximate):
     """Distribution plus x times density."""
     if approximate == "tanh":
-        t = L.tanh(TANH_SCALE * (x + CUBIC * x * x * x))
-        inner = TANH_SCALE * (1 + 3 * CUBIC * x * x)
-        return grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner)
+        s = L.sigmoid(2 * TANH_SCALE * (x + CUBIC * x * x * x))
+        inner = 2 * TANH_SCALE * (1 + 3 * CUBIC * x * x)
+        return grad * (s + x * (s * (1 - s)) * inner)
     cdf = 0.5 * (1 + L.erf(x * SQRT_HALF))
     return grad * (cdf + x * L.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI)
 

@@ -274,19 +274,34 @@ def _max_pool(axes, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False
     if x.dtype is bool_:
         _floating(operator, x)
     layout = layout_of(x, axes)
+    index = fresh(x, win.out_shape, int64)
+    return in_layout(_largest(win, x, index), layout), in_layout(index, layout)
+
+
+def max_pool_values(x, kernel, stride, padding, dilation, ceil_mode):
+    """The values of max pooling over as many dimensions as the window has.
+
+    What programs run where nobody looks at the places, after the same checks.
+    """
+    axes = len(kernel)
+    operator = f"max_pool{axes}d"
+    win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
+    return in_layout(_largest(win, x, None), layout_of(x, axes))
+
+
+def _largest(win, x, index):
+    """The largest of each window; their places go to ``index`` unless it is None."""
     x = x.contiguous()
     out = fresh(x, win.out_shape)
-    index = fresh(x, win.out_shape, int64)
-    types = {"T": name_of(x.dtype)}
+    placed = index is not None
+    types = {"T": name_of(x.dtype), "placed": int(placed), **win.constants}
     ints = win.sizes + win.out + win.kernel + win.stride
-    constants = win.constants
-    if constants:
-        types.update(constants)
-        run(max_pool_inside, [out, index, x], ints, win.planes, win.work, **types)
-    else:
-        ints = ints + win.padding + win.dilation
-        run(max_pool_rows, [out, index, x], ints, win.planes, win.work, **types)
-    return in_layout(out, layout), in_layout(index, layout)
+    kernel = max_pool_inside
+    if not win.constants:
+        kernel, ints = max_pool_rows, ints + win.padding + win.dilation
+    operands = [out, index if placed else out, x]
+    run(kernel, operands, [*ints, int(placed)], win.planes, win.work, **types)
+    return out
 
 
 def _max_pool_backward(
