@@ -78,6 +78,7 @@ COMPILED = [
     "dispatch.deferred",
     "dispatch.kernels",
     "dispatch.row_variants",
+    "dispatch.launchers",
     "dispatch.reductions",
     "autograd.saved",
     "operators.shape.copying",

@@ -28,7 +28,7 @@ from cython.cimports.rushlight.graph.tape import Tape
 
 from rushlight.core import logs
 from rushlight.dispatch.declared import TAGS
-from rushlight.operators.loop_calls import GatheredFaults, found_in
+from rushlight.dispatch.launchers import GatheredFaults, found_in
 
 WARM = cython.declare(cython.int, 2)  # runs before the one that is written down
 TRIES = cython.declare(cython.int, 4)  # graphs for one program, one after the other

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-
 import cython
-from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
-from cython.cimports.rushlight.core.device import Backend, Device, backend_of
-from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.rushlight.core.device import Device
+from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
 from cython.cimports.rushlight.core.storage import fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor, alias, new_empty
 from cython.cimports.rushlight.dispatch.kernels import steps_freely
-from cython.cimports.rushlight.dispatch.trace import (
-    note_check,
-    note_flag,
-    recording,
-    taken_down,
-    the_flag,
-)
-from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
-from cython.cimports.rushlight.runtime.cpu.launch import (
-    NativeKernel,
-    parallel_for,
-    tell,
-    tell_operand,
-    watched,
-)
+from cython.cimports.rushlight.dispatch.launchers import grain_for, launcher_of
 
 from rushlight.core.dtype import TYPE_NAMES
 from rushlight.core.factories import empty_like
-from rushlight.core.roles import host
-from rushlight.dispatch.trace import NO_FAULT
 from rushlight.operators.type_groups import COMPLEX, FLOATS, INTEGERS, REAL
 
 # Kernels that only move elements see them as integers of the same width.
@@ -179,69 +161,6 @@ def from_pairs(x, dtype):
     return x.view(dtype).squeeze(-1)
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def run_on(
-    kernel: object,
-    types: dict,
-    tensors: object,
-    ints: object,
-    total: int64_t,
-    grain: int64_t,
-) -> cython.int:
-    """Finds the specialised kernel and calls it with pointers and integers."""
-    data: cython.p_char[16]
-    values: int64_t[48]
-    native: NativeKernel
-    operands: list = tensors if type(tensors) is list else list(tensors)
-    numbers: list = ints if type(ints) is list else list(ints)
-    i: cython.Py_ssize_t
-    found = kernel.specialized.get(tuple(types.items()))
-    if found is None:
-        found = kernel.specialize(**types)
-    native = found
-    if len(operands) > 16 or len(numbers) > 48:
-        host.launch.launch(native, operands, numbers, total, grain)
-        return 0
-    for i in range(len(operands)):
-        item = operands[i]
-        data[i] = cython.NULL
-        if item is not None:
-            data[i] = cython.cast(Tensor, item).pointer()
-            if (
-                cython.cast(Tensor, item).storage.data == cython.NULL
-                or not cython.cast(Tensor, item).storage.device.on_host
-            ):
-                check_data(kernel, operands, item)
-    for i in range(len(numbers)):
-        values[i] = numbers[i]
-    if watched:
-        count: cython.int = len(operands)
-        n_ints: cython.int = len(numbers)
-        for item in operands:
-            tell_operand(item)
-        tell(native.fn, data, count, values, n_ints, total, grain, cython.NULL, 0)
-    if total <= grain:
-        parallel_for(native.fn, data, values, total, grain)
-        return 0
-    with cython.nogil:
-        parallel_for(native.fn, data, values, total, grain)
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def check_data(kernel: object, operands: list, item: Tensor) -> cython.int:
-    """Refuses a tensor of another device beside one of the host's."""
-    if item.numel_ and not item.storage.device.on_host:
-        raise RuntimeError(
-            f"Tensor on device {item.storage.device} is not on the expected device "
-            f"{operands[0].device}!\n  operator: {kernel.name}\n"
-            "  remedy: move one of them with .to(device)"
-        )
-    return 0
-
-
 def run(
     kernel,
     tensors,
@@ -256,60 +175,15 @@ def run(
     A piece is never shorter than ``least`` items. Nothing runs for tensors without
     storage (meta), so one operator function serves both devices.
     """
-    first: Tensor = tensors[0]
-    grain: int64_t = GRAIN
-    if total <= 0 or not first.storage.device.has_memory:
-        return
-    if not first.storage.device.on_host:
-        run_elsewhere(kernel, types, tensors, ints, total, False)
-        return
-    if work > 0:
-        grain = grain // work
-    run_on(kernel, types, tensors, ints, total, max(least, grain))
+    if total > 0:
+        grain: int64_t = max(least, grain_for(work))
+        launcher_of(tensors[0]).spans(kernel, types, tensors, ints, total, grain, False)
 
 
 def run_whole(kernel, tensors, ints, total: int64_t, **types):
     """Runs ``kernel`` over ``[0, total)`` in one piece: items depend on each other."""
-    first: Tensor = tensors[0]
-    if total <= 0 or not first.storage.device.has_memory:
-        return
-    if not first.storage.device.on_host:
-        run_elsewhere(kernel, types, tensors, ints, total, True)
-        return
-    run_on(kernel, types, tensors, ints, total, total)
-
-
-@cython.cfunc
-def run_elsewhere(
-    kernel: object,
-    types: dict,
-    tensors: object,
-    ints: object,
-    total: int64_t,
-    whole: cython.bint,
-):
-    """The same where a backend other than the host's has the operands."""
-    first: Tensor = tensors[0]
-    one: Tensor
-    addresses: list = []
-    backend: Backend = backend_of(first.storage.device)
-    for item in tensors:
-        if item is None:
-            addresses.append(0)
-            continue
-        one = item
-        if one.storage.device.kind != first.storage.device.kind:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two "
-                f"devices, {one.storage.device} and {first.storage.device}!"
-                f"\n  operator: {kernel.name}\n"
-                "  remedy: move one of them with .to(device)"
-            )
-        addresses.append(cython.cast(uintptr_t, one.pointer()))
-    made = backend.launch.specialize(kernel, **types)
-    backend.launch.run_spans(
-        made, first.storage.device, tuple(addresses), tuple(ints), total, whole
-    )
+    if total > 0:
+        launcher_of(tensors[0]).spans(kernel, types, tensors, ints, total, total, True)
 
 
 def place_of(tensor: Tensor) -> Device:
@@ -353,106 +227,12 @@ def mover(dtype: DType):
 
 def fault_flag(like: Tensor):
     """One int64 of this thread that a kernel overwrites when it meets a bad index."""
-    if not like.storage.device.on_host:
-        flags = _gathering.flags
-        if flags is None:
-            graph = written_in(like)
-            if graph is not None:
-                return graph.noted(lambda: Noted(like)).flag
-            return filled(like, (1,), NO_FAULT, dtype_of(4))
-        where = str(like.storage.device)
-        if where not in flags:
-            flags[where] = filled(like, (1,), NO_FAULT, dtype_of(4))
-        return flags[where]
-    flag: Tensor = the_flag()
-    if recording:
-        note_flag(flag)
-    return flag
+    return launcher_of(like).fault_flag(like)
 
 
 def fault_in(flag: Tensor):
     """The offending index that a kernel reported, or None; the flag is clear again."""
-    if not flag.storage.device.has_memory:
-        return None
-    if not flag.storage.device.on_host:
-        later = _gathering.flags is not None or written_in(flag) is not None
-        return None if later else found_in(flag)
-    fault: int64_t = 0
-    if recording:
-        note_check()
-    return fault if taken_down(flag, cython.address(fault)) else None
-
-
-def found_in(flag: Tensor):
-    """The same of a flag on a card, once the card is done: no element of the program's."""
-    st: cython.pointer(ThreadState) = state()
-    before: uint64_t = st.included
-    st.included = 0
-    try:
-        found = flag.item()
-    finally:
-        st.included = before
-    return None if found == NO_FAULT else found
-
-
-def written_in(tensor: Tensor):
-    """The graph that work on a tensor's device is written down in, or None."""
-    device: Device = tensor.storage.device
-    if not device.has_memory or device.on_host:
-        return None
-    return backend_of(device).graphs.recorder(device)
-
-
-class Noted:
-    """A flag for work that was written down, which is looked at when that was done.
-
-    Attributes:
-        address: of the flag.
-        queues: that know that it is there.
-    """
-
-    def __init__(self, like):
-        self.flag = new_flag(like)
-        self.address = self.flag.data_ptr()
-        self.queues = set()
-
-    def clear(self):
-        """Has the flag say that there was nothing."""
-        self.flag.fill_(NO_FAULT)
-
-    def found(self):
-        """What was noted since, or None."""
-        return found_in(self.flag)
-
-
-def new_flag(like: Tensor):
-    """Memory for a flag, with nothing in it yet."""
-    return fresh(like, (1,), dtype_of(4))
-
-
-class _Gathering(threading.local):
-    """The flags of a `GatheredFaults`, by device."""
-
-    flags = None
-
-
-_gathering = cython.declare(object, _Gathering())
-
-
-class GatheredFaults:
-    """A block in which a card's kernels share one flag, which nobody waits for.
-
-    Attributes:
-        flags: one for each device where there may be faults, for `found_in`.
-    """
-
-    def __enter__(self):
-        self.flags = {}
-        _gathering.flags = self.flags
-        return self
-
-    def __exit__(self, *raised):
-        _gathering.flags = None
+    return launcher_of(flag).fault_in(flag)
 
 
 def brief(tensor):

@@ -103,7 +103,7 @@ def test_nothing_imports_the_oracle_or_a_peer():
 
 # Kernels that are prepared for one call, in C: the structure that a launch hands to the
 # kernel is the host's, and calling through an object would cost what the call does.
-COMPILED_WITH_THE_HOST = {"copying", "loop_calls", "gather", "rows", "scan"}
+COMPILED_WITH_THE_HOST = {"copying"}
 
 
 def test_operators_name_no_backend():

@@ -23,15 +23,7 @@ from cython.cimports.rushlight.core.dtype import (
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
-from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
-from cython.cimports.rushlight.runtime.cpu.launch import (
-    NativeKernel,
-    kernel_t,
-    parallel_for,
-    run_here,
-    tell,
-    watched,
-)
+from cython.cimports.rushlight.dispatch.launchers import grain_for, launch_host
 
 from rushlight.operators.loop_calls import (
     as_pairs,
@@ -85,20 +77,6 @@ def check_place(x: Tensor, index: Tensor) -> cython.int:
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
-def tell_picking(
-    fn: kernel_t,
-    data: cython.pp_char,
-    ints: cython.pointer(int64_t),
-    n_ints: cython.int,
-    total: int64_t,
-    grain: int64_t,
-) -> cython.int:
-    """Tells of a launch whose last pointer is the word that a bad index is noted in."""
-    return tell(fn, data, 4, ints, n_ints, total, grain, data[3], 8)
-
-
-@cython.cfunc
 @cython.exceptval(0, check=True)
 def pick_there(
     out: Tensor, x: Tensor, index: Tensor, extents: tuple, wrap: cython.int
@@ -140,7 +118,7 @@ def pick(
     data: cython.p_char[4]
     ints: int64_t[4]
     fault: int64_t = NO_FAULT
-    native: NativeKernel
+    native: object
     width: int64_t = inner * max(1, x.dtype_.itemsize // 8)
     count: int64_t = index.numel_
     total: int64_t = outer
@@ -177,14 +155,9 @@ def pick(
         ints[3] = wrap
         total = outer * count
         work = width
-    work = GRAIN // work if work else GRAIN
-    if watched >= OBSERVE_ALL:
-        tell_picking(native.fn, data, ints, 4, total, max(1, work))
-    if total <= work:
-        run_here(native.fn, data, ints, total)
-        return fault
-    with cython.nogil:
-        parallel_for(native.fn, data, ints, total, max(1, work))
+    grain: int64_t = grain_for(work)
+    # the last pointer is the word that a bad index is noted in
+    launch_host(native, data, 4, ints, 4, total, grain, data[3], 8, OBSERVE_ALL)
     return fault
 
 
@@ -459,7 +432,7 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     """
     data: cython.p_char[4]
     ints: int64_t[5]
-    native: NativeKernel
+    native: object
     fault: int64_t = NO_FAULT
     outer: int64_t = 1
     inner: int64_t = 1
@@ -517,14 +490,8 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
         ints[2] = size
         ints[3] = inner
         ints[4] = across
-    work = max(COLUMNS if across else 1, GRAIN // work)
-    if watched >= OBSERVE_ALL:
-        tell_picking(native.fn, data, ints, 5, total, work)
-    if total <= work:
-        run_here(native.fn, data, ints, total)
-    else:
-        with cython.nogil:
-            parallel_for(native.fn, data, ints, total, work)
+    work = max(COLUMNS if across else 1, grain_for(work))
+    launch_host(native, data, 4, ints, 5, total, work, data[3], 8, OBSERVE_ALL)
     refuse_gather(fault, axis, size)
     return out
 

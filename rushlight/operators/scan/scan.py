@@ -20,14 +20,7 @@ from cython.cimports.rushlight.core.dtype import (
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
-from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
-from cython.cimports.rushlight.runtime.cpu.launch import (
-    NativeKernel,
-    parallel_for,
-    run_here,
-    tell,
-    watched,
-)
+from cython.cimports.rushlight.dispatch.launchers import grain_for, launch_host
 
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators.loop_calls import run
@@ -103,7 +96,7 @@ def launch_there(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def launch(
-    native: NativeKernel,
+    native: object,
     data: cython.pp_char,
     n: cython.int,
     ints: cython.pointer(int64_t),
@@ -112,13 +105,9 @@ def launch(
     grain: int64_t,
 ) -> cython.int:
     """Runs a kernel of so many pointers and of as many integers as there may be."""
-    if watched >= OBSERVE_ALL:
-        tell(native.fn, data, n, ints, n_ints, total, grain, cython.NULL, 0)
-    if total <= grain:
-        run_here(native.fn, data, ints, total)
-        return 0
-    with cython.nogil:
-        parallel_for(native.fn, data, ints, total, grain)
+    launch_host(
+        native, data, n, ints, n_ints, total, grain, cython.NULL, 0, OBSERVE_ALL
+    )
     return 0
 
 
@@ -170,21 +159,21 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
     if inner >= COLUMNS and plain and dtype.name in EXACT:
         multiply: cython.int = name == "cumprod_kernel"
         across: cython.bint = outer == 1
-        native: NativeKernel = native_for("cumulate_columns", dtype, across, multiply)
+        native: object = native_for("cumulate_columns", dtype, across, multiply)
         ints[0] = outer
         ints[1] = size
         ints[2] = inner
         ints[3] = across
         ints[4] = multiply
         if across:
-            launch(native, data, 2, ints, 5, inner, max(COLUMNS, GRAIN // (2 * size)))
+            launch(native, data, 2, ints, 5, inner, max(COLUMNS, grain_for(2 * size)))
         else:
-            launch(native, data, 2, ints, 5, outer, max(1, GRAIN // (2 * size * inner)))
+            launch(native, data, 2, ints, 5, outer, grain_for(2 * size * inner))
         return out
     native = native_for(name, dtype, 1 if inner == 1 else 0, 0)
     ints[0] = size
     ints[1] = inner
-    launch(native, data, 2, ints, 2, outer * inner, max(1, GRAIN // (2 * size)))
+    launch(native, data, 2, ints, 2, outer * inner, grain_for(2 * size))
     return out
 
 
@@ -223,19 +212,17 @@ def extremes_of_columns(
     ints: int64_t[5]
     work: int64_t = 2 * extents[1]
     across: cython.bint = extents[0] == 1
-    native: NativeKernel = native_for(
-        "cumulative_extreme_columns", dtype, across, largest
-    )
+    native: object = native_for("cumulative_extreme_columns", dtype, across, largest)
     ints[0] = extents[0]
     ints[1] = extents[1]
     ints[2] = extents[2]
     ints[3] = across
     ints[4] = largest
     if across:
-        launch(native, data, 3, ints, 5, extents[2], max(COLUMNS, GRAIN // work))
+        launch(native, data, 3, ints, 5, extents[2], max(COLUMNS, grain_for(work)))
     else:
         work *= extents[2]
-        launch(native, data, 3, ints, 5, extents[0], max(1, GRAIN // work))
+        launch(native, data, 3, ints, 5, extents[0], grain_for(work))
     return 0
 
 
@@ -244,7 +231,7 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
     extents: int64_t[3]
     ints: int64_t[5]
     data: cython.p_char[3]
-    native: NativeKernel
+    native: object
     total: int64_t
     axis: cython.int = wrap_dim(dim, self.ndim_) if self.numel_ else 0
     x: Tensor = self if self.row_major else self.contiguous()
@@ -274,7 +261,7 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
             launch_there(kind, x.dtype_, frozen, largest, operands, numbers, total)
             return out, index
         native = native_for("cumulative_extreme", x.dtype_, frozen, largest)
-        launch(native, data, 3, ints, 3, total, max(1, GRAIN // (2 * extents[1])))
+        launch(native, data, 3, ints, 3, total, grain_for(2 * extents[1]))
     return out, index
 
 
