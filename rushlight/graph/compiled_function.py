@@ -75,10 +75,12 @@ class Limits:
         recompile_limit, cache_size_limit: so many are noted at first sight, others
             when they come again.
         accumulated_recompile_limit: so many are kept.
+        debug_dir_root: the folder of `rushlight.graph.debug_trace`.
     """
 
     recompile_limit = cache_size_limit = 8
     accumulated_recompile_limit = 256
+    debug_dir_root = "torch_compile_debug"
 
 
 class Runner:
@@ -290,11 +292,12 @@ class Runner:
 
     def planned(self, tape, leaf, wanted):
         """The program of a path that is planned for itself."""
-        from rushlight.graph import open_sizes, pipeline
+        from rushlight.graph import debug_trace, open_sizes, pipeline
 
         with config.patch(self.settings):
             graph, items = pipeline.plan(tape, leaf, wanted, self.name)
             program = pipeline.build(graph, items, self.name)
+            debug_trace.write_trace(self, tape, leaf, wanted, program)
         if self.opens_sizes():
             open_sizes.learn(self, tape, leaf, wanted, program, items)
         return program

@@ -15,13 +15,14 @@ storage counts (`core.storage.Storage.writes`), by whatever alias it is written.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from rushlight._inductor import config
 from rushlight.core import logs
 from rushlight.core.window import make_tensor
 from rushlight.graph.program import Prepared, is_own, storage_of
-from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, step_of
+from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, Kept, step_of
 from rushlight.graph.tape import made_call, value_of
 from rushlight.operators import call as ops
 
@@ -70,11 +71,12 @@ class Preparation:
             and is_own(self.tape.slots[slot])
         )
 
-    def add(self, sources, make, told):
+    def add(self, sources, make, told, text):
         """Keeps what a function makes of windows; returns its number and a first one.
 
         Args:
             make: from tensors to one that is row-major.
+            text: the same as Python, with a pair of braces for each window.
         """
         looks = [(v.sizes, v.strides, v.offset, v.dtype) for v in sources]
 
@@ -93,6 +95,7 @@ class Preparation:
             Prepared(slots, lambda *storages: storage_of(made_of(*storages)))
         )
         self.told.append(told)
+        self.graph.kept.append(Kept(number, sources, text))
         return number, made_of(*(self.tape.slots[slot] for slot in slots))
 
     # -- turned weights ------------------------------------------------------------
@@ -118,7 +121,8 @@ class Preparation:
         def make(seen):
             return seen.t().contiguous() if turned else seen.contiguous()
 
-        number, first = self.add([value], make, f"s{value.slot} turned")
+        text = "{}.t().contiguous()" if turned else "{}.contiguous()"
+        number, first = self.add([value], make, f"s{value.slot} turned", text)
         return value_of(first.t() if turned else first, number)
 
     # -- folded norms --------------------------------------------------------------
@@ -204,21 +208,37 @@ class Preparation:
         before = [call.values[2]] if biased else []
         rows = weight.sizes[0]
 
-        def make(weight, center, spread, gain, shift, bias=0.0):
-            wide = (one.reshape(-1).double() for one in (center, spread, gain, shift))
-            center, spread, gain, shift = wide
-            factor = gain * ops.rsqrt(spread + eps)
-            scaled = weight.double() * factor.reshape(-1, *[1] * (weight.ndim - 1))
-            term = (bias - center) * factor + shift
-            return ops.cat([scaled.reshape(-1), term]).to(weight.dtype)
-
+        make = partial(fold_norm, eps)
         told = f"s{weight.slot} with the norm behind it"
-        number, first = self.add([weight, *operands, *before], make, told)
+        sources = [weight, *operands, *before]
+        text = f"fold_norm({eps!r}, {', '.join(['{}'] * len(sources))})"
+        number, first = self.add(sources, make, told, text)
         windows = {
             1: value_of(first[:-rows].reshape(weight.sizes), number),
             2: value_of(first[-rows:], number),
         }
         return step_of(replaced(call, windows, result))
+
+
+def fold_norm(eps, weight, center, spread, gain, shift, bias=0.0):
+    """A convolution's weight and bias with a normalisation by running statistics in them.
+
+    Args:
+        eps: what is added to the variance.
+        weight: the convolution's.
+        center, spread: mean and variance of each channel.
+        gain, shift: what the norm multiplies by and adds.
+        bias: the convolution's.
+
+    Returns:
+        All elements of the weight and then those of the bias.
+    """
+    wide = (one.reshape(-1).double() for one in (center, spread, gain, shift))
+    center, spread, gain, shift = wide
+    factor = gain * ops.rsqrt(spread + eps)
+    scaled = weight.double() * factor.reshape(-1, *[1] * (weight.ndim - 1))
+    term = (bias - center) * factor + shift
+    return ops.cat([scaled.reshape(-1), term]).to(weight.dtype)
 
 
 def is_read_across(left, value, turned):

@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False)
 class Said:
-    """What a kernel, which outlives programs, keeps of a step."""
+    """What a kernel, which outlives programs, keeps of a step: no storages, no path.
+
+    Attributes:
+        op: the operator.
+        line: the user's: file, line, function; or None.
+    """
 
     op: object
+    line: tuple | None = None
+
+
+def said(step):
+    """What a kernel keeps of a step."""
+    return step if isinstance(step, Said) else Said(step.op, step.call.notes)
 
 
 @dataclass(eq=False)

@@ -25,7 +25,7 @@ from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import from_sequence
 from rushlight.dispatch.declared import FUNCTIONAL, INPLACE
 from rushlight.graph.device_fusion import TooMany, elements_of, rows_of
-from rushlight.graph.fused_node import Member, Said, is_window
+from rushlight.graph.fused_node import Member, is_window, said
 from rushlight.graph.kernel_resolution import pointwise_kernel, resolve
 from rushlight.graph.program import Step as Turn
 from rushlight.graph.reduction_nodes import row_member_of
@@ -314,7 +314,7 @@ class Joined:
     """
 
     def __init__(self, members, inputs, outputs):
-        self.members = [replace(one, step=Said(one.step.op)) for one in members]
+        self.members = [replace(one, step=said(one.step)) for one in members]
         self.inputs, self.outputs = inputs, outputs
         self.specialized = {}
         places = {key: k for k, key in enumerate(inputs)}
@@ -409,6 +409,27 @@ def _converted(value, kind, compute):
     return value
 
 
+def operands_of(group, stored):
+    """What a group's kernel is passed: the operands that it reads and those that it stores.
+
+    Args:
+        stored: the numbers of the storages whose values are wanted afterwards.
+
+    Returns:
+        Two dictionaries in the operands' order: from keys to windows or numbers, and from
+        keys to windows.
+    """
+    read: dict = {}
+    written: dict = {}
+    for member in group.members:
+        for key, one in zip(member.in_keys, member.inputs, strict=True):
+            if key not in written:
+                read.setdefault(key, one)
+        for key, one in zip(member.out_keys, member.outputs, strict=True):
+            written[key] = one
+    return read, {key: one for key, one in written.items() if one.slot in stored}
+
+
 def turn_of(group, stored):
     """The compiled step of a group, and the storages that it touches.
 
@@ -418,60 +439,66 @@ def turn_of(group, stored):
     Raises:
         TooMany: it has more operands or loops than a kernel can have.
     """
-    members = group.members
-    operands: dict = {}  # key -> the window or number, in the order of the inputs
-    written: dict = {}
-    for member in members:
-        for key, one in zip(member.in_keys, member.inputs, strict=True):
-            if key not in written:
-                operands.setdefault(key, one)
-        for key, one in zip(member.out_keys, member.outputs, strict=True):
-            written[key] = one
-    outputs = [key for key, one in written.items() if one.slot in stored]
-    if not outputs:
+    read, written = operands_of(group, stored)
+    if not written:
         return None
-    inputs = list(operands)
+    inputs, outputs = list(read), list(written)
     if len(outputs) + len(inputs) > OPERANDS:
         raise TooMany
-    in_types = tuple(_kind_of(key, members) for key in inputs)
-    out_types = tuple(written[key].dtype.name for key in outputs)
-    keys = [*outputs, *inputs]
-    ones = [*(written[key] for key in outputs), *operands.values()]
-    turn, kinds = Turn(None, None), (*out_types, *in_types)
-    items = [all_dtypes()[kind].itemsize for kind in kinds]
+    in_types = tuple(_kind_of(key, group.members) for key in inputs)
+    out_types = tuple(one.dtype.name for one in written.values())
+    ones = [*written.values(), *read.values()]
+    items = [all_dtypes()[kind].itemsize for kind in (*out_types, *in_types)]
     strides = [
         [step * item for step in key[3]] if is_place(key) else [0] * len(group.sizes)
-        for key, item in zip(keys, items, strict=True)
+        for key, item in zip([*outputs, *inputs], items, strict=True)
     ]
     places = [
         (one.slot, one.offset * item) if is_window(one) else one
         for one, item in zip(ones, items, strict=True)
     ]
-    device, types = members[0].device, (in_types, out_types)
+    kernel = inputs, outputs, in_types, out_types
+    turn = launch_of(group, kernel, strides, places, group.members[0].device)
+    return turn, [one.slot for one in ones if is_window(one)]
+
+
+def launch_of(group, kernel, strides, places, device):
+    """The compiled step that launches a group's kernel.
+
+    Args:
+        kernel: keys of what is read and of what is stored, and their dtypes' names.
+        strides: each operand's byte steps over the group's sizes, outputs first.
+        places: of the operands; see `Step.set_kernel`.
+
+    Raises:
+        TooMany: it has more loops than a kernel can have.
+    """
+    inputs, outputs, in_types, out_types = kernel
+    turn, types = Turn(None, None), (in_types, out_types)
+    items = [all_dtypes()[kind].itemsize for kind in (*out_types, *in_types)]
+    members = group.members
     if group.axes is not None and device.on_host:
-        rows_turn(
-            turn, group, (inputs, outputs, in_types, out_types), strides, items, places
-        )
-    elif group.axes is not None:
+        rows_turn(turn, group, kernel, strides, items, places)
+        return turn
+    if group.axes is not None:
         turn.told = FusedRows(members, inputs, outputs)
         turn.set_there(rows_of(turn.told, types, device, places, group, strides, items))
+        return turn
+    single = len(members) == 1 and len(outputs) == len(members[0].outputs)
+    if single and len(inputs) == len(members[0].inputs):
+        (member,) = members
+        source, choices = member.source, (_plain(member.compute), member.statics)
+        turn.told = member.step.op.name
     else:
-        single = len(members) == 1 and len(outputs) == len(members[0].outputs)
-        if single and len(inputs) == len(members[0].inputs):
-            (member,) = members
-            source, choices = member.source, (_plain(member.compute), member.statics)
-            turn.told = member.step.op.name
-        else:
-            source = turn.told = Fused(members, inputs, outputs)
-            choices = in_types, ()
-        found = loops(group.sizes, strides)
-        if device.on_host:
-            kernel = source.specialize(*types, *choices)
-            turn.set_kernel(kernel, places, items)
-            turn.set_loops(*found, items)
-        else:
-            turn.set_there(elements_of(source, types, choices, device, places, found))
-    return turn, [one.slot for one in ones if is_window(one)]
+        source = turn.told = Fused(members, inputs, outputs)
+        choices = in_types, ()
+    found = loops(group.sizes, strides)
+    if device.on_host:
+        turn.set_kernel(source.specialize(*types, *choices), places, items)
+        turn.set_loops(*found, items)
+    else:
+        turn.set_there(elements_of(source, types, choices, device, places, found))
+    return turn
 
 
 def rows_turn(turn, group, kernel, strides, items, places):

@@ -16,11 +16,13 @@ class Item:
         touches: numbers of the storages that it reads or writes.
         asks: those that it wants memory for.
         group: the elementwise steps that it is, or None.
+        stored: the storages that the group's kernel writes.
     """
 
-    def __init__(self, turn, touches, asks=(), group=None):
+    def __init__(self, turn, touches, asks=(), group=None, stored=frozenset()):
         self.turn, self.touches = turn, touches
         self.asks, self.group = list(dict.fromkeys(asks)), group
+        self.stored = stored
 
 
 class Holding:
@@ -91,17 +93,27 @@ def planned(graph, items, extra=()):
 
 def plan_moves(graph, items):
     """Writes down in each turn what memory it takes, asks for and lets go of."""
-    uses = last_uses([item.touches for item in items])
-    count = len(graph.wanted)
-    for item, last in zip(items, uses, strict=True):
+    for item, (taken, asked, freed) in zip(items, moves_of(graph, items), strict=True):
         turn = item.turn
-        turn.taken.clear(), turn.asked.clear(), turn.freed.clear()
+        turn.taken[:], turn.asked[:], turn.freed[:] = taken, asked, freed
+
+
+def moves_of(graph, items):
+    """For each item the memory that it takes from another storage, asks for and lets go of.
+
+    Returns:
+        Lists of pairs of storages (the first gets the memory of the second), of storages
+        and of storages.
+    """
+    uses = last_uses([item.touches for item in items])
+    count, moves = len(graph.wanted), []
+    for item, last in zip(items, uses, strict=True):
         gone = [slot for slot in last if slot >= count or graph.wanted[slot] != 2]
         taken = handed_on(graph, item, gone)
-        turn.taken.extend(taken)
         given = {target for target, _ in taken}
-        turn.asked.extend(slot for slot in item.asks if slot not in given)
-        turn.freed.extend(gone)
+        asked = [slot for slot in item.asks if slot not in given]
+        moves.append((taken, asked, gone))
+    return moves
 
 
 def kinds_of(graph, items):

@@ -43,6 +43,7 @@ from cython.cimports.rushlight.graph.tape import (
 
 from rushlight._inductor import config
 from rushlight.graph.memory_plan import kinds_of, program_of, replanned
+from rushlight.graph.pipeline import planned_anew
 from rushlight.graph.size_vectors import with_parts
 from rushlight.graph.steps import Graph, step_of
 
@@ -70,6 +71,13 @@ class OpenGraph(Graph):
         self.like, self.calls, self.sizes = like, calls, sizes
         self.wanted, self.lasting = like.wanted, like.lasting
         self.prepared, self.devices = like.prepared, like.devices
+        self.numbers, self.default_dtype = like.numbers, like.default_dtype
+        self.printer, self.kept = like.printer, []
+
+    @property
+    def items(self):
+        """What the program would be planned from, if nothing were kept of parameters."""
+        return planned_anew(self)
 
     @property
     def steps(self):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from rushlight.core import logs
+from rushlight.core.dtype import get_default_dtype
+from rushlight.core.storage import UntypedStorage
+from rushlight.core.window import make_tensor
 from rushlight.graph import (
     attention_fusion,
     constant_folding,
@@ -12,8 +15,9 @@ from rushlight.graph import (
 )
 from rushlight.graph.fusion import Group
 from rushlight.graph.memory_plan import Holding, Item, listening, peak_of
+from rushlight.graph.output_code import code_of
 from rushlight.graph.program import Step as Turn
-from rushlight.graph.steps import FRESH, Graph, window
+from rushlight.graph.steps import FRESH, Graph, bytes_needed, window
 
 
 def plan(tape, leaf, wanted, name):
@@ -26,6 +30,7 @@ def plan(tape, leaf, wanted, name):
         name: the function's, for the logs.
     """
     graph = Graph.of(leaf, wanted)
+    graph.numbers, graph.default_dtype = tuple(tape.params), get_default_dtype()
     if logs.graph.active:
         logs.graph.say(f"{name}:\n{graph}")
     graph.drop_unused()
@@ -34,6 +39,30 @@ def plan(tape, leaf, wanted, name):
     constant_folding.prepare(tape, graph, name)
     parts = grouped(graph, lambda value: window(tape, value))
     parts = epilogues.joined(graph, parts, name)
+    if logs.fusion.active:
+        tell_fusion(name, parts)
+    return graph, items_of(graph, parts)
+
+
+def planned_anew(graph):
+    """What the program of some steps is planned from, where there are no storages."""
+    own = Graph(graph.steps, graph.wanted, graph.sizes, devices=graph.devices)
+    own.drop_unused()
+    unread_results.drop(own)
+    attention_fusion.recognise(own, "")
+    parts = grouped(own, example_of)
+    return items_of(own, epilogues.joined(own, parts, ""))
+
+
+def example_of(value):
+    """A tensor that looks like a window, on memory of its own."""
+    needed = bytes_needed(value.sizes, value.strides, value.offset, value.dtype)
+    storage = UntypedStorage(needed, device=value.device)
+    return make_tensor(storage, value.sizes, value.strides, value.offset, value.dtype)
+
+
+def items_of(graph, parts):
+    """What memory is planned of: launches of groups, and operators' calls."""
     items = []
     last = last_touched(parts)
     for number, part in enumerate(parts):
@@ -42,17 +71,13 @@ def plan(tape, leaf, wanted, name):
             items += launched(graph, part, wanted_later)
         elif not is_free(part):
             items.append(alone(part))
-    if logs.fusion.active:
-        tell_fusion(name, parts)
-    return graph, items
+    return items
 
 
 def build(graph, items, name):
     """The program of what `plan` gave."""
-    program = listening(graph, items)
-    if logs.output_code.active:
-        logs.output_code.say(f"{name}:\n{program.code}")
-    return program
+    graph.items, graph.printer = items, code_of
+    return listening(graph, items)
 
 
 def grouped(graph, tape_window):
@@ -112,7 +137,8 @@ def launched(graph, group, read_later):
     made = {
         slot for member in group.members for slot in member.step.makes if slot in stored
     }
-    return [Item(turn, slots, [slot for slot in slots if slot in made], group)]
+    asks = [slot for slot in slots if slot in made]
+    return [Item(turn, slots, asks, group, stored)]
 
 
 def tell_fusion(name, parts):

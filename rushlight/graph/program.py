@@ -642,10 +642,8 @@ class Program:
 
     @property
     def code(self):
-        """The program as text: a function for each kernel, then the steps in order."""
-        from rushlight.graph.printing import code_of
-
-        return code_of(self)
+        """The program as text that runs: a function for each kernel, then the steps."""
+        return self.graph.printer(self.graph)
 
     def __call__(self, tape: Tape):
         near: cython.p_char[256]

@@ -66,11 +66,10 @@ def suits(member):
     return near is None or near in axes or along <= TALLEST
 
 
-def made_by(step, function, sizes, axes, inputs, outputs, maps, name, digest):
+def made_by(step, source, sizes, axes, inputs, outputs, maps):
     """A member over rows, of values that are computed in the type that they have."""
     in_types = tuple(one.dtype.name for one in inputs)
     out_types = tuple(one.dtype.name for one in outputs)
-    source = Along(name, digest, function)
     member = Member(
         *(step, source, list(inputs), in_types, out_types, in_types, ()),
         *(list(outputs), tuple(sizes)),
@@ -80,18 +79,67 @@ def made_by(step, function, sizes, axes, inputs, outputs, maps, name, digest):
 
 
 class Along:
-    """An expression over rows, with what tells it from others."""
+    """An expression over rows, with what tells it from others.
 
-    def __init__(self, name, digest, function):
+    Attributes:
+        options: what `along` is given besides the operator and the count of inputs.
+    """
+
+    def __init__(self, name, digest, function, options):
         self.name, self.digest, self.function = name, digest, function
+        self.options = options
+
+
+def along(op, count, kernel=None, **options):
+    """An operator's expression over rows; None where it has none.
+
+    Args:
+        op: the operator.
+        count: how many operands it has.
+        kernel: the operator's kernel that reduces, by default the host's.
+        options: ``correction`` of a variance, ``eps`` of a norm.
+    """
+    base = op.name.partition(".")[0]
+    if base in SOFTMAXES:
+        name = SOFTMAXES[base][1]
+        kernel = _rowwise("softmax", name)
+        return Along(name, kernel.digest, kernel.function, options)
+    if base == "native_layer_norm":
+        return norm_along(count, options)
+    kernel = kernel or reduction_kernel(op)
+    if kernel is None or type(kernel.source) is not Reduction:
+        return None
+    return reduction_along(kernel.source, base, options)
+
+
+def norm_along(count, options):
+    """Layer normalization as an expression, with a weight and bias or without."""
+    name = "layer_norm_kernel" if count == 1 else "layer_norm_affine_kernel"
+    kernel, eps = _rowwise("normalization", name), options["eps"]
+
+    def function(*values):
+        return kernel.function(*values, eps)
+
+    return Along(name, (kernel.digest, eps), function, options)
+
+
+def reduction_along(source, base, options):
+    """A reduction as an expression."""
+    correction = options.get("correction", 0)
+
+    def function(value, row):
+        if base in SPREADS:
+            return spread_of(base, value, correction)
+        if source.widens and value.type == ir.f32:
+            value = ir.cast(ir.f64, value)
+        return fold(source, value, row, scalar=ir.cast(ir.f64, length(row)))
+
+    return Along(source.name, (source.digest, correction), function, options)
 
 
 def reduction_member(step):
     """A sum, mean, extreme or variance."""
     call = step.call
-    kernel = reduction_kernel(step.op, call.device_of())
-    if kernel is None or type(kernel.source) is not Reduction:
-        return None
     names = list(step.op.signature.names)
     given = dict(zip(names, call.values, strict=True))
     x = call.values[0]
@@ -105,28 +153,21 @@ def reduction_member(step):
         dims = range(x.ndim)
     dims = (dims,) if isinstance(dims, int) else dims
     axes = tuple(sorted(wrap_dim(d, x.ndim) for d in dims))
-    correction = 0
+    options = {}
     if "correction" in given:
         correction = 1 if given["correction"] is None else given["correction"]
         if not isinstance(correction, int):
             return None
-    source, base = kernel.source, step.op.name.partition(".")[0]
-
-    def function(value, row):
-        if base in SPREADS:
-            return spread_of(base, value, correction)
-        if source.widens and value.type == ir.f32:
-            value = ir.cast(ir.f64, value)
-        return fold(source, value, row, scalar=ir.cast(ir.f64, length(row)))
-
+        options = {"correction": correction}
+    kernel = reduction_kernel(step.op, call.device_of())
+    source = kernel and along(step.op, 1, kernel, **options)
+    if source is None:
+        return None
     whole = None
     kept = tuple(d for d in range(x.ndim) if d not in axes)
     out_map = whole if given.get("keepdim") else kept
-    return made_by(
-        *(step, function, x.sizes, axes, [x], outputs),
-        ([whole], [out_map] * len(outputs)),
-        *(source.name, (source.digest, correction)),
-    )
+    maps = [whole], [out_map] * len(outputs)
+    return made_by(step, source, x.sizes, axes, [x], outputs, maps)
 
 
 def spread_of(base, value, correction):
@@ -167,7 +208,7 @@ SOFTMAXES = {
 }
 
 
-def softmax_member(step, count, name, dim_at):
+def softmax_member(step, count, _, dim_at):
     """A softmax or the gradient of one."""
     call = step.call
     inputs = call.values[:count]
@@ -176,13 +217,9 @@ def softmax_member(step, count, name, dim_at):
         return None
     if any(one.dtype is not result.dtype for one in inputs) or not result.ndim:
         return None
-    kernel = _rowwise("softmax", name)
     axes = (wrap_dim(call.values[dim_at], result.ndim),)
-    return made_by(
-        *(step, kernel.function, result.sizes, axes, inputs, [result]),
-        ([None] * count, [None]),
-        *(name, kernel.digest),
-    )
+    source, maps = along(step.op, count), ([None] * count, [None])
+    return made_by(step, source, result.sizes, axes, inputs, [result], maps)
 
 
 def layer_norm_member(step):
@@ -201,17 +238,9 @@ def layer_norm_member(step):
         return None
     if outputs[1].sizes != (*x.sizes[:lead], *[1] * len(shape)):
         return None
-    name = "layer_norm_kernel" if weight is None else "layer_norm_affine_kernel"
-    kernel = _rowwise("normalization", name)
-
-    def function(*values):
-        return kernel.function(*values, float(eps))
-
-    return made_by(
-        *(step, function, x.sizes, axes, inputs, outputs),
-        ([None] * len(inputs), [None] * 3),
-        *(name, (kernel.digest, float(eps))),
-    )
+    source = along(step.op, len(inputs), eps=float(eps))
+    maps = [None] * len(inputs), [None] * 3
+    return made_by(step, source, x.sizes, axes, inputs, outputs, maps)
 
 
-__all__ = ["ROW", "row_member_of"]
+__all__ = ["ROW", "Along", "along", "row_member_of"]

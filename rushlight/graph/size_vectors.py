@@ -321,7 +321,7 @@ class Writing:
             made = Step(calls[number], old.told)
         # lists of its own: it is planned anew once its calls are heard
         made.taken, made.asked, made.freed = map(list, moves)
-        return Item(made, like.touches, like.asks, like.group)
+        return Item(made, like.touches, like.asks, like.group, like.stored)
 
 
 @cython.cfunc

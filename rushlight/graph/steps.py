@@ -11,6 +11,7 @@ from rushlight.graph.tape import Value
 
 CONSTANT, TENSOR, TENSORS, NUMBER = range(4)
 FRESH, WINDOW, ARGUMENT, NOTHING = range(4)
+RUN, LAUNCH, CHECK, FILL, LOOK = range(5)  # what a program's step does
 
 
 def window(tape, value):
@@ -119,6 +120,21 @@ def step_of(call):
 
 
 @dataclass(eq=False)
+class Kept:
+    """What a program keeps of parameters from call to call, for those who read it.
+
+    Attributes:
+        number: of the storage that is kept.
+        sources: windows of the parameters.
+        text: Python with a pair of braces for each source.
+    """
+
+    number: int
+    sources: list
+    text: str
+
+
+@dataclass(eq=False)
 class Graph:
     """The steps of a path, and what is wanted of it.
 
@@ -130,7 +146,12 @@ class Graph:
         lasting: numbers of the storages that are parameters, where nobody learns.
         prepared: what the last of the storages are made by, before the program runs
             (`rushlight.graph.constant_folding`).
+        kept: how these are made, for those who read programs.
         devices: where storages lie that the path makes elsewhere than on the host.
+        items: what the program was planned from.
+        numbers: the parameters as they were when it was.
+        default_dtype: the default dtype as it was.
+        printer: makes text of it that runs (`rushlight.graph.output_code`).
     """
 
     steps: list
@@ -138,7 +159,12 @@ class Graph:
     sizes: dict
     lasting: set = field(default_factory=set)
     prepared: list = field(default_factory=list)
+    kept: list = field(default_factory=list)
     devices: dict = field(default_factory=dict)
+    items: list = field(default_factory=list)
+    numbers: tuple = ()
+    default_dtype: object = None
+    printer: object = None
 
     @classmethod
     def of(cls, leaf, wanted):
@@ -174,6 +200,20 @@ class Graph:
         slots = {value.slot for step in self.steps for value in step.writes}
         return sorted(slot for slot in slots if self.wanted[slot] == 0)
 
+    def given_windows(self):
+        """For each storage that is passed, the window on it that reaches furthest."""
+        kept = {one.number for one in self.kept}
+        found: dict = {}
+        values = [v for step in self.steps for v in (*step.reads, *step.writes)]
+        values += [v for one in self.kept for v in one.sources]
+        for value in values:
+            if self.wanted[value.slot] or value.slot in kept:
+                continue
+            reach = bytes_needed(value.sizes, value.strides, value.offset, value.dtype)
+            if value.slot not in found or reach > found[value.slot][0]:
+                found[value.slot] = reach, value
+        return {slot: value for slot, (_, value) in sorted(found.items())}
+
     def drop_unused(self):
         """Takes out what nobody reads; returns how many steps that were."""
         needed = {slot for slot in range(len(self.wanted)) if self.lives(slot)}
@@ -205,6 +245,14 @@ def running_statistics(call):
         return []
     seen = (given.get(name) for name in ("running_mean", "running_var"))
     return [value.slot for value in seen if isinstance(value, Value)]
+
+
+def bytes_needed(sizes, strides, offset, dtype):
+    """How many bytes of a storage a window reaches over."""
+    if 0 in sizes:
+        return 0
+    last = offset + sum((size - 1) * step for size, step in zip(sizes, strides))
+    return (last + 1) * dtype.itemsize
 
 
 def last_uses(items):

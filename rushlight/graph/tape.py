@@ -26,6 +26,8 @@ from cython.cimports.rushlight.core.keys import (
     BELOW_AUTOGRAD,
     DEFERRED,
     KEY_ABSENT,
+    KEY_CONJUGATE,
+    KEY_NEGATIVE,
     KEY_PROFILING,
     MEMORY_BITS,
 )
@@ -79,6 +81,13 @@ class Value:
     def plain(self):
         """Whether it stands for the numbers in its memory."""
         return self.deferred == 0
+
+    @property
+    def marks(self):
+        """Whether the numbers in its memory are to be conjugated, and negated."""
+        conjugate: uint64_t = self.deferred & (_ONE << KEY_CONJUGATE)
+        negative: uint64_t = self.deferred & (_ONE << KEY_NEGATIVE)
+        return conjugate != 0, negative != 0
 
     @property
     def look(self):

@@ -8,7 +8,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.graph import capture
-from rushlight.graph.printing import CHECK, LOOK, RUN
+from rushlight.graph.steps import CHECK, LOOK, RUN
 
 F = nn.functional
 

@@ -34,9 +34,14 @@ from rushlight.codegen.frontend.nest_loops import (
     kernel,
     nodes,
 )
-from rushlight.codegen.frontend.pointwise import _as_result, _label, _parts, _symbol
+from rushlight.codegen.frontend.pointwise import (
+    _as_result,
+    _label,
+    _parts,
+    _symbol,
+    described,
+)
 from rushlight.codegen.frontend.storage_only import refuse_stored_only
-from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Along, Position, Var, i64
@@ -154,11 +159,9 @@ class Nest(Front):
 
     def describe(self, outputs, inputs):
         """The traced function as readable text."""
-        lets, trees = name_shared([part for value in outputs for part in _parts(value)])
         names = ", ".join(_label(value) for value in inputs)
-        lines = [f"def {self.name}({names}):"]
-        lines += [f"    {let}" for let in lets]
-        return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
+        lines = [f"    {line}" for line in described(outputs)]
+        return "\n".join([f"def {self.name}({names}):", *lines])
 
 
 def results_of(outputs, inputs, out_dtypes, in_dtypes, layout):

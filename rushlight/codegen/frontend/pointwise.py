@@ -189,12 +189,15 @@ class Pointwise(Front):
 
     def describe(self, outputs, inputs):
         """The traced function as readable text."""
-        parts = [part for value in outputs for part in _parts(value)]
-        lets, trees = name_shared(parts)
         names = ", ".join(_label(value) for value in inputs)
-        lines = [f"def {self.name}({names}):"]
-        lines += [f"    {let}" for let in lets]
-        return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
+        lines = [f"    {line}" for line in described(outputs)]
+        return "\n".join([f"def {self.name}({names}):", *lines])
+
+
+def described(outputs):
+    """Lines that say what traced results are: names for what is used again, the results."""
+    lets, trees = name_shared([part for value in outputs for part in _parts(value)])
+    return [*map(str, lets), f"return {', '.join(map(repr, trees))}"]
 
 
 def without_faults(outputs):

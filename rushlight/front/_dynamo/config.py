@@ -13,6 +13,9 @@ automatic_disable = _os.environ.get("TORCH_COMPILE_DISABLE") == "1"
 cache_size_limit = 8
 capture_dynamic_output_shape_ops = False
 capture_scalar_outputs = False
+debug_dir_root = _os.path.join(
+    _os.environ.get("TORCH_COMPILE_DEBUG_DIR", _os.getcwd()), "torch_compile_debug"
+)
 disable = False
 do_not_emit_runtime_asserts = False
 error_on_recompile = False

@@ -8,8 +8,12 @@ Attributes:
     open_size_bytes: programs for a size that was not met are made at its first call where
         they have so much memory in all; see `rushlight.graph.open_sizes`.
     open_size_calls: others once that size has come so often.
+    trace: files for those who look at programs: ``enabled`` (``TORCH_COMPILE_DEBUG=1``), which
+        files there are, ``debug_dir`` for their folder, and ``save_real_tensors``
+        (``TORCH_COMPILE_DEBUG_SAVE_REAL=1``), which keeps each program's arguments.
 """
 
+import os as _os
 from types import SimpleNamespace
 
 from rushlight.utils._settings import patcher
@@ -62,8 +66,14 @@ cpp = SimpleNamespace(
 aot_inductor = SimpleNamespace(
     debug_compile=False, output_path="", package=False, serialized_in_spec=""
 )
+# What is written of each program, where it is: see `rushlight.graph.debug_trace`.
 trace = SimpleNamespace(
-    enabled=False,
+    enabled=_os.environ.get("TORCH_COMPILE_DEBUG", "0") == "1",
+    save_real_tensors=_os.environ.get("TORCH_COMPILE_DEBUG_SAVE_REAL", "0") == "1",
+    fx_graph=True,
+    ir_pre_fusion=True,
+    ir_post_fusion=True,
+    output_code=True,
     debug_dir=None,
     graph_diagram=False,
     log_url_for_graph_xform=None,

@@ -267,6 +267,11 @@ def name(behind):
     return behind.digest
 
 
+def named():
+    """Each `Behind` that has a name, by it."""
+    return _named
+
+
 def convolution_by_name(
     input, weight, bias, others, behind, stride, padding, dilation, groups, dtype
 ):
