@@ -68,6 +68,14 @@ def multiply_fours(a, b, c):
     return Call("dot_int8", c.type, c, a, b)
 
 
+def multiply_shorts(a, b, c):
+    """``c`` plus the products of two 16-bit integers in lanes of ``a`` and of ``b``."""
+    if current().triple.startswith("x86_64"):
+        return Call("dot_int16", c.type, c, a, b)
+    low = ((a << 16) >> 16) * ((b << 16) >> 16)
+    return c + low + (a >> 16) * (b >> 16)
+
+
 def planned(b, record):
     """The integers of a kernel by name, as one of the records of `core.launch_args` has them."""
     return {key: b.let(key, ir.integer(at)) for key, at in PLACES[record].items()}

@@ -217,22 +217,41 @@ def test_bad_operands_are_refused_with_the_same_type_and_nearly_the_same_words()
             assert words == mine.split()[: len(words)], (mine, theirs)
 
 
+WAYS = {
+    "tiles": lambda products: products.matmul_amx.has("int8"),
+    "fours": lambda products: products.has_fours(),
+    "shorts": lambda products: True,
+}
+FORMED = [  # sizes and settings whose windows end at every kind of edge
+    ((1, 5, 9, 7), (6, 5, 3, 3), ([1, 1], [1, 1], [1, 1], 1)),
+    ((2, 64, 12, 9), (40, 64, 3, 3), ([1, 1], [1, 1], [1, 1], 1)),
+    ((1, 64, 8, 8), (33, 64, 1, 1), ([1, 1], [0, 0], [1, 1], 1)),
+    ((1, 8, 20, 20), (64, 4, 3, 3), ([2, 2], [1, 1], [2, 2], 2)),
+    ((1, 3, 19, 23), (16, 3, 7, 7), ([2, 1], [3, 3], [1, 1], 1)),
+    ((2, 40, 9, 9), (40, 1, 3, 3), ([1, 2], [1, 1], [1, 1], 40)),
+]
+
+
 def test_sums_are_the_same_whatever_instruction_forms_them(monkeypatch):
-    from rushlight.ao._operators import products
+    from rushlight.ao._operators import products, windows
+    from rushlight.kernels.conv.int8_conv import way_of
 
     found = {}
-    for way in ("tiles", "fours", "plain"):
-        known = {
-            "tiles": products.matmul_amx.has("int8"),
-            "fours": products.has_fours(),
-            "plain": True,
-        }
-        if not known[way]:
-            continue
-        monkeypatch.setattr(products, "_way", lambda rows, depth, columns, way=way: way)
+    for way in (name for name, there in WAYS.items() if there(products)):
+        windows.windows_of.cache_clear()
+
+        def chosen(rows, depth, columns, alone, way=way):
+            return way_of("channels" if alone else way)
+
+        monkeypatch.setattr(windows, "way_for", chosen)
         rl.manual_seed(0)
         results = []
-        for rows, depth, columns in ((20, 300, 70), (3, 33, 5), (2, 1100, 64)):
+        for rows, depth, columns in (
+            (20, 300, 70),
+            (3, 33, 5),
+            (2, 1100, 64),
+            (37, 64, 32),
+        ):
             x = rl.quantize_per_tensor(rl.randn(rows, depth), 0.03, 7, rl.quint8)
             w = rl.quantize_per_tensor(rl.randn(columns, depth), 0.03, 2, rl.qint8)
             packed = rl.ops.quantized.linear_prepack(w, rl.randn(columns))
@@ -241,9 +260,20 @@ def test_sums_are_the_same_whatever_instruction_forms_them(monkeypatch):
             results += [
                 rl.ops.quantized.linear_dynamic(x.dequantize(), packed).tolist()
             ]
+        for image, weight, settings in FORMED:
+            for point in (0, 2):
+                x = rl.quantize_per_tensor(rl.randn(image), 0.03, 7, rl.quint8)
+                w = rl.quantize_per_tensor(rl.randn(weight), 0.03, point, rl.qint8)
+                bias = rl.randn(weight[0])
+                packed = rl.ops.quantized.conv2d_prepack(w, bias, *settings)
+                out = rl.ops.quantized.conv2d(x, packed, 0.1, 90)
+                results += [out.int_repr().tolist()]
+                exact = rl.conv2d(x.dequantize(), w.dequantize(), bias, *settings)
+                steps = (exact / 0.1).round().add(90).clamp(0, 255)
+                assert (out.int_repr() - steps).abs().max() <= 1, (way, image, weight)
         found[way] = results
-    assert len(found) >= 1
-    assert all(each == found["plain"] for each in found.values())
+    windows.windows_of.cache_clear()
+    assert all(each == found["shorts"] for each in found.values())
 
 
 def test_products_of_nothing_and_of_other_orders_of_memory():

@@ -1,14 +1,14 @@
-"""Convolutions of quantized images: windows as rows of bytes, then one product.
+"""Convolutions of quantized images: products of their windows, which are read in place.
 
-Images lie with channels innermost, in which order windows are copied as few long pieces.
-A transposed convolution is one of an image with steps between its elements.
+Images lie with channels innermost, in which order a window is few long pieces. A transposed
+convolution is one of an image with steps between its elements.
 """
 
 from __future__ import annotations
 
 from math import prod
 
-from rushlight.ao._operators import depthwise
+from rushlight.ao._operators import windows
 from rushlight.ao._operators.linear import check_bytes
 from rushlight.ao._operators.packed import (
     PackedParams,
@@ -16,7 +16,7 @@ from rushlight.ao._operators.packed import (
     check_weight,
     scales_of,
 )
-from rushlight.core.dtypes import float32, uint8
+from rushlight.core.dtypes import float32, int32, uint8
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import scalar_name
 from rushlight.operators.quantized import affine_kernels
@@ -27,8 +27,6 @@ from rushlight.operators.quantized.quantized import (
     made,
     parts,
 )
-
-CACHED = 1 << 19  # bytes of windows that are multiplied at once
 
 
 class ConvPackedParams(PackedParams):
@@ -77,19 +75,14 @@ class ConvPackedParams(PackedParams):
                 )
             levels = _forward(levels, self.groups)
         scales, points = scales_of(self.weight, self.outputs)
-        count, spatial = self.outputs // self.groups, len(self.kernel)
-        order = [0, *range(2, 2 + spatial), 1]
+        order = [0, *range(2, levels.ndim), 1]
         rows = ops.permute(levels, order).reshape([self.outputs, -1])
-        self.depthwise = None
-        few = rows.shape[1] <= depthwise.MOST_TAPS
-        if count == 1 and self.groups == self.channels and spatial == 2 and few:
-            self.depthwise = depthwise.Weight(rows, scales, points, self.bias)
-            return
-        self.scaled = []
-        for first in range(0, self.outputs, count):
-            part = slice(first, first + count)
-            bias = None if self.bias is None else self.bias[part]
-            self.scaled.append(Scaled(rows[part], scales[part], points[part], bias))
+        each, groups = self.outputs // self.groups, self.groups
+        if windows.is_depthwise(self.channels, groups, each):
+            rows = rows.to(int32) - points.unsqueeze(1)
+            points, groups = ops.zeros_like(points), 1
+        runs = prod(windows.taps_of(self.kernel, self.dilation, self.groups))
+        self.scaled = Scaled(rows, scales, points, self.bias, groups, runs)
 
     def settings(self):
         """What it is made of."""
@@ -123,23 +116,6 @@ def _innermost(x):
     return ops.permute(x, order).contiguous()
 
 
-def _padded(x, point, before, after):
-    """An image with its channels innermost, and the zero point around it."""
-    if not any(before) and not any(after):
-        return x
-    sizes = [x.shape[0]]
-    sizes += [b + size + a for b, size, a in zip(before, x.shape[1:-1], after)]
-    room = ops.full([*sizes, x.shape[-1]], point, dtype=uint8)
-    inside, source = room, x
-    for d, (b, a, size) in enumerate(zip(before, after, x.shape[1:-1]), 1):
-        lead = max(0, -b)  # negative paddings take something off
-        count = size - lead - max(0, -a)
-        inside = inside.narrow(d, max(0, b), count)
-        source = source.narrow(d, lead, count)
-    inside.copy_(source)
-    return room
-
-
 def _spread(x, point, stride):
     """An image with steps between its elements, which are the zero point."""
     if all(step == 1 for step in stride):
@@ -153,70 +129,14 @@ def _spread(x, point, stride):
     return room
 
 
-class Windows:
-    """Where the windows of a padded image lie, its channels innermost.
-
-    Args:
-        x: uint8, channels last.
-        packed: the convolution.
-        stride: of its windows.
-    """
-
-    def __init__(self, x, packed, stride):
-        self.x, self.kernel, self.dilation = x, packed.kernel, packed.dilation
-        self.stride = stride
-        self.sizes = [
-            (size - d * (k - 1) - 1) // step + 1
-            for size, k, d, step in zip(
-                x.shape[1:-1], self.kernel, self.dilation, stride
-            )
-        ]
-        if min(self.sizes, default=1) < 1:
-            raise RuntimeError(
-                f"Calculated padded input size per channel: {list(x.shape[1:-1])}. "
-                f"Kernel size: {list(self.kernel)}. Kernel size can't be greater than "
-                "actual input size"
-            )
-
-    def pieces(self, count):
-        """Parts of the results' lines whose windows stay in a cache: images and lines.
-
-        Args:
-            count: of channels.
-        """
-        images, lines = self.x.shape[0], self.sizes[0]
-        line = prod(self.sizes[1:]) * prod(self.kernel) * count
-        if self.plain or images * lines * line <= CACHED:
-            yield slice(0, images), slice(0, lines)
-            return
-        step = max(1, CACHED // max(1, line))
-        for image in range(images):
-            for first in range(0, lines, step):
-                yield slice(image, image + 1), slice(first, min(lines, first + step))
-
-    @property
-    def plain(self):
-        """Whether windows are pixels."""
-        return prod(self.kernel) == 1 and prod(self.stride) == 1
-
-    def rows(self, first, count, images, lines):
-        """Windows of some channels as the rows of a matrix."""
-        x, steps = self.x, self.x.stride()
-        if self.plain:
-            return x.narrow(-1, first, count).reshape([-1, count])
-        across = [step * s for step, s in zip(steps[1:-1], self.stride)]
-        within = [step * d for step, d in zip(steps[1:-1], self.dilation)]
-        start = x.storage_offset() + first
-        start += images.start * steps[0] + lines.start * across[0]
-        sizes = [images.stop - images.start, lines.stop - lines.start, *self.sizes[1:]]
-        sizes += [*self.kernel, count]
-        seen = ops.as_strided(x, sizes, [steps[0], *across, *within, 1], start)
-        return seen.reshape([-1, prod(self.kernel) * count])
+def _three(values, fill):
+    """Numbers for three dimensions, of which the first may be missing."""
+    return (*[fill] * (3 - len(values)), *values)
 
 
-def _windows(x, point, packed):
-    """The windows of an image in integers."""
-    x = _innermost(x)
+def _placed(levels, point, packed):
+    """An image as its windows read it, and where these lie."""
+    x = _innermost(levels)
     before = after = list(packed.padding)
     stride = packed.stride
     if packed.transpose:
@@ -225,38 +145,33 @@ def _windows(x, point, packed):
         before = [r - p for r, p in zip(reach, packed.padding)]
         after = [b + more for b, more in zip(before, packed.output_padding)]
         stride = [1] * len(reach)
-    return Windows(_padded(x, point, before, after), packed, stride)
-
-
-def _products(found, packed, given, images):
-    """The integers of all windows, groups beside each other."""
-    each, lines = packed.channels // packed.groups, found.sizes[0]
+    before, after = _three(before, 0), _three(after, 0)
+    images, *spatial, channels = x.shape
+    spatial = _three(spatial, 1)
+    sizes = [b + size + a for b, size, a in zip(before, spatial, after)]
+    kernel, dilation = _three(packed.kernel, 1), _three(packed.dilation, 1)
+    if any(size < d * (k - 1) + 1 for size, k, d in zip(sizes, kernel, dilation)):
+        raise RuntimeError(
+            f"Calculated padded input size per channel: {sizes[3 - x.ndim + 2 :]}. "
+            f"Kernel size: {list(packed.kernel)}. Kernel size can't be greater than "
+            "actual input size"
+        )
+    settings = kernel, _three(stride, 1), dilation, packed.groups
     outputs = packed.outputs // packed.groups
-    across = prod(found.sizes[1:])
-    out = ops.empty([images * lines * across, packed.outputs], dtype=uint8)
-    for g, one in enumerate(packed.scaled):
-        target = out[:, g * outputs : (g + 1) * outputs]
-        for some, part in found.pieces(each):
-            rows = found.rows(g * each, each, some, part)
-            first = (some.start * lines + part.start) * across
-            piece = target[first : first + rows.shape[0]]
-            made = one.requantized(rows, *given, piece)
-            if made is not piece:
-                piece.copy_(made)
-    return out
+    found = windows.windows_of((images, *sizes, channels), *settings, outputs)
+    x = x.view([images, *spatial, channels])
+    return windows.room(x, found, point, before, after), found
 
 
 def _levels(x, packed, scale, point, relu):
     """The integers of a convolution of a quantized image."""
     levels, x_scale, x_point, _ = parts(x)
-    found = _windows(levels, x_point, packed)
-    outputs = packed.outputs
-    if packed.depthwise is not None:
-        rows = packed.depthwise.requantized(found, x_scale, x_point, scale, point, relu)
-    else:
-        given = x_scale, x_point, scale, point, relu
-        rows = _products(found, packed, given, levels.shape[0])
-    out = rows.view([levels.shape[0], *found.sizes, outputs])
+    placed, found = _placed(levels, x_point, packed)
+    rows = packed.scaled.requantized(
+        placed, found, x_scale, x_point, scale, point, relu
+    )
+    grid = found.grid[3 - len(packed.kernel) :]
+    out = rows.view([levels.shape[0], *grid, packed.outputs])
     last = out.ndim - 1
     return ops.permute(out, [0, last, *range(1, last)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from rushlight.ao._operators import windows
 from rushlight.ao._operators.packed import LinearPackedParams, PackedParams
 from rushlight.core.dtypes import float16, float32, uint8
 from rushlight.operators import call as ops
@@ -72,9 +73,18 @@ def _linear(x, packed, scale, point, relu):
     check_bytes(x)
     check_input(x, packed)
     levels, x_scale, x_point, _ = parts(x)
-    rows = levels.reshape([prod(x.shape[:-1]), x.shape[-1]])
-    out = packed.scaled.requantized(rows, x_scale, x_point, scale, point, relu)
+    rows = _rows(levels, packed)
+    out = packed.scaled.requantized(*rows, x_scale, x_point, scale, point, relu)
     return made(out.view([*x.shape[:-1], out.shape[-1]]), float(scale), int(point))
+
+
+def _rows(levels, packed):
+    """Rows of bytes with room to read them by words, and where they are."""
+    depth = levels.shape[-1]
+    count = prod(levels.shape[:-1])
+    found = windows.rows_of(count, depth, packed.weight.shape[0])
+    rows = levels.contiguous().view([1, 1, 1, count, depth])
+    return windows.room(rows, found), found
 
 
 def linear_dynamic(x, packed, reduce_range=False):
@@ -93,9 +103,8 @@ def _dynamic(x, packed, reduce_range, relu):
             f"expected scalar type Float but found {scalar_name(x.dtype)}"
         )
     check_input(x, packed)
-    rows = x.detach().reshape([prod(x.shape[:-1]), x.shape[-1]])
-    levels, scale, point = quantize_rows(rows, reduce_range)
-    out = packed.scaled.numbers(levels, scale, point, relu)
+    levels, scale, point = quantize_rows(x.detach(), reduce_range)
+    out = packed.scaled.numbers(*_rows(levels, packed), scale, point, relu)
     return out.view([*x.shape[:-1], out.shape[-1]])
 
 
@@ -118,9 +127,9 @@ def from_numbers_relu(x, x_scale, x_point, packed):
 
 def _between(x, x_scale, x_point, packed, relu):
     check_input(x, packed)
-    rows = x.detach().reshape([prod(x.shape[:-1]), x.shape[-1]])
-    levels = affine_kernels.quantize(rows, uint8, inverse_of(x_scale), x_point, True)
-    out = packed.scaled.numbers(levels, x_scale, x_point, relu)
+    x = x.detach()
+    levels = affine_kernels.quantize(x, uint8, inverse_of(x_scale), x_point, True)
+    out = packed.scaled.numbers(*_rows(levels, packed), x_scale, x_point, relu)
     return out.view([*x.shape[:-1], out.shape[-1]])
 
 

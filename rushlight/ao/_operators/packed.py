@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from rushlight.ao._operators.products import PackedWeight, number, product
-from rushlight.core.dtypes import float32, int32
+from rushlight.ao._operators.products import (
+    PackedWeight,
+    number,
+    product,
+    window_sums,
+)
+from rushlight.core.dtypes import float32, int32, uint8
 from rushlight.operators import call as ops
 from rushlight.operators.quantized.quantized import parts, single
 
@@ -32,24 +37,25 @@ def check_weight(weight, bias, outputs, operator):
 
 
 class Scaled:
-    """A packed weight of one group, and what its sums become.
+    """A packed weight, and what its sums become.
 
     Args:
-        rows: int8 of two dimensions, outputs and depth.
+        rows: int8 of two dimensions, outputs and the elements of a window.
         scales: of the outputs, float32.
         points: zero points of the outputs, int32.
         bias: float32, or None.
+        groups, runs: as of a `PackedWeight`.
     """
 
-    def __init__(self, rows, scales, points, bias):
-        self.weight = PackedWeight(rows)
+    def __init__(self, rows, scales, points, bias, groups=1, runs=1):
+        self.weight = PackedWeight(rows, groups, runs)
         self.scales, self.points = scales, points
         self.bias = ops.zeros([rows.shape[0]]) if bias is None else bias.float()
         self.level = not bool(ops.any(points))  # whether all zero points are zero
         self.known = {}
 
     def operands(self, x_scale, x_point, scale, point, low):
-        """What the epilogue reads, for an input and a result of some scales."""
+        """What sums begin at and the epilogue reads, for some scales."""
         key = x_scale, x_point, scale, point, low
         found = self.known.get(key)
         if found is None:
@@ -60,45 +66,46 @@ class Scaled:
             if not self.level:
                 offset = offset + self.points * (x_point * self.weight.depth)
             factor = both / single(scale)
-            bounds = number(float(point)), number(float(low)), number(255.0)
-            found = [offset, self.bias / both, factor, *bounds]
+            bounds = number(float(low - point)), number(float(255 - point))
+            point = ops.full([], point, dtype=int32)
+            others = [self.bias / both, factor, point, *bounds]
             if not self.level:
-                found.append(self.points)
-            self.known[key] = found
+                others.append(self.points)
+            found = self.known[key] = others, self.weight.spread(offset)
         return found
 
-    def requantized(self, x, x_scale, x_point, scale, point, relu, out=None):
+    def requantized(self, x, windows, x_scale, x_point, scale, point, relu):
         """The product of unsigned bytes, as bytes of another scale.
 
         Args:
-            x: the bytes, and their scale and zero point.
+            x, windows: the bytes as `windows.room` has them, and where windows lie.
+            x_scale, x_point: of the bytes.
             scale, point: of the results.
             relu: whether what is below zero becomes zero.
-            out: where results may go.
         """
         low = point if relu else 0
-        others = self.operands(x_scale, x_point, scale, point, low)
-        return self.product(x, "requantized", others, x.dtype, out)
+        others, start = self.operands(x_scale, x_point, scale, point, low)
+        return self.product(x, windows, "requantized", others, uint8, start)
 
-    def numbers(self, x, x_scale, x_point, relu):
+    def numbers(self, x, windows, x_scale, x_point, relu):
         """The product of unsigned bytes, as numbers."""
         sums = self.weight.sums
         if not self.level:
             sums = sums - self.points * self.weight.depth
         low = number(0.0 if relu else float("-inf"))
         scale = ops.full([], single(x_scale), dtype=float32)
-        rows = ops.full([1, 1], x_point, dtype=int32).expand([x.shape[0], 1])
-        others = [sums, self.bias, self.scales, scale, rows, low]
+        points = ops.full([], x_point, dtype=int32)
+        others = [sums, self.bias, self.scales, scale, points, low]
         if not self.level:
             others.append(self.points)
-        return self.product(x, "numbered", others, float32)
+        return self.product(x, windows, "numbered", others, float32)
 
-    def product(self, x, name, others, stored, out=None):
-        """The product with an epilogue that may want the sums of rows."""
+    def product(self, x, windows, name, others, stored, start=None):
+        """The product with an epilogue that may want the sums of windows."""
         if not self.level:
             name += "_by_rows"
-            others = [*others, ops.sum(x, [1], True, dtype=int32)]
-        return product(x, self.weight, name, others, stored, out)
+            others = [*others, window_sums(x, windows, self.weight)]
+        return product(x, windows, self.weight, name, others, stored, start)
 
 
 def scales_of(weight, outputs):

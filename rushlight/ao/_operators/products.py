@@ -2,9 +2,8 @@
 
     out[i, j] = clamp(round((sum_k x[i, k] w[k, j] + offset[j] + bias[j]) factor[j]) + point)
 
-Sums are exact in 32 bits. The weight is packed once: four neighbours along the depth are
-one word, a row of words for each of them, as instructions that sum four products read it.
-What is done to sums is an epilogue of the product's kernel.
+Rows of x are windows of an image, which are read where they lie. Sums are exact in 32
+bits. The weight is packed once. What is done to sums is an epilogue of the kernel.
 """
 
 from __future__ import annotations
@@ -12,70 +11,102 @@ from __future__ import annotations
 import functools
 
 from rushlight.codegen.fingerprint import fingerprint
-from rushlight.codegen.language import cast, fma, maximum, minimum, select
-from rushlight.codegen.language import round as nearest
+from rushlight.codegen.language import bits_of, cast, fma, select
 from rushlight.core import dtypes
 from rushlight.core.dtypes import float32, int8, int32
-from rushlight.core.launch_args import TILED
 from rushlight.core.roles import host
-from rushlight.kernels.matmul.contraction import After, depth_of, kernel_after
 from rushlight.operators import call as ops
+from rushlight.operators.loop_calls import fresh
 from rushlight.operators.matmul import matmul_amx
-from rushlight.operators.matmul.linalg import SUM_TYPES
-from rushlight.operators.matmul.matmul_int8 import FOUR, has_fours
+from rushlight.operators.matmul.matmul_int8 import has_fours
 
-contraction = host.matmul
-TILED_ROWS = 16  # fewer do not pay for packing the weight for the unit of tiles
+TILED_ROWS = 16  # fewer do not fill a tile
 
 
 class PackedWeight:
-    """A matrix of signed bytes, one row an output, as products read it.
+    """Windows of signed bytes, one row an output, as products read them.
 
     Args:
-        rows: int8 of two dimensions, outputs and depth.
+        rows: int8 of two dimensions: outputs, of one group after another, and the
+            elements of a window.
+        groups: of outputs.
+        runs: how many pieces a window has whose elements lie side by side.
 
     Attributes:
         sums: of each row, for inputs whose zero point is not zero.
-        columns: how many outputs there are.
+        columns: outputs of a group.
+        depth: elements of a window.
     """
 
-    def __init__(self, rows):
-        self.columns, self.depth = rows.shape
+    def __init__(self, rows, groups=1, runs=1):
+        self.outputs, self.depth = rows.shape
+        self.rows, self.groups, self.runs = rows.contiguous(), groups, runs
+        self.columns = self.outputs // groups
         self.sums = ops.sum(rows, [1], dtype=int32)
-        wide = max(2, self.columns)  # kernels of one column read otherwise
-        room = ops.zeros([wide, -(-max(1, self.depth) // FOUR) * FOUR], dtype=int8)
-        room[: self.columns, : self.depth] = rows
-        self.rows, self.wide = room, wide
-        self.words = None
+        self.nothing = self.spread(ops.zeros([self.outputs], dtype=int32))
+        self.kept = {}
 
-    @property
-    def fours(self):
-        """Words of four bytes: one row for each four of the depth."""
-        if self.words is None:
-            self.words = self.rows.view(int32).t().contiguous()
-        return self.words
+    def spread(self, values):
+        """Numbers of the outputs, filled up for each group to whole panels."""
+        room = ops.zeros([self.groups, starts_of(self.columns)], dtype=int32)
+        room[:, : self.columns] = values.view([self.groups, self.columns])
+        return room
+
+    def packed(self, way):
+        """The weight in panels of columns, as one of the ways to multiply reads it."""
+        words = words_of(self.depth // self.runs, way)
+        size = way.name == "channels", way.columns, words, way.element
+        found = self.kept.get(size)
+        if found is None:
+            found = self.kept[size] = self._pack(way, words)
+        return found
+
+    def _pack(self, way, words):
+        if way.name == "channels":
+            panels = -(-self.outputs // way.columns)
+            room = ops.zeros([panels * way.columns, self.depth], dtype=int32)
+            room[: self.outputs] = self.rows
+            return room.view([panels, way.columns, self.depth]).mT.contiguous()
+        run, each = self.depth // self.runs, way.together
+        panels = -(-self.columns // way.columns)
+        room = ops.zeros(
+            [self.groups, panels * way.columns, self.runs, words * each], dtype=int8
+        )
+        sizes = [self.groups, self.columns, self.runs, run]
+        room[:, : self.columns, :, :run] = self.rows.reshape(sizes)
+        sizes = [self.groups, panels, way.columns, self.runs, words, each]
+        words_first = ops.permute(room.view(sizes), [0, 1, 3, 4, 2, 5])
+        kind = int8 if way.element == "uint8" else dtypes.int16
+        return words_first.to(kind).contiguous()
 
 
-def _scaled(total, offset, bias, factor):
-    return (cast(total + offset, "float32") + bias) * factor
+def starts_of(columns):
+    """How many numbers sums of a group begin at: of whole panels, however wide."""
+    return -(-columns // 32) * 32
+
+
+def words_of(run, way):
+    """The words of a run of elements."""
+    words = -(-run // way.together)
+    return -(-words // way.words) * way.words
 
 
 def _stored(value, point, low, high):
-    value = nearest(value) + point
-    return maximum(minimum(value, high), low)
+    """Numbers as bytes: bounds of what is rounded are integers, and so those of results."""
+    value = select(value < high, value, high)
+    value = select(value > low, value, low)
+    return bits_of(value + ROUNDER) + point  # whose lowest byte is the result
 
 
-def requantized(total, offset, bias, factor, point, low, high):
+def requantized(total, bias, factor, point, low, high):
     """Sums as integers of another scale and zero point."""
-    return _stored(_scaled(total, offset, bias, factor), point, low, high)
+    return _stored((cast(total, "float32") + bias) * factor, point, low, high)
 
 
-def requantized_by_rows(
-    total, offset, bias, factor, point, low, high, weight_point, row_sum
-):
+def requantized_by_rows(total, bias, factor, point, low, high, weight_point, row_sum):
     """The same where the weight's zero points are not zero."""
     total = total - weight_point * row_sum
-    return _stored(_scaled(total, offset, bias, factor), point, low, high)
+    return requantized(total, bias, factor, point, low, high)
 
 
 def numbered(total, sums, bias, weight_scale, scale, point, low):
@@ -93,104 +124,95 @@ def numbered_by_rows(
     return numbered(total, sums, bias, weight_scale, scale, point, low)
 
 
-_INT, _FLOAT, _ONE, _ROW = (
+ROUNDER = 12582912.0  # 1.5 * 2**23: added to a small number, it leaves its whole part
+_INT, _FLOAT, _ONE, _POINT = (
     ("int32", True), ("float32", True), ("float32", False), ("int32", False)
 )  # fmt: skip
-_NUMBERS = (_INT, _FLOAT, _FLOAT, _ONE, _ROW, _ONE)
+_BYTES = _FLOAT, _FLOAT, _POINT, _ONE, _ONE
+_NUMBERS = _INT, _FLOAT, _FLOAT, _ONE, _POINT, _ONE
+_BY_ROWS = _INT, _POINT  # the last has a value for each row
 EPILOGUES = {
-    "requantized": (requantized, (_INT, _FLOAT, _FLOAT, _ONE, _ONE, _ONE)),
-    "requantized_by_rows": (
-        requantized_by_rows,
-        (_INT, _FLOAT, _FLOAT, _ONE, _ONE, _ONE, _INT, _ROW),
-    ),
+    "sums": (None, ()),
+    "requantized": (requantized, _BYTES),
+    "requantized_by_rows": (requantized_by_rows, (*_BYTES, *_BY_ROWS)),
     "numbered": (numbered, _NUMBERS),
-    "numbered_by_rows": (numbered_by_rows, (*_NUMBERS, _INT, _ROW)),
+    "numbered_by_rows": (numbered_by_rows, (*_NUMBERS, *_BY_ROWS)),
 }
 
 
 @functools.cache
-def _kernels(name, stored, way):
-    """What finds the one kernel of a way to multiply: words, tiles, or 32-bit integers."""
-    function, others = EPILOGUES[name]
-    after = After(function, others, stored)
-    digest = "".join(map(fingerprint, (function, numbered, _scaled, _stored)))
-    words = f"_{name}_{stored}"
-
-    @functools.cache
-    def find(kind):
-        if way == "tiles":
-            types = "tiles_unsigned_fours", "uint8", "int8", "int32"
-        elif way == "fours":
-            types = "fours", "int32", "int32", "int32"
-        else:
-            types = "product", "int32", "int32", "int32"
-        return kernel_after(*types, words, after, digest)
-
-    return find
-
-
-def _way(rows, depth, columns):
-    tiled = rows >= TILED_ROWS and rows * depth * columns >= matmul_amx.LEAST_WORK
-    if tiled and depth >= matmul_amx.LEAST and matmul_amx.has("int8"):
-        return "tiles"
-    return "fours" if has_fours() else "plain"
-
-
-def product(x, weight, name, others, stored, out=None):
-    """``epilogue(x @ weight, *others)`` of a matrix of unsigned bytes.
+def way_for(rows, depth, columns, alone):
+    """How products of these sizes are formed: as tiles, or by words of bytes or shorts.
 
     Args:
-        x: uint8 of two dimensions.
+        alone: whether each channel has a window of its own.
+    """
+    from rushlight.kernels.conv.int8_conv import way_of
+
+    if alone:
+        return way_of("channels")
+    worth = rows >= TILED_ROWS and rows * depth * columns >= matmul_amx.LEAST_WORK
+    if worth and matmul_amx.has("int8"):
+        return way_of("tiles")
+    return way_of("fours" if has_fours() else "shorts")
+
+
+@functools.cache
+def _kernel(name, stored, way):
+    """The kernel of an epilogue, whose results are of a type, for a way to multiply."""
+    from rushlight.codegen.lower import lower
+    from rushlight.kernels import loop_helpers
+    from rushlight.kernels.conv import int8_conv
+    from rushlight.kernels.matmul.contraction import After
+
+    function, others = EPILOGUES[name]
+    after = After(function, others, stored)
+    used = () if function is None else (function, numbered, requantized, _stored)
+    by_rows = (len(others) - 1,) if name.endswith("by_rows") else ()
+    files = int8_conv.__file__, loop_helpers.__file__
+    digest = "".join(map(host.code_cache.source_digest, files))
+    digest += "".join(map(fingerprint, used))
+    step = {"tiles": "tiles_unsigned_fours"}.get(way.name, way.name)
+    symbol = f"{step}_{name}_{stored}"  # which begins with what it needs: see `export`
+
+    def write():
+        return lower(int8_conv.int8_conv(symbol, way, after, by_rows))
+
+    return host.code_cache.native(symbol, digest, write)
+
+
+def product(x, windows, weight, name, others, stored, start=None):
+    """``epilogue(windows @ weight, *others)``: a row for each window.
+
+    Args:
+        x: where the windows lie: a `windows.Room`'s memory.
+        windows: a `windows.Windows`.
         weight: a `PackedWeight`.
         name: of an epilogue.
-        others: its operands: a value for each column, for each row (``[rows, 1]``), or one.
+        others: its operands: a value for each output, one, or one for each window.
+        start: what sums begin at, as `PackedWeight.spread` has it; None for zero.
         stored: the dtype of the results.
-        out: where they may go: they do where it is row-major and of all columns.
     """
-    rows, columns = x.shape[0], weight.columns
-    if rows == 0 or columns == 0:
-        return ops.empty([rows, columns], dtype=stored)
-    if rows == 1:
-        x = x.expand([2, x.shape[1]])
-        others = [each.expand([2, 1]) if each.ndim == 2 else each for each in others]
-    shape = x.shape[0], weight.wide
-    seen = tuple(_wide(each, weight.wide).expand(shape) for each in others)
-    way = _way(rows, x.shape[1], columns)
-    fits = out is not None and tuple(out.shape) == shape and out.is_contiguous()
-    out = out if fits else contraction.fresh(x, shape, stored)
-    find = _kernels(name, stored.name, way)
-    if way == "tiles":
-        kept = matmul_amx.waiting(x, shape, int32, "int8")
-        left, right = matmul_amx.lying(x, weight.rows[:, : x.shape[1]].t())
-        contraction.product_after(out, left, right, int32, find, seen, kept, TILED)
-    else:
-        if way == "fours":
-            left, right = _words(x, weight), weight.fours
-        else:
-            left, right = x.to(int32), weight.rows[:, : x.shape[1]].t().to(int32)
-        deep = left.shape[1] > depth_of(SUM_TYPES["int8"])
-        kept = contraction.fresh(x, shape, int32) if deep else None
-        contraction.product_after(out, left, right, int32, find, seen, kept)
-    if out.shape == (rows, columns):
+    out = fresh(x, (windows.count, weight.outputs), stored)
+    if not windows.count or not weight.outputs:
         return out
-    return out[:rows, :columns].contiguous()
+    kernel = _kernel(name, stored.name, windows.way)
+    start = weight.nothing if start is None else start
+    operands = out, x, weight.packed(windows.way), windows.table, start, *others
+    host.launch.launch(kernel, operands, windows.numbers, windows.chunks, windows.grain)
+    return out
 
 
-def _wide(operand, columns):
-    """Values of columns, of which a lone one is repeated."""
-    if operand.ndim == 1 and operand.shape[0] == 1 and columns > 1:
-        return operand.expand([columns]).contiguous()
-    return operand
+@functools.lru_cache(256)
+def _ones(groups, depth, runs):
+    """A weight whose products are the sums of windows."""
+    return PackedWeight(ops.full([groups, depth], 1, dtype=int8), groups, runs)
 
 
-def _words(x, weight):
-    """Rows of bytes as words of four; zeros fill the last up."""
-    depth = x.shape[1]
-    if depth % FOUR:
-        room = ops.zeros([x.shape[0], weight.rows.shape[1]], dtype=dtypes.uint8)
-        room[:, :depth] = x
-        x = room
-    return x.contiguous().view(int32)
+def window_sums(x, windows, weight):
+    """The sum of each window, and of each of its groups."""
+    ones = _ones(weight.groups, weight.depth, weight.runs)
+    return product(x, windows.of(1), ones, "sums", (), int32)
 
 
 @functools.lru_cache(4096)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.emit import llvm_groups
+from rushlight.codegen.emit import llvm_dot, llvm_groups
 from rushlight.codegen.emit.llvm_tables import Tables
 from rushlight.codegen.emit.llvm_text import (
     C_FUNCTIONS,
@@ -373,28 +373,6 @@ class Expressions(Tables):
             current = ir.Binary(op, low, high)
         return self.value(ir.Extract(0, current) if current.type.lanes > 1 else current)
 
-    def dot_bf16(self, e):
-        """``accumulator + a0 b0 + a1 b1`` over pairs of bfloat16 lanes."""
-        return self.dot(e, "avx512bf16.dpbf16ps", f"<{e.args[1].type.lanes} x bfloat>")
-
-    def dot_int8(self, e):
-        """``accumulator`` plus the products of four unsigned and four signed bytes."""
-        return self.dot(e, "avx512.vpdpbusd", f"<{4 * e.type.lanes} x i8>")
-
-    def dot(self, e, instruction, several):
-        """One of x86's sums of products: both sides are taken for vectors of ``several``."""
-        accumulator, a, b = e.args
-        lanes, result = e.type.lanes, type_name(e.type)
-        name = self.module.declare(
-            f"llvm.x86.{instruction}.{32 * lanes}", result, result, several, several
-        )
-        sides = [
-            f"{several} " + self.fresh(f"bitcast {self.typed(side)} to {several}")
-            for side in (a, b)
-        ]
-        operands = ", ".join([self.typed(accumulator), *sides])
-        return self.fresh(f"call {result} @{name}({operands})")
-
     def cast(self, e):
         (inner,) = e.args
         found = self.half_of(inner) if as_bits(e.type.name) else None
@@ -634,8 +612,9 @@ SPECIAL_CALLS = {
     "machine_div": Expressions.machine_division,
     "machine_rem": Expressions.machine_division,
     "isnan": Expressions.isnan,
-    "dot_bf16": Expressions.dot_bf16,
-    "dot_int8": Expressions.dot_int8,
+    "dot_bf16": llvm_dot.dot_bf16,
+    "dot_int8": llvm_dot.dot_int8,
+    "dot_int16": llvm_dot.dot_int16,
     "packed_float16": Expressions.packed,
     "packed_bfloat16": Expressions.packed,
     "lookup": Expressions.lookup,
