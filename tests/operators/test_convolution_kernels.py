@@ -1,9 +1,12 @@
 """The loops of convolutions with small tiles, run natively and by the reference."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from rushlight.codegen.schedule.contraction import Tile
+from rushlight.codegen.target import named, using
 from rushlight.ir import expr as ir
 from rushlight.kernels.conv import depthwise, direct
 from rushlight.kernels.conv import implicit_gemm as kernels
@@ -115,6 +118,51 @@ def test_loops_over_planes_of_their_own_take_steps(run, step):
         seen = full[:, c, i::step, j::step][:, :height, :width]
         exact = (seen * expected[:, c]).sum()
         np.testing.assert_allclose(sums[0, c, i * 2 + j, 0], exact, rtol=1e-4)
+
+
+PLANES = [
+    (11, 19),
+    (5, 2),
+    (2, 9),
+    (4, 4),
+    (100, 90),
+]  # narrow, low, larger than a copy
+
+
+def test_planes_that_are_copied_have_the_bits_of_those_that_are_masked():
+    rng = np.random.default_rng(4)
+    w, bias = rng.standard_normal((2, 1, 3, 3), np.float32), np.ones(2, np.float32)
+    for sides, pad, step in itertools.product(PLANES, (0, 1, 2), (1, 2)):
+        shape = (1, 2, *sides)
+        sizes = [n + 2 * pad - 2 * s for n, s in zip(sides, (1, step), strict=True)]
+        if sizes[0] < 1 or sizes[1] < 4:
+            continue
+        x = rng.standard_normal(shape, np.float32)
+        settings = (1, 1), (pad, pad), (1, step), 2, True
+        kind, _, _, ints, chunks, _ = forward_plan(
+            shape, w.shape, tuple(sizes), *settings
+        )
+        assert kind.startswith("depthwise")
+        found = []
+        for run, target in [(run_native, "x86-64-v3"), (run_native, "x86-64-v4"),
+                            (run_reference, "x86-64-v3")]:  # fmt: skip
+            if run is run_reference and sides[0] > 11:
+                continue
+            with using(named(target)):
+                name = f"planes_{target[-2:]}"
+                function = depthwise.depthwise(name, ir.f32, 8, (3, 3), (1, 1))
+            out = np.full((1, 2, *sizes), 7, np.float32)
+            run(function, (out, w, x, bias), ints, chunks)
+            found.append(out)
+        np.testing.assert_array_equal(found[0], found[1])
+        np.testing.assert_allclose(found[0], found[-1], atol=1e-5)
+        full = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+        places = [(i, j) for i in range(3) for j in range(3)]
+        exact = sum(
+            w[:, :, i, j, None] * full[0, :, i:, j * step :][:, : sizes[0], : sizes[1]]
+            for i, j in places
+        )
+        np.testing.assert_allclose(out[0], exact + 1, atol=1e-5)
 
 
 @pytest.mark.parametrize("run", [run_native, run_reference])

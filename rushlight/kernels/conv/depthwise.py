@@ -1,14 +1,18 @@
-"""Convolutions of one channel each: a plane stays in registers' reach, and nothing is copied.
+"""Convolutions of one channel each: a plane stays in registers' reach.
 
 A tile is four rows of one vector of positions, one or two elements of the input apart: of
 two, a vector is every other element of two adjacent ones. Each row of the input is loaded once for
 each column of the taps, and serves every row of the tile that sees it; what lies beyond
-an edge is masked, which stands for zeros. The weight's gradient goes over the same tiles:
+an edge is masked, which stands for zeros; where a processor's masks are slow, planes are
+copied first, with zeros around them. The weight's gradient goes over the same tiles:
 what is loaded once is multiplied by every row of the output's gradient that it met.
 """
 
 from __future__ import annotations
 
+from copy import copy
+
+from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import (
@@ -26,6 +30,8 @@ from rushlight.kernels.loop_helpers import (
     Operand,
     apply,
     lane_mask,
+    maximum,
+    minimum,
     moved,
     multiply_add,
     quotient,
@@ -42,6 +48,7 @@ WEIGHT_INTS = """
 """.split()
 ROWS = 4  # of a tile
 MOST_TAPS = 49
+PLANE = 8192  # elements that are copied with zeros around them
 
 
 def depthwise(name, type, lanes, taps, strides, after=None) -> ir.Function:
@@ -65,6 +72,10 @@ def depthwise(name, type, lanes, taps, strides, after=None) -> ir.Function:
         b.let("beside", ir.argument(4 + k, Type(kind)))
         for k, (kind, _) in enumerate(() if after is None else after.others)
     ]
+    # Masks of vectors' own registers cost nothing, and a plane of which few positions are
+    # taken is not worth its copy.
+    copied = strides == (1, 1) and not current().has_masks
+    room = Room(b, n, type, lanes, taps) if copied else None
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         row = b.let("row", remainder(chunk, n["rows"]))
         image = quotient(chunk, n["rows"]) * n["channels"]
@@ -73,16 +84,14 @@ def depthwise(name, type, lanes, taps, strides, after=None) -> ir.Function:
         to = b.let("result", moved(out, chunk * n["out_height"] * n["out_width"]))
         tile = Tile(b, n, type, lanes, (taps, strides), from_, to)
         tile.read_weights(moved(weight, row * (taps[0] * taps[1])), bias, row)
-        with b.loop("x", 0, n["out_width"], lanes) as x:
-            tile.begin_columns(x)
-            with b.loop("y", 0, n["out_height"], ROWS) as y:
-                first = b.let("first", y * strides[0] - n["pad_y"])
-                last = first + (tile.lines - 1)
-                inside = (first >= 0) & (last < n["height"])
-                with b.when(inside):
-                    tile.write(x, y, first, True)
-                with b.otherwise():
-                    tile.write(x, y, first, False)
+        if room is None:
+            tile.edged_plane()
+        else:
+            with b.when(room.serves):
+                room.fill(from_)
+                tile.inside(room).plane()
+            with b.otherwise():
+                tile.edged_plane()
         if after is not None:
             size = b.let("size", n["out_height"] * n["out_width"])
             there = [
@@ -132,6 +141,52 @@ def depthwise_weights(name, type, lanes, taps, strides) -> ir.Function:
     return ir.kernel(name, rolled(b.statements))
 
 
+class Room:
+    """A plane with what is around it: rows of zeros and of the plane, in the L1 cache.
+
+    Its edges are zeros from the start, as no plane is copied there.
+
+    Attributes:
+        serves: whether planes have room there.
+        pitch: elements from one row to the next.
+    """
+
+    def __init__(self, b, n, type, lanes, taps):
+        self.b, self.n, self.lanes = b, n, lanes
+        self.data = b.array("room", type, PLANE + lanes)
+        seen = n["out_width"] + n["step_x"] * (taps[1] - 1)
+        pitch = maximum(n["pad_x"] + n["width"], seen)
+        self.pitch = b.let("pitch", pitch)
+        seen = n["out_height"] + taps[0] - 1
+        rows = b.let("room_rows", maximum(n["pad_y"] + n["height"], seen))
+        self.serves = b.let(
+            "serves",
+            (n["pad_x"] >= 0)
+            & (n["pad_y"] >= 0)
+            & (n["out_height"] >= ROWS)
+            & (self.pitch * rows <= PLANE),
+        )
+        with b.when(self.serves):
+            with b.loop("k", 0, self.pitch * rows, lanes) as k:
+                b.store(self.data, k, Const(type.vector(lanes), 0))
+
+    def fill(self, plane):
+        """Copies a plane to the middle."""
+        b, n, lanes = self.b, self.n, self.lanes
+        end = b.let("last_copied", maximum(n["width"] - lanes, 0))
+        mask = b.let("copied", lane_mask(lanes, n["width"]))
+        with b.loop("line", 0, n["height"]) as line:
+            base = b.let("base", moved(plane, line * n["width"]))
+            start = (n["pad_y"] + line) * self.pitch + n["pad_x"]
+            to = b.let("to", moved(self.data, start))
+            with b.when(n["width"] >= lanes):
+                with b.loop("k", 0, n["width"], lanes) as k:
+                    at = b.let("at", minimum(k, end))
+                    b.store(to, at, load(base, at, lanes))
+            with b.otherwise():
+                b.store(to, 0, load(base, 0, lanes, mask=mask), mask)
+
+
 class Tile:
     """The tiles of one plane.
 
@@ -145,9 +200,10 @@ class Tile:
     def __init__(self, b, n, type, lanes, shape, source, out):
         self.b, self.n, self.type, self.lanes = b, n, type, lanes
         (self.taps, self.strides), self.source, self.out = shape, source, out
+        self.pitch, self.pads = n["width"], (n["pad_y"], n["pad_x"])
         self.lines = (ROWS - 1) * self.strides[0] + self.taps[0]
         self.weights = self.bias = self.starts = self.masks = None
-        self.seen = self.kept = None
+        self.seen = self.kept = self.clear = None
 
     def read_weights(self, weight, bias, row):
         """A plane's filter, each weight in all lanes, and its bias."""
@@ -171,13 +227,79 @@ class Tile:
         """
         b, n, lanes, step = self.b, self.n, self.lanes, self.strides[1]
         self.starts, self.masks, self.seen = [], [], []
+        clear = x + lanes <= n["out_width"]
         for tap in range(self.taps[1]):
-            start = b.let("start", x * step + n["step_x"] * tap - n["pad_x"])
+            start = b.let("start", x * step + n["step_x"] * tap - self.pads[1])
             self.starts.append(start)
             parts = [self.within(start + lanes * k, 1) for k in range(step)]
             self.masks.append(parts)
+            clear = clear & (start >= 0) & (start + lanes * step <= n["width"])
             self.seen.append(parts[0] if step == 1 else self.within(start, step))
         self.kept = b.let("kept", lane_mask(lanes, n["out_width"] - x))
+        self.clear = b.let("clear", clear)
+
+    def inside(self, room):
+        """The same tile on a plane with all that is around it."""
+        tile = copy(self)
+        tile.source, tile.pitch, tile.pads = room.data, room.pitch, (0, 0)
+        return tile
+
+    def unmasked(self):
+        """The same tile where all that it reads of a row is there."""
+        tile = copy(self)
+        tile.masks = [[None] * len(parts) for parts in self.masks]
+        tile.seen = [None] * len(self.seen)
+        return tile
+
+    def vectors(self):
+        """Yields the first column of each vector: the last one ends with the row."""
+        b, n, lanes = self.b, self.n, self.lanes
+        end = b.let("last_vector", maximum(n["out_width"] - lanes, 0))
+        with b.loop("x0", 0, n["out_width"], lanes) as x0:
+            x = b.let("x", minimum(x0, end))
+            self.begin_columns(x)
+            yield x
+
+    def plane(self):
+        """All tiles where all is there that they read."""
+        b, n = self.b, self.n
+        end = b.let("last_tile", n["out_height"] - ROWS)
+        for x in self.vectors():
+            tile = self.unmasked()
+
+            def rows(tile, x=x):
+                with b.loop("y0", 0, n["out_height"], ROWS) as y0:
+                    y = b.let("y", minimum(y0, end))
+                    tile.write(x, y, y, True)
+
+            with b.when(n["out_width"] >= self.lanes):
+                tile.kept = None
+                rows(tile)
+            with b.otherwise():
+                tile.kept = self.kept
+                rows(tile)
+
+    def edged_plane(self):
+        """All tiles where rows and columns may be missing."""
+        for x in self.vectors():
+            whole = self.unmasked()
+            whole.kept = None
+            with self.b.when(self.clear):
+                whole.rows(x)
+            with self.b.otherwise():
+                self.rows(x)
+
+    def rows(self, x):
+        """All tiles of a vector's columns."""
+        b, n = self.b, self.n
+        with b.loop("y", 0, n["out_height"], ROWS) as y:
+            first = b.let("first", y * self.strides[0] - self.pads[0])
+            last = first + (self.lines - 1)
+            whole = y + ROWS <= n["out_height"]
+            with b.when((first >= 0) & (last < n["height"]) & whole):
+                self.write(x, y, first, True)
+            with b.otherwise():
+                self.write(x, y, first, False)
 
     def within(self, start, step):
         """Lanes whose columns are those of the input."""
@@ -192,14 +314,16 @@ class Tile:
         """What each column of the taps sees in one row of the input, and in which lanes."""
         b, n, lanes = self.b, self.n, self.lanes
         at = b.let("line", first + line)
-        base = b.let("base", moved(self.source, at * n["width"]))
+        base = b.let("base", moved(self.source, at * self.pitch))
         there = None
         if not inside:
             there = b.let("there", (at >= 0) & (at < n["height"]))
             there = b.let("all", Broadcast(lanes, there))
 
         def joined(mask):
-            return mask if there is None else b.let("seen", mask & there)
+            if there is None:
+                return mask
+            return there if mask is None else b.let("seen", mask & there)
 
         for start, masks, seen in zip(self.starts, self.masks, self.seen, strict=True):
             masks = list(map(joined, masks))
@@ -214,7 +338,10 @@ class Tile:
                 yield b.let("value", every_other), joined(seen)
 
     def write(self, x, y, first, inside):
-        """A tile's results; ``inside`` says that all rows that it reads are there."""
+        """A tile's results; ``inside`` says that all its rows are there.
+
+        Then no store depends on a condition, behind which LLVM would put its row's sums.
+        """
         b, n, lanes = self.b, self.n, self.lanes
         zero = Const(self.type.vector(lanes), 0)
         sums = [b.declare("sum", zero) for _ in range(ROWS)]
@@ -228,7 +355,7 @@ class Tile:
         bias = b.let("added", Broadcast(lanes, self.bias + Const(self.type, 0)))
         for i, total in enumerate(sums):
             place = (y + i) * n["out_width"] + x
-            if i == 0:
+            if i == 0 or inside:
                 b.store(self.out, place, total + bias, self.kept)
                 continue
             with b.when(y + i < n["out_height"]):
