@@ -23,10 +23,20 @@ from rushlight.utils.benchmark.utils.common import (
     unit_to_english,
 )
 from rushlight.utils.benchmark.utils.timer import Language, Timer, timer
+from rushlight.utils.benchmark.utils.valgrind_wrapper.timer_interface import (
+    CallgrindStats,
+    CopyIfCallgrind,
+    FunctionCount,
+    FunctionCounts,
+)
 
 __all__ = [
+    "CallgrindStats",
     "Colorize",
     "Compare",
+    "CopyIfCallgrind",
+    "FunctionCount",
+    "FunctionCounts",
     "FuzzedParameter",
     "FuzzedSparseTensor",
     "FuzzedTensor",

@@ -13,6 +13,10 @@ from rushlight.utils.benchmark.utils.common import (
     TaskSpec,
     set_torch_threads,
 )
+from rushlight.utils.benchmark.utils.valgrind_wrapper.timer_interface import (
+    CopyIfCallgrind,
+    collect,
+)
 
 _MOST_RUNS = 2**31 - 1
 
@@ -79,7 +83,8 @@ class Timer:
                 f"global_setup is C++ only, got `{global_setup}`. Most likely this code "
                 "can simply be moved to `setup`."
             )
-        names = {"torch": rushlight, **(globals or {})}
+        self._globals = dict(globals or {})
+        names = {"torch": rushlight, **CopyIfCallgrind.unwrap_all(self._globals)}
         stmt, setup = textwrap.dedent(stmt).strip(), textwrap.dedent(setup).strip()
         self._timer = timeit.Timer(stmt, setup or "pass", timer, names)
         self._task_spec = TaskSpec(
@@ -171,12 +176,30 @@ class Timer:
     def collect_callgrind(
         self, number=100, *, repeats=None, collect_baseline=True, retain_out_file=False
     ):
-        """Counts of instructions, which are not taken.
+        """Counts the statement's instructions: Valgrind runs it in another process.
+
+        Args:
+            number: how often the statement runs.
+            repeats: how often all this is done; None: once, for one result.
+            collect_baseline: whether an empty statement is counted beside it.
+            retain_out_file: whether what Callgrind wrote is kept.
+
+        Returns:
+            A `CallgrindStats`, or as many as there are repetitions.
 
         Raises:
-            NotImplementedError: always, with what to do instead.
+            OSError: there is no Valgrind, or the program fails under it.
+            ValueError: the statement sees names that are not in `CopyIfCallgrind`.
         """
-        raise NotImplementedError(
-            "Timer.collect_callgrind: Rushlight does not run Valgrind\n"
-            "  remedy: valgrind --tool=callgrind python FILE"
+        if repeats is not None and repeats < 1:
+            raise ValueError("If specified, `repeats` must be >= 1")
+        self._timeit(1)  # what is wrong is said here, not by another process
+        found = collect(
+            self._task_spec,
+            self._globals,
+            number=number,
+            repeats=repeats or 1,
+            collect_baseline=bool(collect_baseline),
+            retain_out_file=retain_out_file,
         )
+        return found[0] if repeats is None else found

@@ -1,0 +1,1 @@
+"""Counts of instructions, by Valgrind's Callgrind."""
