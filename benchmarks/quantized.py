@@ -11,6 +11,8 @@ CONVOLUTIONS = (
     (64, 64, 56, 3, 1), (256, 64, 56, 1, 1), (128, 128, 28, 3, 1), (96, 96, 56, 3, 96),
     (3, 64, 112, 7, 1),
 )  # fmt: skip
+# inputs, size of the state, steps, samples
+RECURRENT = (128, 256, 20, 1), (256, 256, 20, 8), (512, 512, 20, 1), (512, 512, 10, 32)
 
 
 def quantized(library, shape, dtype="quint8"):
@@ -64,6 +66,25 @@ def convolution(channels, outputs, size, kernel, groups):
     return make
 
 
+def recurrent(kind, inputs, size, steps, samples):
+    """A case: a recurrent layer of numbers with weights of bytes."""
+
+    def make(library):
+        library.manual_seed(0)
+        layer = getattr(library.nn, kind)
+        model = library.nn.Sequential(layer(inputs, size)).eval()
+        model = library.ao.quantization.quantize_dynamic(model, {layer})
+        x = tensors(library, (steps, samples, inputs))[0]
+
+        def call():
+            with library.no_grad():
+                return model(x)
+
+        return call
+
+    return make
+
+
 def sums(size):
     """A case: the sum of two images of bytes."""
 
@@ -100,6 +121,17 @@ def groups(quick):
                     convolution(c, o, s, k, g),
                 )
                 for c, o, s, k, g in images
+            ],
+        ),
+        Group(
+            "dynamic recurrent layers",
+            0.9,
+            [
+                Case(
+                    f"{kind} {i} to {h}, {t} steps of {n}", recurrent(kind, i, h, t, n)
+                )
+                for kind in ("LSTM", "GRU")
+                for i, h, t, n in (RECURRENT[:1] if quick else RECURRENT)
             ],
         ),
         Group("sums of images of bytes", 1.0, [Case("56 x 56", sums(56))]),

@@ -217,6 +217,31 @@ def test_bad_operands_are_refused_with_the_same_type_and_nearly_the_same_words()
             assert words == mine.split()[: len(words)], (mine, theirs)
 
 
+def test_scales_that_stay_in_memory_are_those_that_are_read():
+    from rushlight.ao._operators import dynamic
+    from rushlight.operators.quantized import affine_kernels, quantized
+
+    rl.manual_seed(0)
+    mixed = rl.randn(700)
+    cases = [mixed * 10.0**n for n in (-45, -39, -7, -3, 0, 5, 30)]
+    cases += [
+        mixed.abs(),
+        -mixed.abs() * 1e-6,
+        mixed.abs() * 1e-6,
+        rl.zeros(5),
+        mixed[:0],
+    ]
+    cases += [mixed[:1], rl.tensor([-1.0, 2.0, 0.5]), rl.tensor([255.0, 0.5, 1.5, 2.5])]
+    for x in cases:
+        for less, top in ((False, 255), (True, 127)):
+            levels, scale, point = dynamic.quantize(x, less)
+            wanted, where = quantized.dynamic_parameters(x, 0, top)
+            inverse = quantized.inverse_of(wanted)
+            steps = affine_kernels.quantize(x, rl.uint8, inverse, where, True)
+            assert scale.item() == quantized.single(wanted), x
+            assert point.item() == where and levels.equal(steps), x
+
+
 WAYS = {
     "tiles": lambda products: products.matmul_amx.has("int8"),
     "fours": lambda products: products.has_fours(),

@@ -5,17 +5,19 @@ from __future__ import annotations
 from math import prod
 
 from rushlight.ao._operators import windows
+from rushlight.ao._operators.dynamic import quantize
 from rushlight.ao._operators.packed import LinearPackedParams, PackedParams
+from rushlight.ao._operators.products import number, whole_number
 from rushlight.core.dtypes import float16, float32, uint8
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import scalar_name
 from rushlight.operators.quantized import affine_kernels
 from rushlight.operators.quantized.quantized import (
-    dynamic_parameters,
     inverse_of,
     made,
     parts,
     quantized_name,
+    single,
 )
 
 
@@ -103,16 +105,9 @@ def _dynamic(x, packed, reduce_range, relu):
             f"expected scalar type Float but found {scalar_name(x.dtype)}"
         )
     check_input(x, packed)
-    levels, scale, point = quantize_rows(x.detach(), reduce_range)
+    levels, scale, point = quantize(x.detach(), reduce_range)
     out = packed.scaled.numbers(*_rows(levels, packed), scale, point, relu)
     return out.view([*x.shape[:-1], out.shape[-1]])
-
-
-def quantize_rows(x, reduce_range):
-    """Numbers as unsigned bytes, and the scale and zero point that they ask for."""
-    scale, point = dynamic_parameters(x, 0, 127 if reduce_range else 255)
-    inverse = inverse_of(scale)
-    return affine_kernels.quantize(x, uint8, inverse, point, True), scale, point
 
 
 def from_numbers(x, x_scale, x_point, packed):
@@ -129,7 +124,8 @@ def _between(x, x_scale, x_point, packed, relu):
     check_input(x, packed)
     x = x.detach()
     levels = affine_kernels.quantize(x, uint8, inverse_of(x_scale), x_point, True)
-    out = packed.scaled.numbers(*_rows(levels, packed), x_scale, x_point, relu)
+    scale, point = number(single(x_scale)), whole_number(x_point)
+    out = packed.scaled.numbers(*_rows(levels, packed), scale, point, relu)
     return out.view([*x.shape[:-1], out.shape[-1]])
 
 

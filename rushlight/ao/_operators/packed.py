@@ -6,6 +6,7 @@ from rushlight.ao._operators.products import (
     PackedWeight,
     number,
     product,
+    whole_number,
     window_sums,
 )
 from rushlight.core.dtypes import float32, int32, uint8
@@ -52,6 +53,9 @@ class Scaled:
         self.scales, self.points = scales, points
         self.bias = ops.zeros([rows.shape[0]]) if bias is None else bias.float()
         self.level = not bool(ops.any(points))  # whether all zero points are zero
+        self.sums = self.weight.sums
+        if not self.level:
+            self.sums = self.sums - points * self.weight.depth
         self.known = {}
 
     def operands(self, x_scale, x_point, scale, point, low):
@@ -67,7 +71,7 @@ class Scaled:
                 offset = offset + self.points * (x_point * self.weight.depth)
             factor = both / single(scale)
             bounds = number(float(low - point)), number(float(255 - point))
-            point = ops.full([], point, dtype=int32)
+            point = whole_number(point)
             others = [self.bias / both, factor, point, *bounds]
             if not self.level:
                 others.append(self.points)
@@ -88,14 +92,15 @@ class Scaled:
         return self.product(x, windows, "requantized", others, uint8, start)
 
     def numbers(self, x, windows, x_scale, x_point, relu):
-        """The product of unsigned bytes, as numbers."""
-        sums = self.weight.sums
-        if not self.level:
-            sums = sums - self.points * self.weight.depth
+        """The product of unsigned bytes, as numbers.
+
+        Args:
+            x, windows: as of `requantized`.
+            x_scale, x_point: tensors of one number.
+            relu: whether what is below zero becomes zero.
+        """
         low = number(0.0 if relu else float("-inf"))
-        scale = ops.full([], single(x_scale), dtype=float32)
-        points = ops.full([], x_point, dtype=int32)
-        others = [sums, self.bias, self.scales, scale, points, low]
+        others = [self.sums, self.bias, self.scales, x_scale, x_point, low]
         if not self.level:
             others.append(self.points)
         return self.product(x, windows, "numbered", others, float32)

@@ -219,3 +219,9 @@ def window_sums(x, windows, weight):
 def number(value):
     """A number as an operand of an epilogue."""
     return ops.full([], value, dtype=float32)
+
+
+@functools.lru_cache(512)
+def whole_number(value):
+    """The same of an integer."""
+    return ops.full([], value, dtype=int32)

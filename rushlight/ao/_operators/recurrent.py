@@ -5,6 +5,8 @@ from __future__ import annotations
 from rushlight.ao._operators import linear
 from rushlight.ao._operators.packed import PackedParams
 from rushlight.operators import call as ops
+from rushlight.operators.loop_calls import fresh
+from rushlight.operators.recurrent import recurrent_kernels as kernels
 
 
 class CellParams(PackedParams):
@@ -49,39 +51,24 @@ def make_half(w_ih, w_hh):
     return CellParams(w_ih, w_hh)
 
 
-def lstm_step(projected, state, params):
-    """The next hidden state and cell state."""
-    hidden, cell = state
-    gates = params.state(hidden).add_(projected)
-    i, f, g, o = ops.unsafe_chunk(gates, 4, 1)
-    i, f, g, o = i.sigmoid_(), f.sigmoid_(), g.tanh_(), o.sigmoid_()
-    cell = (f * cell).add_(i * g)
-    return o * cell.tanh(), cell
+GATED = "lstm", "gru"
 
 
-def gru_step(projected, state, params):
-    """The next state, which one gate mixes with the one before."""
-    hidden = state[0]
-    r_in, z_in, n_in = ops.unsafe_chunk(projected, 3, 1)
-    r, z, n = ops.unsafe_chunk(params.state(hidden), 3, 1)
-    r, z = r.add_(r_in).sigmoid_(), z.add_(z_in).sigmoid_()
-    n = n_in.add(n.mul_(r)).tanh_()
-    return ((hidden - n).mul_(z).add_(n),)
-
-
-def rnn_step(activation):
-    """The next state of a layer without gates."""
-
-    def step(projected, state, params):
-        return (activation(params.state(state[0]).add_(projected)),)
-
-    return step
-
-
-STEPS = {
-    "lstm": lstm_step, "gru": gru_step, "tanh": rnn_step(ops.tanh),
-    "relu": rnn_step(ops.relu),
-}  # fmt: skip
+def _launch(kind, projected, result, state, share):
+    """A step in place: what the input gave the gates, the result, and the states."""
+    hidden, size = state[0], state[0].shape[1]
+    if kind == "lstm":
+        cell = state[1]
+        kernels.launch(
+            kernels.lstm_kernel, [projected, hidden, cell, result, cell, share], size
+        )
+    elif kind == "gru":
+        room = fresh(hidden, (hidden.shape[0], 4 * size))
+        tensors = [room, hidden, result, hidden, projected, share]
+        kernels.launch(kernels.gru_kernel, tensors, size)
+    else:
+        tensors, relu = [projected, hidden, hidden, share], int(kind == "relu")
+        kernels.launch(kernels.rnn_kernel, tensors, size, relu=relu)
 
 
 def cell(kind):
@@ -90,30 +77,33 @@ def cell(kind):
     def apply(input, hx, w_ih, w_hh, b_ih, b_hh):
         params = CellParams(w_ih, w_hh, True)  # seven bits, as PyTorch
         state = tuple(hx) if kind == "lstm" else (hx,)
-        found = STEPS[kind](params.input(input), state, params)
-        return found if kind == "lstm" else found[0]
+        state = tuple(kernels.row_major(each.detach()) for each in state)
+        projected = params.input(input).detach()
+        result = fresh(input, state[0].shape) if kind in GATED else projected
+        _launch(kind, projected, result, state, params.state(state[0]))
+        return state if kind == "lstm" else state[0]
 
     return apply
 
 
 def _direction(kind, input, state, params, counts, reverse):
-    """All steps of one direction of one layer over rows that lie step after step."""
-    step = STEPS[kind]
-    projected = ops.split(params.input(input), counts)
-    order = range(len(counts) - 1, -1, -1) if reverse else range(len(counts))
-    outputs = [None] * len(counts)
-    state = tuple(state)
-    for time in order:
-        rows = counts[time]
-        now = step(projected[time], tuple(each[:rows] for each in state), params)
-        outputs[time] = now[0]
-        if rows == state[0].shape[0]:
-            state = now
-        else:
-            state = tuple(
-                ops.cat([fresh, old[rows:]]) for fresh, old in zip(now, state)
-            )
-    return ops.cat(outputs), state
+    """All steps of one direction of one layer over rows that lie step after step.
+
+    States are kept in one place, so rows of sequences that have ended keep theirs.
+    """
+    steps = kernels.Steps(counts, reverse)
+    state = tuple(kernels.row_major(each.detach()) for each in state)
+    projected = params.input(input).detach()
+    out = projected
+    if kind in GATED:
+        out = fresh(input, (input.shape[0], state[0].shape[1]))
+    given, results = steps.cut(projected), steps.cut(out)
+    for time in steps.order:
+        result = results[time]
+        here = tuple(steps.first(each, result.shape[0]) for each in state)
+        share = params.state(here[0])
+        _launch(kind, given[time], result, here, share)
+    return out, state
 
 
 def layers(kind, input, states, params, counts, bidirectional, dropout, train):
