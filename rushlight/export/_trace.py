@@ -14,6 +14,7 @@ from rushlight._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from rushlight.core import naming
+from rushlight.core.progress import Progress
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.export._grad_mode import wrap_grad_mode
@@ -387,6 +388,7 @@ class Recording:
             self._lift_state()
             args, kwargs = self._arguments()
             self.sizes.name_sizes(self.tracer)
+            self.tracer.progress = Progress("export", unit="steps", after=1.0)
             try:
                 result = self._run(args, kwargs, noted)
             except (DataDependentOutputException, DynamicOutputShapeException) as error:
@@ -399,6 +401,8 @@ class Recording:
             self._written_buffers()
             return self._finished(result)
         finally:
+            if self.tracer.progress is not None:
+                self.tracer.progress.erase()
             self._restore_state()
             _restore_attributes(before)
 

@@ -6,6 +6,7 @@ import math
 import operator
 
 import rushlight as rl
+from rushlight.core.progress import Progress
 from rushlight.core.subclass import is_absent
 from rushlight.export.exported_program import default_decompositions
 from rushlight.export.graph_signature import InputKind, OutputKind
@@ -222,7 +223,9 @@ class Translator:
             env: the values of its arguments by node.
         """
         last = _last_uses(module.graph)
+        line = Progress("ONNX", len(module.graph.nodes), unit="steps", after=1.0)
         for node in module.graph.nodes:
+            line.add(1, f"ONNX: {node.name}")
             if node.op == "get_attr":
                 env[node] = getattr_by_path(module, node.target)
                 if isinstance(env[node], rl.Tensor):
@@ -231,6 +234,7 @@ class Translator:
                 graph.node = node
                 env[node] = self._step(graph, node, env)
             elif node.op == "output":
+                line.erase()
                 return map_arg(node.args[0], env.__getitem__)
             for done in last.get(node, ()):
                 env.pop(done, None)

@@ -137,7 +137,7 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
         self.originals: dict = {}  # id of a fake constant -> the real one
         self.module_calls: dict = {}  # path -> number of its last call
         self.stack: list = []  # the modules that are being called: (path, type)
-        self.grad_mode = None
+        self.grad_mode = self.progress = None
         if parent is not None:
             self.names, self.stack = parent.names, parent.stack
             self.module_calls = parent.module_calls
@@ -182,6 +182,8 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
 
     def create(self, target, args, kwargs=None, name=None):
         """One more step, with notes of where the program is."""
+        if self.progress is not None:
+            self.progress.add(1)
         node = self.graph.create_node(
             "call_function", target, tuple(args), kwargs or {}, name=name
         )

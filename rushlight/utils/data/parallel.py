@@ -1,5 +1,6 @@
 """One pass over the batches with worker processes that make them ahead."""
 
+import math
 import multiprocessing
 import os
 import time
@@ -8,6 +9,7 @@ import weakref
 from multiprocessing import connection as pipes
 from typing import Any
 
+from rushlight.core.progress import Progress
 from rushlight.utils.data import transport, worker
 from rushlight.utils.data._pipes import draw_shared
 from rushlight.utils.data.fetch import Source
@@ -15,6 +17,8 @@ from rushlight.utils.data.passes import PassIterator
 from rushlight.utils.data.sampler import draw_seed
 
 PATIENCE = 5.0  # seconds for a worker to end by itself before it is made to
+
+_GLANCE = 0.25  # between two looks of who waits for a first batch at a terminal
 
 
 class Crew:
@@ -116,6 +120,9 @@ class ParallelIterator(PassIterator):
 
     def _begin(self, indices):
         count = len(self.crew.processes)
+        self.warming = Progress(
+            f"DataLoader: first batches of {count} workers", after=2.0
+        )
         self.indices = indices
         self.ready: dict[int, tuple] = {}  # batch number -> (status, value)
         self.owner: dict[int, int] = {}  # batch number -> its worker
@@ -220,11 +227,24 @@ class ParallelIterator(PassIterator):
         except OSError:
             raise self.crew.died(number) from None
 
+    def _wait(self, sources):
+        """Those that have something; until the first batch a terminal is told so."""
+        deadline = time.monotonic() + (self.timeout or math.inf)
+        if self.yielded or not self.warming.live:
+            return pipes.wait(sources, self.timeout or None)
+        found = []
+        while not found and time.monotonic() < deadline:
+            found = pipes.wait(sources, min(_GLANCE, deadline - time.monotonic()))
+            self.warming.done = len(self.ready)
+            self.warming.add(0)
+        self.warming.erase()
+        return found
+
     def _receive(self):
         """The next answer of any worker, with the worker's number."""
         sentinels = {p.sentinel: i for i, p in enumerate(self.crew.processes)}
         sources = [*self.crew.pipes, *sentinels]
-        found = pipes.wait(sources, self.timeout or None)
+        found = self._wait(sources)
         if not found:
             raise RuntimeError(
                 f"DataLoader timed out after {self.timeout} seconds\n"
