@@ -79,6 +79,7 @@ COMPILED = [
     "dispatch.kernels",
     "dispatch.row_variants",
     "dispatch.launchers",
+    "dispatch.kernel_table",
     "dispatch.reductions",
     "autograd.saved",
     "operators.shape.copying",

@@ -2,14 +2,15 @@
 
 The places that a kernel reaches from each place of the output are seen as a matrix, by
 strides alone; one copy writes it out, and a product does the rest. The input's gradient
-is taken tap after tap (`convolution.input_gradient_by_taps`), so that every sum has one
-order.
+is taken tap after tap, so that every sum has one order.
 """
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 
+from rushlight.core.layout import contiguous_format
 from rushlight.operators import call as ops
 
 
@@ -42,6 +43,29 @@ def forward(input, weight, bias, shape, stride, padding, dilation, groups):
     if bias is None:
         return result
     return result.add_(bias.reshape(-1, *[1] * len(output)))
+
+
+def input_gradient(grad, shape, weight, stride, padding, dilation, groups):
+    """The gradient of an input of a shape, one tap after another.
+
+    The kernels multiply the zeros around ``grad``, too: that of an infinite weight
+    would be NaN where that weight has no share in the gradient.
+    """
+    images, rows, *sizes = grad.shape
+    wide = [size + 2 * p for size, p in zip(shape[2:], padding, strict=True)]
+    result = ops.new_zeros(grad, (*shape[:2], *wide))
+    lines = grad.reshape(images, groups, rows // groups, prod(sizes))
+    blocks = weight.unflatten(0, (groups, rows // groups)).transpose(1, 2)
+    for tap in itertools.product(*map(range, weight.shape[2:])):
+        part = ops.matmul(blocks[(..., *tap)], lines)
+        window = [
+            slice(k * d, k * d + (size - 1) * s + 1, s)
+            for k, d, s, size in zip(tap, dilation, stride, sizes, strict=True)
+        ]
+        result[(..., *window)].add_(part.reshape(*shape[:2], *sizes))
+    for dim, (size, p) in enumerate(zip(shape[2:], padding, strict=True), 2):
+        result = result.narrow(dim, p, size)
+    return result.clone(memory_format=contiguous_format)
 
 
 def weight_gradient(grad, input, shape, stride, padding, dilation, groups):

@@ -13,6 +13,7 @@ from rushlight.core.dtypes import bfloat16, complex64, float32
 from rushlight.core.layout import contiguous_format
 from rushlight.core.roles import host
 from rushlight.core.warning import warn_once
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.conv.conv_geometry import (
     forward_plan,
     grown,
@@ -118,19 +119,16 @@ class Forward:
 
     def run(self, input, weight, bias):
         """The output for row-major operands."""
-        if not (self.empty or input.is_meta or input.device.on_host):
-            return by_products.forward(input, weight, bias, self.shape, *self.settings)
-        out = fresh(input, self.shape)
-        if input.is_meta:
+        if not self.empty:
+            return _output(input, self, weight, bias)
+        out = fresh(input, self.shape).zero_()
+        if bias is None or not out.numel():
             return out
-        if self.empty:
-            out.zero_()
-            n = len(self.shape) - 2
-            return (
-                out
-                if bias is None or not out.numel()
-                else out.add_(bias.reshape(-1, *[1] * n))
-            )
+        return out.add_(bias.reshape(-1, *[1] * (len(self.shape) - 2)))
+
+    def run_on_host(self, input, weight, bias):
+        """The same by kernels of the host's."""
+        out = fresh(input, self.shape)
         if self.transform is not None:
             return self.transform.run(out, input, weight, bias)
         source = self.padding.run(input)
@@ -154,6 +152,13 @@ class Forward:
         launch(find(self.kind), operands, self.ints, self.chunks, self.grain)
 
 
+_output = KernelTable(
+    cpu=lambda input, plan, weight, bias: plan.run_on_host(input, weight, bias),
+    cuda=lambda input, plan, weight, bias: by_products.forward(
+        input, weight, bias, plan.shape, *plan.settings
+    ),
+    meta=lambda input, plan, weight, bias: fresh(input, plan.shape),
+)
 _forwards: dict = {}
 
 
@@ -176,13 +181,12 @@ def run_forward(input, weight, bias, output, stride, padding, dilation, groups):
 
 def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
     """The gradient of an input of ``shape``; also the transposed convolution."""
-    if grad.is_meta:
-        return fresh(grad, shape)
     if grad.numel() == 0 or weight.numel() == 0:
         return ops.new_zeros(grad, shape)
-    if not grad.device.on_host:
-        settings = stride, padding, dilation, groups
-        return input_gradient_by_taps(grad, shape, weight, *settings)
+    return _input_gradient(grad, shape, weight, stride, padding, dilation, groups)
+
+
+def _input_gradient_on_host(grad, shape, weight, stride, padding, dilation, groups):
     around = depthwise.turned_padding(weight, stride, padding, dilation, groups)
     if around is not None and is_finite(weight):
         flipped = weight.flip(list(range(2, weight.ndim)))
@@ -205,7 +209,7 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
         return ops.new_zeros(grad, shape)
     if any(map(any, margins)) and not is_finite(weight):
         settings = stride, padding, dilation, groups
-        return input_gradient_by_taps(grad, shape, weight, *settings)
+        return by_products.input_gradient(grad, shape, weight, *settings)
     result = ops.new_zeros(grad, shape) if gaps else fresh(grad, shape)
     settings = stride, padding, dilation, groups
     transform = minimal.gradient_plan(grad, shape, weight, *settings)
@@ -235,27 +239,11 @@ def is_finite(weight):
     return bool(ops.isfinite(ops.sum(weight)))
 
 
-def input_gradient_by_taps(grad, shape, weight, stride, padding, dilation, groups):
-    """The same, one tap after another.
-
-    The kernels multiply the zeros around ``grad``, too: that of an infinite weight
-    would be NaN where that weight has no share in the gradient.
-    """
-    images, rows, *sizes = grad.shape
-    wide = [size + 2 * p for size, p in zip(shape[2:], padding, strict=True)]
-    result = ops.new_zeros(grad, (*shape[:2], *wide))
-    lines = grad.reshape(images, groups, rows // groups, math.prod(sizes))
-    blocks = weight.unflatten(0, (groups, rows // groups)).transpose(1, 2)
-    for tap in itertools.product(*map(range, weight.shape[2:])):
-        part = ops.matmul(blocks[(..., *tap)], lines)
-        window = [
-            slice(k * d, k * d + (size - 1) * s + 1, s)
-            for k, d, s, size in zip(tap, dilation, stride, sizes, strict=True)
-        ]
-        result[(..., *window)].add_(part.reshape(*shape[:2], *sizes))
-    for dim, (size, p) in enumerate(zip(shape[2:], padding, strict=True), 2):
-        result = result.narrow(dim, p, size)
-    return result.clone(memory_format=contiguous_format)
+_input_gradient = KernelTable(
+    cpu=_input_gradient_on_host,
+    cuda=by_products.input_gradient,
+    meta=lambda grad, shape, *_: fresh(grad, shape),
+)
 
 
 def turn_weight(weight, groups):
@@ -291,14 +279,14 @@ def _lanes(name):
 
 def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
     """The gradients of a weight of ``shape`` and of the bias."""
-    weight, bias = fresh(grad, shape), fresh(grad, shape[:1])
-    if grad.is_meta:
-        return weight, bias
     if grad.numel() == 0 or input.numel() == 0:
-        return weight.zero_(), ops.sum(grad, [d for d in range(grad.ndim) if d != 1])
-    if not grad.device.on_host:
-        settings = stride, padding, dilation, groups
-        return by_products.weight_gradient(grad, input, shape, *settings)
+        bias = ops.sum(grad, [d for d in range(grad.ndim) if d != 1])
+        return ops.new_zeros(grad, shape), bias
+    return _weight_gradient(grad, input, shape, stride, padding, dilation, groups)
+
+
+def _weight_gradient_on_host(grad, input, shape, stride, padding, dilation, groups):
+    weight, bias = fresh(grad, shape), fresh(grad, shape[:1])
     kind, sizes, margins, ints, chunks, parts = weight_plan(
         tuple(input.shape),
         tuple(shape),
@@ -330,6 +318,13 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
         groups,
     )
     return weight, bias
+
+
+_weight_gradient = KernelTable(
+    cpu=_weight_gradient_on_host,
+    cuda=by_products.weight_gradient,
+    meta=lambda grad, input, shape, *_: (fresh(grad, shape), fresh(grad, shape[:1])),
+)
 
 
 @functools.cache
@@ -450,9 +445,10 @@ def layout_of(input, weight, stride, dilation, groups):
         alike = alike and lines_channels_last(input)
         return "lines" if alike or lines_channels_last(weight) else None
     found = format_of(input) or format_of(weight)
-    if found is None or input.ndim == 4 or not input.device.on_host:
+    if found is None or input.ndim == 4:
         return found
-    return found if blocked(input, weight, stride, dilation, groups) else None
+    kept = _keeps_volumes(input.device, input, weight, stride, dilation, groups)
+    return found if kept else None
 
 
 def padded_far(output_padding, stride):
@@ -473,6 +469,13 @@ def blocked(input, weight, stride, dilation, groups):
         return False
     large = math.prod(input.shape[:4]) > 20_480
     return groups > 1 or batch > 1 or (height > 3 and width > 3) or large
+
+
+_keeps_volumes = KernelTable(
+    cpu=lambda device, *operands: blocked(*operands),
+    cuda=lambda *_: True,
+    meta=lambda *_: True,
+)
 
 
 def in_layout(result, layout):
@@ -649,13 +652,11 @@ def convolution_backward(
     geometry = (stride, padding, dilation, groups)
     operands = grad_output, input, weight
     d_input = d_weight = d_bias = None
-    on_host = input.device.on_host
-    if not on_host:
-        how = *operands, transposed, layout, geometry
-        d_input = by_library.input_gradient(*how) if output_mask[0] else None
-        d_weight = by_library.weight_gradient(*how) if output_mask[1] else None
+    how = *operands, transposed, layout, geometry
+    d_input = by_library.input_gradient(*how) if output_mask[0] else None
+    d_weight = by_library.weight_gradient(*how) if output_mask[1] else None
     left = [m and g is None for m, g in zip(output_mask, (d_input, d_weight, None))]
-    grad, x, w = prepared(*operands) if on_host or any(left[:2]) else operands
+    grad, x, w = prepared(*operands) if any(left[:2]) else operands
     if left[0]:
         if transposed:
             d_input = transposed_input_gradient(grad, input, w, *geometry)

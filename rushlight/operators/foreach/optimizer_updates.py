@@ -8,6 +8,7 @@ from rushlight.core.dtypes import float32, float64
 from rushlight.core.facts import bump_version
 from rushlight.core.roles import host
 from rushlight.core.state import included_keys
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_key import listening
 from rushlight.operators import batched_launch, call
@@ -239,20 +240,27 @@ def _launch(rule, written, read, scalars, static, guard=None):
     Args:
         guard: on a card, the scale of the gradients and whether one has overflowed.
     """
-    if not written[0][0].device.on_host:
-        if guard is not None:
-            rule, scalars, written = (
-                GUARDED[rule],
-                (*scalars, *guard),
-                [*written, read[1]],
-            )
-        batched_launch.run(rule, written, [*read, *scalars], static)
-        return
+    _launch_by_kind(written[0][0].device, rule, written, read, scalars, static, guard)
+
+
+def _launch_device(device, rule, written, read, scalars, static, guard):
+    if guard is not None:
+        rule, scalars = GUARDED[rule], (*scalars, *guard)
+        written = [*written, read[1]]
+    batched_launch.run(rule, written, [*read, *scalars], static)
+
+
+def _launch_host(device, rule, written, read, scalars, static, guard):
     dtype = written[0][0].dtype.name
     compute = "float64" if dtype == "float64" else "float32"
     dtypes = (dtype,) * len(read) + (compute,) * len(scalars)
     kernel = rule.specialize(dtypes, (dtype,) * len(written), compute, static)
     host.foreach.launch_each(kernel, written, read, scalars)
+
+
+_launch_by_kind = KernelTable(
+    cpu=_launch_host, cuda=_launch_device, meta=_launch_device
+)
 
 
 def fused_sgd_(
@@ -322,17 +330,25 @@ def _guard(grads, grad_scale, found_inf):
     """
     if grad_scale is None and found_inf is None:
         return None, False
-    device = grads[0].device
-    if device.on_host:
-        if found_inf is not None and float(found_inf):
-            return None, True
-        if grad_scale is not None:
-            for grad in grads:
-                grad.div_(float(grad_scale))
-        return None, False
+    return _guard_by_kind(grads[0].device, grads, grad_scale, found_inf)
+
+
+def _host_guard(device, grads, grad_scale, found_inf):
+    if found_inf is not None and float(found_inf):
+        return None, True
+    if grad_scale is not None:
+        for grad in grads:
+            grad.div_(float(grad_scale))
+    return None, False
+
+
+def _device_guard(device, grads, grad_scale, found_inf):
     scale = 1.0 if grad_scale is None else grad_scale.to(device, non_blocking=True)
     found = 0.0 if found_inf is None else found_inf.to(device, non_blocking=True)
     return (scale, found), False
+
+
+_guard_by_kind = KernelTable(cpu=_host_guard, cuda=_device_guard, meta=_device_guard)
 
 
 def written_down():
@@ -428,28 +444,42 @@ def fused_adam_(
         state.append(max_exp_avg_sqs)
         rule = adam_amsgrad
     static = (weight_decay != 0 and not decoupled, bool(maximize))
-    if not state_steps[0].device.on_host:
-        found = 0.0 if guard is None else guard[1]
-        counted = [batched_launch.singles_for(state_steps) for _ in range(3)]
-        batched_launch.run(
-            adam_counted,
-            [state_steps, *counted],
-            [state_steps, lr, weight_decay, beta1, beta2, found],
-            (bool(decoupled),),
-            "float64",
-        )
-        size, correction, shrink = counted
-        scalars = (
-            *(size, shrink, weight_decay, 1 - beta1, beta2, 1 - beta2),
-            *(correction, eps),
-        )
-        read = [params, grads, *state]
-        _launch(rule, [params, *state], read, scalars, static, guard)
-        return
+    numbers = lr, weight_decay, beta1, beta2, eps
+    operands = state_steps, params, grads, state
+    _adam_by_kind(
+        state_steps[0].device, rule, operands, numbers, bool(decoupled), static, guard
+    )
+
+
+def _adam_on_device(device, rule, operands, numbers, decoupled, static, guard):
+    """Steps are counted where they are: nothing waits for a device."""
+    state_steps, params, grads, state = operands
+    lr, weight_decay, beta1, beta2, eps = numbers
+    found = 0.0 if guard is None else guard[1]
+    counted = [batched_launch.singles_for(state_steps) for _ in range(3)]
+    batched_launch.run(
+        adam_counted,
+        [state_steps, *counted],
+        [state_steps, lr, weight_decay, beta1, beta2, found],
+        (decoupled,),
+        "float64",
+    )
+    size, correction, shrink = counted
+    scalars = (
+        *(size, shrink, weight_decay, 1 - beta1, beta2, 1 - beta2),
+        *(correction, eps),
+    )
+    read = [params, grads, *state]
+    _launch(rule, [params, *state], read, scalars, static, guard)
+
+
+def _adam_on_host(device, rule, operands, numbers, decoupled, static, guard):
+    state_steps, params, grads, state = operands
+    lr, weight_decay, beta1, beta2, eps = numbers
     if written_down():
         lists = [params, *state], [params, grads, *state], state_steps
         numbers = float(lr), weight_decay, beta1, beta2, eps
-        _adam_alone(rule, *lists, numbers, bool(decoupled), static)
+        _adam_alone(rule, *lists, numbers, decoupled, static)
         return
     lr, shrink = float(lr), 1 - lr * weight_decay if decoupled else 1.0
     steps = host.foreach.advance(state_steps)
@@ -471,6 +501,11 @@ def fused_adam_(
         )
         read = [written[0], grads_now, *written[1:]]
         _launch(rule, written, read, scalars, static, guard)
+
+
+_adam_by_kind = KernelTable(
+    cpu=_adam_on_host, cuda=_adam_on_device, meta=_adam_on_device
+)
 
 
 def fused_adamw_(*args, **options):

@@ -8,6 +8,7 @@ import math
 from rushlight.core.dtype import INTEGER
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.warning import warn_once
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.linalg.decomposition_gradients import (
     cholesky_backward,
@@ -290,6 +291,16 @@ def _leave_nan(lost, vectors, values):
             one.masked_fill_(lost.unsqueeze(-1).unsqueeze(-1), math.nan)
 
 
+def _refuse_driver(device):
+    raise RuntimeError(
+        "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA "
+        "inputs with cuSOLVER backend."
+    )
+
+
+_check_driver = KernelTable(cpu=_refuse_driver, cuda=lambda device: None)
+
+
 def _linalg_svd(A, full_matrices, compute_uv, driver):
     """By `gesdd`, which divides and conquers.
 
@@ -299,11 +310,8 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
     """
     check_matrix(A, "linalg.svd")
     check_float(A, "linalg.svd")
-    if driver is not None and (A.device.on_host or not A.device.has_memory):
-        raise RuntimeError(
-            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA "
-            "inputs with cuSOLVER backend."
-        )
+    if driver is not None:
+        _check_driver(A.device)
     if driver not in (None, "gesvd", "gesvdj", "gesvda"):
         raise RuntimeError(
             f"torch.linalg.svd: unknown svd driver {driver} for cuSOLVER. Supported: "

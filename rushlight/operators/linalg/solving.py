@@ -9,6 +9,7 @@ from rushlight.core.dtype import finfo
 from rushlight.core.dtypes import float64
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn_once
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.linalg.linalg_checks import (
     INT32,
@@ -45,7 +46,7 @@ from rushlight.operators.linalg.solving_gradients import (
 )
 from rushlight.operators.loop_calls import brief, fresh, scalar_name
 from rushlight.operators.shape.view import common_shape
-from rushlight.operators.shared import refuse_gradient
+from rushlight.operators.shared import has_elements, refuse_gradient
 from rushlight.operators.type_groups import PRECISE
 
 # LU
@@ -163,7 +164,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
         pivots = LU_pivots.expand((*batch, LU_pivots.shape[-1])).contiguous()
         lapack_of(pivots).orders(pivots, order)
         P = ops.zeros((*batch, rows, rows), dtype=LU_data.dtype, device=LU_data.device)
-        if P.device.has_memory:
+        if has_elements(P):
             P.scatter_(-2, order.unsqueeze(-2), 1)
     return P, L, U
 
@@ -573,13 +574,7 @@ def linalg_lstsq(self, b, rcond, driver):
             f"input's dtype {scalar_name(self.dtype)} and other's dtype "
             f"{scalar_name(b.dtype)}"
         )
-    on_host = self.device.on_host or not self.device.has_memory
-    if driver is None:
-        driver = "gelsy" if on_host else "gels"
-    if not on_host and driver != "gels":
-        raise RuntimeError(
-            f"{operator}: parameter `driver` other than `gels` is not supported on CUDA"
-        )
+    driver = _driver_of(self.device, operator, driver)
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
             f"{operator}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
@@ -594,6 +589,19 @@ def linalg_lstsq(self, b, rcond, driver):
     others = tuple(b.shape[:-1] if gap else b.shape[:-2])
     batch = tuple(common_shape([tuple(self.shape[:-2]), others]))
     return _least_squares(self, matrices, rcond, driver, vector, batch)
+
+
+def _device_driver(device, operator, driver):
+    if driver not in (None, "gels"):
+        raise RuntimeError(
+            f"{operator}: parameter `driver` other than `gels` is not supported on CUDA"
+        )
+    return "gels"
+
+
+_driver_of = KernelTable(
+    cpu=lambda device, operator, driver: driver or "gelsy", cuda=_device_driver
+)
 
 
 def _least_squares(A, B, rcond, driver, vector, batch):

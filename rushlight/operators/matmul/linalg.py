@@ -346,7 +346,7 @@ def _added(operator, self, a, b, beta, alpha):
     if a.numel() and b.numel() and elsewhere.rounds(a):
         added = expanded(operator, self, shape) if beta != 0 else None
         return elsewhere.product(a, b, "float32", a.dtype, added, alpha, beta)
-    if half and a.device.on_host and a.numel() and matmul_bf16.serves(a, b):
+    if half and a.numel() and matmul_bf16.serves(a, b):
         added = expanded(operator, self, shape)
         added = added if beta != 0 else None  # NaN in it is not to be seen
         return matmul_bf16.product(a, b, added, has_pairs(), alpha, beta)

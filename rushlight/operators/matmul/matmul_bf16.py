@@ -7,6 +7,7 @@ import functools
 from rushlight.core.dtypes import float32
 from rushlight.core.launch_args import PAIRED, TILED
 from rushlight.core.roles import host
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call
 from rushlight.operators.matmul import matmul_amx
 from rushlight.operators.matmul import matmul_cuda as elsewhere
@@ -22,7 +23,7 @@ def serves(a, b):
         and a.dtype.is_floating_point
         and a.shape[-2] > 1
         and b.shape[-1] > 1
-        and (a.device.on_host or elsewhere.serves(a))
+        and _multiplies(a.device, a)
     )
 
 
@@ -40,14 +41,16 @@ def product(a, b, added=None, pairs=False, alpha=1, beta=1):
         added = added.expand(shape)
         if added.stride(-1) > 1:
             added = added.contiguous()
-    if not a.device.on_host:
-        if 0 in shape:
-            return contraction.fresh(a, shape)
-        return elsewhere.product(a, b, "float32", a.dtype, added, alpha, beta)
-    return _run(a, b, shape, added, pairs, alpha, beta)
+    return _product(a, b, shape, added, pairs, alpha, beta)
 
 
-def _run(a, b, shape, added, pairs, alpha, beta):
+def _device_product(a, b, shape, added, pairs, alpha, beta):
+    if 0 in shape:
+        return contraction.fresh(a, shape)
+    return elsewhere.product(a, b, "float32", a.dtype, added, alpha, beta)
+
+
+def _host_product(a, b, shape, added, pairs, alpha, beta):
     """The kernel for these operands, on them."""
     name, code = a.dtype.name, -1
     if takes_tiles(a, b):
@@ -74,17 +77,29 @@ def _run(a, b, shape, added, pairs, alpha, beta):
     return contraction.product_after(out, a, b, float32, find, others, kept, code)
 
 
+_product = KernelTable(cpu=_host_product, cuda=_device_product, meta=_host_product)
+_multiplies = KernelTable(
+    cpu=lambda *_: True,
+    cuda=lambda device, a: elsewhere.serves(a),
+    meta=lambda *_: False,
+)
+_has_tiles = KernelTable(
+    cpu=lambda device, a, b: matmul_amx.serves(a, b),
+    cuda=lambda *_: False,
+    meta=lambda *_: False,
+)
+
+
 def takes_tiles(a, b):
     """Whether a unit of tiles multiplies these operands."""
-    here = a.dtype.name == "bfloat16" and a.device.on_host
-    return here and matmul_amx.serves(a, b)
+    return a.dtype.name == "bfloat16" and _has_tiles(a.device, a, b)
 
 
 def sums_by_tiles(a, b):
     """The sums of a product in float32, as those that are rounded are added up."""
     shape, kind = (*a.shape[:-1], b.shape[-1]), float32
     out = contraction.fresh(a, shape, kind)
-    if a.is_meta:
+    if not has_elements(out):
         return out
     a, b = matmul_amx.lying(a, b)
     kept = matmul_amx.waiting(a, shape, kind)

@@ -24,6 +24,7 @@ from rushlight.codegen.frontend.storage import COMPUTED_IN, rounded_to
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.launch_args import TILED
 from rushlight.core.roles import host
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.matmul.contraction import After, depth_of, kernel_after, paired
 from rushlight.operators import call as ops
 from rushlight.operators.matmul import matmul_amx, matmul_cuda
@@ -302,9 +303,18 @@ def product_by_name(added, a, b, turned, others, behind, sizes, dtype):
     shape = (*a.shape[:-1], b.shape[-1])
     if added is not None:
         added = added.expand(shape)
-    if not a.device.on_host:
-        kinds = "float32", dtype, added, 1, 1, behind
-        return matmul_cuda.product(a, b, *kinds).view(sizes)
+    return _product_by_name(a, b, added, shape, others, behind, dtype, sizes)
+
+
+def _device_product(a, b, added, shape, others, behind, dtype, sizes):
+    kinds = "float32", dtype, added, 1, 1, behind
+    return matmul_cuda.product(a, b, *kinds).view(sizes)
+
+
+def _host_product(a, b, added, shape, others, behind, dtype, sizes):
     behind = _named[behind]
     seen = [beside(shape, other.expand(sizes).reshape(shape)) for other in others]
     return multiplied(a, b, behind, seen, dtype, None, shape, added).view(sizes)
+
+
+_product_by_name = KernelTable(cpu=_host_product, cuda=_device_product)

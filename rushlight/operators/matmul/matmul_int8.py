@@ -13,6 +13,7 @@ import functools
 from rushlight.core.dtypes import int32
 from rushlight.core.launch_args import TILED
 from rushlight.core.roles import host
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.matmul import matmul_amx
 from rushlight.operators.shared import has_elements
@@ -29,6 +30,11 @@ def has_fours():
     return current().has("dot_int8")
 
 
+_sums_fours = KernelTable(
+    cpu=lambda device: has_fours(), cuda=lambda _: False, meta=lambda _: False
+)
+
+
 def serves(a, b):
     """Whether the product of these matrices, of more than a row and column, is here."""
     return (
@@ -37,8 +43,7 @@ def serves(a, b):
         and a.shape[-2] > 1
         and b.shape[-1] > 1
         and a.shape[-1] > 0
-        and a.device.on_host
-        and has_fours()
+        and _sums_fours(a.device)
     )
 
 

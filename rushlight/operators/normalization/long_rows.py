@@ -4,15 +4,21 @@ The kernels of `normalization` add a row up in a few running sums, whose error g
 the row; a reduction adds blocks and then their sums.
 """
 
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.half_precision import statistics_dtype
 
 LONG = 2**20  # elements of a row from which on its sums go through reductions
 
 
+_loses_digits = KernelTable(
+    cpu=lambda _: True, cuda=lambda _: False, meta=lambda _: False
+)
+
+
 def are_long(size, x):
     """Whether rows of ``size`` elements beside ``x`` are summed by reductions."""
-    return size > LONG and x.device.on_host
+    return size > LONG and _loses_digits(x.device)
 
 
 def layer_norm(input, n, weight, bias, eps, kept):

@@ -22,6 +22,7 @@ from rushlight.core.dtypes import float32, float64, uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
 from rushlight.core.state import is_recording
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
 from rushlight.operators.half_precision import narrowed, widened
@@ -213,11 +214,8 @@ def _kept(input, *parameters):
     return input.dtype
 
 
-def _kept_there(input, *parameters):
-    """The same of rows and batches: in full where the device is not the host."""
-    if input.device.on_host or input.is_meta:
-        return _kept(input, *parameters)
-    return _wide(input.dtype)
+# The same of rows and batches: in full where the device is not the host.
+_kept_by_kind = KernelTable(cpu=_kept, cuda=lambda input, *_: _wide(input.dtype))
 
 
 def _rows_of(input, normalized_shape):
@@ -270,7 +268,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     input = input.contiguous()
     lead = list(input.shape[: input.ndim - len(normalized_shape)])
     short = lead + [1] * len(normalized_shape)
-    wide = _kept_there(input, weight, bias)
+    wide = _kept_by_kind(input, weight, bias)
     result = fresh(input, input.shape)
     if long_rows.are_long(size, input):
         return long_rows.layer_norm(
@@ -725,10 +723,10 @@ def native_batch_norm(
         input, *(_channels(value, input.ndim) for value in (center, scale, shift))
     )
     if not training:
-        kept = _kept_there(input, weight, bias, running_mean)
+        kept = _kept_by_kind(input, weight, bias, running_mean)
         nothing = ops.empty((0,), dtype=kept, device=input.device)
         return result, nothing, nothing
-    kept = _kept_there(input, weight, bias, running_mean)
+    kept = _kept_by_kind(input, weight, bias, running_mean)
     if kept is not wide:
         return result, center.to(kept), invstd.to(kept)
     return result, center, invstd

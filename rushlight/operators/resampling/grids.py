@@ -10,8 +10,8 @@ import math
 from itertools import product
 
 from rushlight.core.dtypes import int64
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call
-from rushlight.operators.loop_calls import place_of
 from rushlight.operators.resampling import grid_kernels
 from rushlight.operators.shared import differentiated, readable
 
@@ -267,9 +267,14 @@ def cubic_image_gradient(grad, input, grid, padding, align_corners):
 
 
 def _image_gradient(grad, input, grid, mode, padding, align_corners):
-    if _plain(input, grid) and _plain(input, grad) and grad.dtype is input.dtype:
-        if place_of(grad).on_host and not any(map(differentiated, (grad, input, grid))):
-            return grid_kernels.spread(grad, input, grid, mode, padding, align_corners)
+    plain = _plain(input, grid) and _plain(input, grad) and grad.dtype is input.dtype
+    rule = _image_gradient_by_taps
+    if plain and not any(map(differentiated, (grad, input, grid))):
+        rule = _image_gradient_by_kind
+    return rule(grad, input, grid, mode, padding, align_corners)
+
+
+def _image_gradient_by_taps(grad, input, grid, mode, padding, align_corners):
     points = math.prod(grad.shape[2:])
     flat = grad.reshape(*grad.shape[:2], points)
     total = grad.new_zeros([*input.shape[:2], math.prod(input.shape[2:])])
@@ -283,6 +288,13 @@ def _image_gradient(grad, input, grid, mode, padding, align_corners):
         shares = call.where(inside.reshape(grad.shape[0], 1, points), shares, 0.0)
         total = total.scatter_add(2, index, shares)
     return total.reshape(input.shape)
+
+
+_image_gradient_by_kind = KernelTable(
+    cpu=grid_kernels.spread,
+    cuda=_image_gradient_by_taps,
+    meta=_image_gradient_by_taps,
+)
 
 
 def linear_grid_gradient(grad, input, grid, padding, align_corners):

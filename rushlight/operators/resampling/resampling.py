@@ -319,20 +319,14 @@ def _tables(own, sizes, scales, mode, align_corners, antialias, kind, make=table
     ]
 
 
-def there(x, made):
-    """A table where a tensor is."""
-    if x.device.on_host:
-        return made
+def table_on(device, made):
+    """A table on a device."""
     index, weights, bits = made
-    return (
-        index.to(x.device),
-        weights if weights is None else weights.to(x.device),
-        bits,
-    )
+    return index.to(device), weights if weights is None else weights.to(device), bits
 
 
 def _run_axis(x, dim, wanted, made):
-    index, weights, bits = there(x, made)
+    index, weights, bits = table_on(x.device, made)
     shape = [*x.shape[:dim], wanted, *x.shape[dim + 1 :]]
     out = fresh(x, shape)
     size, inner = x.shape[dim], prod(x.shape[dim + 1 :])
@@ -421,7 +415,7 @@ def resample_backward(
         if uses is not None:
             grad = _run_axis(grad, first + at, input_size[first + at], uses)
             continue
-        index, weights, _ = there(grad, made)
+        index, weights, _ = table_on(grad.device, made)
         dim = first + at
         size, inner = input_size[dim], prod(grad.shape[dim + 1 :])
         taps = 1 if index.ndim == 1 else index.shape[1]

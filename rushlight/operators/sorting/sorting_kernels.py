@@ -23,6 +23,7 @@ from rushlight.core.dtypes import bool_, float32, float64, int32, int64, uint64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
 from rushlight.core.warning import warn_once
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.select import stable_select
 from rushlight.kernels.select.stable_select import any_first, comes_first
 from rushlight.operators import call
@@ -36,7 +37,6 @@ from rushlight.operators.loop_calls import (
     fresh,
     laid_as,
     name_of,
-    place_of,
     require,
     run,
     run_whole,
@@ -488,9 +488,12 @@ def _sorted_rows(rows, size, descending):
     values, index = fresh(rows, rows.shape), fresh(rows, rows.shape, int64)
     if rows.numel() == 0:
         return values, index
-    total, down = rows.numel() // size, int(bool(descending))
-    if size > RUN and not place_of(rows).on_host:
-        return _sorted_by_ranks(values, index, rows, size, down)
+    down = int(bool(descending))
+    return (_sort_long if size > RUN else _sort_host)(rows, values, index, size, down)
+
+
+def _sort_host(rows, values, index, size, down):
+    total = rows.numel() // size
     if MANY <= size < 2**31 and rows.dtype is not uint64:
         _sort_by_bytes(values, index, rows, size, down)
         return values, index
@@ -502,7 +505,7 @@ def _sorted_rows(rows, size, descending):
     return values, index
 
 
-def _sorted_by_ranks(values, index, rows, size, down):
+def _sort_by_ranks(rows, values, index, size, down):
     """The same where there are as many threads as elements: each finds its own place."""
     runs, total, width = -(-size // RUN), rows.numel(), RUN
     types = {"T": name_of(rows.dtype), "descending": down}
@@ -518,6 +521,9 @@ def _sorted_by_ranks(values, index, rows, size, down):
         values, index, spare, spare_index = spare, spare_index, values, index
         width *= 2
     return values, index
+
+
+_sort_long = KernelTable(cpu=_sort_host, cuda=_sort_by_ranks, meta=_sort_by_ranks)
 
 
 def _sort_by_bytes(values, index, rows, size, down):
@@ -585,18 +591,19 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     shape = [*rows.shape[:-1], k] if rows.dim() else []
     out, index = fresh(self, shape), fresh(self, shape, int64)
     if size > 1:
-        _top(out, index, rows, size, k, int(bool(largest)), sorted)
+        _top(rows, out, index, size, k, int(bool(largest)), sorted)
     else:
         out.copy_(rows), index.zero_()
     return back(out), back(index)
 
 
-def _top(out, index, rows, size, k, largest, sorted):
+def _device_top(rows, out, index, size, k, largest, sorted):
+    given = rows, size, k, largest, sorted, _sorted_rows
+    device_select_rows.first_of_rows(out, index, *given)
+
+
+def _host_top(rows, out, index, size, k, largest, sorted):
     """The first elements of each row; which of equal ones, as PyTorch has it."""
-    if not place_of(rows).on_host:
-        given = rows, size, k, largest, sorted, _sorted_rows
-        device_select_rows.first_of_rows(out, index, *given)
-        return
     types = {"T": name_of(rows.dtype), "largest": largest}
     ints, total = [size, k, largest], rows.numel() // size
     few = k <= FEW and sorted
@@ -620,6 +627,9 @@ def _top(out, index, rows, size, k, largest, sorted):
         operands, types["ordered"] = [out, index, rows, *spare], int(bool(sorted))
         ints.append(types["ordered"])
         run(stable_select.first_by_parts, operands, ints, total, 8 * size, **types)
+
+
+_top = KernelTable(cpu=_host_top, cuda=_device_top, meta=_device_top)
 
 
 def kthvalue(self, k, dim=-1, keepdim=False):
@@ -648,16 +658,15 @@ def _choose(kernel, x, dim, keepdim, ints):
     if shape:
         shape[dim : dim + 1] = [1] if keepdim else []
     out, place = fresh(x, shape), fresh(x, shape, int64)
-    if out.numel() and not place_of(x).on_host:
-        if _choose_there(kernel, out, place, rows, size, ints):
-            return out, place
+    if out.numel() and _choose_by_device(rows, kernel, out, place, size, ints):
+        return out, place
     spare = fresh(x, rows.shape), fresh(x, rows.shape, int64)
     operands = [out, place, rows, *spare]
     run(kernel, operands, [size, *ints], prod(shape), 8 * size, T=name_of(x.dtype))
     return out, place
 
 
-def _choose_there(kernel, out, place, rows, size, ints):
+def _device_choice(rows, kernel, out, place, size, ints):
     """The same by all threads of a device; whether it has a layout for that."""
     if kernel is stable_select.mode_rows:
         values, index = _sorted_rows(rows, size, False)
@@ -667,6 +676,11 @@ def _choose_there(kernel, out, place, rows, size, ints):
     if kernel is stable_select.median_rows:
         way, rank, skip = "middle", 0, *ints
     return device_select_rows.one_of_rows(way, out, place, rows, size, rank, skip)
+
+
+_choose_by_device = KernelTable(
+    cpu=lambda *_: False, cuda=_device_choice, meta=_device_choice
+)
 
 
 def mode(self, dim=-1, keepdim=False):
@@ -737,9 +751,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False):
     return _runs(flat, values, index, inverse, return_inverse, return_counts)
 
 
-def _runs(flat, values, index, inverse, with_inverse, with_counts):
-    if flat.numel() and not place_of(flat).on_host:
-        return _runs_by_numbers(flat, values, index, inverse, with_inverse, with_counts)
+def _runs_in_order(flat, values, index, inverse, with_inverse, with_counts):
     out, counts = fresh(flat, flat.shape), fresh(flat, flat.shape, int64)
     found = fresh(flat, (1,), int64)
     if not flat.numel():  # the kernel does not run
@@ -768,6 +780,15 @@ def _runs_by_numbers(flat, values, index, inverse, with_inverse, with_counts):
     run(lengths_of_runs, [counts, starts], [found, size], counts.numel())
     empty = fresh(flat, (0,), int64)
     return out.narrow(0, 0, found).clone(), inverse if with_inverse else empty, counts
+
+
+_runs_by_kind = KernelTable(
+    cpu=_runs_in_order, cuda=_runs_by_numbers, meta=_runs_by_numbers
+)
+
+
+def _runs(flat, *operands):
+    return (_runs_by_kind if flat.numel() else _runs_in_order)(flat, *operands)
 
 
 def unique_consecutive(self, return_inverse=False, return_counts=False):

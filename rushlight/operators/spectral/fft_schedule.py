@@ -7,6 +7,7 @@ import math
 
 from rushlight.core.dtypes import float64, int64
 from rushlight.core.roles import host, roles_for
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.fft.fft_radix import (
     COMPLEX,
     HALF,
@@ -136,12 +137,17 @@ def transform_lines(source, out, dim, forward, scale, size=None):
             source.
         size: the length of the transform; by default that of the source's lines.
     """
-    place = place_of(out)
-    if not place.has_memory or not out.numel():
+    if not out.numel():
         return out
-    if not place.on_host:
-        others = roles_for(place).fft
-        return others.transform_lines(source, out, dim, forward, scale, size)
+    return _transform(out, source, dim, forward, scale, size)
+
+
+def _transform_on_device(out, source, dim, forward, scale, size):
+    library = roles_for(place_of(out)).fft
+    return library.transform_lines(source, out, dim, forward, scale, size)
+
+
+def _transform_on_host(out, source, dim, forward, scale, size):
     parts = out.dtype.to_real() if out.is_complex() else out.dtype
     in_kind, in_unit = parts_of(source)
     out_kind, out_unit = parts_of(out)
@@ -219,6 +225,11 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     operands = (out, source, scratch, plan.roots, factor, plan.steps, plan.halves)
     host.launch.launch(plan.kernel, operands, ints, tasks, 1)
     return out
+
+
+_transform = KernelTable(
+    cpu=_transform_on_host, cuda=_transform_on_device, meta=lambda out, *_: out
+)
 
 
 def has_table(size, count, itemsize):
