@@ -16,6 +16,7 @@ SMALL = {
     "vit": ["--images", "192", "--epochs", "2"],
     "transfer": ["--images", "96", "--few", "24", "--epochs", "1", "--width", "4"],
     "distillation": ["--images", "96", "--epochs", "2"],
+    "graph_nets": ["--papers", "300", "--epochs", "3", "--table", "sgd"],
 }
 
 
@@ -46,6 +47,14 @@ def test_an_example_runs_and_loses_what_it_does_on_pytorch(name, tmp_path):
     assert flat(ours["losses"]) == pytest.approx(flat(theirs["losses"]), rel=0.2)
     assert (tmp_path / "ours" / "curves.png").stat().st_size > 5000
     assert "loss" in printed
+
+
+def test_graph_networks_learn_from_citations_what_words_alone_do_not_say(tmp_path):
+    history, printed = run("graph_nets", tmp_path, "--papers", "500", "--epochs", "30")
+    right = history["accuracy"]
+    assert right["GCN"] > right["words alone"] + 20, right
+    assert right["GAT"] > right["words alone"] + 20, right
+    assert "ms a step" in printed
 
 
 PIECES = (

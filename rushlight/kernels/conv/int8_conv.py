@@ -473,9 +473,11 @@ class _ByTiles(_Conv):
         )
 
         def finish(stop):
-            there = b.let("there", moved(self.waiting, (1 - side) * (TILE_ROWS * wide)))
+            pending = b.let(
+                "pending", moved(self.waiting, (1 - side) * (TILE_ROWS * wide))
+            )
             rows = b.let("from", done + 0), b.let("to", stop)
-            self.finish(results, before, rows, there, wide, rest)
+            self.finish(results, before, rows, pending, wide, rest)
             b.assign(done, rows[1])
 
         with b.loop("next", 0, count, TILE_ROWS) as after:
