@@ -154,3 +154,55 @@ def test_a_dropout_and_its_operator_with_a_mask_draw_the_same():
     assert rl.equal(found, other) and rl.equal(found != 0, kept)
     leaf = x.clone().requires_grad_()
     assert F.dropout(leaf, 0.25).grad_fn.name() == "NativeDropoutBackward0"
+
+
+@pytest.mark.parametrize("count, itemsize", [(24, 2), (20, 2), (6, 2), (7, 2), (6, 4)])
+def test_a_dropout_keeps_what_threads_of_several_neighbours_would(count, itemsize):
+    dtype = {2: rl.float16, 4: rl.float32}[itemsize]
+    found = F.dropout(rl.ones(count, device="cuda", dtype=dtype), 0.5).cpu() != 0
+    each = next(n for n in (16 // itemsize, 4, 2, 1) if count % n == 0)
+    wanted = []
+    for at in range(count):
+        thread, place = (at, 0) if each == 1 else divmod(at, each)
+        word = words((place // 4, 0, thread, 0), (0, 0))[place % 4]
+        wanted.append(word * 2.0**-32 + 2.0**-33 < 0.5)
+    assert found.tolist() == wanted
+
+
+def test_chances_of_their_own_are_met_by_threads_of_four_neighbours():
+    found = rl.bernoulli(rl.full((10,), 0.4, device="cuda")).tolist()
+    drawn = [words((0, 0, at // 4, 0), (0, 0))[at % 4] for at in range(10)]
+    assert found == [float(word * 2.0**-32 + 2.0**-33 <= 0.4) for word in drawn]
+    generator = rl.backends.backend_for("cuda").generator(
+        rl.empty(0, device="cuda").device
+    )
+    assert generator.get_offset() == 12
+
+
+def permuted(count, bits):
+    """PyTorch's `randperm` of few elements, whose keys have so many bits."""
+    drawn = stream(count, 0, 0, wide=True).tolist()
+    keys = [(word % ((1 << 32) - 1) - (1 << 31)) & ((1 << bits) - 1) for word in drawn]
+    places = sorted(range(count), key=lambda place: keys[place])
+    keys.sort()
+    for first in range(count):
+        same = keys.count(keys[first])
+        if same == 1 or (first and keys[first - 1] == keys[first]):
+            continue
+        for turn, last in enumerate(range(same - 1, 0, -1)):
+            at = 4 + turn  # the stream has gone on by the keys' step
+            other = words((at // 4, 0, first, 0), (0, 0))[at % 4] % (last + 1)
+            a, b = first + last, first + other
+            places[a], places[b] = places[b], places[a]
+    return places
+
+
+@pytest.mark.parametrize("count, bits", [(5, 7), (100, 16), (700, 22)])
+def test_a_permutation_sorts_keys_of_few_bits_and_shuffles_equal_ones(count, bits):
+    assert rl.randperm(count, device="cuda").tolist() == permuted(count, bits)
+
+
+def test_ends_of_a_range_are_those_that_pytorch_leaves_out():
+    for dtype in (rl.float16, rl.float32, rl.float64):
+        x = rl.empty(4096, device="cuda", dtype=dtype).uniform_(-1, 1).cpu()
+        assert x.min() >= -1 and x.max() < 1

@@ -13,7 +13,7 @@ from rushlight.core.state import included_keys
 from rushlight.core.window import address_of
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.operators import call as ops
-from rushlight.operators.loop_calls import fresh, run
+from rushlight.operators.loop_calls import fresh
 from rushlight.operators.random import philox
 from rushlight.operators.shared import followed, intercepted
 
@@ -95,9 +95,8 @@ def growths(dropout, like):
     seed, offset = (0, 0) if told else place
     numbers = fresh(like, like.shape)
     if like.numel():  # a width of 1: the words of one thread, in order
-        types = {"T": "float32", "mode": philox.UNIFORM, "told": int(told)}
-        operands = [numbers, place if told else None]
-        run(philox.philox, operands, [seed, offset, 1, 0], like.numel(), **types)
+        count, where = like.numel(), (seed, offset, place if told else None)
+        philox.launch(numbers, where, 1, count, -(-count // 4), philox.UNIFORM)
     kept = ops.gt(numbers, ops.full((), chance, dtype=like.dtype, device=like.device))
     return ops.mul(ops.to(kept, like.dtype), 1.0 / (1.0 - chance))
 

@@ -4,8 +4,8 @@ Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) mixe
 counter under a key. PyTorch's kernels on CUDA give each thread a stream of its own, that
 of its number, and four words at a time; a thread writes the elements a grid's width
 apart. The width follows from the number of elements and from the device's processors, so
-the same seed gives the same numbers on the same kind of device. Here every element works
-out which thread of PyTorch's would have written it, and at which of its steps.
+the same seed gives the same numbers on the same kind of device. Here each thread takes
+one step of one of PyTorch's, and writes what that would have written.
 
 What is not the same to the last bit: logarithms, sines and cosines, which PyTorch takes
 from CUDA's approximations.
@@ -13,8 +13,21 @@ from CUDA's approximations.
 
 from __future__ import annotations
 
-from rushlight.codegen.language import cos, log, sin, sqrt
-from rushlight.codegen.loops import T, f32, f64, i64, loops, loops_inline, u32, u64
+import math
+from struct import pack
+
+from rushlight.codegen.language import cos, float_of, fma, log, sin, sqrt
+from rushlight.codegen.loops import (
+    T,
+    f32,
+    f64,
+    i64,
+    loops,
+    loops_inline,
+    stored,
+    u32,
+    u64,
+)
 from rushlight.core.device import backend_for
 from rushlight.core.dtype import CODE_FLOAT32, by_code
 from rushlight.core.window import address_of
@@ -26,6 +39,9 @@ BLOCK = 256  # threads of a block of PyTorch's
 WIDE = 1 << 28  # ranges from here on take words of 64 bits
 FLOAT64, INT64 = 7, 4
 UNIFORM, UNIFORM64, NORMAL, NORMAL64, WORD, WORD64 = range(6)
+PLAIN, BETWEEN, SCALED, BELOW = range(4)
+PLAIN_TYPES = (6, 7, 6, 7, 4, 4)  # codes of the types that numbers of a kind have
+BERNOULLI_STEPS = 12  # words that PyTorch counts for one launch of those
 
 
 @loops_inline
@@ -64,27 +80,36 @@ def philox(
     key: int,
     offset: int,
     width: int,
-    close: int,
+    count: int,
+    low: int,
+    span: int,
+    high: int,
     mode: int,
+    ending: int,
+    each: int,
     told: int,
     begin: int,
     end: int,
 ):
-    """One element at each place: a number, or its words as an integer.
+    """The four words of a thread's step, and the elements that they become.
 
-    Where ``close`` is set a thread's elements are neighbours. Where ``told`` is set, the
-    seed and the place that ``offset`` is counted from are in memory.
+    ``mode`` says what numbers the words make, ``ending`` what is done with them: nothing,
+    or ``low + number * span`` below ``high`` (`BETWEEN`), or that with any ends (`SCALED`),
+    or whether a number is below ``high`` (`BELOW`); those three are the bits of doubles.
+    A thread's elements are a grid's width apart, or ``each`` of them neighbours. Where
+    ``told`` is set, the seed and the place that ``offset`` is counted from are in memory.
     """
     seed = state[0] if told != 0 else key
     place = state[1] + offset if told != 0 else offset
     wide = mode == 1 or mode == 3 or mode == 5
     unroll = 2 if wide else 4
+    halves = 2 if each == 8 else 1
     for at in range(begin, end):
-        turn = at // (width * unroll)
-        rest = at % (width * unroll)
-        part = rest % unroll if close != 0 else rest // width
-        thread = rest // unroll if close != 0 else rest % width
-        step = place // 4 + turn
+        half = at % halves
+        own = at // halves
+        turn = own // width
+        thread = own % width
+        step = place // 4 + turn * halves + half
         a = u32(step & 4294967295)
         b = u32(step >> 32)
         c = u32(thread & 4294967295)
@@ -100,35 +125,117 @@ def philox(
             d = u32(first & u64(4294967295))
             k = k + u32(2654435769)
             j = j + u32(3144134277)
-        if mode == 0:
+        for part in range(unroll):
+            apart = turn * width * unroll + part * width + thread
+            to = own * each + half * 4 + part if each != 0 else apart
+            if to < count and (each == 0 or part < each):
+                if mode == 0:
+                    word = c if part == 2 else d
+                    word = b if part == 1 else word
+                    word = a if part == 0 else word
+                    drawn = uniform32(word)
+                    if ending == 0:
+                        out[to] = T(drawn)
+                    if ending == 1:
+                        near = stored(
+                            "T", fma(drawn, f32(float_of(span)), f32(float_of(low)))
+                        )
+                        most = stored("T", f32(float_of(high)))
+                        out[to] = T(f32(float_of(low))) if near == most else T(near)
+                    if ending == 3:
+                        out[to] = T(f64(drawn) < float_of(high))
+                if mode == 1:
+                    drawn64 = uniform64(a, b) if part == 0 else uniform64(c, d)
+                    if ending == 0:
+                        out[to] = T(drawn64)
+                    if ending == 1:
+                        near64 = fma(drawn64, float_of(span), float_of(low))
+                        least64 = float_of(low)
+                        out[to] = T(least64 if near64 == float_of(high) else near64)
+                if mode == 2:
+                    one = a if part < 2 else c
+                    two = b if part < 2 else d
+                    radius = sqrt(f32(-2) * log(uniform32(one)))
+                    angle = f32(two) * f32(1.4629180792671596e-09)
+                    angle = angle + f32(7.314590396335798e-10)
+                    turned = radius * (sin(angle) if part % 2 == 0 else cos(angle))
+                    if ending == 0:
+                        out[to] = T(turned)
+                    if ending == 2:
+                        scaled = fma(turned, f32(float_of(span)), f32(float_of(low)))
+                        out[to] = T(scaled)
+                if mode == 3:
+                    length = sqrt(f64(-2) * log(uniform64(a, b)))
+                    turns = f64(u64(c) ^ (u64(d) << u64(21))) * f64(
+                        2.220446049250313e-16
+                    )
+                    angle64 = turns + f64(1.1102230246251565e-16)
+                    angle64 = angle64 * f64(3.141592653589793)
+                    turned64 = length * (sin(angle64) if part == 0 else cos(angle64))
+                    if ending == 0:
+                        out[to] = T(turned64)
+                    if ending == 2:
+                        out[to] = T(fma(turned64, float_of(span), float_of(low)))
+                if mode == 4:
+                    word4 = c if part == 2 else d
+                    word4 = b if part == 1 else word4
+                    word4 = a if part == 0 else word4
+                    out[to] = T(i64(word4))
+                if mode == 5:
+                    upper = a if part == 0 else c
+                    lower = b if part == 0 else d
+                    out[to] = T((u64(upper) << u64(32)) | u64(lower))
+
+
+@loops
+def shuffle_equals(
+    places: "T*",
+    keys: "i64*",
+    state: "i64*",
+    key: int,
+    offset: int,
+    size: int,
+    told: int,
+    begin: int,
+    end: int,
+):
+    """Shuffles the places of equal keys, which are in order: the first of them does.
+
+    Its numbers are those of the thread that has its place, one word for each exchange.
+    """
+    seed = state[0] if told != 0 else key
+    start = state[1] + offset if told != 0 else offset
+    for at in range(begin, end):
+        same = 1
+        if at + 1 < size and (at == 0 or keys[at - 1] != keys[at]):
+            while at + same < size and keys[at + same] == keys[at]:
+                same = same + 1
+        for taken in range(same - 1):
+            step = (start + taken) // 4
+            part = (start + taken) % 4
+            a = u32(step & 4294967295)
+            b = u32(step >> 32)
+            c = u32(at & 4294967295)
+            d = u32(at >> 32)
+            k = u32(seed & 4294967295)
+            j = u32((seed >> 32) & 4294967295)
+            for _ in range(10):
+                first = u64(a) * u64(3528531795)
+                second = u64(c) * u64(3449720151)
+                a = u32(second >> u64(32)) ^ b ^ k
+                b = u32(second & u64(4294967295))
+                c = u32(first >> u64(32)) ^ d ^ j
+                d = u32(first & u64(4294967295))
+                k = k + u32(2654435769)
+                j = j + u32(3144134277)
             word = c if part == 2 else d
             word = b if part == 1 else word
             word = a if part == 0 else word
-            out[at] = T(uniform32(word))
-        if mode == 1:
-            out[at] = T(uniform64(a, b) if part == 0 else uniform64(c, d))
-        if mode == 2:
-            near = a if part < 2 else c
-            far = b if part < 2 else d
-            radius = sqrt(f32(-2) * log(uniform32(near)))
-            angle = f32(far) * f32(1.4629180792671596e-09) + f32(7.314590396335798e-10)
-            turned = sin(angle) if part % 2 == 0 else cos(angle)
-            out[at] = T(radius * turned)
-        if mode == 3:
-            length = sqrt(f64(-2) * log(uniform64(a, b)))
-            turns = f64(u64(c) ^ (u64(d) << u64(21))) * f64(2.220446049250313e-16)
-            angle64 = (turns + f64(1.1102230246251565e-16)) * f64(3.141592653589793)
-            turned64 = sin(angle64) if part == 0 else cos(angle64)
-            out[at] = T(length * turned64)
-        if mode == 4:
-            word4 = c if part == 2 else d
-            word4 = b if part == 1 else word4
-            word4 = a if part == 0 else word4
-            out[at] = T(i64(word4))
-        if mode == 5:
-            high = a if part == 0 else c
-            low = b if part == 0 else d
-            out[at] = T((u64(high) << u64(32)) | u64(low))
+            last = same - 1 - taken
+            other = i64(word) % (last + 1)
+            kept = places[at + last]
+            places[at + last] = places[at + other]
+            places[at + other] = kept
 
 
 def grid_width(count, processors, threads):
@@ -141,9 +248,19 @@ def grid_width(count, processors, threads):
     return BLOCK * min(blocks, processors * (threads // BLOCK))
 
 
-def draw(like, count, mode, generator, close=False):
-    """``count`` numbers of a kind, in a row, on the device of ``like``."""
-    device = like.device
+def draw(like, mode, generator, ending=PLAIN, ends=(0.0, 0.0, 0.0), out=None, each=0):
+    """Numbers of a kind, one for each element of ``like``, in a row, on its device.
+
+    Args:
+        like: a tensor.
+        mode: what numbers.
+        generator: where they come from; the device's own where it is None.
+        ending: what is done with them.
+        ends: low end, span and high end, as ``ending`` takes them.
+        out: where they go.
+        each: how many neighbours a thread takes; 0 where its elements lie apart.
+    """
+    device, count = like.device, like.numel()
     backend = backend_for(device.type)
     source = backend.generator(device) if generator is None else generator
     if isinstance(source, Generator) and source.device.type != device.type:
@@ -151,16 +268,27 @@ def draw(like, count, mode, generator, close=False):
             f"Expected a '{device.type}' device type for generator but found "
             f"'{source.device.type}'"
         )
-    kinds = {UNIFORM: 6, NORMAL: 6, UNIFORM64: 7, NORMAL64: 7, WORD: 4, WORD64: 4}
-    out = ops.empty((count,), dtype=by_code(kinds[mode]), device=device)
+    if out is None:
+        out = ops.empty((count,), dtype=by_code(PLAIN_TYPES[mode]), device=device)
     width = grid_width(count, *backend.processors(device))
     unroll = 2 if mode in (UNIFORM64, NORMAL64, WORD64) else 4
-    key, offset, state = place_for(
-        device, source, 4 * ((count - 1) // (width * unroll) + 1)
-    )
-    types = {"T": out.dtype.name, "mode": mode, "told": int(state is not None)}
-    run(philox, [out, state], [key, offset, width, int(close)], count, **types)
+    turns = -(-count // (width * unroll))
+    place = place_for(device, source, 4 * turns)
+    if each:
+        turns = -(-count // (width * each)) * max(1, each // 4)
+    launch(out, place, width, count, turns * width, mode, ending, ends, each)
     return out
+
+
+def launch(
+    out, place, width, count, steps, mode, ending=PLAIN, ends=(0.0,) * 3, each=0
+):
+    """Has so many steps drawn; ``place`` is what `place_for` has given."""
+    key, offset, state = place
+    types = {"T": out.dtype.name, "mode": mode, "ending": ending, "each": each}
+    types["told"] = int(state is not None)
+    bits = [int.from_bytes(pack("<d", end), "little", signed=True) for end in ends]
+    run(philox, [out, state], [key, offset, width, count, *bits], steps, **types)
 
 
 def place_for(device, source, steps):
@@ -211,27 +339,19 @@ def signed(seed):
 
 def uniforms(self, generator):
     """One number in (0, 1] for each element: a double for doubles."""
-    mode = UNIFORM64 if self.dtype.code == FLOAT64 else UNIFORM
-    return draw(self, self.numel(), mode, generator)
+    return draw(self, UNIFORM64 if self.dtype.code == FLOAT64 else UNIFORM, generator)
 
 
 def fill_uniform(self, generator, low, high):
-    span = high - low
-    x = uniforms(self, generator)
-    x = ops.add(ops.mul(x, span), low) if span != 1 or low else x
-    x = ops.to(x, self.dtype)
-    return ops.where(ops.eq(x, high), ops.full_like(x, low), x)
-
-
-def normals(self, generator, mean, std):
-    mode = NORMAL64 if self.dtype.code == FLOAT64 else NORMAL
-    x = draw(self, self.numel(), mode, generator)
-    return ops.add(ops.mul(x, std), mean)
+    mode = UNIFORM64 if self.dtype.code == FLOAT64 else UNIFORM
+    return draw(self, mode, generator, BETWEEN, (low, high - low, high), self)
 
 
 def fill_normal(self, generator, mean, std, exponential=False):
-    x = normals(self, generator, mean, std)
-    return ops.exp(x) if exponential else x
+    mode = NORMAL64 if self.dtype.code == FLOAT64 else NORMAL
+    if exponential:
+        return ops.exp(draw(self, mode, generator, SCALED, (mean, std, 0.0)))
+    return draw(self, mode, generator, SCALED, (mean, std, 0.0), self)
 
 
 def fill_exponential(self, generator, rate):
@@ -260,14 +380,29 @@ def fill_bernoulli(self, generator, p):
 
 
 def fill_kept(self, generator, p, itemsize):
-    """Which elements of so many bytes a dropout keeps, in the order of its kernel."""
-    close = itemsize == 4 and self.numel() % 4 == 0
-    return ops.lt(draw(self, self.numel(), UNIFORM, generator, close), p)
+    """Which elements of so many bytes a dropout keeps, in the order of its kernel.
+
+    Threads of PyTorch's take as many neighbours as fill a load and divide all elements.
+    """
+    each = 16 // itemsize
+    while self.numel() % each:
+        each //= 2
+    each = 0 if each == 1 else each
+    return draw(self, UNIFORM, generator, BELOW, (0.0, 0.0, p), self, each)
 
 
 def bernoulli_of(self, chances, generator):
-    """Ones with each element's own probability, else zeros."""
-    x = ops.reshape(uniforms(chances, generator), chances.shape)
+    """Ones with each element's own probability, else zeros.
+
+    A thread of PyTorch's takes four neighbours, in one step of its stream.
+    """
+    backend = backend_for(self.device.type)
+    source = backend.generator(self.device) if generator is None else generator
+    count = chances.numel()
+    x = ops.empty(chances.shape, dtype=by_code(CODE_FLOAT32), device=self.device)
+    threads = -(-count // 4)
+    place = place_for(self.device, source, BERNOULLI_STEPS)
+    launch(x, place, threads, count, threads, UNIFORM, each=4)
     return ops.copy_(self, ops.le(x, chances))
 
 
@@ -285,7 +420,7 @@ def fill_integers(self, generator, low, span):
 
 def remainders(self, generator, wide, span, low):
     """Words modulo a range, and what that begins at."""
-    x = draw(self, self.numel(), WORD64 if wide else WORD, generator)
+    x = draw(self, WORD64 if wide else WORD, generator)
     if wide and span:
         x = remainder64(x, span)
     elif span:
@@ -308,9 +443,26 @@ def remainder64(x, span):
 
 
 def fill_permutation(self, generator):
-    """The order of numbers drawn at random; equal ones keep theirs."""
-    keys = draw(self, self.numel(), WORD64, generator)
-    return ops.argsort(keys, stable=True)
+    """The order of numbers drawn at random, of as many bits as leave few of them equal.
+
+    What has equal ones is shuffled once more. How many bits: https://osf.io/af2hy/.
+    """
+    count, device = self.numel(), self.device
+    chance = 12 * math.log(0.9)
+    bits = min(64, math.ceil(math.log2(count - (6 * count**2 + 1) / chance)))
+    size = 32 if bits <= 32 else 64
+    low = -(1 << (size - 1))
+    whole = ops.empty((count,), dtype=by_code(INT64), device=device)
+    keys = remainders(whole, generator, True, (1 << size) - 1, low)
+    if bits < size:
+        keys = ops.bitwise_and(keys, (1 << bits) - 1)
+    keys, places = ops.sort(keys, stable=True, dim=0, descending=False)
+    backend = backend_for(device.type)
+    source = backend.generator(device) if generator is None else generator
+    key, offset, state = place_for(device, source, -(-count // 4) * 4)
+    operands, told = [places, keys, state], int(state is not None)
+    run(shuffle_equals, operands, [key, offset, count], count, T="int64", told=told)
+    return places
 
 
 FILLS = {
@@ -327,12 +479,16 @@ def fill(self, name, generator, *parameters):
     """
     if self.numel() == 0:
         return self
-    values = FILLS[name](self, generator, *parameters)
     target = self
     strides = self.stride()
     order = sorted(range(self.ndim), key=lambda dim: -strides[dim])
     turned = ops.permute(self, order)
-    if turned.is_contiguous():
-        target = turned
-    ops.copy_(target, ops.reshape(values, target.shape))
+    dense = turned.is_contiguous()
+    if dense:
+        target, flat = turned, ops.view(turned, (-1,))
+    else:
+        flat = ops.empty((self.numel(),), dtype=self.dtype, device=self.device)
+    values = FILLS[name](flat, generator, *parameters)
+    if not dense or values is not flat:
+        ops.copy_(target, ops.reshape(values, target.shape))
     return self
