@@ -26,6 +26,7 @@ from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.launchers import grain_for, launch_host
 
 from rushlight.operators.loop_calls import (
+    MOVERS,
     as_pairs,
     brief,
     fault_flag,
@@ -87,11 +88,14 @@ def pick_there(
     types = {"T": mover(x.dtype_)[0], "I": index.dtype_.name, "wrap": wrap}
     flag = fault_flag(out)
     operands = [out, x, index, flag]
-    if width == 1:
-        run(source.copy_lines, operands, [count, size, wrap, 0], outer, **types)
-    else:
-        total = outer * count
-        run(source.copy_rows, operands, [count, size, width, wrap], total, **types)
+    unit: int64_t = min(8, x.dtype_.itemsize)
+    places: int64_t = cython.cast(int64_t, out.pointer())
+    places |= cython.cast(int64_t, x.pointer())
+    while unit < 8 and width % 2 == 0 and places % (2 * unit) == 0:
+        unit, width = 2 * unit, width // 2
+    types["T"] = MOVERS[unit]
+    total = outer * count * width
+    run(source.copy_row_elements, operands, [count, size, width, wrap], total, **types)
     fault = fault_in(flag)
     return NO_FAULT if fault is None else fault
 

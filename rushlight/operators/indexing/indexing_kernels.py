@@ -90,6 +90,27 @@ def copy_rows(
 
 
 @loops
+def copy_row_elements(
+    out: "T*",
+    x: "T*",
+    index: "I*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    wrap: int,
+    begin: int,
+    end: int,
+):
+    """The same, an element at a time: where a thread has one, the next has the next."""
+    for at in range(begin, end):
+        r = at // inner
+        place = i64(index[r % count])
+        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
+        out[at] = x[(r // count * size + place) * inner + at % inner]
+
+
+@loops
 def copy_lines(
     out: "T*",
     x: "T*",
