@@ -433,11 +433,11 @@ class _Passes:
 
     def reduce(self, group):
         """One pass: every state of a level, and the value to keep if it is here."""
-        program, along = self.program, self.mode == ALONG
+        program = self.program
         roots = [value for state in group for value in state.values]
         for block in self.blocks:
             block.hoist(roots)
-        copies = self.copies(group, roots) if along else 1
+        copies = self.copies(group, roots)
         levels = self.levels(group)
         # Partial results: of each copy along a row, or of each block of rows.
         totals = [
@@ -453,7 +453,7 @@ class _Passes:
         for block in self.blocks:
             block.stored = block.stored or any(e is program.kept for e in roots)
         for number, block in enumerate(self.blocks):
-            mine = totals if along else totals[number : number + 1]
+            mine = totals if len(self.blocks) == 1 else totals[number : number + 1]
             for k, state in enumerate(group):
                 leaves = self.folded(state.monoid, [total[k] for total in mine])
                 for e in state.leaves:
@@ -461,6 +461,8 @@ class _Passes:
 
     def copies(self, group, roots):
         """How many vectors of partial results a row has."""
+        if self.mode != ALONG:
+            return 1
         wanted = [state.monoid.vectors for state in group]
         if None in wanted and any(map(is_costly, roots)):
             return 1
@@ -475,13 +477,9 @@ class _Passes:
 
     def cascade(self, group, totals, base, start, stop, step, levels):
         """Takes in ``start`` to ``stop``, in chunks of chunks."""
-        b, along = self.b, self.mode == ALONG
+        b = self.b
         if levels == 0:
-            with _loop(b, "i", start, stop, step) as index:
-                for u, states in enumerate(totals):
-                    block = self.blocks[0] if along else self.blocks[u]
-                    here = index + u * self.lanes if along and u else index
-                    block.take(group, states, base, here, None)
+            self.take_run(group, totals, base, start, stop, step)
             return
         size = step * CHUNK**levels
         with _loop(b, "chunk", start, stop, size) as chunk:
@@ -491,6 +489,15 @@ class _Passes:
             for total, part in zip(totals, partial, strict=True):
                 for state, mine, more in zip(group, total, part, strict=True):
                     _assign(b, mine, state.monoid.combined(mine, more))
+
+    def take_run(self, group, totals, base, start, stop, step):
+        """Takes in ``start`` to ``stop``, each step's places into states of their own."""
+        along = self.mode == ALONG
+        with _loop(self.b, "i", start, stop, step) as index:
+            for u, states in enumerate(totals):
+                block = self.blocks[0] if along else self.blocks[u]
+                here = index + u * self.lanes if along and u else index
+                block.take(group, states, base, here, None)
 
     def folded(self, monoid, states):
         """One state out of partial ones: pairs of vectors, then halves of lanes."""
@@ -656,21 +663,28 @@ class _Block:
 
     def take(self, group, states, base, index, mask):
         """The values at one place, or vector of places, into their states."""
-        b, at = self.b, _At(base, index, mask)
+        at = _At(base, index, mask)
         roots = [value for state in group for value in state.values]
-        values = iter(self.named(roots, at))
+        self.combine(group, states, self.named(roots, at), at)
+
+    def combine(self, group, states, values, at):
+        """A place's values into their states; what is to be kept goes to memory."""
+        b, values = self.b, iter(values)
         for state, variables in zip(group, states, strict=True):
             mine = [next(values) for _ in state.values]
             if state.values[0] is self.program.kept and not self.stored:
                 # Named, because behind the store the compiler would compute it again.
                 mine[0] = b.let("kept", mine[0])
                 self.put(self.program.kept_in, [mine[0]], at)
-            _assign(b, variables, state.monoid.taken(variables, mine, mask))
+            _assign(b, variables, state.monoid.taken(variables, mine, at.mask))
 
     def write(self, varying, roots, at):
         """Every result that has an element here."""
-        values = iter(self.named(roots, at))
-        found = {}
+        self.put_all(varying, self.named(roots, at), at)
+
+    def put_all(self, varying, values, at):
+        """Writes the results that have an element at a place."""
+        values, found = iter(values), {}
         for k in varying:
             keep = self.program.operands[k].storage.keep
             found[k] = [keep(next(values)) for _ in self.program.outputs[k]]

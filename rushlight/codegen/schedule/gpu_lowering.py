@@ -16,12 +16,14 @@ from rushlight.codegen.frontend.nest_loops import (
     SINGLE,
     ZERO,
     _Block,
+    _lets,
     _loop,
     _Passes,
+    nodes,
 )
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import Place, Var, i64
+from rushlight.ir.expr import Const, Place, Var, i64
 from rushlight.ir.rewrite import bodies_of, expressions_of
 
 WARP = 32
@@ -29,9 +31,12 @@ WARPS = 32  # of a block, at most
 MOST_THREADS = 512  # of a block for a row
 MOST_THREADS_OF_DOUBLES = 256  # which take two registers each, of 255 that a thread has
 SHARED_BYTES = 48 << 10  # that any card gives a block
+SEVERAL = 4  # values of four bytes that a thread asks for before it uses one
+MOST_NODES = 160  # of expressions that are computed at once
 MOST_DATA, MOST_INTS = 24, 64  # pointers and integers of a launch
 TOTAL = Var("total", i64)
-FINDS, JOINS = "finds", "joins"  # the functions of rows that are many blocks'
+# The functions of rows that are many blocks', or of rows side by side that are many threads'
+FINDS, FINDS_BESIDE, JOINS = "finds", "finds_beside", "joins"
 # Where their launches have how many parts a row has and how long those are: behind
 # whatever integers a kernel has.
 PARTS, SPAN = MOST_INTS - 2, MOST_INTS - 1
@@ -147,7 +152,7 @@ def rows(name, program, layout, together=None) -> ir.Function:
         places, _ = shape.segment(at)
         block = _Block(b, program, shape, places, SINGLE, 1)
         if room is None:
-            _Passes(b, program, shape, [block]).write()
+            _DevicePasses(b, program, shape, [block]).write()
         else:
             _GridPasses(b, program, shape, [block], thread, threads, room).write()
     parameters = (*pointers, ir.INTS, ir.END)
@@ -187,12 +192,12 @@ def parts(name, program, layout, way, cut) -> ir.Function:
     """A kernel whose rows are many blocks', as one of its two functions of a grid.
 
     Its parameters are the operands, for each leaf of a state the states of parts, the
-    integers, and how many parts all rows have (`FINDS`), or how many rows there are
-    (`JOINS`).
+    integers, and how many parts all rows have, or how many rows there are (`JOINS`).
 
     Args:
         program, layout: as for `rows`.
-        way: `FINDS` or `JOINS`.
+        way: `FINDS`, where a part is a block's, `FINDS_BESIDE`, where it is a thread's and
+            the next thread has the same part of the next row, or `JOINS`.
         cut: the number of the loop along a row that is divided.
     """
     b = Builder()
@@ -210,18 +215,33 @@ def parts(name, program, layout, way, cut) -> ir.Function:
         b.let("threads", Place("threads")),
     )
     count, span = b.let("parts", ir.integer(PARTS)), b.let("span", ir.integer(SPAN))
-    room = _Room(b, program)
-    with b.loop("at", Place("block"), ir.END, Place("blocks"), kind="rolled") as at:
-        row = b.let("row", at // count) if way == FINDS else at
-        places, _ = shape.segment(row)
-        block = _Block(b, program, shape, places, SINGLE, 1)
-        given = b, program, shape, [block], thread, threads, room
+    alone = way == FINDS_BESIDE
+    room = None if alone else _Room(b, program)
+    first, step = b.let("block", Place("block")), b.let("blocks", Place("blocks"))
+    if alone:
+        first = b.let("first", first * threads + thread)
+        step = b.let("step", step * threads)
+        side = b.let("side", ir.END // count)
+    with b.loop("at", first, ir.END, step, kind="rolled") as at:
+        row, part = at, ZERO
         if way == FINDS:
-            start = b.let("start", at % count * span)
-            stop = b.let("stop", ir.binary("min", start + span, shape.reduced[cut]))
-            _FindingPasses(*given, states, at, (cut, start, stop)).write()
+            row, part = b.let("row", at // count), b.let("part", at % count)
+        elif alone:
+            row, part = b.let("row", at % side), b.let("part", at // side)
+        places, _ = shape.segment(row)
+        given = b, program, shape, [_Block(b, program, shape, places, SINGLE, 1)]
+        if way == JOINS:
+            given = *given, thread, threads, room
+            passes = _JoiningPasses(*given, states, row * count, count)
         else:
-            _JoiningPasses(*given, states, row * count, count).write()
+            start = b.let("start", part * span)
+            stop = b.let("stop", ir.binary("min", start + span, shape.reduced[cut]))
+            goal = states, b.let("goal", row * count + part), (cut, start, stop)
+            if alone:
+                passes = _FindingAlone(*given, *goal)
+            else:
+                passes = _FindingPasses(*given, thread, threads, room, *goal)
+        passes.write()
     parameters = (*pointers, *states, ir.INTS, ir.END)
     return ir.Function(name, parameters, b.statements, grid=True)
 
@@ -249,16 +269,82 @@ class _Room:
             yield self.arrays[type, taken[type]]
 
 
-class _GridPasses(_Passes):
+class _DevicePasses(_Passes):
+    """The passes of one thread over its places of a row, several places at once.
+
+    A thread waits for what it loads before it goes on, so it asks for a few values, each
+    with a state of its own, before it uses the first.
+    """
+
+    thread, threads = ZERO, Const(i64, 1)
+
+    def several(self, roots):
+        """How many places a thread takes at once: as many as there are registers for."""
+        program = self.program
+        inputs = program.operands[program.count :]
+        widths = [operand.itemsize for operand in inputs if operand.varies]
+        most = SEVERAL * 2 if widths and max(widths) <= 2 else SEVERAL
+        weight = len(list(nodes(roots, within=program.varies)))
+        while most > 1 and most * weight > MOST_NODES:
+            most //= 2
+        return most
+
+    def copies(self, group, roots):
+        return self.several(roots)
+
+    def runs(self, copies):
+        """Every ``threads``-th place, some of them at once."""
+        start, stop = self.bounds(len(self.shape.reduced) - 1)
+        yield start + self.thread, stop, self.threads * copies, False
+
+    def sweep(self, start, stop, copies, take):
+        """Calls ``take`` with the indices of several places of this thread's, then of one."""
+        b = self.b
+        at = b.declare("at_place", start)
+        steps = [b.let("ahead", self.threads * u) for u in range(1, copies)]
+        if steps:
+            last = b.let("last", stop - steps[-1])
+            with b.loop_while(at < last):
+                take([b.let("place", at), *(b.let("place", at + s) for s in steps)])
+                b.assign(at, at + self.threads * copies)
+        with b.loop_while(at < stop):
+            take([b.let("place", at)])
+            b.assign(at, at + self.threads)
+
+    def take_run(self, group, totals, base, start, stop, step):
+        b, (block,) = self.b, self.blocks
+        roots = [value for state in group for value in state.values]
+
+        def take(places):
+            at = [block.at(base, place, None) for place in places]
+            values = [_lets(b, "value", block.named(roots, here)) for here in at]
+            for states, found, here in zip(totals, values, at):
+                block.combine(group, states, found, here)
+
+        self.sweep(start, stop, len(totals), take)
+
+    def last_pass(self, varying):
+        b, (block,) = self.b, self.blocks
+        roots = [part for k in varying for part in self.program.outputs[k]]
+        block.hoist(roots)
+        with self.over_outer() as base:
+
+            def take(places):
+                at = [block.at(base, place, None) for place in places]
+                values = [_lets(b, "value", block.named(roots, here)) for here in at]
+                for found, here in zip(values, at, strict=True):
+                    block.put_all(varying, found, here)
+
+            ((start, stop, _, _),) = self.runs(1)
+            self.sweep(start, stop, self.several(roots), take)
+
+
+class _GridPasses(_DevicePasses):
     """The passes over a row by all threads of a block."""
 
     def __init__(self, b, program, shape, blocks, thread, threads, room):
         super().__init__(b, program, shape, blocks)
         self.thread, self.threads, self.room = thread, threads, room
-
-    def runs(self, copies):
-        """Every ``threads``-th place."""
-        yield self.thread, self.shape.reduced[-1], self.threads, False
 
     def levels(self, group):
         """None: the threads' states are partial ones already."""
@@ -276,7 +362,7 @@ class _GridPasses(_Passes):
     def folded(self, monoid, states):
         """The lanes' states joined by exchange, the warps' in the block's memory."""
         b = self.b
-        (state,) = states
+        state = super().folded(monoid, states)
         for distance in (16, 8, 4, 2, 1):
             other = [b.let("other", ir.Exchange(distance, leaf)) for leaf in state]
             state = [b.let("joined", v) for v in monoid.combined(state, other)]
@@ -296,26 +382,14 @@ class _GridPasses(_Passes):
         return whole
 
 
-class _FindingPasses(_GridPasses):
+class _Finding:
     """The pass over one part of a row: its states go to memory."""
-
-    def __init__(
-        self, b, program, shape, blocks, thread, threads, room, states, at, of
-    ):
-        super().__init__(b, program, shape, blocks, thread, threads, room)
-        self.states, self.place = iter(states), at
-        self.cut, self.start, self.stop = of
 
     def bounds(self, loop):
         """Where a loop along the row begins and ends: one of them is the part's."""
         if loop == self.cut:
             return self.start, self.stop
         return super().bounds(loop)
-
-    def runs(self, copies):
-        """Every ``threads``-th place of the part."""
-        start, stop = self.bounds(len(self.shape.reduced) - 1)
-        yield start + self.thread, stop, self.threads, False
 
     def folded(self, monoid, states):
         whole = super().folded(monoid, states)
@@ -326,6 +400,24 @@ class _FindingPasses(_GridPasses):
 
     def put_rows(self, block):
         """Nothing: no row is done."""
+
+
+class _FindingPasses(_Finding, _GridPasses):
+    """Such a pass by all threads of a block."""
+
+    def __init__(self, *given):
+        *given, states, at, (self.cut, self.start, self.stop) = given
+        super().__init__(*given)
+        self.states, self.place = iter(states), at
+
+
+class _FindingAlone(_Finding, _DevicePasses):
+    """Such a pass by one thread: it is the only one that has the part."""
+
+    def __init__(self, *given):
+        *given, states, at, (self.cut, self.start, self.stop) = given
+        super().__init__(*given)
+        self.states, self.place = iter(states), at
 
 
 class _JoiningPasses(_GridPasses):

@@ -30,6 +30,11 @@ MANY = 1024  # rows side by side that a thread each is enough for
 LONG = 1 << 16  # a row of so many values is many blocks', where few are
 PART = 1 << 14  # values of a part, at least
 MOST_PARTS = 1024  # of all rows
+LEAST_BESIDE = 8  # rows side by side that fill what a card reads at once
+LEAST_PART = (
+    32  # values of a row that a thread takes at least, where others have the rest
+)
+ALL_THREADS = 1 << 18  # that find the states of rows side by side
 
 NOT_YET = object()
 WORD = 4  # the code of int64, which every leaf of a state fits
@@ -299,7 +304,10 @@ class DeviceKernel:
         from rushlight.codegen.schedule import gpu_lowering
         from rushlight.codegen.target import NVIDIA, using
 
-        if length >= LONG and self.run_parts(card, addresses, ints, rows, length, held):
+        given = card, addresses, ints, rows, length, held
+        if beside and self.run_parts(*given, beside=True):
+            return
+        if length >= LONG and self.run_parts(*given):
             return
         together = length >= WARP and not (beside and rows >= MANY)
         name = f"{self.name}_{'blocks' if together else 'threads'}"
@@ -321,9 +329,12 @@ class DeviceKernel:
             shape=shape,
         )
 
-    def run_parts(self, card, addresses, ints, rows, length, held):
+    def run_parts(self, card, addresses, ints, rows, length, held, beside=False):
         """Runs a kernel whose rows are many blocks': one launch finds the states of parts,
-        another joins those; False where rows are no such."""
+        another joins those; False where rows are no such.
+
+        Where rows lie ``beside`` each other a part is a thread's, else a block's.
+        """
         from rushlight.codegen.emit import device
         from rushlight.codegen.lower import lower
         from rushlight.codegen.schedule import gpu_lowering
@@ -331,7 +342,9 @@ class DeviceKernel:
         from rushlight.core.factories import empty
         from rushlight.core.window import address_of
 
-        if rows > MOST_PARTS // 2 or len(ints) > gpu_lowering.PARTS:
+        if not beside and rows > MOST_PARTS // 2 or len(ints) > gpu_lowering.PARTS:
+            return False
+        if beside and (rows < LEAST_BESIDE or length < 2 * LEAST_PART):
             return False
         with using(NVIDIA):
             parted = self.parted()
@@ -339,7 +352,8 @@ class DeviceKernel:
             return False
         sizes = [ints[at] for at in parted.loops]
         cut = max(range(len(sizes)), key=lambda loop: sizes[loop])
-        parts, span = plan_parts(rows, length, sizes[cut])
+        plan = plan_threads if beside else plan_parts
+        parts, span = plan(rows, length, sizes[cut])
         if parts < 2:
             return False
         count = rows * parts
@@ -352,21 +366,26 @@ class DeviceKernel:
         held = tuple(pair for pair in held if pair[0] < parted.operands)
         ints = (*ints, *[0] * (gpu_lowering.PARTS - len(ints)), parts, span)
         inner = length // sizes[cut] * span
-        launches = (gpu_lowering.FINDS, count, inner), (gpu_lowering.JOINS, rows, parts)
-        for way, total, values in launches:
+        finds = gpu_lowering.FINDS_BESIDE if beside else gpu_lowering.FINDS
+        for way, total, values in (
+            (finds, count, inner),
+            (gpu_lowering.JOINS, rows, parts),
+        ):
+            alone = way == gpu_lowering.FINDS_BESIDE
             name = f"{self.name}_{way}_{cut}"
 
-            def build(way=way, name=name):
+            def build(way=way, name=name, alone=alone):
                 with using(NVIDIA):
                     made = lower(replace(self.parts(way=way, cut=cut), name=name))
-                return device.emit_grid(made, held, gpu_lowering.most_threads(made))
+                most = THREADS if alone else gpu_lowering.most_threads(made)
+                return device.emit_grid(made, held, most)
 
             entry = device.entry_name(name)
             handle = self.handle(card, (way, cut, held), entry, build)
             threads = threads_for(values, card.block_limits[handle])
             self.launch(
                 *(card, launch.launch_spans, handle, total, addresses, ints, total, 1),
-                shape=(min(total, MOST_BLOCKS), threads),
+                shape=None if alone else (min(total, MOST_BLOCKS), threads),
             )
         return True
 
@@ -475,6 +494,19 @@ def plan_parts(rows, length, size):
     ((4, 2), (3, 349526))
     """
     parts = max(1, min(MOST_PARTS // rows, length // PART, size))
+    span = -(-size // parts)
+    return -(-size // span), span
+
+
+def plan_threads(rows, length, size):
+    """The same for rows side by side, whose parts are a thread's each.
+
+    >>> plan_threads(4096, 32768, 32768), plan_threads(768, 4096, 4096)
+    ((64, 512), (128, 32))
+    >>> plan_threads(1 << 20, 4096, 4096), plan_threads(8, 64, 2)
+    ((1, 4096), (2, 1))
+    """
+    parts = max(1, min(ALL_THREADS // rows, length // LEAST_PART, size))
     span = -(-size // parts)
     return -(-size // span), span
 
