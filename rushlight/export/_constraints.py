@@ -34,6 +34,8 @@ class InputConstraints:
                 for dim, size in enumerate(value.shape):
                     where = f"{name}.shape[{dim}]"
                     self._check_size(given.shape[dim], where, size, numbers)
+            elif isinstance(value, SymInt):
+                self._check_size(given, name, value, numbers)
             elif type(given) is not type(value) or given != value:
                 raise _other(name, value, given)
 

@@ -17,6 +17,7 @@ from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import strided
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export import _names
+from rushlight.export._guards import guard_from
 from rushlight.export._serialize import FORMATS, SCHEMA, TYPES
 from rushlight.export.exported_program import (
     ExportedProgram,
@@ -316,6 +317,9 @@ class Reader:
             dialect="TRAINING" if "TRAINING" in plain.get("verifiers", ()) else "ATEN",
         )
         program.validate()
+        codes = [str(one) for one in plain.get("guards_code") or ()]
+        found = [guard_from(code, program) for code in codes]
+        program._guards = [guard for guard in found if guard is not None]
         for spec in signature.input_specs:
             program.tensor_of(spec)
         return program

@@ -7,21 +7,24 @@ from rushlight.ir.symbolic import Formula, Symbol, SymInt, evaluated, symbols_of
 
 
 class Place:
-    """A size of an argument.
+    """A size of an argument, or an argument that is an integer.
 
     Args:
         at: the argument's number, from 0.
-        dim: the dimension.
+        dim: the dimension; None for an integer.
         name: how the caller writes the argument.
     """
 
     def __init__(self, at, dim, name=""):
         self.at, self.dim = at, dim
-        self.text = f"{name}.size()[{dim}]"
+        self.text = name if dim is None else f"{name}.size()[{dim}]"
 
     def of(self, args):
-        """What it is in a call."""
-        return args[self.at].shape[self.dim]
+        """What it is in a call; None where the call has something else there."""
+        given = args[self.at]
+        if self.dim is None:
+            return given if type(given) is int else None
+        return given.shape[self.dim] if isinstance(given, Tensor) else None
 
     def same(self, other):
         """Whether the other is this size of this argument."""
@@ -45,8 +48,16 @@ class Root:
         return self.factor * number + self.rest
 
     def solved(self, args):
-        """``n`` in a call."""
-        return (self.place.of(args) - self.rest) // self.factor
+        """``n`` in a call; None where the call has something else there."""
+        found = self.place.of(args)
+        return None if found is None else (found - self.rest) // self.factor
+
+    def text(self):
+        """``n`` in terms of the place's size."""
+        known = self.place.text
+        if self.rest:
+            known = f"({known}{_signed(-self.rest)})"
+        return known if self.factor == 1 else f"({known} // {self.factor})"
 
     def divides(self):
         """The condition that there is an ``n``: its text, and a function of the call."""
@@ -118,8 +129,10 @@ def roots_of(values, names=None):
     """
     found: dict[str, Root] = {}
     for at, value in enumerate(values):
-        sizes = value.shape if isinstance(value, Tensor) else ()
-        for dim, size in enumerate(sizes):
+        sizes = [(None, value)]
+        if isinstance(value, Tensor):
+            sizes = list(enumerate(value.shape))
+        for dim, size in sizes:
             name = root_name(size)
             if name is None:
                 continue

@@ -22,7 +22,7 @@ from rushlight.export.graph_signature import (
 )
 from rushlight.fx.node import Node
 from rushlight.ir.sym_functions import sym_ite
-from rushlight.ir.symbolic import Formula, SymInt, Unbacked, number_in
+from rushlight.ir.symbolic import Formula, SymInt, Unbacked, integer_in, number_in
 from rushlight.ir.unbacked import SymBool, SymFloat, has_floats
 from rushlight.operators import call
 from rushlight.utils._pytree import treespec_dumps
@@ -116,7 +116,7 @@ def _text(expr):
     if isinstance(expr, float):
         return f"Float('{expr!r}', precision=53)"
     if isinstance(expr, Formula):
-        any_ = _OF_ANY if number_in(expr) else {}
+        any_ = _OF_ANY if number_in(expr) or integer_in(expr) else {}
         any_ = _OF_FLOATS if has_floats(expr) else any_
         form = any_.get(expr.name) or _OPERATORS.get(expr.name)
         if form is None:
@@ -124,7 +124,8 @@ def _text(expr):
         return form.format(_text(expr.left), _text(expr.right))
     if isinstance(expr, Unbacked):
         return f"Symbol('{expr.name}'{'' if has_floats(expr) else ', integer=True'})"
-    return f"Symbol('{expr.name}', positive=True, integer=True)"
+    positive = "" if integer_in(expr) else ", positive=True"
+    return f"Symbol('{expr.name}'{positive}, integer=True)"
 
 
 def tensor_meta(tensor, strides=None):

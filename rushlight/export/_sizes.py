@@ -6,10 +6,17 @@ import itertools
 
 from rushlight._dynamo.exc import UserError, UserErrorType
 from rushlight.core.tensor import Tensor
-from rushlight.export._roots import roots_of
+from rushlight.export._guards import guard_of
 from rushlight.export.dynamic_shapes import Dim
 from rushlight.export.exported_program import ValueRange
-from rushlight.ir.symbolic import Formula, ShapeEnv, SymInt, evaluated, symbols_of
+from rushlight.ir.symbolic import (
+    Formula,
+    ShapeEnv,
+    SymInt,
+    evaluated,
+    reads_size,
+    symbols_of,
+)
 from rushlight.ir.unbacked import Elements
 from rushlight.operators import call
 
@@ -46,6 +53,7 @@ class OpenSizes:
         self.names: dict = {}  # key -> how messages name it
         self.sources: dict = {}  # key -> L['x'].size()[0]
         self.kinds: dict = {}  # key -> AUTO, DYNAMIC or the Dim
+        self.integers: set = set()  # keys of arguments that are integers
         self.env = None
         self.equal: dict = {}  # numbers that follow from elements -> what they are
         self.places: dict = {}  # and where they are in the results of their steps
@@ -79,6 +87,26 @@ class OpenSizes:
         if tensor.requires_grad:
             made.requires_grad_()
         return made
+
+    def number_of(self, value, path):
+        """An argument that is no tensor: a symbol, if it is an integer that stays open."""
+        for one in self.wanted.get(path, ()):
+            if one.spec.type != "STATIC":
+                return self._integer(one, value)
+        return value
+
+    def _integer(self, one, actual):
+        key, spec = one.source, one.spec
+        self.kinds.setdefault(key, spec.type)
+        self.sources[key] = self.names[key] = key
+        self.integers.add(key)
+        low = -_ENDLESS if spec.min is None else spec.min
+        high = _ENDLESS if spec.max is None else spec.max
+        if not low <= actual <= high:
+            raise _violated(
+                key, f"{key} = {actual} is not in the range of {spec}", None
+            )
+        return self._symbol(key, actual, low, high)
 
     def _size(self, one, actual):
         spec = one.spec
@@ -142,7 +170,8 @@ class OpenSizes:
             return hint
         known = self.symbols.get(key)
         if known is None:
-            known = self.symbols[key] = self.env.symbol(hint, f"s{len(self.symbols)}")
+            make = self.env.integer if key in self.integers else self.env.symbol
+            known = self.symbols[key] = make(hint, f"s{len(self.symbols)}")
             self.ranges[key] = [low, high]
         else:
             bounds = self.ranges[key]
@@ -152,7 +181,7 @@ class OpenSizes:
     def name_sizes(self, tracer):
         """Writes down, before all else, where the open sizes come from."""
         for key, number in self.symbols.items():
-            if number.expr.source is not None:
+            if number.expr.source is not None or number.values in tracer._sizes:
                 tracer.size_of(number)
                 continue
             for spec, symbol, made in self.rest:
@@ -276,6 +305,8 @@ class OpenSizes:
         keys = {number.expr: key for key, number in self.symbols.items()}
         for formula, outcome in self.env.formulas:
             symbols = symbols_of(formula)
+            if self.integers - self.attempt.fixed and reads_size(formula):
+                return self._unsure(formula, outcome)
             if not symbols or any(one not in keys for one in symbols):
                 continue
             if len(symbols) == 1:
@@ -287,6 +318,8 @@ class OpenSizes:
 
     def _narrowed(self, key, symbol, formula, outcome):
         """Takes what was asked of one size into its bounds."""
+        if key in self.integers:
+            return self._narrowed_integer(key, symbol, formula, outcome)
         hint, (low, high) = self.hints[key], self.ranges[key]
         top = min(high, max(_LOOKED, 4 * hint))
         good = [
@@ -318,6 +351,26 @@ class OpenSizes:
         self.ranges[key] = [max(low, first) if first > 2 else low, min(high, above)]
         return True
 
+    def _narrowed_integer(self, key, symbol, formula, outcome):
+        """Takes what was asked of an integer into its bounds, or among the checks."""
+        hint, (low, high) = self.hints[key], self.ranges[key]
+        most = max(_LOOKED, 4 * abs(hint))
+        bottom, top = max(low, -most), min(high, most)
+        good = {
+            n
+            for n in range(int(bottom), int(top) + 1)
+            if evaluated(formula, {symbol.name: n}) == outcome
+        }
+        if good == {hint}:
+            return self._fix(key)
+        first, last = min(good), max(good)
+        if len(good) != last - first + 1 or bottom < first <= 0:
+            self.checks.append((formula, outcome))
+        if len(good) == last - first + 1:
+            above = high if last == top else last
+            self.ranges[key] = [low if first == bottom else first, above]
+        return True
+
     def _in_steps(self, key, symbol, formula, outcome, good):
         gaps = {b - a for a, b in itertools.pairwise(good)}
         name = self.names[key]
@@ -342,6 +395,25 @@ class OpenSizes:
         self.attempt = Attempt(self.attempt.merged, fixed)
         return False
 
+    def _unsure(self, formula, outcome):
+        """Fixes integers where they may decide a size, and that the program's course.
+
+        Raises:
+            UserError: they were to stay open.
+        """
+        names = [self.names[key] for key in self.integers if self.kinds[key] != "AUTO"]
+        if not names:
+            fixed = self.attempt.fixed | self.integers
+            self.attempt = Attempt(self.attempt.merged, fixed)
+            return False
+        raise _violated(
+            ", ".join(names),
+            f"{_shown(formula, outcome)} decides what the program does, and how that "
+            "follows from the integer is not known\n"
+            "  remedy: Dim.STATIC or Dim.AUTO for it, or a tensor of that size instead",
+            None,
+        )
+
     def _related(self, keys, symbols, formula, outcome):
         one, *others = symbols
         equal = formula.name == "eq" and outcome and len(others) == 1
@@ -355,38 +427,24 @@ class OpenSizes:
         self.checks.append((formula, outcome))
         return True
 
+    def _bounds(self, key):
+        """A symbol's bounds as a program shows them: integers are said to be positive."""
+        low, high = self.ranges[key]
+        unbounded = low == -_ENDLESS and self.hints[key] >= 0
+        return (0 if unbounded else low), high
+
     def finish(self, program):
         """Tells a program the bounds of its sizes, and what it has to check."""
         program._range_constraints = {
-            number.expr.name: ValueRange(*self.ranges[key])
+            number.expr.name: ValueRange(*self._bounds(key))
             for key, number in self.symbols.items()
         } | {
             read.symbol.name: ValueRange(read.symbol.low, read.symbol.high)
             for read in self.env.elements.reads
         }
         program._guards = [
-            guard_of(_shown(formula, outcome), formula, outcome, program)
-            for formula, outcome in self.checks
+            guard_of(formula, outcome, program) for formula, outcome in self.checks
         ]
-
-
-def guard_of(text, formula, outcome, program):
-    """A condition on a program's arguments, as its text and a function of them."""
-    users = program.graph_signature.user_inputs
-    nodes = [one for one in program.graph.nodes if one.op == "placeholder"]
-    nodes = nodes[len(nodes) - len(users) :]
-    roots = roots_of([node.meta.get("val") for node in nodes])
-
-    def holds(args):
-        sizes = {
-            name: root.solved(args)
-            for name, root in roots.items()
-            if isinstance(args[root.place.at], Tensor)
-        }
-        found = evaluated(formula, sizes)
-        return found is None or found == outcome
-
-    return text, holds
 
 
 def _shown(formula: Formula, outcome):

@@ -39,6 +39,7 @@ from rushlight.export.graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymIntArgument,
     TensorArgument,
 )
 from rushlight.fx.experimental.pre_dispatch import (
@@ -318,16 +319,20 @@ class Recording:
             top = names[key.idx] if part.idx == 0 else key.key
             name = "_".join([top, *(_step_name(one) for one in rest)])
             node = placeholder(self.graph, _identifier(name))
+            whole = (*_argument_path(paths, part, key), *rest)
             if isinstance(value, Tensor):
-                whole = (*_argument_path(paths, part, key), *rest)
                 fake = self.sizes.fake_of(self.fake, value, whole)
                 node.meta["val"] = fake
                 self.tracer.track(fake, node)
                 argument = TensorArgument(node.name)
                 made.append(fake)
             else:
+                value = self.sizes.number_of(value, whole)
                 node.meta["val"] = value
                 argument = ConstantArgument(node.name, _plain(value))
+                if isinstance(value, SymInt):
+                    argument = SymIntArgument(node.name)
+                    self.tracer._sizes.setdefault(value.values, node)
                 made.append(value)
             self.users.append((InputSpec(InputKind.USER_INPUT, argument, None), node))
         return tree_unflatten(made, self.in_spec)

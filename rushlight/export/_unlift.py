@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from rushlight.core.tensor import Tensor
 from rushlight.export._constraints import InputConstraints
+from rushlight.export._guards import leaf_paths, shown
 from rushlight.export._roots import Place, root_name, roots_of
 from rushlight.export.graph_signature import InputKind, OutputKind, writes
 from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
+from rushlight.ir.symbolic import SymInt
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
-from rushlight.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
+from rushlight.utils._pytree import tree_flatten
 
 
 class GuardsFn(Module):
@@ -65,7 +67,8 @@ def unlifted(program, check_guards=True):
             made.meta.update(node.meta)
             known[node] = by_target[spec.target] = made
     if check_guards:
-        checks = [*_input_checks(program, users), *program._guards]
+        found = [(shown(code), holds) for code, holds in program._guards]
+        checks = [*_input_checks(program, users), *found]
         root.add_module("_guards_fn", GuardsFn([n.name for n, _ in users], checks))
         graph.call_module("_guards_fn", tuple(known[node] for node, _ in users))
     written = writes(signature)
@@ -97,7 +100,7 @@ def unlifted(program, check_guards=True):
     checks = _Checks(program.call_spec.in_spec)
     if not check_guards:
         checks.inputs = InputConstraints(
-            _paths(program),
+            leaf_paths(program),
             [node.meta.get("val") for node, _ in users],
             program.range_constraints,
         )
@@ -186,13 +189,17 @@ class _Checks:
 
 def _input_checks(program, users):
     """What the recording's arguments were: sizes, types and numbers."""
-    paths = _paths(program)
+    paths = leaf_paths(program)
     values = [node.meta.get("val") for node, _ in users]
     names = [_place(path, program) for path in paths]
     names += [node.name for node, _ in users[len(names) :]]
     roots = roots_of(values, names)
     found = []
     for at, (name, value) in enumerate(zip(names, values)):
+        if isinstance(value, SymInt):
+            found.append(_is_integer(at, name))
+            found.extend(_sized(Place(at, None, name), value, roots, program))
+            continue
         if not isinstance(value, Tensor):
             found.append(_same(at, name, value))
             continue
@@ -202,13 +209,6 @@ def _input_checks(program, users):
             place = Place(at, dim, name)
             found.extend(_sized(place, size, roots, program))
     return found
-
-
-def _paths(program):
-    """Where each leaf is among a program's arguments."""
-    spec = program.call_spec.in_spec
-    holes = tree_unflatten(list(range(spec.num_leaves)), spec)
-    return [path for path, _ in tree_flatten_with_path(holes)[0]]
 
 
 def _place(path, program):
@@ -229,6 +229,10 @@ def _same(at, name, value):
         return type(given) is type(value) and given == value
 
     return f"{name} == {value!r}", holds
+
+
+def _is_integer(at, name):
+    return f"isinstance({name}, int)", lambda args: type(args[at]) is int
 
 
 def _is_tensor(at, name, dim):

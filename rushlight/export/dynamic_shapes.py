@@ -447,10 +447,10 @@ def refine_dynamic_shapes_from_suggested_fixes(msg, dynamic_shapes):
 
 @dataclasses.dataclass
 class Wanted:
-    """What was said of one size of one argument."""
+    """What was said of one size of one argument, or of an argument that is an integer."""
 
     path: tuple
-    dim: int
+    dim: int | None
     spec: Any  # Dim, _DimHint, int or None
 
     @property
@@ -458,7 +458,8 @@ class Wanted:
         """The size, as messages name it."""
         root, *rest = self.path
         name = root.key if isinstance(root, MappingKey) else root.idx
-        return f"L['{name}']{keystr(tuple(rest))}.size()[{self.dim}]"
+        place = f"L['{name}']{keystr(tuple(rest))}"
+        return place if self.dim is None else f"{place}.size()[{self.dim}]"
 
 
 def wanted_sizes(arguments, dynamic_shapes):
@@ -520,12 +521,14 @@ def _match(path, value, shape, found, bounds):
     elif isinstance(value, (list, tuple)):
         children = [(SequenceKey(at), one, at) for at, one in enumerate(value)]
     else:
-        if isinstance(shape, (_DimHint, Dim)) and type(value) is int:
-            raise _invalid(
-                f"`dynamic_shapes` leaves the integer at `inputs{keystr(path)}` open: "
-                "integers are constants of the exported program\n"
-                "  remedy: pass a tensor of that size"
+        if isinstance(shape, Dim) and type(value) is int:
+            raise ValueError(
+                "Unable to specify input integers as dynamic through named Dims. Please "
+                "use Dim.AUTO/DYNAMIC instead."
             )
+        if isinstance(shape, _DimHint) and type(value) is int:
+            found[path] = [Wanted(path, None, shape)]
+            return
         raise _invalid(
             f"Cannot associate shape {shape} specified at `dynamic_shapes"
             f"{keystr(path)}` to non-tensor type {type(value)} at `inputs"

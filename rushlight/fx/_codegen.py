@@ -15,6 +15,8 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.fx import _names
 from rushlight.fx.node import Node, map_arg
+from rushlight.ir.symbolic import SymInt
+from rushlight.ir.unbacked import SymBool, SymFloat
 
 # Functions of Python's ``operator`` that are written as operators.
 reflectable_magic_methods = {
@@ -482,6 +484,8 @@ class _Notes:
             free[-1] = f'{name}: "{note}"{assigned}{default}'
 
     def _tensor_note(self, value):
+        if isinstance(value, (SymInt, SymFloat, SymBool)):
+            return f"Sym({value})"
         if not hasattr(value, "dtype") or not hasattr(value, "shape"):
             return ""
         sizes = ", ".join(map(str, value.shape))

@@ -55,16 +55,18 @@ class GuardError(RuntimeError):
 
 
 class Symbol:
-    """A name for a size of an argument.
+    """A name for a size of an argument, or for an argument that is an integer.
 
     Attributes:
-        source: the argument's fake tensor and the dimension.
+        source: the argument's fake tensor and the dimension; None for an integer.
+        least: it is no less; None where it may be any integer.
     """
 
-    __slots__ = ("name", "source", "values")
+    __slots__ = ("least", "name", "source", "values")
 
-    def __init__(self, name, values):
+    def __init__(self, name, values, least=2):
         self.name, self.values, self.source = name, values, None
+        self.least = least
 
     def __str__(self):
         return self.name
@@ -163,6 +165,11 @@ class SymInt:
         """Whether it follows from elements."""
         return number_in(self.expr)
 
+    @property
+    def is_free(self):
+        """Whether it may be any integer: it follows from elements, or from an argument."""
+        return self.follows or self.env.elements is not None and integer_in(self.expr)
+
     def __float__(self):
         return float(self.env.specialized(self))
 
@@ -189,7 +196,7 @@ def _binary(name, function, swapped=False):
     def method(self, other):
         if isinstance(other, bool) or not isinstance(other, (int, SymInt)):
             if isinstance(other, float):
-                if self.follows:
+                if self.is_free:
                     pair = (other, self) if swapped else (self, other)
                     return self.env.elements.float_of(name, *pair)
                 number = float(self)
@@ -224,13 +231,13 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 def _divided(self, other):
     """A float, which stands for itself only; what tensors are divided by stays open."""
-    if self.follows and isinstance(other, (int, float, SymInt)):
+    if self.is_free and isinstance(other, (int, float, SymInt)):
         return self.env.elements.float_of("truediv", self, other)
     return float(self) / other if isinstance(other, (int, float)) else NotImplemented
 
 
 def _dividing(self, other):
-    if self.follows and isinstance(other, (int, float)):
+    if self.is_free and isinstance(other, (int, float)):
         return self.env.elements.float_of("truediv", other, self)
     return other / float(self) if isinstance(other, (int, float)) else NotImplemented
 
@@ -309,6 +316,14 @@ class ShapeEnv:
         if name is None:
             self._ducks[actual] = made
         return made
+
+    def integer(self, actual, name):
+        """A new integer that is ``actual`` in the recording, and may be any other."""
+        values = list(self._fresh(max(actual, _FOLLOWS)))
+        values[_RECORDED] = actual
+        symbol = Symbol(name, tuple(values), None)
+        self.symbols.append(symbol)
+        return self._met(self._noted(SymInt(self, symbol, symbol.values)))
 
     def _fresh(self, actual, follows=False):
         """Values that no other number has."""
@@ -404,7 +419,7 @@ class ShapeEnv:
         differ = [at for at in passing if values[at] != number.values[at]]
         differ = [at for at in differ if at not in self.gone]
         if differ:
-            if _is_read(number.expr) or _is_read(expr):
+            if reads_size(number.expr) or reads_size(expr):
                 raise GuardError(f"{number.expr} is not told from {expr}")
             self._guard(Formula("eq", number.expr, expr), True)
         for world in differ:
@@ -412,9 +427,9 @@ class ShapeEnv:
 
     def computed(self, name, function, left, right):
         """An operator on two numbers."""
-        if name in ("floordiv", "mod") and self._follow(left, right):
+        if name in ("floordiv", "mod") and self._any_free(left, right):
             # of multiples both would be known, and they are multiples here only
-            return self._as_it_is(name, left, right)
+            return self._as_it_is(name, function, left, right)
         values = tuple(
             _done(function, in_world(left, world), in_world(right, world), world)
             for world in range(_WORLDS)
@@ -434,13 +449,21 @@ class ShapeEnv:
     def _follow(*numbers):
         return any(isinstance(one, SymInt) and one.follows for one in numbers)
 
-    def _as_it_is(self, name, left, right):
+    @staticmethod
+    def _any_free(*numbers):
+        return any(isinstance(one, SymInt) and one.is_free for one in numbers)
+
+    def _as_it_is(self, name, function, left, right):
         """A number of which no more is known than how it is computed."""
         sides = [one.expr if isinstance(one, SymInt) else one for one in (left, right)]
         formula = Formula(name, *sides)
         found = self._opaque.get(str(formula))
         if found is None:
-            found = SymInt(self, formula, self._fresh(_FOLLOWS, True))
+            values = list(self._fresh(_FOLLOWS, True))
+            if not self._follow(left, right):
+                known = [in_world(one, _RECORDED) for one in (left, right)]
+                values[_RECORDED] = function(*known)
+            found = SymInt(self, formula, tuple(values))
             self._opaque[str(formula)] = self._met(self._noted(found))
         return found
 
@@ -573,10 +596,10 @@ def symbols_of(expr):
     return list(dict.fromkeys(found))
 
 
-def _is_read(expr):
+def reads_size(expr):
     """Whether an expression has sizes that are read from results."""
     if isinstance(expr, Formula):
-        return _is_read(expr.left) or _is_read(expr.right)
+        return reads_size(expr.left) or reads_size(expr.right)
     return isinstance(expr, Size)
 
 
@@ -585,6 +608,13 @@ def number_in(expr):
     if isinstance(expr, Formula):
         return number_in(expr.left) or number_in(expr.right)
     return isinstance(expr, Unbacked) or isinstance(expr, Size) and expr.follows
+
+
+def integer_in(expr):
+    """Whether an argument that is an integer is in an expression."""
+    if isinstance(expr, Formula):
+        return integer_in(expr.left) or integer_in(expr.right)
+    return isinstance(expr, Symbol) and expr.least is None
 
 
 def _value(expr, world):
@@ -603,7 +633,7 @@ def _least(expr):
     if isinstance(expr, int):
         return expr
     if isinstance(expr, Symbol):
-        return 2
+        return expr.least
     if isinstance(expr, Formula) and expr.name in ("add", "mul"):
         left, right = _least(expr.left), _least(expr.right)
         if left is not None and right is not None and min(left, right) >= 0:
