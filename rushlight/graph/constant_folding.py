@@ -3,9 +3,10 @@
 Where nobody learns, and a program writes to none of them, a layer's parameters are what
 they were at the last call. Two things are made of them:
 
-- **Turned weights.** A product of several rows reads its right operand row after row; a
-  layer's weight lies the other way, and its kernel turns a block of it for every call. The
-  program has a turned copy instead.
+- **Packed and turned weights.** A product of several rows reads its right operand in panels
+  as wide as a tile; a layer's weight lies the other way, and its kernel turns a block of it
+  for every call. The program has a copy in panels instead, or one that is turned where
+  something is behind the product or there are fewer columns than a panel has.
 - **Folded norms.** A normalisation by running statistics behind a convolution is a factor
   and a term for each channel. They become part of the convolution's weights and bias.
 
@@ -21,9 +22,12 @@ from math import prod
 from rushlight._inductor import config
 from rushlight.core import logs
 from rushlight.core.window import make_tensor
+from rushlight.dispatch.dispatcher import packets
+from rushlight.graph.fusion_anchor import FAR
 from rushlight.graph.program import Prepared, is_own, storage_of
 from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, Kept, step_of
 from rushlight.graph.tape import made_call, value_of
+from rushlight.kernels.matmul.contraction import width_of
 from rushlight.operators import call as ops
 
 TYPES = ("float32", "float64")  # halves are multiplied in pairs, as they lie
@@ -33,6 +37,7 @@ PRODUCTS = {
     "aten.mm.default": (1, False),
     "aten.addmm.default": (2, False),
 }
+PACKED = ("aten.linear.default", "aten.mm.default")  # what may have one in panels
 
 
 def prepare(tape, graph, name):
@@ -110,10 +115,23 @@ class Preparation:
             left, value = step.call.values[at - 1 : at + 1]
             if not self.lasts(value) or not is_read_across(left, value, turned):
                 continue
-            key = value.slot, value.look, turned
+            packed = is_packed(step)
+            key = value.slot, value.look, turned, packed
             if key not in kept:
-                kept[key] = self.turn(value, turned)
-            self.graph.steps[number] = step_of(replaced(step.call, {at: kept[key]}))
+                kept[key] = (self.pack if packed else self.turn)(value, turned)
+            call = packed_call if packed else replaced
+            self.graph.steps[number] = step_of(call(step.call, {at: kept[key]}))
+
+    def pack(self, value, turned):
+        """A window on a copy in panels."""
+        width = width_of(value.dtype.name)
+
+        def make(seen):
+            return pack_weight(width, seen if turned else seen.t())
+
+        text = f"pack_weight({width}, {{}}{'' if turned else '.t()'})"
+        number, first = self.add([value], make, f"s{value.slot} packed", text)
+        return value_of(first, number)
 
     def turn(self, value, turned):
         """A window like another one, on a copy that lies the other way."""
@@ -241,6 +259,20 @@ def fold_norm(eps, weight, center, spread, gain, shift, bias=0.0):
     return ops.cat([scaled.reshape(-1), term]).to(weight.dtype)
 
 
+def pack_weight(width, weight):
+    """A weight in panels of so many of its rows, each lying depth first.
+
+    Returns:
+        ``[panel, depth, width]``, of which the last one ends in zeros.
+    """
+    missing = -weight.shape[0] % width
+    if missing:
+        rest = ops.new_zeros(weight, (missing, weight.shape[1]))
+        weight = ops.cat([weight, rest])
+    panels = weight.reshape(-1, width, weight.shape[1])
+    return panels.transpose(1, 2).contiguous()
+
+
 def is_read_across(left, value, turned):
     """Whether a product of several rows reads columns as they do not lie."""
     if value.ndim != 2:
@@ -248,6 +280,40 @@ def is_read_across(left, value, turned):
     columns, depth = value.sizes if turned else value.sizes[::-1]
     step = value.strides[1 if turned else 0]
     return prod(left.sizes[:-1]) > 1 and columns > 1 and depth > 1 and step == 1
+
+
+def is_packed(step):
+    """Whether a product's weight is to be in panels.
+
+    Not where its results may be the head of a group of steps, which sees matrices.
+    """
+    call = step.call
+    ((made, sums),) = call.results
+    size = sums.count * sums.dtype.itemsize
+    if str(step.op) not in PACKED or made != FRESH or size >= FAR:
+        return False
+    left = call.values[0]
+    bias = call.values[2] if len(call.values) > 2 and call.kind(2) == TENSOR else None
+    whole = left.ndim > 1 and left.dtype is sums.dtype and left.plain
+    plain = bias is None or (
+        bias.sizes == sums.sizes[-1:]
+        and bias.strides == (1,)
+        and bias.dtype is sums.dtype
+        and bias.plain
+    )
+    return whole and plain and sums.sizes[-1] >= width_of(sums.dtype.name)
+
+
+def packed_call(call, windows):
+    """The call of a product by a weight in panels."""
+    (panels,) = windows.values()
+    biased = len(call.values) > 2 and call.kind(2) == TENSOR
+    bias = (TENSOR, call.values[2]) if biased else (CONSTANT, None)
+    columns = CONSTANT, call.results[0][1].sizes[-1]
+    given = (TENSOR, call.values[0]), (TENSOR, panels), bias, columns
+    kinds, values = map(list, zip(*given, strict=True))
+    op = packets()["aten", "_linear_packed"].default
+    return made_call(op, values, kinds, call)
 
 
 def replaced(call, windows, result=None):

@@ -17,7 +17,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.dispatcher import packets
-from rushlight.graph.constant_folding import fold_norm
+from rushlight.graph.constant_folding import fold_norm, pack_weight
 from rushlight.graph.epilogues import Fold
 from rushlight.graph.fused_node import Member, Said
 from rushlight.graph.fusion import MOVES, Group, launch_of, moved
@@ -326,6 +326,7 @@ __all__ = [
     "epilogue",
     "fold_norm",
     "op",
+    "pack_weight",
     "rand_strided",
     "reinterpret_tensor",
     "row_kernel",

@@ -36,7 +36,7 @@ def kept(programs):
 
 def two_layers():
     rl.manual_seed(3)
-    return nn.Sequential(nn.Linear(24, 40), nn.ReLU(), nn.Linear(40, 8)).eval()
+    return nn.Sequential(nn.Linear(24, 80), nn.ReLU(), nn.Linear(80, 8)).eval()
 
 
 def normalised():
@@ -111,7 +111,7 @@ WAYS = [
 
 @pytest.mark.parametrize("write", WAYS, ids=lambda way: way.__name__)
 def test_a_turned_weight_follows_what_is_written_to_it(write):
-    model, x = two_layers(), drawn(5, 24)
+    model, x = two_layers(), drawn(7, 24)
     compiled, programs = settled(model, x)
     assert kept(programs) == 2
     for _ in range(3):
@@ -136,8 +136,34 @@ def test_a_folded_norm_follows_what_is_written_to_any_of_its_parts(write):
         rl.testing.assert_close(compiled(x), expected, rtol=2e-5, atol=2e-5)
 
 
+SIZES = [  # of the input and the weight: panels that are not whole, two blocks of the depth
+    ((7, 24), (80, 24)), ((2, 30), (64, 30)), ((3, 5, 40), (130, 40)), ((30, 400), (70, 400)),
+    ((400, 9), (65, 9)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64], ids=str)
+@pytest.mark.parametrize("given, sizes", SIZES)
+def test_a_weight_in_panels_gives_the_bits_of_one_that_is_turned(given, sizes, dtype):
+    x, bias = drawn(*given, dtype=dtype), drawn(sizes[0], dtype=dtype)
+    weight = nn.Parameter(drawn(*sizes, dtype=dtype))
+    flat = nn.Parameter(weight.detach().t())
+    turned = weight.detach().t().contiguous().t()
+    linear, rows = nn.functional.linear, x.flatten(0, -2)
+    calls = [
+        (lambda x: linear(x, weight, bias), linear(x, turned, bias)),
+        (lambda x: linear(x, weight), linear(x, turned)),
+        (lambda x: x.flatten(0, -2) @ flat, linear(rows, turned)),
+    ]
+    for call, expected in calls:
+        compiled, programs = settled(call, x)
+        assert "_linear_packed" in "".join(program.code for program in programs)
+        assert rl.equal(compiled(x), expected)
+        assert rl.equal(compiled(rl.stack([x, x], -1)[..., 0]), expected)
+
+
 def test_an_array_that_looks_at_a_weight_may_write_between_calls():
-    model, x = two_layers(), drawn(5, 24)
+    model, x = two_layers(), drawn(7, 24)
     compiled, _ = settled(model, x)
     array = model[2].weight.detach().numpy()
     for factor in (2.0, 3.0, 0.5):
@@ -177,7 +203,7 @@ def test_one_function_keeps_copies_of_several_modules_and_lets_them_go():
 
 
 def test_nothing_is_kept_of_what_is_given_or_learns_or_is_written():
-    x, other = drawn(5, 24), drawn(24, 40).t()
+    x, other = drawn(7, 24), drawn(24, 40).t()
     _, programs = settled(lambda a, b: nn.functional.linear(a, b), x, other)
     assert kept(programs) == 0
     model = two_layers()
@@ -265,7 +291,7 @@ def test_norms_without_parameters_or_with_sums_that_are_seen_stay_as_they_are():
 
 
 def test_a_setting_keeps_nothing():
-    model, x = two_layers(), drawn(5, 24)
+    model, x = two_layers(), drawn(7, 24)
     with rl._inductor.config.patch(keep_prepared=False):
         _, programs = settled(model, x)
     assert kept(programs) == 0

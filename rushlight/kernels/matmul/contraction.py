@@ -7,6 +7,9 @@
             for each panel of 6 rows                a[:, k] streams through L1
                 for each 64 columns                 6 x 4 vectors of sums in registers
 
+A weight that lasts may be in panels from the start, ``[panel, depth, columns of a tile]``:
+read in place, it is a matrix whose steps are a tile's width and the whole depth.
+
 The left operand is read in place, one broadcast element at a time: packing it was never
 faster (2048: 106 against 103 GFLOP/s). Only of one whose rows are adjacent are strips of
 some rows copied to the second-level cache: its columns lie too far apart for the first, and
@@ -205,7 +208,9 @@ class Product:
             )
 
             def right_at(j):
-                there = Operand(source.at(0, j).pointer, source.row)
+                start = quotient(j, tile.width) * tile.width
+                start = start * source.column + (j - start)  # panels have whole tiles
+                there = Operand(moved(source.pointer, start), source.row)
                 if room is None:
                     return there
                 start = self.pack.packed_index(j, depth)
@@ -544,6 +549,12 @@ def paired(a, b):
         and b.shape[-1] > 1
         and host.matmul.on_words(a, b)
     )
+
+
+@functools.cache
+def width_of(sums):
+    """The columns of a tile, and so of a panel."""
+    return matrix_tile(sums, current()).width
 
 
 @functools.cache

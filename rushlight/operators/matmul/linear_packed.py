@@ -1,0 +1,75 @@
+"""Linear layers by weights in panels, which programs keep (`graph.constant_folding`)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from rushlight.codegen.schedule.contraction import matrix_tile
+from rushlight.codegen.target import current
+from rushlight.core.launch_args import PLACES, RIGHT_MODES
+from rushlight.core.roles import host
+from rushlight.kernels.matmul.contraction import matrix_kernel
+from rushlight.operators.shared import has_elements
+
+# Multiplications above which there are blocks for so many threads, and one has rows at least.
+SHARES = (1 << 29, 16), (1 << 26, 8), (1 << 20, 4), (393_216, 2)
+LEAST_ROWS = 24
+
+
+def linear_packed(input, panels, bias, columns):
+    """``input @ weight.T + bias`` over the last dimension.
+
+    Args:
+        input: of a dtype that is summed in itself, on the host.
+        panels: ``[panel, depth, columns of a tile]``, dense.
+        bias: as many adjacent elements as there are columns; or None.
+        columns: of the result.
+    """
+    if input.ndim > 2 and not input.is_contiguous():
+        input = input.contiguous()
+    out = host.matmul.fresh(input, (*input.shape[:-1], columns))
+    if not has_elements(out):
+        return out
+    name, rows, depth = input.dtype.name, prod(out.shape[:-1]), panels.shape[1]
+    row_block, column_block = blocks(rows, columns, depth, name)
+    plan = {
+        "rows": rows,
+        "columns": columns,
+        "depth": depth,
+        "a_row": input.stride(0) if input.ndim == 2 else depth,
+        "a_column": input.stride(-1),
+        # A panel begins as many elements on as its first column says, times the depth.
+        "b_row": panels.shape[2],
+        "b_column": depth,
+        "out_row": columns,
+        "sums_row": columns,
+        "added": int(bias is not None),
+        "right_mode": RIGHT_MODES["direct"],
+        "row_block": row_block,
+        "column_block": column_block,
+    }
+    fields = PLACES["product"]
+    ints = [plan.get(key, 0) for key in sorted(fields, key=fields.get)]
+    chunks = covering(rows, row_block) * covering(columns, column_block)
+    kernel = matrix_kernel("product", name, name, name)
+    operands = out, input, panels, out if bias is None else bias, out
+    host.launch.launch(kernel, operands, ints, chunks, 1)
+    return out
+
+
+def blocks(rows, columns, depth, dtype):
+    """Rows and columns of a block: whole tiles, a few where there is work for threads."""
+    tile, work = matrix_tile(dtype, current()), rows * columns * depth
+    wanted = next((count for least, count in SHARES if work > least), 1)
+    across = min(wanted, covering(columns, tile.width))
+    across = max(across, covering(columns, tile.columns))
+    bands = max(1, min(rows // LEAST_ROWS, covering(wanted, across)))
+    return (
+        covering(covering(rows, bands), tile.rows) * tile.rows,
+        covering(covering(columns, across), tile.width) * tile.width,
+    )
+
+
+def covering(count, size):
+    """How many of a size cover a count."""
+    return -(-count // size)
