@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from opgen import enums
 from opgen.check import check
 from opgen.documents import records
 from opgen.emit.derivatives import derivative_of, write_family
@@ -29,6 +30,7 @@ def main(argv=None):
         return 1
     if not options.check:
         generate(entries, ROOT / "rushlight" / "_generated")
+        _write(enums.PLACE, enums.declared())
     if options.docs:
         for name, text in write_pages(entries).items():
             _write(ROOT / "docs" / "reference" / name, text)

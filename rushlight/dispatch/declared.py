@@ -1,9 +1,13 @@
 """Names for the places of a declaration's row: `opgen.emit.tables` writes them in this order."""
 
+from rushlight.dispatch.enums import ArgumentKind
+
 # The forms of an operator, as `dispatch.dispatcher` numbers them.
 FUNCTIONAL, INPLACE, OUT = range(3)
 # Kinds of arguments (`dispatch.schema.KINDS`) that kernels are given when they run.
-NUMBER_KINDS = frozenset({5, 11, 12})
+NUMBER_KINDS = frozenset(
+    {ArgumentKind.SCALAR, ArgumentKind.FLOAT, ArgumentKind.OPTIONAL_FLOAT}
+)
 # An operator's row; operators from outside have none.
 (
     NAME,

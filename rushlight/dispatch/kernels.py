@@ -30,6 +30,7 @@ from cython.cimports.rushlight.core.dtype import (
 )
 from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.iteration import output_strides
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
     refuse_partial_overlap,
@@ -50,6 +51,18 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     OUT,
     Kernel,
     Operator,
+)
+from cython.cimports.rushlight.dispatch.enums import (
+    ARG_SCALAR,
+    ARG_TENSOR_OR_SCALAR,
+    RULE_BOOL,
+    RULE_FIRST,
+    RULE_FLOAT,
+    RULE_INT64,
+    RULE_PROMOTE_FLOAT,
+    RULE_PROMOTE_INTEGER,
+    RULE_REAL,
+    RULE_SAME,
 )
 from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_elsewhere
 from cython.cimports.rushlight.dispatch.operands import (
@@ -93,24 +106,15 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
 
 from rushlight.core.dtype import TYPE_NAMES
 from rushlight.dispatch.declared import LAYOUT, NUMBER_KINDS, NUMBERS
+from rushlight.dispatch.enums import PromotionRule
 from rushlight.dispatch.outputs import refuse_mask
 
 # Operators of a thread with this key may wait; see `graph.capture`.
-WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
+WAITING = cython.declare(uint64_t, RECORDING)
 UNLOCKED = cython.declare(int64_t, 65536)  # from here the interpreter lock is released
 
 # Result rules of the tables, by number.
-RULES = {
-    "promote": 0,
-    "promote_float": 1,
-    "bool": 2,
-    "same": 3,
-    "int64": 4,
-    "real": 5,
-    "float": 6,
-    "promote_integer": 7,
-    "first": 8,  # computed in the widest type, written in the first one's
-}
+RULES = {rule.name.lower(): int(rule) for rule in PromotionRule}
 
 
 @cython.cfunc
@@ -259,7 +263,7 @@ class PointwiseKernel(Kernel):
         for i in range(self.n_operands):
             kind = op.signature.rows[positions[i]][1]
             if (
-                kind == 4 or (kind == 5 and i == 0)
+                kind == ARG_TENSOR_OR_SCALAR or (kind == ARG_SCALAR and i == 0)
             ) and "without_numbers" not in layout:
                 self.shaped |= 1 << i
         self.plain_result = "row_major" in layout
@@ -298,28 +302,28 @@ class PointwiseKernel(Kernel):
                     uniform = False
         if code >= 0 and uniform and (dtype_of(code).category or call.n == 1):
             call.compute = code
-        elif self.rule == 3:
+        elif self.rule == RULE_SAME:
             call.compute = code
         else:
             call.compute = promote_call(call, self.promoting)
         dtype = dtype_of(call.compute)
-        if self.rule == 1 and dtype.category < FLOATING:
+        if self.rule == RULE_PROMOTE_FLOAT and dtype.category < FLOATING:
             call.compute = default_dtype().code
-        elif self.rule == 7 and dtype.category == BOOLEAN:
+        elif self.rule == RULE_PROMOTE_INTEGER and dtype.category == BOOLEAN:
             call.compute = CODE_INT64
-        elif self.rule == 6 and dtype.category < FLOATING:
+        elif self.rule == RULE_FLOAT and dtype.category < FLOATING:
             raise NotImplementedError(
                 f"{self.source.name} is not implemented for "
                 f"'{TYPE_NAMES.get(dtype.name)}': convert to a floating-point type"
             )
         call.result = call.compute
-        if self.rule == 2:
+        if self.rule == RULE_BOOL:
             call.result = CODE_BOOL
-        elif self.rule == 4:
+        elif self.rule == RULE_INT64:
             call.result = CODE_INT64
-        elif self.rule == 5 and dtype.category == COMPLEX:
+        elif self.rule == RULE_REAL and dtype.category == COMPLEX:
             call.result = dtype.to_real().code
-        elif self.rule == 8:
+        elif self.rule == RULE_FIRST:
             call.result = code
         call.mixed = not uniform or code != call.compute
         if self.alone_wide and dtype.itemsize == 2 and dtype.category == FLOATING:
@@ -443,7 +447,7 @@ class PointwiseKernel(Kernel):
         if grows:
             refuse_growth(t, call)
         rule: cython.int = type_rule(op, call)
-        if self.rule == 5 and call.result != call.compute:
+        if self.rule == RULE_REAL and call.result != call.compute:
             rule = CAST  # what is real of complex numbers is copied there
         check_output_type(rule, result, t, op.base_name())
         if grows:
@@ -721,7 +725,7 @@ class PointwiseKernel(Kernel):
         targets: list = []
         if op.form == INPLACE:
             targets.append(cython.cast(object, slots[0]))
-            if outs is None and call.result != call.compute and self.rule == 5:
+            if outs is None and call.result != call.compute and self.rule == RULE_REAL:
                 # complex numbers have real results, which have no room there
                 name = op.base_name().removesuffix("_")
                 raise RuntimeError(

@@ -8,6 +8,7 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.rushlight.core.device import Device, backend_of
 from cython.cimports.rushlight.core.iteration import LoopPlan, make_plan
+from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.launch import (
@@ -21,8 +22,6 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
 
 NUMBERS = cython.declare(cython.int, 192)  # bytes of a call's numbers
 CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
-# Who watches with so much weight writes down all launches, however many one call has.
-EVERYTHING = cython.declare(cython.int, 1 << 20)
 
 
 @cython.cfunc
@@ -36,7 +35,7 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     rows: int64_t
     if call.numel == 0:
         return 0
-    if watched >= EVERYTHING:
+    if watched >= OBSERVE_ALL:
         tidy(call)
     if not call.flat:
         return run_general(fn, call)
@@ -54,7 +53,7 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
         return run_here(fn, data, ints, 1)
     rows = call.numel // CHUNK
     ints[0] = CHUNK
-    if watched >= EVERYTHING:
+    if watched >= OBSERVE_ALL:
         tell_rows(fn, call, data, ints, rows)
     with cython.nogil:
         parallel_for(fn, data, ints, rows, GRAIN // CHUNK)
@@ -537,7 +536,7 @@ def run_outer(
         if inner == fn:
             turn_first(nest, call, plan)
     told: int64_t = 0
-    everything: cython.bint = watched >= EVERYTHING
+    everything: cython.bint = watched >= OBSERVE_ALL
     if everything:
         told = tell_general(fn, call, plan, data, ints, grain)
     nest[0] = cython.cast(int64_t, cython.cast(uintptr_t, inner))

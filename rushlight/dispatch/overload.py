@@ -7,6 +7,7 @@ import functools
 from rushlight.core.tensor import install
 from rushlight.dispatch.declared import INPLACE, OUT
 from rushlight.dispatch.dispatcher import Operator, find_packet
+from rushlight.dispatch.enums import ArgumentKind
 from rushlight.dispatch.packet import OperatorPacket
 
 
@@ -16,7 +17,7 @@ def _types():
     from rushlight.dispatch.schema import KINDS  # its patterns take long to compile
 
     types = {number: name for name, number in reversed(KINDS.items())}
-    types[4] = "Tensor"
+    types[ArgumentKind.TENSOR_OR_SCALAR] = "Tensor"
     return types
 
 
@@ -111,6 +112,7 @@ class Schema:
         self.name = f"{op.namespace}::{op._opname}"
         self.overload_name = "" if op._overloadname == "default" else op._overloadname
         letters = iter("abcdefghijklmnopqrstuvwxyz")
+        last = ArgumentKind.TENSOR_OR_SCALAR
         results = [flags for _, _, flags in op.returns]
         shared = [flags for flags in results if flags]
         self.arguments = []
@@ -118,7 +120,7 @@ class Schema:
         for name, kind, default, keyword, size, flags in op.signature.rows:
             alias = None
             written = bool(flags & 1) or (op.form == INPLACE and not self.arguments)
-            if written or flags & 2 or (shared and not aliases and kind <= 4):
+            if written or flags & 2 or (shared and not aliases and kind <= last):
                 alias = AliasInfo(next(letters), written or name == "out")
                 aliases.append(alias)
             self.arguments.append(

@@ -28,6 +28,7 @@ from cython.cimports.rushlight.dispatch.named_overload import shown_as
 
 from rushlight.core.subclass import has_dispatch
 from rushlight.dispatch.dispatcher import serve_all
+from rushlight.dispatch.enums import ArgumentKind
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.named_overload import written_arguments
 
@@ -237,9 +238,9 @@ def checked(op: Operator, answer: object) -> object:
     """A handler's result, which has to be what the operator's callers expect."""
     if len(op.returns) == 1:
         kind = op.returns[0][0]
-        if kind == 0 and not isinstance(answer, Tensor):
+        if kind == ArgumentKind.TENSOR and not isinstance(answer, Tensor):
             raise RuntimeError(f"Unable to cast {answer!r} to Tensor")
-        if kind == 2 and not isinstance(answer, (list, tuple)):
+        if kind == ArgumentKind.TENSORS and not isinstance(answer, (list, tuple)):
             raise RuntimeError(
                 f"Unable to cast Python instance of type {type(answer)} to a list of "
                 "Tensors"

@@ -17,6 +17,7 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
 )
 from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.launch_args import ReductionPlan
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
@@ -41,8 +42,6 @@ from rushlight.core.warning import warn_of_freedom, warn_once
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.outputs import TYPE_NAMES
 
-# As in `dispatch.loops`.
-EVERYTHING = cython.declare(cython.int, 1 << 20)
 # Results side by side are computed together, by reading across rows: narrow pieces of
 # rows would cost a cache line, and a page's address, for a few values.
 ACROSS = cython.declare(int64_t, 512)
@@ -556,7 +555,7 @@ def launch_parts(
     data[1] = x.pointer()
     data[2] = cython.cast(cython.p_char, cython.address(one))
     fn: kernel_t = kernel_of(first, cython.address(plan), item).fn
-    everything: cython.bint = watched >= EVERYTHING
+    everything: cython.bint = watched >= OBSERVE_ALL
     told: cython.p_char = cython.cast(cython.p_char, cython.address(one))
     if everything:
         tell(fn, data, 3, ints, WORDS, parts, 1, told, 8)

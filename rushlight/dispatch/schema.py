@@ -10,20 +10,38 @@ The grammar is ATen's::
 import re
 from collections import namedtuple
 
+from rushlight.dispatch.enums import ArgumentKind
+
 REQUIRED = ...
 
+# How types are spelled, a kind after the other.
+_SPELLINGS = (
+    "Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "Tensor|Scalar",
+    "Scalar", "Scalar?", "int", "int?", "int[]", "int[]?",
+    "float", "float?", "bool", "bool?", "str", "str?",
+    "ScalarType ScalarType?", "Device Device?", "Layout Layout?",
+    "MemoryFormat MemoryFormat?", "Generator Generator?", "float[] float[]?", "Any",
+    "bool[]", "Scalar[]",
+)  # fmt: skip
 KINDS = {
-    "Tensor": 0, "Tensor?": 1, "Tensor[]": 2, "Tensor?[]": 3, "Tensor|Scalar": 4,
-    "Scalar": 5, "Scalar?": 6, "int": 7, "int?": 8, "int[]": 9, "int[]?": 10,
-    "float": 11, "float?": 12, "bool": 13, "bool?": 14, "str": 15, "str?": 16,
-    "ScalarType": 17, "ScalarType?": 17, "Device": 18, "Device?": 18,
-    "Layout": 19, "Layout?": 19, "MemoryFormat": 20, "MemoryFormat?": 20,
-    "Generator": 21, "Generator?": 21, "float[]": 22, "float[]?": 22, "Any": 23,
-    "bool[]": 24, "Scalar[]": 25,
-}  # fmt: skip
-TENSOR_KINDS = frozenset({0, 1, 2, 3, 4})
-LIST_KINDS = frozenset({9, 10, 22, 24, 25})
-NAMED_KINDS = frozenset({17, 18, 19, 20})
+    spelling: int(kind)
+    for kind, spellings in zip(ArgumentKind, _SPELLINGS, strict=True)
+    for spelling in spellings.split()
+}
+TENSOR_KINDS = frozenset(
+    kind for kind in ArgumentKind if kind <= ArgumentKind.TENSOR_OR_SCALAR
+)
+INTEGER_LISTS = frozenset({ArgumentKind.INTS, ArgumentKind.OPTIONAL_INTS})
+LIST_KINDS = INTEGER_LISTS | {
+    ArgumentKind.FLOATS,
+    ArgumentKind.BOOLS,
+    ArgumentKind.SCALARS,
+}
+NAMED_KINDS = frozenset(
+    kind
+    for kind in ArgumentKind
+    if ArgumentKind.DTYPE <= kind <= ArgumentKind.MEMORY_FORMAT
+)
 SYNONYMS = {
     "SymInt": "int", "dtype": "ScalarType", "number": "Scalar", "device": "Device",
 }  # fmt: skip
@@ -183,9 +201,9 @@ def varargs_index(args, method):
     It must be the only positional parameter besides a method's own tensor.
     """
     positional = [i for i, arg in enumerate(args) if not arg.kwarg_only]
-    if method or (args and args[0].kind == 0):
+    if method or (args and args[0].kind == ArgumentKind.TENSOR):
         positional = positional[1:]
-    if positional and args[positional[0]].kind in (9, 10):
+    if positional and args[positional[0]].kind in INTEGER_LISTS:
         rest = positional[1:]
         if not rest:
             return positional[0]

@@ -14,6 +14,32 @@ from cython.cimports.rushlight.core.device import Device, as_device
 from cython.cimports.rushlight.core.dtype import INTEGER, DType
 from cython.cimports.rushlight.core.keys import KEY_BATCHED
 from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.enums import (
+    ARG_ANY,
+    ARG_BOOL,
+    ARG_BOOLS,
+    ARG_DEVICE,
+    ARG_DTYPE,
+    ARG_FLOAT,
+    ARG_FLOATS,
+    ARG_INT,
+    ARG_LAYOUT,
+    ARG_MEMORY_FORMAT,
+    ARG_OPTIONAL_BOOL,
+    ARG_OPTIONAL_FLOAT,
+    ARG_OPTIONAL_INT,
+    ARG_OPTIONAL_INTS,
+    ARG_OPTIONAL_SCALAR,
+    ARG_OPTIONAL_STR,
+    ARG_OPTIONAL_TENSOR,
+    ARG_OPTIONAL_TENSORS,
+    ARG_SCALAR,
+    ARG_SCALARS,
+    ARG_STR,
+    ARG_TENSOR,
+    ARG_TENSOR_OR_SCALAR,
+    ARG_TENSORS,
+)
 
 from rushlight.core import dtype as _dtypes
 from rushlight.core import layout as _layouts
@@ -21,39 +47,9 @@ from rushlight.core.state import pop_mode as _pop_mode
 from rushlight.core.state import push_mode as _push_mode
 from rushlight.core.state import silenced_overrides
 from rushlight.core.warning import warn_once
+from rushlight.dispatch.enums import KIND_NAMES, OPTIONAL_KINDS
 
-# Kinds of arguments, as opgen numbers them.
-KIND_NAMES = (
-    "Tensor",
-    "Tensor",
-    "tuple of Tensors",
-    "tuple of Tensors",
-    "Tensor",
-    "Number",
-    "Number",
-    "int",
-    "int",
-    "tuple of ints",
-    "tuple of ints",
-    "float",
-    "float",
-    "bool",
-    "bool",
-    "str",
-    "str",
-    "rushlight.dtype",
-    "rushlight.device",
-    "rushlight.layout",
-    "rushlight.memory_format",
-    "rushlight.Generator",
-    "tuple of floats",
-    "object",
-    "tuple of bools",
-    "tuple of Scalars",
-)
-_OPTIONAL = cython.declare(
-    frozenset, frozenset((1, 6, 8, 10, 12, 14, 16, 17, 18, 19, 20, 21))
-)
+_OPTIONAL = cython.declare(frozenset, OPTIONAL_KINDS)
 _KEYWORD_ALIASES = cython.declare(
     dict,
     {
@@ -262,11 +258,11 @@ def resolve_default(kind: cython.int, value: object) -> object:
     """Defaults that the tables give by name, as the objects that they name."""
     if not isinstance(value, str):
         return tuple(value) if isinstance(value, list) else value
-    if kind == 17:
+    if kind == ARG_DTYPE:
         return _dtypes.all_dtypes()[value]
-    if kind == 19 or kind == 20:
+    if kind == ARG_LAYOUT or kind == ARG_MEMORY_FORMAT:
         return getattr(_layouts, value)
-    if kind == 18:
+    if kind == ARG_DEVICE:
         return Device(value)
     return value
 
@@ -447,27 +443,35 @@ class Signature:
         kind: cython.int = self.kinds[i]
         item = cython.cast(object, value)
         if type(item) is Tensor:
-            if kind == 0 or kind == 1 or kind == 4:
+            if (
+                kind == ARG_TENSOR
+                or kind == ARG_OPTIONAL_TENSOR
+                or kind == ARG_TENSOR_OR_SCALAR
+            ):
                 bound.slots[i] = value
                 return 0
         elif (
             item is None
-            and (kind in _OPTIONAL or self.defaults[i] is None or kind == 23)
+            and (kind in _OPTIONAL or self.defaults[i] is None or kind == ARG_ANY)
             and not self.flags[i] & NEEDED
         ):
             bound.slots[i] = value
             return 0
         elif item is True or item is False:
-            if kind == 13 or kind == 14:
+            if kind == ARG_BOOL or kind == ARG_OPTIONAL_BOOL:
                 bound.slots[i] = value
                 return 0
-        elif kind == 7 or kind == 8:
+        elif kind == ARG_INT or kind == ARG_OPTIONAL_INT:
             if type(item) is int:
                 if too_wide(item):
                     return postpone(bound, i, overflow())
                 bound.slots[i] = value
                 return 0
-        elif kind == 4 or kind == 5 or kind == 6:
+        elif (
+            kind == ARG_TENSOR_OR_SCALAR
+            or kind == ARG_SCALAR
+            or kind == ARG_OPTIONAL_SCALAR
+        ):
             if type(item) is float or type(item) is int:
                 bound.slots[i] = value
                 return 0
@@ -486,23 +490,25 @@ class Signature:
             bound.exotic = True
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
             return 0
-        if kind <= 1 or (kind == 4 and isinstance(item, Tensor)):
+        if kind <= ARG_OPTIONAL_TENSOR or (
+            kind == ARG_TENSOR_OR_SCALAR and isinstance(item, Tensor)
+        ):
             if not isinstance(item, Tensor):
                 return WRONG_TYPE + i
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
             return 0
-        if kind == 2 or kind == 3:
+        if kind == ARG_TENSORS or kind == ARG_OPTIONAL_TENSORS:
             return accept_tensors(i, kind, item, bound)
-        if kind <= 6:
+        if kind <= ARG_OPTIONAL_SCALAR:
             return accept_number(i, item, bound)
-        if kind <= 8:
+        if kind <= ARG_OPTIONAL_INT:
             if self.flags[i] & SIZE:
                 if not is_integer(cython.cast(cython.pointer(PyObject), item)):
                     return WRONG_TYPE + i
             elif not is_number(item):
                 return WRONG_TYPE + i
             return own_integer(bound, i, as_integer(item))
-        if kind <= 10:
+        if kind <= ARG_OPTIONAL_INTS:
             default = self.defaults[i]
             if item is None and isinstance(default, (tuple, list)) and not default:
                 bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
@@ -794,7 +800,9 @@ def accept_tensors(
             continue
         if asks(element):
             bound.exotic = True
-        elif not isinstance(element, Tensor) and not (kind == 3 and element is None):
+        elif not isinstance(element, Tensor) and not (
+            kind == ARG_OPTIONAL_TENSORS and element is None
+        ):
             return WRONG_TYPE + i
     return take_list(bound, i, item)
 
@@ -889,7 +897,7 @@ def accept_rare(
     bound: cython.pointer(Bound),
 ) -> cython.int:
     good: cython.bint = True
-    if kind == 11 or kind == 12:
+    if kind == ARG_FLOAT or kind == ARG_OPTIONAL_FLOAT:
         if isinstance(item, Tensor):
             good = cython.cast(Tensor, item).ndim_ == 0 and not item.requires_grad
             good = good and not stands_in(item)
@@ -916,40 +924,40 @@ def accept_rare(
                 return WRONG_TYPE + i
             own(bound, i, float(number))
             return 0
-    elif kind == 13 or kind == 14:
+    elif kind == ARG_BOOL or kind == ARG_OPTIONAL_BOOL:
         good = isinstance(item, bool)
-    elif kind == 15 or kind == 16:
+    elif kind == ARG_STR or kind == ARG_OPTIONAL_STR:
         if isinstance(item, bytes):
             own(bound, i, item.decode())
             return 0
         good = isinstance(item, str)
-    elif kind == 17:
+    elif kind == ARG_DTYPE:
         if isinstance(item, type) and item in _PYTHON_DTYPES:
             own(bound, i, _dtypes.all_dtypes()[_PYTHON_DTYPES[item]])
             return 0
         good = isinstance(item, DType)
-    elif kind == 18:
+    elif kind == ARG_DEVICE:
         if isinstance(item, bytes):
             item = item.decode()
         if isinstance(item, str) or (is_number(item) and not isinstance(item, Tensor)):
             return own_device(bound, i, item)
         good = isinstance(item, Device)
-    elif kind == 19:
+    elif kind == ARG_LAYOUT:
         good = isinstance(item, _layouts.Layout)
-    elif kind == 20:
+    elif kind == ARG_MEMORY_FORMAT:
         good = isinstance(item, _layouts.MemoryFormat)
-    elif kind == 22 or kind == 24 or kind == 25:
+    elif kind == ARG_FLOATS or kind == ARG_BOOLS or kind == ARG_SCALARS:
         if isinstance(item, (bool, int, float)) and size > 0:
             own(bound, i, (item,) * size)
             return 0
         good = isinstance(item, (list, tuple))
-        if good and kind == 22 and len(item) > 0:
+        if good and kind == ARG_FLOATS and len(item) > 0:
             good = not isinstance(item[0], Tensor)
-        if good and kind != 24:
+        if good and kind != ARG_BOOLS:
             for element in item:
                 if type(element) is not float and asks(element):
                     bound.exotic = True
-                elif kind == 25:
+                elif kind == ARG_SCALARS:
                     good = good and not isinstance(element, Tensor)
                     good = good and hasattr(
                         element,

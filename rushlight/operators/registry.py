@@ -33,6 +33,7 @@ from rushlight.dispatch.declared import (
 from rushlight.dispatch.deferred import DeferredKernel, bind_lazy_conj, passes
 from rushlight.dispatch.derived import DerivedKernel, set_copy_operator
 from rushlight.dispatch.dispatcher import Derivative, Operator, every_operator
+from rushlight.dispatch.enums import ArgumentKind
 from rushlight.dispatch.kernels import PointwiseKernel
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.dispatch.launch_cache import PlannedComposite, PlannedKernel
@@ -369,7 +370,7 @@ def static_arguments(rows):
     return tuple(
         i
         for i, row in enumerate(rows)
-        if 7 <= row[1] <= 24
+        if ArgumentKind.INT <= row[1] <= ArgumentKind.BOOLS
         and row[1] not in NUMBER_KINDS
         and row[0] not in ("out", "dtype")
     )

@@ -17,7 +17,7 @@ ASKING = [
     not in ("rnn.py", "graph.py", "container.py")  # PyTorch asks for the CPU
 ]
 # Rooms whose bits of keys and of observers come from `core/keys.pxd`.
-NAMING_ROOMS = ("autograd", "core", "export", "graph", "nn", "operators")
+NAMING_ROOMS = ("autograd", "core", "dispatch", "export", "graph", "nn", "operators")
 NAMED_BITS = [
     path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in NAMING_ROOMS
 ]
@@ -29,6 +29,10 @@ NAMELESS = {
     "a host, or a device without memory": (
         r"device\.(type|kind) *(==|!=|in) *(\d|KIND|[\"(])",
         ASKING,
+    ),
+    "a kind of argument, or a rule of promotion": (
+        r"\b(rule|arg\.kind|(?<!axis_)kind) (==|!=|<=) \d|\.kind in \(\d",
+        [path for path in SOURCES if path.parent.name == "dispatch"],
     ),
     "a category of types": (
         r"\bcategory ((==|!=|<=?|>=?) \d|in \(\d)",
