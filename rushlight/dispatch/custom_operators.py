@@ -102,7 +102,9 @@ class CustomOpDef:
         self._lib = Library(self._namespace, "FRAGMENT")
         self._lib.define(self._name + schema)
         self._packet = packets()[(self._namespace, self._name)]
+        self._gives_nothing = schema.rstrip().endswith("-> ()") and "!" in schema
         self.register_kernel(device_types or "default", function)
+        self._lib.impl(self._name, self._without_fake, "Meta", allow_override=True)
         self.register_autograd(None)
         functools.update_wrapper(self, function)
 
@@ -190,6 +192,20 @@ class CustomOpDef:
             return result
 
         return checked
+
+    def _without_fake(self, *args, **kwargs):
+        """What runs for shapes while no function for these is registered.
+
+        Raises:
+            RuntimeError: the operator has results.
+        """
+        if self._gives_nothing:
+            return None
+        raise RuntimeError(
+            f"There was no fake impl registered for {self!r}. This is necessary for "
+            "torch.compile/export/fx tracing to work. Please use "
+            f"`{self._function.__name__}.register_fake` to add a fake impl."
+        )
 
     def register_fake(self, fn):
         """Use ``fn`` for shapes."""

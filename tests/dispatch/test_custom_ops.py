@@ -226,3 +226,28 @@ def test_opcheck_refuses_checks_that_there_are_not():
 def test_kernels_of_triton_are_refused():
     with pytest.raises(RuntimeError, match="Triton's kernels cannot run here"):
         rl.library.triton_op("checked::none", mutates_args=())
+
+
+def test_an_operator_without_a_function_for_shapes_is_neither_exported_nor_meta():
+    @rl.library.custom_op("law_shapes::twice", mutates_args=())
+    def twice(x: rl.Tensor) -> rl.Tensor:
+        return x * 2
+
+    @rl.library.custom_op("law_shapes::doubled", mutates_args=("x",))
+    def doubled(x: rl.Tensor) -> None:
+        x.mul_(2)
+
+    class Model(rl.nn.Module):
+        def forward(self, x):
+            return twice(x) + 1
+
+    for call in (
+        lambda: twice(rl.ones(2, device="meta")),
+        lambda: rl.export.export(Model(), (rl.ones(2),)),
+    ):
+        with pytest.raises(RuntimeError, match="There was no fake impl registered for"):
+            call()
+    assert doubled(rl.ones(2, device="meta")) is None
+    twice.register_fake(lambda x: rl.empty_like(x))
+    program = rl.export.export(Model(), (rl.ones(2),))
+    assert program.module()(rl.ones(2)).tolist() == [3, 3]
