@@ -15,9 +15,11 @@ nonsense before each block.
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import re
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -63,15 +65,24 @@ PURE = re.compile(
 )
 # What a thread leaves for, in the low byte; above it is how.
 BARRIERS, EXCHANGES, PRODUCTS, COPIES, ROWS, GROUPED, AWAITED = range(1, 8)
+AMONG_LANES = np.isin(np.arange(256), (EXCHANGES, PRODUCTS, ROWS))  # of what is asked
 UNITS = ("m16n8k16.row.col.f32.f32", "m16n8k16.row.col.bf16", "m16n8k8.row.col.tf32")
 SHARE = 10  # words of a thread's part in a warp's product: 4 left, 2 right, 4 added
 # What a thread knows: its parameters' addresses, its registers, and where it leaves to.
-PARAMETERS, OWN, HOME, SWITCH, ASKED, WORD, ROOM, QUEUE, FIELDS = 5, *range(9, 17)
+PARAMETERS, OWN, HOME, SWITCH, ASKED, WORD, ROOM, QUEUE, ENTRY, FIELDS = (
+    5,
+    *range(9, 18),
+)
 # ``WORD`` is where an exchanged word lies, or the words of a product; ``QUEUE`` where the
 # copies are noted that a thread has asked for: how many, then of each where to, where from
 # and how many bytes, or zeros where a group ends.
 COPIED, QUEUED = 16, 512  # bytes of a copy; copies that a thread may have asked for
 STACK, CONTEXT = 1 << 16, 8192
+FRAME = 1024  # bytes of a stack that are in use where its thread begins
+SAVE, JUMP = (
+    CONTEXT - 16,
+    CONTEXT - 8,
+)  # of a context: where `_setjmp` and `_longjmp` lie
 GUARD = 1 << 12  # bytes behind a block's shared memory that nobody writes
 WARP = 32
 LANES = np.arange(WARP)
@@ -198,7 +209,101 @@ class Executor:
 
 
 LIBC = ctypes.PyDLL(None)
-ENTRY = ctypes.CFUNCTYPE(None)
+# Where it goes on is kept by `_setjmp`, which asks nothing of the system: its frame stays
+# on the thread's own stack, until `_longjmp` comes back to it.
+SWITCH_TEXT = f"""
+define i32 @switch(ptr %own, ptr %other) nounwind {{
+begin:
+  %at.save = getelementptr i8, ptr %own, i64 {SAVE}
+  %save = load ptr, ptr %at.save
+  %again = call i32 %save(ptr %own) returns_twice
+  %leaves = icmp eq i32 %again, 0
+  br i1 %leaves, label %leave, label %back
+leave:
+  %at.jump = getelementptr i8, ptr %own, i64 {JUMP}
+  %jump = load ptr, ptr %at.jump
+  call void %jump(ptr %other, i32 1)
+  unreachable
+back:
+  ret i32 0
+}}
+"""
+# A thread's first step is to leave before its entry: from there it begins in each block.
+BEGIN_TEXT = f"""
+define void @begin(ptr %fiber) nounwind {{
+  %at.own = getelementptr i64, ptr %fiber, i64 {OWN}
+  %own = load ptr, ptr %at.own
+  %at.home = getelementptr i64, ptr %fiber, i64 {HOME}
+  %home = load ptr, ptr %at.home
+  %at.switch = getelementptr i64, ptr %fiber, i64 {SWITCH}
+  %switch = load ptr, ptr %at.switch
+  call i32 %switch(ptr %own, ptr %home)
+  %at.entry = getelementptr i64, ptr %fiber, i64 {ENTRY}
+  %entry = load ptr, ptr %at.entry
+  call void %entry(ptr %fiber)
+  %at.jump = getelementptr i8, ptr %home, i64 {JUMP}
+  %jump = load ptr, ptr %at.jump
+  call void %jump(ptr %home, i32 1)
+  unreachable
+}}
+"""
+ENTER_TEXT = f"""
+define void @enter(ptr %context, ptr %home, ptr %go) nounwind {{
+begin:
+  %at.save = getelementptr i8, ptr %home, i64 {SAVE}
+  %save = load ptr, ptr %at.save
+  %again = call i32 %save(ptr %home) returns_twice
+  %leaves = icmp eq i32 %again, 0
+  br i1 %leaves, label %leave, label %back
+leave:
+  call i32 %go(ptr %context)
+  unreachable
+back:
+  ret void
+}}
+"""
+# Lets threads go on, one after another, each until it leaves.
+STEPS_TEXT = f"""
+define void @steps(ptr %order, i64 %count, ptr %contexts, ptr %home, ptr %switch) {{
+begin:
+  br label %head
+head:
+  %i = phi i64 [0, %begin], [%next, %body]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %exit
+body:
+  %at = getelementptr i64, ptr %order, i64 %i
+  %number = load i64, ptr %at
+  %offset = mul i64 %number, {CONTEXT}
+  %context = getelementptr i8, ptr %contexts, i64 %offset
+  call i32 %switch(ptr %home, ptr %context)
+  %next = add i64 %i, 1
+  br label %head
+exit:
+  ret void
+}}
+"""
+POINTER = ctypes.c_void_p
+STEPS = ctypes.PYFUNCTYPE(None, POINTER, ctypes.c_long, POINTER, POINTER, POINTER)
+ENTER = ctypes.PYFUNCTYPE(None, POINTER, POINTER, POINTER)
+BEGIN = ctypes.PYFUNCTYPE(None)
+
+
+def address_in_libc(name):
+    """The address of a function of the C library."""
+    return ctypes.cast(getattr(LIBC, name), POINTER).value
+
+
+@functools.cache
+def switches():
+    """What starts threads and lets them go on, compiled for the host."""
+    native = code_cache.native_text
+    return SimpleNamespace(
+        switch=native("switch", SWITCH_TEXT).address,
+        begin=BEGIN(native("begin", BEGIN_TEXT).address),
+        enter=ENTER(native("enter", ENTER_TEXT).address),
+        steps=STEPS(native("steps", STEPS_TEXT).address),
+    )
 
 
 class Team:
@@ -212,7 +317,8 @@ class Team:
     """
 
     def __init__(self, address, fiber, threads, shared):
-        self.entry, self.threads = ENTRY(address), threads
+        self.threads, self.switches = threads, switches()
+        self.all = np.arange(threads)
         self.fibers = np.tile(fiber, (threads, 1))
         self.stacks = np.empty((threads, STACK), np.uint8)
         self.raw = np.zeros((threads + 1, CONTEXT // 8), np.int64)
@@ -234,7 +340,8 @@ class Team:
         self.fibers[:, 5] = np.arange(threads)
         self.fibers[:, OWN] = contexts[:-1]
         self.fibers[:, HOME] = self.home
-        self.fibers[:, SWITCH] = ctypes.cast(LIBC.swapcontext, ctypes.c_void_p).value
+        self.fibers[:, SWITCH] = self.switches.switch
+        self.fibers[:, ENTRY] = address
         self.fibers[:, ASKED] = self.asked.ctypes.data + 4 * np.arange(threads)
         self.fibers[:, WORD] = self.words.ctypes.data + 4 * groups.WORDS * np.arange(
             threads
@@ -242,20 +349,30 @@ class Team:
         self.fibers[:, ROOM] = start
         places = np.arange(threads) * self.queues.strides[0]
         self.fibers[:, QUEUE] = self.queues.ctypes.data + places
+        self.make_contexts()
+        self.first = self.raw[:-1].copy(), self.stacks[:, -FRAME:].copy()
+
+    def make_contexts(self):
+        """Brings every thread to where it begins, on a stack of its own."""
+        self.raw[:, SAVE // 8] = address_in_libc("_setjmp")
+        self.raw[:, JUMP // 8] = address_in_libc("_longjmp")
+        go = address_in_libc("setcontext")
+        for n, context in enumerate(self.contexts):
+            place = POINTER(context)
+            LIBC.getcontext(place)
+            self.raw[n, 1] = self.home  # where it would go when it ends
+            self.raw[n, 2] = self.stacks.ctypes.data + n * STACK
+            self.raw[n, 4] = STACK
+            fiber = POINTER(self.fibers.ctypes.data + n * self.fibers.strides[0])
+            LIBC.makecontext(place, self.switches.begin, 1, fiber)
+            self.switches.enter(context, self.home, go)
 
     def begin(self, number):
-        """Puts every thread before its first step."""
+        """Puts every thread before its first step, in a block of some number."""
         self.shared.fill(POISON)
         self.guard.fill(POISON)
         self.fibers[:, 6] = number
-        for n, context in enumerate(self.contexts):
-            place = ctypes.c_void_p(context)
-            LIBC.getcontext(place)
-            self.raw[n, 1] = self.home  # where it goes when it ends
-            self.raw[n, 2] = self.stacks.ctypes.data + n * STACK
-            self.raw[n, 4] = STACK
-            fiber = ctypes.c_void_p(self.fibers.ctypes.data + n * FIELDS * 8)
-            LIBC.makecontext(place, self.entry, 1, fiber)
+        self.raw[:-1], self.stacks[:, -FRAME:] = self.first
 
     def run(self, number, draw):
         """Runs a block from its beginning to its end.
@@ -270,54 +387,59 @@ class Team:
             groups.Units(self.shared, draw.randrange(2))
             for _ in range(self.threads // groups.GROUP)
         ]
-        home = ctypes.c_void_p(self.home)
-        places = [ctypes.c_void_p(context) for context in self.contexts]
-        ready, ended = list(range(self.threads)), set()
-        slow, held = draw.randrange(-(-self.threads // WARP)), []
+        orders = np.random.default_rng(draw.randrange(1 << 30))
+        ready, ended = self.all, 0
+        slow, held = draw.randrange(-(-self.threads // WARP)), self.all[:0]
         while True:
-            draw.shuffle(ready)
-            for n in ready:
-                LIBC.swapcontext(home, places[n])
-                if not self.asked[n]:
-                    ended.add(n)
-            if len(ended) == self.threads:
+            order = orders.permutation(ready)
+            self.switches.steps(
+                *(order.ctypes.data, order.size, self.contexts[0]),
+                *(self.home, self.switches.switch),
+            )
+            ended += order.size - np.count_nonzero(self.asked[order])
+            if ended == self.threads:
                 assert (self.guard == POISON).all(), "written behind shared memory"
                 return
-            ready = self.meet() + held
-            if not ready:
+            ready = np.concatenate([self.meet(), held])
+            if not ready.size:
                 self.refuse(number, ended)
             self.asked[ready] = 0
-            ahead = [n for n in ready if n // WARP != slow]
-            held = [n for n in ready if n // WARP == slow]
-            if ahead and draw.randrange(256):
-                ready = ahead
+            is_slow = ready // WARP == slow
+            ahead = ready[~is_slow]
+            if ahead.size and draw.random() > 1 / 256:
+                ready, held = ahead, ready[is_slow]
             else:
-                held = []
+                held = self.all[:0]
 
     def meet(self):
         """Who may go on: a block at a barrier, a warp at an exchange or a product."""
         if self.eager:
             for n in np.flatnonzero(self.queues[:, 0] > self.ends).tolist():
                 self.copy(n, None)
-        if (self.asked == 1).all():
-            return list(range(self.threads))
-        ready = np.flatnonzero(self.asked & 255 == COPIES).tolist()
-        for n in ready:
-            self.copy(n, int(self.asked[n]) >> 8)
-        warps = self.asked[: self.threads // WARP * WARP].reshape(-1, WARP)
-        met = (warps[:, 0] > BARRIERS) & (warps == warps[:, :1]).all(1)
-        met &= ~np.isin(warps[:, 0] & 255, (COPIES, GROUPED, AWAITED))
-        for warp in np.flatnonzero(met).tolist():
-            first = warp * WARP
-            words, asked = self.words[first : first + WARP], int(warps[warp, 0])
+        if (self.asked == BARRIERS).all():
+            return self.all
+        kinds = self.asked & 255
+        ready = []
+        if (kinds == COPIES).any():
+            ready = np.flatnonzero(kinds == COPIES).tolist()
+            for n in ready:
+                self.copy(n, int(self.asked[n]) >> 8)
+        whole = self.threads // WARP
+        warps = self.asked[: whole * WARP].reshape(-1, WARP)
+        words = self.words[: whole * WARP].reshape(whole, WARP, -1)
+        met = AMONG_LANES[kinds[: whole * WARP : WARP]] & (warps == warps[:, :1]).all(1)
+        for asked in set(warps[met, 0].tolist()):
+            alike = np.flatnonzero(met & (warps[:, 0] == asked))
             if asked & 255 == EXCHANGES:
-                words[:, 0] = words[LANES ^ (asked >> 8), 0]
-            elif asked & 255 == ROWS:
-                words[:, :4] = self.rows(words, asked >> 8)
-            else:
-                words[:, :4] = multiplied(words, asked >> 8).view(np.int32)
-            ready += range(first, first + WARP)
-        return ready + self.meet_groups()
+                words[alike, :, 0] = words[alike[:, None], LANES ^ (asked >> 8), 0]
+            for warp in alike.tolist():
+                if asked & 255 == ROWS:
+                    words[warp, :, :4] = self.rows(words[warp], asked >> 8)
+                if asked & 255 == PRODUCTS:
+                    sums = multiplied(words[warp], asked >> 8)
+                    words[warp, :, :4] = sums.view(np.int32)
+                ready += range(warp * WARP, (warp + 1) * WARP)
+        return np.array(ready + self.meet_groups(), np.int64)
 
     def meet_groups(self):
         """Who may go on of groups that have all come to ask their units, or to wait."""
@@ -367,7 +489,7 @@ class Team:
     def refuse(self, number, ended):
         """Raises what tells where threads wait that will wait for ever."""
         raise DivergenceError(
-            f"threads of block {number} wait for others: {len(ended)} of "
+            f"threads of block {number} wait for others: {ended} of "
             f"{self.threads} have ended, {int((self.asked == 1).sum())} are at a "
             f"barrier, {int((self.asked > 1).sum())} exchange values or multiply"
         )
