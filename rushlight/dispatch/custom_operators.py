@@ -11,13 +11,14 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch.dispatcher import Operator, packets
 from rushlight.dispatch.infer import infer_schema
-from rushlight.dispatch.keys import DispatchKey
+from rushlight.dispatch.keys import DispatchKey, keys_named
 from rushlight.dispatch.library import (
     Library,
     _excluded,
     _fragment,
     find_operator,
     impl,
+    make_general,
     qualname_of,
     register_autograd,
     register_fake,
@@ -104,7 +105,8 @@ class CustomOpDef:
         self._packet = packets()[(self._namespace, self._name)]
         self._gives_nothing = schema.rstrip().endswith("-> ()") and "!" in schema
         self.register_kernel(device_types or "default", function)
-        self._lib.impl(self._name, self._without_fake, "Meta", allow_override=True)
+        self._lib.impl(self._name, self._without_fake, "Meta")
+        make_general(self._lib._operator(self._name), keys_named("Meta"))
         self.register_autograd(None)
         functools.update_wrapper(self, function)
 

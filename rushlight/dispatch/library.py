@@ -151,6 +151,9 @@ class Library:
                 self._set_for_backend(op, *one, fn, with_keyset)
             else:
                 self._set(op, one, fn, with_keyset, allow_override)
+        if key == "CompositeExplicitAutograd":
+            make_general(op, keys)
+            self._undo.append(lambda: forget_general(op))
 
     def _set_for_backend(self, op, key, backend, fn, with_keyset):
         before = op.by_backend.get((int(key), int(backend)))
@@ -168,7 +171,9 @@ class Library:
                 f"python overriding {op.name}'s behavior for {key.name} dispatch key and "
                 f"{op.namespace} namespace."
             )
-        if before is not None and fn is not fallthrough_kernel:
+        general = (op, int(key)) in _general
+        _general.discard((op, int(key)))
+        if before is not None and fn is not fallthrough_kernel and not general:
             warn_once(
                 "Warning only once for all operators,  other operators may also be "
                 "overridden.\n  Overriding a previously registered kernel for the same "
@@ -423,6 +428,18 @@ def _fragment(namespace):
 
 # Operators from outside whose results' sizes a function tells.
 with_fakes: set = set()
+# Operators and keys whose kernel was given for all backends: one's own replaces it quietly.
+_general: set = set()
+
+
+def make_general(op, keys):
+    """Has other kernels of an operator at some keys replace those there quietly."""
+    _general.update((op, int(one)) for one in keys)
+
+
+def forget_general(op):
+    """Forgets which kernels of an operator were given for all backends."""
+    _general.difference_update([one for one in _general if one[0] is op])
 
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):

@@ -1,5 +1,8 @@
 """Operators made of Python functions: gradients, lists, keywords, writes."""
 
+import subprocess
+import sys
+
 import pytest
 
 import rushlight as rl
@@ -226,6 +229,24 @@ def test_opcheck_refuses_checks_that_there_are_not():
 def test_kernels_of_triton_are_refused():
     with pytest.raises(RuntimeError, match="Triton's kernels cannot run here"):
         rl.library.triton_op("checked::none", mutates_args=())
+
+
+def test_a_kernel_of_one_device_replaces_the_one_for_all_without_a_warning(tmp_path):
+    program = """
+import warnings
+warnings.simplefilter("error")
+import rushlight as rl
+@rl.library.custom_op("law_quiet::twice", mutates_args=())
+def twice(x: rl.Tensor) -> rl.Tensor:
+    return x * 2
+twice.register_fake(lambda x: rl.empty_like(x))
+twice.register_kernel("cpu", lambda x: x + x)
+print(twice(rl.ones(1)).item())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout == "2.0\n", done.stderr
 
 
 def test_an_operator_without_a_function_for_shapes_is_neither_exported_nor_meta():
