@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import operator
+from typing import NamedTuple
 
 import rushlight as rl
 from rushlight.distributed.fsdp import FSDPModule
 from rushlight.distributed.pipelining._split_backward import SplitBackward
 from rushlight.distributed.point_to_point import irecv, isend
 from rushlight.distributed.world import get_global_rank, get_rank, get_world_size
+from rushlight.fx.node import map_arg
+from rushlight.utils._pytree import tree_leaves
 
 __all__ = ["PipelineStage", "build_stage"]
 
@@ -224,6 +228,9 @@ class PipelineStage:
             like, rank, "value", self.stage_index, microbatch, number
         )
 
+    def _call(self, inputs, kwargs):
+        return self.submod(*inputs, **kwargs)
+
     def forward(self, microbatch, args, kwargs):
         """Run a microbatch.
 
@@ -236,7 +243,7 @@ class PipelineStage:
             The outputs, as the module gives them.
         """
         inputs = self._inputs(microbatch, args)
-        given = self.submod(*inputs, **kwargs)
+        given = self._call(inputs, kwargs)
         outputs = _as_tuple(given)
         if self.is_last:
             self.outputs[microbatch] = given
@@ -330,14 +337,101 @@ class PipelineStage:
                 each.grad.div_(count)
 
 
-def build_stage(stage_module, stage_index, num_stages, device, group=None):
-    """A stage of a module.
+class PipeInfo(NamedTuple):
+    """What a stage of a model that was cut must know of the others.
 
     Args:
-        stage_module: the module.
+        graph: of calls of the stages.
+        num_stages: how many there are.
+        has_loss_and_backward: False: schedules differentiate.
+        names: of the keyword arguments that the model was recorded with.
+    """
+
+    graph: object
+    num_stages: int
+    has_loss_and_backward: bool = False
+    names: tuple = ()
+
+
+def values_between(graph):
+    """What goes into each stage: all that was made before it and is still wanted.
+
+    Args:
+        graph: of calls of the stages.
+
+    Returns:
+        A list of nodes for each stage, and one of what the caller wants.
+    """
+    calls = [node for node in graph.nodes if node.op == "call_module"]
+    place = {node: at for at, node in enumerate(calls)}
+    place[graph.output_node()] = len(calls)
+    made = {node: -1 for node in graph.nodes if node.op == "placeholder"}
+    for node in graph.nodes:
+        if node.target is operator.getitem:
+            made[node] = place[node.args[0]]
+        elif node in place and node.op == "call_module" and _is_whole(node):
+            made[node] = place[node]
+    wanted = {node: max(map(place.get, node.users), default=-1) for node in made}
+    return [
+        [node for node in made if made[node] < stage <= wanted[node]]
+        for stage in range(len(calls) + 1)
+    ]
+
+
+def _is_whole(node):
+    """Whether what a stage gives is used as it is, not by its parts."""
+    return not all(user.target is operator.getitem for user in node.users)
+
+
+class _PipelineStage(PipelineStage):
+    """A stage of a model that was cut by `pipeline`.
+
+    What a later stage wants of an earlier one goes through those between.
+
+    Args:
+        stage_module: the steps of the stage.
         stage_index: its place.
-        num_stages: the number of stages.
+        pipe_info: a `PipeInfo`.
+        device: where it runs: the host.
+        group: the processes of the pipeline; all without it.
+    """
+
+    def __init__(self, stage_module, stage_index, pipe_info, device, group=None):
+        count = pipe_info.num_stages
+        super().__init__(stage_module, stage_index, count, device, group=group)
+        self.pipe_info = pipe_info
+        graph = pipe_info.graph
+        self.node = [n for n in graph.nodes if n.op == "call_module"][stage_index]
+        between = values_between(graph)
+        self.takes, self.gives = between[stage_index : stage_index + 2]
+        if self.is_first:
+            self.takes = [node for node in graph.nodes if node.op == "placeholder"]
+        self.results = graph.output_node().args[0]
+
+    def _call(self, inputs, kwargs):
+        if self.is_first:
+            named = [kwargs[name] for name in self.pipe_info.names if name in kwargs]
+            inputs = tree_leaves((list(inputs), named))
+        values = dict(zip(self.takes, inputs, strict=True))
+        made = self.submod(*[values[node] for node in self.node.args])
+        if _is_whole(self.node):
+            values[self.node] = made
+        else:
+            values |= {user: made[user.args[1]] for user in self.node.users}
+        if not self.is_last:
+            return tuple(values[node] for node in self.gives)
+        found = map_arg(self.results, values.__getitem__)
+        return found[0] if len(found) == 1 else tuple(found)
+
+
+def build_stage(stage_module, stage_index, pipe_info, device, group=None):
+    """A stage of a model that was cut by `pipeline`.
+
+    Args:
+        stage_module: its module, which may be changed before: spread, or moved.
+        stage_index: its place.
+        pipe_info: what the pipe's ``info()`` gives.
         device: where it runs.
         group: the processes of the pipeline.
     """
-    return PipelineStage(stage_module, stage_index, num_stages, device, group=group)
+    return _PipelineStage(stage_module, stage_index, pipe_info, device, group)

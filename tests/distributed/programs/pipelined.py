@@ -102,6 +102,51 @@ for key, per_rank, kind in (
     assert all(close), key
     if size * per_rank - 1 in own:
         assert all(abs(a - b) < 2e-4 for a, b in zip(found[key][3], out)), key
+
+
+class Skipping(nn.Module):
+    """Four layers; the first one's result and the batch itself are wanted by the last."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(layers(4))
+
+    def forward(self, x):
+        first = self.layers[0](x)
+        second = self.layers[1](first)
+        return self.layers[3](self.layers[2](second) + first) + x
+
+
+def cut(kind, per_rank):
+    """A model cut into stages by where its modules begin; as in one process."""
+    total, (x, y) = size * per_rank, batch()
+    model, whole = Skipping(), Skipping()
+    begin = pipelining.SplitPoint.BEGINNING
+    spec = {f"layers.{i * 4 // total}": begin for i in range(1, total)}
+    pipe = pipelining.pipeline(model, (x[:2],), split_spec=spec)
+    stages = [pipe.build_stage(i, DEVICE) for i in places(kind, total)]
+    given = stages if per_rank > 1 else stages[0]
+    schedule = getattr(pipelining, kind)(given, 4, loss_fn=F.mse_loss)
+    out = schedule.step(
+        *((x,) if rank == 0 else ()), **({"target": y} if stages[-1].is_last else {})
+    )
+    expected = whole(x)
+    F.mse_loss(expected, y).backward()
+    if stages[-1].is_last:
+        assert torch.allclose(out, expected, atol=1e-5), kind
+    grads = {key: p.grad for key, p in whole.named_parameters()}
+    for stage in stages:
+        for key, parameter in stage.submod.named_parameters():
+            assert torch.allclose(parameter.grad, grads.pop(key), atol=1e-5), (
+                kind,
+                key,
+            )
+
+
+if name == "rushlight":  # what the cuts are is compared elsewhere, without processes
+    cut("ScheduleGPipe", 1)
+    cut("ScheduleInterleaved1F1B", 2)
+    cut("ScheduleInterleavedZeroBubble", 2)
 stage = pipelining.PipelineStage(nn.Linear(6, 6), rank, size, DEVICE)
 try:
     pipelining.Schedule1F1B(stage, 1, loss_fn=F.mse_loss)
