@@ -214,9 +214,9 @@ class Pipe(Module):
         for stage, module in self.split_gm.named_children():
             for path, parameter in module.named_parameters():
                 found.setdefault(parameter, {})[stage] = path
-        several = [places for places in found.values() if len(places) > 1]
-        for places in several:
-            for stage, path in places.items():
+        several = [users for users in found.values() if len(users) > 1]
+        for users in several:
+            for stage, path in users.items():
                 home, _, name = f"{stage}.{path}".rpartition(".")
                 home = self.split_gm.get_submodule(home)
                 setattr(home, name, copy.deepcopy(getattr(home, name)))
