@@ -335,7 +335,8 @@ class Expressions(Tables):
         """A choice whose first side is computed only if some lane asks for it."""
         condition, rare, common = e.args
         scalar = e.type.lanes == 1
-        if scalar and not self.module.final:  # LLVM may be about to make it a vector
+        alone = self.module.final or self.module.target.is_gpu
+        if scalar and not alone:  # LLVM may be about to make it a vector
             return self.value(ir.Select(condition, rare, common))
         wanted, usual = self.value(condition), self.value(common)
         then, end, type = self.new_label("rare"), self.new_label("end"), e.type

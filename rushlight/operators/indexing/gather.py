@@ -475,7 +475,7 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     work: int64_t = index.numel_ // total
     check_place(x, places)
     if not out.storage.device.on_host:
-        fault = gather_there(out, x, places, (outer, count, size, inner), across)
+        fault = gather_there(out, x, places, (outer, count, size, inner))
         refuse_gather(fault, axis, size)
         return out
     data[0] = out.pointer()
@@ -512,21 +512,14 @@ def refuse_gather(fault: int64_t, axis: cython.int, size: int64_t) -> cython.int
 
 @cython.cfunc
 @cython.exceptval(0, check=True)
-def gather_there(
-    out: Tensor, x: Tensor, places: Tensor, extents: tuple, across: cython.bint
-) -> int64_t:
+def gather_there(out: Tensor, x: Tensor, places: Tensor, extents: tuple) -> int64_t:
     """Launches a gather where another backend has the tensors; what is bad."""
     outer, count, size, inner = extents
     source = importlib.import_module("rushlight.operators.indexing.indexing_kernels")
     flag = fault_flag(out)
-    operands = [out, x, places, flag]
-    dtype = x.dtype_.name
-    if inner == 1:
-        run(source.gather_lines, operands, [count, size, 0, 0, 0], outer, T=dtype)
-    else:
-        ints = [outer, count, size, inner, across]
-        total = inner if across else outer
-        run(source.gather_kernel, operands, ints, total, T=dtype, across=int(across))
+    operands, ints = [out, x, places, flag], [count, size, inner]
+    total = outer * count * inner
+    run(source.gather_elements, operands, ints, total, T=x.dtype_.name)
     fault = fault_in(flag)
     return NO_FAULT if fault is None else fault
 

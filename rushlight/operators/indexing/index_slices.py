@@ -6,7 +6,9 @@ from rushlight.core.dtypes import float32, float64, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.warning import warn_once
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
+from rushlight.operators.indexing import place_runs
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
     index_add_kernel,
@@ -146,9 +148,14 @@ def _combine_slices(
     outer, size, inner = sizes
     across = int(outer == 1 and inner > 1)
     count, flag = index.numel(), fault_flag(out)
+    source, index = source.contiguous(), index.contiguous()
+    if kernel is index_add_kernel and _goes_by_places(out, count):
+        place_runs.add_slices(out, source, index, start, flag, sizes)
+        raise_fault(flag, dim, size, error, "index out of range in self: ")
+        return
     run(
         kernel,
-        [out, source.contiguous(), index.contiguous(), start, flag],
+        [out, source, index, start, flag],
         [outer, count, size, inner, across, *options],
         inner if across else outer,
         2 * count * (outer if across else inner),
@@ -159,6 +166,12 @@ def _combine_slices(
         **types,
     )
     raise_fault(flag, dim, size, error, "index out of range in self: ")
+
+
+# Whether slices are added, or put, by runs of equal places.
+_goes_by_places = KernelTable(
+    cpu=lambda out, count: False, cuda=lambda out, count: count > place_runs.FEW
+)
 
 
 def index_fill(self, dim, index, value):
@@ -273,6 +286,12 @@ def _put(out, dim, index, source, single, before):
     inner *= parts
     across = int(outer == 1 and inner > 1)
     count, flag = index.numel(), fault_flag(out)
+    if _goes_by_places(out, count):
+        sizes = outer, size, inner
+        given = source, index.contiguous(), flag, sizes, parts - 1, int(single), name
+        place_runs.put_slices(out, *given)
+        raise_fault(flag, dim, size, IndexError, before)
+        return
     run(
         put_slices,
         [out, source, index.contiguous(), flag],

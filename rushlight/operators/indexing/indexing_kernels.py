@@ -10,6 +10,9 @@ from __future__ import annotations
 from rushlight.codegen.language import select
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
 from rushlight.core.dtypes import int32, int64
+from rushlight.dispatch.kernel_table import KernelTable
+from rushlight.operators.indexing import place_runs
+from rushlight.operators.indexing.bounds import checked, wrapped
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
@@ -22,28 +25,6 @@ from rushlight.operators.loop_calls import (
 )
 
 COLUMNS = 128  # of a row divided among threads: whole cache lines, and enough of them
-
-
-@loops_inline
-def checked(place, size, fault):
-    """The index, or 0 with the fault reported where it lies outside ``[0, size)``."""
-    good = place
-    if place < 0 or place >= size:
-        fault[0] = place
-        good = i64(0)
-    return good
-
-
-@loops_inline
-def wrapped(place, size, fault):
-    """The same for indices that may count from the end."""
-    good = place
-    if place < 0:
-        good = place + size
-    if good < 0 or good >= size:
-        fault[0] = place
-        good = i64(0)
-    return good
 
 
 @loops
@@ -206,6 +187,24 @@ def gather_kernel(
             if not any_outside(index, row + first_i, row + last_i, size, fault):
                 for i in range(first_i, last_i):
                     out[row + i] = x[(o * size + index[row + i]) * inner + i]
+
+
+@loops
+def gather_elements(
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, k, i] = x[o, index[o, k, i], i]``, an element at a time."""
+    for at in range(begin, end):
+        row = at // (count * inner) * size + checked(index[at], size, fault)
+        out[at] = x[row * inner + at % inner]
 
 
 @loops
@@ -443,6 +442,21 @@ def count_words(
         counts[word] = counts[word] + 1
 
 
+def _add_words_in_order(grad_weight, grad, index, flag, words, padding, scaled):
+    """Adds rows' gradients to their words, some columns a thread."""
+    width, total, counts = grad_weight.shape[1], index.numel(), None
+    types = {"T": name_of(grad.dtype), "I": name_of(index.dtype)}
+    if scaled:
+        counts = filled(grad, [words], 0, int64)
+        run_whole(count_words, [counts, index, flag], [words], total, I=types["I"])
+    ints = [total, width, words, padding, scaled]
+    operands, types["scaled"] = [grad_weight, grad, index, counts, flag], scaled
+    run(embedding_backward, operands, ints, width, total, COLUMNS, **types)
+
+
+_add_words = KernelTable(cpu=_add_words_in_order, cuda=place_runs.add_words)
+
+
 def embedding_dense_backward(
     grad_output, indices, num_weights, padding_idx, scale_grad_by_freq
 ):
@@ -456,19 +470,11 @@ def embedding_dense_backward(
     width = grad_output.shape[-1]
     grad_weight = filled(grad_output, [num_weights, width], 0)
     grad, index = grad_output.contiguous(), indices.contiguous()
-    counts, flag = None, fault_flag(grad)
-    types = {"T": name_of(grad.dtype), "I": name_of(index.dtype)}
-    total = index.numel()
+    flag = fault_flag(grad)
     if not num_weights:
         return grad_weight
-    if scale_grad_by_freq:
-        counts = filled(grad, [num_weights], 0, int64)
-        words = [counts, index, flag]
-        run_whole(count_words, words, [num_weights], total, I=types["I"])
-    types["scaled"] = int(bool(scale_grad_by_freq))
-    ints = [total, width, num_weights, padding_idx, types["scaled"]]
-    operands = [grad_weight, grad, index, counts, flag]
-    run(embedding_backward, operands, ints, width, total, COLUMNS, **types)
+    scaled = int(bool(scale_grad_by_freq))
+    _add_words(grad_weight, grad, index, flag, num_weights, padding_idx, scaled)
     fault = fault_in(flag)
     if fault is not None:
         raise IndexError(

@@ -7,7 +7,9 @@ from rushlight.core.dtypes import bool_, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.warning import warn_once
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
+from rushlight.operators.indexing import place_runs
 from rushlight.operators.indexing.gather import shares_storage
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
@@ -162,18 +164,37 @@ def _scatter_into(out, dim, index, source, mode, single):
     target = out if whole else corner.contiguous()
     if not single:
         source = narrowed(source, index.shape)
-    outer, count, inner, across, total, work, least = divided(index, dim)
-    flag, single = fault_flag(out), int(single)
-    types = {"T": name_of(out.dtype), "across": across, "mode": mode, "single": single}
-    if inner == 1:
-        types["inner"] = 1
-    ints = [outer, count, size, inner, across, mode, single]
-    operands = [target, source.contiguous(), index, flag]
-    run(scatter_kernel, operands, ints, total, 2 * work, least, **types)
+    flag = fault_flag(out)
+    _combine(target, source.contiguous(), index, flag, dim, size, mode, int(single))
     raise_fault(flag, dim, size)
     if not whole:
         corner.copy_(target)
     return out
+
+
+def _combine_by_lines(target, source, index, flag, dim, size, mode, single):
+    """Goes over each line of the index in order."""
+    outer, count, inner, across, total, work, least = divided(index, dim)
+    types = {"T": name_of(target.dtype), "across": across}
+    types |= {"mode": mode, "single": single}
+    if inner == 1:
+        types["inner"] = 1
+    ints = [outer, count, size, inner, across, mode, single]
+    operands = [target, source, index, flag]
+    run(scatter_kernel, operands, ints, total, 2 * work, least, **types)
+
+
+def _combine_by_places(target, source, index, flag, dim, size, mode, single):
+    """The same where few lines would be few threads: each place is one's."""
+    outer, count, inner = around(list(index.shape), dim)
+    if place_runs.worth_sorting(outer * inner, count):
+        extents = count, size, inner
+        place_runs.scatter(target, source, index, flag, extents, mode, single)
+    else:
+        _combine_by_lines(target, source, index, flag, dim, size, mode, single)
+
+
+_combine = KernelTable(cpu=_combine_by_lines, cuda=_combine_by_places)
 
 
 def _scatter_complex(self, dim, index, source, mode, single):

@@ -25,6 +25,7 @@ NARROW = 1 << 31
 WARP = 32
 WIDE_FROM = 1 << 16  # elements, from which on a thread takes several: before, all fit
 EACH = 4  # values of a row that a thread takes at least, where there is a block for it
+MOST_EACH = 32  # and how many where there are threads enough
 MOST_BLOCKS = 1 << 16
 MANY = 1024  # rows side by side that a thread each is enough for
 LONG = 1 << 16  # a row of so many values is many blocks', where few are
@@ -322,7 +323,7 @@ class DeviceKernel:
         handle = self.handle(card, (together, tuple(held)), entry, build)
         shape = None
         if together:
-            threads = threads_for(length, card.block_limits[handle])
+            threads = threads_for(length, card.block_limits[handle], rows)
             shape = min(rows, MOST_BLOCKS), threads
         self.launch(
             *(card, launch.launch_spans, handle, rows, addresses, ints, rows, 1),
@@ -382,7 +383,7 @@ class DeviceKernel:
 
             entry = device.entry_name(name)
             handle = self.handle(card, (way, cut, held), entry, build)
-            threads = threads_for(values, card.block_limits[handle])
+            threads = threads_for(values, card.block_limits[handle], total)
             self.launch(
                 *(card, launch.launch_spans, handle, total, addresses, ints, total, 1),
                 shape=None if alone else (min(total, MOST_BLOCKS), threads),
@@ -472,13 +473,20 @@ def run_program(kernels, device, addresses, may_refuse):
         )
 
 
-def threads_for(values, most):
-    """The threads of a block for so many values.
+def threads_for(values, most, rows=1):
+    """The threads of a block for a row of so many values, of so many rows.
+
+    All of a block's threads find its row and join their states: where many rows are
+    threads enough, each thread has more values.
 
     >>> threads_for(1, 512), threads_for(300, 512), threads_for(10**6, 256)
     (32, 96, 256)
+    >>> threads_for(4096, 512, 64), threads_for(4096, 512, 32768), threads_for(768, 512, 4096)
+    (512, 128, 64)
     """
-    return min(most, -(-values // (WARP * EACH)) * WARP)
+    wanted = max(values / MOST_EACH, ALL_THREADS / rows)
+    threads = min(most, values / EACH, wanted)
+    return max(1, -(-int(threads) // WARP)) * WARP
 
 
 def plan_parts(rows, length, size):

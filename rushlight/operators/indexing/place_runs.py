@@ -1,0 +1,228 @@
+"""Writing at indexed places on devices of many threads: a run of equal ones is a thread's.
+
+The host's kernels go over an index in its order, a thread for each line, of which a vector
+has one. Here places are sorted, equal ones in the index's order, and the thread of a run's
+first place goes over the run: no two threads write one element, and every element has the
+bits that the lines' order gives it.
+"""
+
+from __future__ import annotations
+
+from rushlight.codegen.language import select
+from rushlight.codegen.loops import A, T, i64, loops
+from rushlight.core.dtypes import int64
+from rushlight.operators import call as ops
+from rushlight.operators.indexing.bounds import checked, wrapped
+from rushlight.operators.loop_calls import fresh, name_of, run
+
+MANY_LINES = 8192  # that are threads enough
+FEW = 8  # places of a line, that one thread goes over
+
+
+@loops
+def element_places(
+    places: "i64*",
+    index: "i64*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    begin: int,
+    end: int,
+):
+    """Where in a tensor of ``(outer, size, inner)`` each element of an index leads."""
+    for at in range(begin, end):
+        outer = at // (count * inner)
+        place = outer * size + checked(index[at], size, fault)
+        places[at] = place * inner + at % inner
+
+
+@loops
+def slice_places(
+    places: "i64*",
+    index: "I*",
+    fault: "i64*",
+    size: int,
+    wrap: int,
+    begin: int,
+    end: int,
+):
+    """Which slice each element of an index names."""
+    for at in range(begin, end):
+        place = i64(index[at])
+        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
+        places[at] = place
+
+
+@loops
+def scatter_runs(
+    out: "T*",
+    source: "T*",
+    places: "i64*",
+    order: "i64*",
+    total: int,
+    mode: int,
+    single: int,
+    begin: int,
+    end: int,
+):
+    """``out[places[k]]`` takes or adds ``source[order[k]]``, run by run."""
+    for at in range(begin, end):
+        place = places[at]
+        if at == 0 or places[at - 1] != place:
+            k = at
+            while k < total and places[k] == place:
+                v = source[0 if single else order[k]]
+                w = out[place]
+                if mode == 0:
+                    out[place] = v
+                elif mode == 1:
+                    out[place] = T(A(w) + A(v))
+                elif mode == 2:
+                    out[place] = T(A(w) * A(v))
+                elif mode == 3:
+                    out[place] = select(v < w or v != v, v, w)
+                else:
+                    out[place] = select(v > w or v != v, v, w)
+                k = k + 1
+
+
+@loops
+def add_slice_runs(
+    out: "T*",
+    source: "T*",
+    places: "i64*",
+    order: "i64*",
+    alpha: "A*",
+    count: int,
+    size: int,
+    inner: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, places[k], i] += alpha * source[o, order[k], i]``, run by run."""
+    factor = alpha[0]
+    for at in range(begin, end):
+        i = at % inner
+        first = at // inner % count
+        o = at // (inner * count)
+        place = places[first]
+        if first == 0 or places[first - 1] != place:
+            here = (o * size + place) * inner + i
+            k = first
+            while k < count and places[k] == place:
+                add = A(source[(o * count + order[k]) * inner + i]) * factor
+                out[here] = T(A(out[here]) + add)
+                k = k + 1
+
+
+@loops
+def put_slice_runs(
+    out: "T*",
+    source: "T*",
+    places: "i64*",
+    order: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    last: int,
+    single: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, places[k], i] = source[o, order[k], i]`` of each run's last place."""
+    for at in range(begin, end):
+        i = at % inner
+        k = at // inner % count
+        o = at // (inner * count)
+        if k == count - 1 or places[k + 1] != places[k]:
+            there = (o * count + order[k]) * inner + i
+            here = (o * size + places[k]) * inner + i
+            out[here] = source[i & last if single else there]
+
+
+@loops
+def add_word_runs(
+    grad_weight: "T*",
+    grad: "T*",
+    places: "i64*",
+    order: "i64*",
+    count: int,
+    width: int,
+    padding: int,
+    scaled: int,
+    begin: int,
+    end: int,
+):
+    """Adds the gradients of each word's rows, in their order; a mean where ``scaled``."""
+    for at in range(begin, end):
+        c = at % width
+        first = at // width
+        word = places[first]
+        if word != padding and (first == 0 or places[first - 1] != word):
+            last = first
+            while last < count and places[last] == word:
+                last = last + 1
+            here = word * width + c
+            for k in range(first, last):
+                share = A(grad[order[k] * width + c])
+                share = share / A(last - first) if scaled else share
+                grad_weight[here] = T(A(grad_weight[here]) + share)
+
+
+def worth_sorting(lines, count):
+    """Whether lines are too few to be a thread's each.
+
+    >>> worth_sorting(1, 10**6), worth_sorting(10**6, 100), worth_sorting(3, 2)
+    (True, False, False)
+    """
+    return lines < MANY_LINES and count > FEW
+
+
+def sorted_slices(index, size, flag, wrap=0):
+    """The slices that an index names, in order, and which element named each."""
+    places = fresh(index, (index.numel(),), int64)
+    operands = [places, index, flag]
+    run(slice_places, operands, [size, wrap], index.numel(), I=name_of(index.dtype))
+    return ops.sort(places, stable=True, dim=0, descending=False)
+
+
+def scatter(target, source, index, flag, extents, mode, single):
+    """Scatters into a tensor of ``(outer, size, inner)``; see `scatter_runs`."""
+    count, size, inner = extents
+    total = index.numel()
+    places = fresh(index, (total,), int64)
+    run(element_places, [places, index, flag], [count, size, inner], total)
+    places, order = ops.sort(places, stable=True, dim=0, descending=False)
+    types = {"T": name_of(target.dtype), "mode": mode, "single": single}
+    operands = [target, source, places, order]
+    run(scatter_runs, operands, [total, mode, single], total, **types)
+
+
+def add_slices(out, source, index, alpha, flag, sizes):
+    """Adds slices to those that an index names; see `add_slice_runs`."""
+    outer, size, inner = sizes
+    count = index.numel()
+    places, order = sorted_slices(index, size, flag)
+    operands = [out, source, places, order, alpha]
+    total = outer * count * inner
+    run(add_slice_runs, operands, [count, size, inner], total, T=name_of(out.dtype))
+
+
+def put_slices(out, source, index, flag, sizes, last, single, name):
+    """Puts slices where an index says; see `put_slice_runs`."""
+    outer, size, inner = sizes
+    count = index.numel()
+    places, order = sorted_slices(index, size, flag, single)
+    ints = [count, size, inner, last, single]
+    operands, types = [out, source, places, order], {"T": name, "single": single}
+    run(put_slice_runs, operands, ints, outer * count * inner, **types)
+
+
+def add_words(grad_weight, grad, index, flag, words, padding, scaled):
+    """Adds rows' gradients to their words; see `add_word_runs`."""
+    count, width = index.numel(), grad_weight.shape[1]
+    places, order = sorted_slices(index, words, flag)
+    operands, ints = [grad_weight, grad, places, order], [count, width, padding, scaled]
+    types = {"T": name_of(grad_weight.dtype), "scaled": scaled}
+    run(add_word_runs, operands, ints, count * width, **types)
