@@ -32,9 +32,20 @@ def module_of(family):
     return f"rushlight.operators.{family}"
 
 
+@cache
 def locate_batching(reference):
-    """The module and attribute of a rule for batches, which are all in one module."""
-    return "rushlight.autograd.levels.rules", reference
+    """The module and attribute of a rule for batches, whose names are all different."""
+    package = "rushlight.autograd.levels.rules"
+    for path in sorted(ROOT.joinpath(*package.split(".")).glob("[a-z]*.py")):
+        made = (
+            name
+            for statement in ast.parse(path.read_text()).body
+            if not isinstance(statement, (ast.Import, ast.ImportFrom))
+            for name in _bound(statement)
+        )
+        if reference in made:
+            return f"{package}.{path.stem}", reference
+    return package, reference
 
 
 @cache
