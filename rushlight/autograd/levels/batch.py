@@ -18,6 +18,7 @@ from rushlight.autograd.levels.stack import (
     Outside,
     Stand,
     each,
+    follow,
     imitate,
     tensors,
 )
@@ -25,7 +26,7 @@ from rushlight.core import logs
 from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn_once
-from rushlight.dispatch.declared import BATCHING, INPLACE, TAGS
+from rushlight.dispatch.declared import BATCHING, INPLACE, NAME, TAGS
 from rushlight.operators import call
 from rushlight.random import get_rng_state, set_rng_state
 
@@ -118,6 +119,8 @@ class BatchLevel(Level):
                 f"being vmapped over in a vmap. Please try to use out-of-place operators "
                 f"instead of {op.name}."
             )
+        if op.form == INPLACE and op.is_view:
+            return self.move_window(op, args)
         with Outside(self):
             if not random:
                 rule = rules.rule_of(op)
@@ -132,6 +135,18 @@ class BatchLevel(Level):
                     if result is not NotImplemented:
                         return result
             return self.loop(op, args, random)
+
+    def move_window(self, op, args):
+        """A window moved in place: the tensor stands for another view from now on.
+
+        The forms of an operator have one name, and a line below it is of the one that
+        writes.
+        """
+        target = args[0]
+        view = getattr(call, op.entry[NAME].removesuffix("_"))(*args)._stand
+        target._stand.value, target._stand.dim = view.value, view.dim
+        follow(target, view.value, view.dim)
+        return target
 
     def refuse_random(self):
         """Refuses to draw where nobody said for whom.
