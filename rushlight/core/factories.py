@@ -352,3 +352,9 @@ def wrapped_number(value):
     result: Tensor = from_sequence(value, None, None)
     result.wrapped_number = True
     return result
+
+
+def is_wrapped_number(tensor):
+    """Whether a tensor is a Python number made one, and so weak in promotion."""
+    of: Tensor = tensor
+    return bool(of.wrapped_number)

@@ -259,12 +259,23 @@ def test_losses_of_examples_agree_with_a_loop(name, reduction):
             rushlight.testing.assert_close(found[i], take(x[i], y[i]))
 
 
-def test_single_numbers_of_two_types_promote_as_one_example_would(nothing_said_yet):
-    x = rushlight.ones(3, dtype=rushlight.float32)
-    y = rushlight.tensor(2.0, dtype=rushlight.float64)
-    assert (x[0] * y).dtype == rushlight.float64
-    with pytest.warns(UserWarning, match="mul"):
-        assert func.vmap(lambda a: a * y)(x).dtype == rushlight.float64
+@pytest.mark.filterwarnings("error")
+def test_single_numbers_of_two_types_promote_as_one_example_would():
+    kinds = ("float32", "float64", "bfloat16", "int64", "uint8", "bool", "complex64")
+    made = {kind: rushlight.ones(3, dtype=getattr(rushlight, kind)) for kind in kinds}
+    for x in made.values():
+        for y in made.values():
+            for given, dims in (
+                ((x, y), (0, 0)),
+                ((x, y[0]), (0, None)),
+                ((rushlight.stack([x] * 3), y), (0, 0)),
+                ((x[0], rushlight.stack([y] * 3)), (None, 0)),
+                ((x, y), (0, None)),
+            ):
+                found = func.vmap(rushlight.mul, in_dims=dims)(*given)
+                one = [t if dim is None else t[0] for t, dim in zip(given, dims)]
+                assert found.dtype == rushlight.mul(*one).dtype
+        assert func.vmap(lambda a: a * 2.5)(x).dtype == (x[0] * 2.5).dtype
 
 
 @pytest.mark.parametrize("value", [[1.0, 2.0], [0.0], []])

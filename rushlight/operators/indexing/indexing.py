@@ -1,5 +1,7 @@
 """Derivatives and composites of reading and writing at positions."""
 
+import math
+
 from rushlight.core.dtypes import int64
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.geometry import canonical_dim as wrap_dim
@@ -7,6 +9,7 @@ from rushlight.operators import call as ops
 from rushlight.operators.indexing.index_slices import along
 from rushlight.operators.indexing.scatter import meetings, narrowed
 from rushlight.operators.loop_calls import changed_in_place, scalar_name
+from rushlight.operators.shared import readable
 
 
 def index_gradient(grad, shape, indices):
@@ -51,10 +54,14 @@ def masked_select_gradient(grad, shape, mask):
 
 def masked_scatter_gradient(grad, mask, shape):
     """The gradients that were taken from the source, zero for its unused rest."""
+    size = math.prod(shape)
+    if not readable(mask) or not readable(grad):
+        # how many are taken is not known: each is brought to its place
+        chosen = ops.flatten(mask.expand(grad.shape))
+        at = ops.clamp(ops.cumsum(chosen, 0) - 1, 0, max(size - 1, 0))
+        given = ops.masked_fill(ops.flatten(grad), ~chosen, 0)
+        return ops.index_add(ops.new_zeros(grad, [size]), 0, at, given).reshape(shape)
     taken = ops.masked_select(grad, mask)
-    size = 1
-    for extent in shape:
-        size *= extent
     rest = size - taken.numel()
     return ops.constant_pad_nd(taken, [0, rest]).reshape(shape)
 

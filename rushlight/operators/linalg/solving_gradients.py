@@ -8,7 +8,7 @@ adjoints in place of transposes.
 from rushlight.core.dtype import finfo
 from rushlight.core.dtypes import bool_
 from rushlight.operators import call as ops
-from rushlight.operators.shared import differentiated, has_elements
+from rushlight.operators.shared import differentiated, readable
 
 
 def _triangle(x, upper, unit=False):
@@ -208,7 +208,7 @@ def det_backward(grad, A, det, LU, pivots):
     if A.shape[-1] == 1:
         return grad.unsqueeze(-1).unsqueeze(-1)
     if differentiated(A):
-        if has_elements(A) and (det == 0).any().item():
+        if readable(det) and (det == 0).any().item():
             return grad.unsqueeze(-1).unsqueeze(-1) * _cofactors(A)
         scaled = (grad * det.conj()).unsqueeze(-1)
         wanted = ops.diag_embed(scaled.expand(A.shape[:-1]))

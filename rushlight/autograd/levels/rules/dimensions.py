@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from rushlight.autograd.levels.stack import each, mapped, tensors
+from rushlight.core.dtype import promote_types
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import (
     ARGUMENTS,
@@ -15,34 +17,46 @@ from rushlight.dispatch.declared import (
 )
 
 
+def in_place(rule):
+    """Marks a rule that takes the forms of an operator that write, too."""
+    rule.in_place = True
+    return rule
+
+
 def along_dim(level, op, args):
     """Dimensions are counted from behind the batch."""
     names = [row[0] for row in op.entry[ARGUMENTS]]
     rank = args[0].dim()
-    if rank == 0 or any(t.dim() != rank for t in tensors(args)):
-        if op.entry[NAME] != "unsqueeze":
-            return NotImplemented
-    if op.name == "squeeze":
+    base = op.entry[NAME]
+    if any(t.dim() != rank for t in tensors(args)):
+        return NotImplemented
+    if base == "squeeze" and "dim" not in names:
         sizes = args[0].shape
         dims = [d + 1 for d in range(rank) if sizes[d] == 1]
         return level.wrap(level.front(args[0]).squeeze(dims))
-    whole = rank
-    if op.entry[NAME] == "unsqueeze":
-        whole = rank + 1
     values = each(level.filled, args)
+    single = rank == 0 and base != "unsqueeze"
+    if single:
+        values = each(lambda t: t.unsqueeze(1), values)
+    whole = 1 if single else rank + (base == "unsqueeze")
     shifted = False
     for i, name in enumerate(names):
         if name in ("dim", "dims", "dim0", "dim1", "dim2", "dimension"):
-            if values[i] is None or values[i] == []:
+            if values[i] is None or (values[i] == [] and base != "flip"):
                 return NotImplemented
             values[i] = shift(values[i], whole)
             shifted = True
-    if not shifted and op.entry[IMPLEMENTATION][KIND] != "view":
-        return NotImplemented
-    if not shifted and op.entry[NAME] not in ("detach", "alias"):
+    if not shifted and (
+        op.entry[IMPLEMENTATION][KIND] != "view" or base not in ("detach", "alias")
+    ):
         return NotImplemented
     result = op.redispatch(None, *values)
-    return args[0] if op.form == INPLACE else mapped(level.wrap, result)
+    if op.form == INPLACE:
+        return args[0]
+    if single:
+        # the one element was a row of its own
+        result = mapped(lambda t: t.squeeze(1) if t.dim() > 1 else t, result)
+    return mapped(level.wrap, result)
 
 
 def shift(dim, rank):
@@ -127,16 +141,49 @@ def t(level, op, args):
     return level.wrap(value.transpose(1, 2) if x.dim() == 2 else value)
 
 
+def embedded(level, op, args):
+    """``diag_embed``, whose result has a dimension more."""
+    x, offset, *dims = args
+    return level.wrap(
+        op.redispatch(None, level.front(x), offset, *shift(dims, x.dim() + 1))
+    )
+
+
+def rolled(level, op, args):
+    """``roll``, of all elements in a row where no dimension is named."""
+    x, shifts, dims = args
+    value = level.front(x)
+    if dims and x.dim():
+        return level.wrap(op.redispatch(None, value, shifts, shift(dims, x.dim())))
+    if not x.dim():
+        return level.wrap(value.clone())
+    rows = op.redispatch(None, value.flatten(1), shifts, [1])
+    return level.wrap(rows.view(value.shape))
+
+
+def written_part(level, op, args):
+    """A part of a tensor replaced; a slice has a dimension less."""
+    names = [row[0] for row in op.entry[ARGUMENTS]]
+    rank = args[0].dim()
+    values = [
+        shift(value, rank) if name in ("dim", "dim1", "dim2") else value
+        for name, value in zip(names, each(level.filled, args), strict=True)
+    ]
+    return level.wrap(op.redispatch(None, *values))
+
+
 def put_back(level, op, args):
     """The gradients of views that leave elements out: the sizes of all are given."""
     names = [row[0] for row in op.entry[ARGUMENTS]]
     grad, sizes, *rest = args
+    whole = list(sizes) or [1]  # the one element is a row of its own
     rest = [
-        shift(value, len(sizes)) if name.startswith("dim") else value
+        shift(value, len(whole)) if name.startswith("dim") else value
         for name, value in zip(names[2:], rest)
     ]
-    whole = [level.size, *sizes]
-    return level.wrap(op.redispatch(None, level.front(grad), whole, *rest))
+    value = level.front(grad) if sizes else level.front(grad).unsqueeze(1)
+    result = op.redispatch(None, value, [level.size, *whole], *rest)
+    return level.wrap(result if sizes else result.squeeze(1))
 
 
 def as_strided(level, op, args):
@@ -153,12 +200,16 @@ def joined(level, op, args):
     parts, dim = args
     if not all(isinstance(t, Tensor) for t in parts):
         return NotImplemented
+    if op.entry[NAME] == "cat":
+        # empty vectors are passed over, whatever they are joined to
+        parts = [t for t in parts if t.shape != (0,)] or parts[:1]
     rank = max(t.dim() for t in parts) + (op.entry[NAME] == "stack")
-    if rank == 0 or len({t.dtype for t in parts}) > 1:
-        return NotImplemented
-    if op.entry[NAME] == "cat" and len({t.dim() for t in parts}) > 1:
+    if rank == 0 or len({t.dim() for t in parts}) > 1:
         return NotImplemented
     values = [level.filled(t) for t in parts]
+    if len({t.dtype for t in args[0]}) > 1:
+        into = functools.reduce(promote_types, [t.dtype for t in args[0]])
+        values = [value.to(into) for value in values]
     return level.wrap(op.redispatch(None, values, shift(dim, rank)))
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 from rushlight.autograd.levels.stack import each, follow, mapped, tensors
+from rushlight.core.dtype import promote_types
+from rushlight.core.dtypes import bool_
+from rushlight.core.factories import is_wrapped_number
 from rushlight.core.layout import (
     MemoryFormat,
     channels_last,
@@ -19,19 +24,18 @@ def elementwise(level, op, args):
     """Operands are aligned at their last dimension, behind the batch."""
     found = list(tensors(args))
     rank = max(t.dim() for t in found)
-    if len({t.dtype for t in found}) > 1:
-        # a 0-dim tensor promotes less than a batch of them, beside what has no batch
-        if rank and any(t.dim() == 0 and level.owns(t) for t in found):
-            return NotImplemented
-        if not rank and not all(level.owns(t) for t in found):
-            return NotImplemented
     if op.form == INPLACE and args[0].dim() < rank:
         return NotImplemented
+    weak = _weak_types(found) if len({t.dtype for t in found}) > 1 else None
 
     def aligned(tensor):
         if not level.owns(tensor):
-            return tensor
+            # beside a batch of numbers, one for all promotes as they do
+            single = weak is not None and not rank and not is_wrapped_number(tensor)
+            return tensor.unsqueeze(0) if single else tensor
         value = level.front(tensor)
+        if weak and not tensor.dim() and tensor.dtype in weak:
+            value = value.to(weak[tensor.dtype])
         for _ in range(rank - tensor.dim()):
             value = value.unsqueeze(1)
         return value
@@ -45,6 +49,33 @@ def elementwise(level, op, args):
         ]
     result = op.redispatch(None, *values)
     return args[0] if op.form == INPLACE else mapped(level.wrap, result)
+
+
+def _weak_types(found):
+    """What 0-dim tensors become, so that a batch of them promotes as little as they do.
+
+    Beside tensors with dimensions a 0-dim one of the same category has no say in the
+    result's type, and a real one beside complex ones has none in its precision.
+    """
+    wide = [t.dtype for t in found if t.dim()]
+    if not wide:
+        return {}
+    into = functools.reduce(promote_types, wide)
+    real = into.to_real() if into.is_complex else into
+    weak = {}
+    for kind in {t.dtype for t in found if not t.dim()}:
+        if _category(kind) == _category(into):
+            weak[kind] = into
+        elif kind.is_floating_point and into.is_complex:
+            weak[kind] = real
+    return weak
+
+
+def _category(dtype):
+    """Booleans, integers, real and complex numbers, as they promote."""
+    if dtype.is_complex:
+        return 3
+    return 2 if dtype.is_floating_point else int(dtype is not bool_)
 
 
 def filled_in(level, op, args):

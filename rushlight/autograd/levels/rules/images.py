@@ -47,8 +47,6 @@ def convolution_backward(level, op, args):
     mask = list(given["output_mask"])
     if x.dim() != weight.dim():
         return NotImplemented
-    if given["transposed"] and given["groups"] != 1:
-        return NotImplemented
     examples = level.size
     rest = args[3:-2]
     groups = given["groups"] * examples
@@ -124,6 +122,16 @@ def pooling(nd):
         return mapped(given, op.redispatch(None, *each(taken, args)))
 
     return rule
+
+
+def batches(level, op, args):
+    """Every operand is a batch of as many."""
+    count = next(tensors(args)).shape[0]
+    values = each(lambda t: merged(level.filled(t)), args)
+    return mapped(
+        lambda part: level.wrap(part.unflatten(0, (level.size, count))),
+        op.redispatch(None, *values),
+    )
 
 
 def pad_around(level, op, args):

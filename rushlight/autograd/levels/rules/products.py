@@ -25,14 +25,21 @@ def added_product(level, op, args):
     c, a, b, beta, alpha = args
     if not a.is_floating_point() and not a.is_complex():
         return NotImplemented
-    product = call.matmul(lowered(level, a), lowered(level, b))
+    x, y = lowered(level, a), lowered(level, b)
+    rank = 2
+    if op.entry[NAME] == "addr":
+        product = x.unsqueeze(-1) * y.unsqueeze(-2)
+    elif op.entry[NAME] == "addmv":
+        product, rank = call.matmul(x, y.unsqueeze(-1)).squeeze(-1), 1
+    else:
+        product, rank = call.matmul(x, y), a.dim()
     if alpha != 1:
         product = product * alpha
     if beta == 0:
-        return level.wrap(product)
+        return level.wrap(product) if level.owns(a) or level.owns(b) else product
     value = lowered(level, c)
     if level.owns(c):
-        for _ in range(a.dim() - c.dim()):
+        for _ in range(rank - c.dim()):
             value = value.unsqueeze(1)
     return level.wrap(product + (value if beta == 1 else value * beta))
 

@@ -4,50 +4,65 @@ from __future__ import annotations
 
 from rushlight.autograd.levels.rules.dimensions import shift
 from rushlight.autograd.levels.stack import each, mapped
-from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import ARGUMENTS, NAME
+from rushlight.dispatch.schema import KINDS
+from rushlight.operators import call
 
 
 def reduction(level, op, args):
     """The batch is kept; where no dimension is named, all of an example go."""
-    x = args[0]
-    names = [row[0] for row in op.entry[ARGUMENTS]]
+    rows = op.entry[ARGUMENTS]
+    names = [row[0] for row in rows]
     values = each(level.filled, args)
-    rank = x.dim()
+    rank = args[0].dim()
     if rank == 0:
-        values[0] = values[0].unsqueeze(1)
-    named = values[names.index("dim")] if "dim" in names else None
-    everything = named is None or (isinstance(named, (list, tuple)) and not named)
-    if everything and named is not None and op.entry[NAME] in ("any", "all"):
-        return NotImplemented  # to these, no dimensions are none
-    if not everything:
-        if rank == 0:
-            # the one element is a row of its own, and none is kept
-            values[names.index("dim")] = shift(named, 1)
-            if "keepdim" in names:
-                values[names.index("keepdim")] = False
-            return mapped(level.wrap, op.redispatch(None, *values))
-        values[names.index("dim")] = shift(named, rank)
+        # the one element is a row of its own, and none is kept
+        values[0], rank = values[0].unsqueeze(1), 1
+        if "keepdim" in names:
+            values[names.index("keepdim")] = False
+    at = names.index("dim") if "dim" in names else None
+    named = None if at is None else values[at]
+    if isinstance(named, (list, tuple)) and not named:
+        if op.entry[NAME] in ("any", "all"):
+            # to these, no dimensions are none
+            return level.wrap(op.redispatch(None, level.front(args[0]), *args[1:]))
+        named = None
+    if named is not None:
+        values[at] = shift(named, rank)
         return mapped(level.wrap, op.redispatch(None, *values))
-    if "keepdim" in names and values[names.index("keepdim")]:
-        return NotImplemented
+    if at is not None and rows[at][1] in DIMS:
+        values[at] = list(range(1, rank + 1))
+        return mapped(level.wrap, op.redispatch(None, *values))
+    return _of_rows(level, op.entry[NAME], names, values)
+
+
+def _of_rows(level, base, names, values):
+    """The elements of each example as a row, by the form of an operator for rows."""
+    given = dict(zip(names[1:], values[1:], strict=True))
+    given.pop("dim", None)
+    keepdim = given.pop("keepdim", False)
     flat = values[0].flatten(1)
-    base = op.entry[NAME]
     if base in ("max", "min"):
-        return level.wrap(getattr(flat, "a" + base)(1))
-    function = FLAT.get(base)
-    if function is None:
+        result = getattr(call, "a" + base)(flat, 1)
+    elif base in ROWS:
+        given = {k: v for k, v in given.items() if v is not None}
+        result = getattr(call, base)(flat, dim=1, **given)
+    elif base in FIRST_OF:
+        result = getattr(call, base)(flat, dim=1)[0]
+    else:
         return NotImplemented
-    rest = {name: value for name, value in zip(names[1:], values[1:]) if name != "dim"}
-    rest.pop("keepdim", None)
-    result = function(flat, dim=1, **{k: v for k, v in rest.items() if v is not None})
+    if keepdim:
+        kept = [level.size] + [1] * (values[0].dim() - 1)
+        result = mapped(lambda part: part.reshape(kept), result)
     return mapped(level.wrap, result)
 
 
-FLAT = {
-    name: getattr(Tensor, name)
-    for name in (
-        *("sum", "nansum", "mean", "prod", "any", "all", "amax", "amin", "argmax"),
-        *("argmin", "count_nonzero", "var", "std", "logsumexp"),
-    )
-}
+# The kinds of arguments that are a list of dimensions.
+DIMS = frozenset({KINDS["int[]"], KINDS["int[]?"]})
+# What these give along a dimension is what they give of all elements.
+ROWS = frozenset(
+    ("sum", "nansum", "mean", "prod", "any", "all", "amax", "amin", "argmax", "argmin")
+    + ("count_nonzero", "var", "std", "logsumexp", "var_mean", "std_mean")
+)
+# These give its place with it.
+FIRST_OF = frozenset(("median", "nanmedian"))
