@@ -25,15 +25,14 @@ class BatchedIndices:
         given: the list for the batch, whose first dimension has a position of its own.
         first: the dimension of an example before which the indices' own come.
         rank: how many dimensions the indices have.
-        apart: whether dimensions without indices stand between, so that the indices'
-            dimensions come first in any case.
     """
 
     def __init__(self, level, x, indices):
         at = [i for i, item in enumerate(indices) if item is not None]
         self.rank = max(indices[i].dim() for i in at)
-        self.apart = at != list(range(at[0], at[0] + len(at)))
-        self.first = 0 if self.apart else at[0]
+        # where dimensions without indices stand between, those of indices come first
+        adjacent = at == list(range(at[0], at[0] + len(at)))
+        self.first = at[0] if adjacent else 0
         self.given = [_numbers(level, x, self.rank)]
         for position in indices:
             if position is not None and level.owns(position):
