@@ -1,6 +1,6 @@
 """Models made smaller: quantization, and modules of quantized models."""
 
-_LATER = ("nn", "quantization")
+_LATER = ("nn", "pruning", "quantization")
 
 
 def __getattr__(name):

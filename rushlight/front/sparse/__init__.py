@@ -9,6 +9,8 @@ tensor([[2.],
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import rushlight as rl
 from rushlight.core import layout as layouts
 from rushlight.operators import call
@@ -16,7 +18,17 @@ from rushlight.sparse import _types
 from rushlight.sparse.gradcheck import as_sparse_gradcheck
 from rushlight.sparse.invariants import check_sparse_tensor_invariants
 
+_LATER = "semi_structured", "_semi_structured_conversions"
+_OF_SEMI_STRUCTURED = (
+    "SparseSemiStructuredTensor",
+    "SparseSemiStructuredTensorCUSPARSELT",
+    "SparseSemiStructuredTensorCUTLASS",
+    "to_sparse_semi_structured",
+)
 __all__ = [
+    "SparseSemiStructuredTensor",
+    "SparseSemiStructuredTensorCUSPARSELT",
+    "SparseSemiStructuredTensorCUTLASS",
     "addmm",
     "as_sparse_gradcheck",
     "check_sparse_tensor_invariants",
@@ -26,6 +38,7 @@ __all__ = [
     "softmax",
     "spdiags",
     "sum",
+    "to_sparse_semi_structured",
 ]
 _COMPRESSED = (
     layouts.sparse_csr,
@@ -34,6 +47,15 @@ _COMPRESSED = (
     layouts.sparse_bsc,
 )
 globals().update(_types.sparse_types())
+
+
+def __getattr__(name):
+    if name in _LATER:
+        return import_module(f"rushlight.sparse.{name}")
+    if name in _OF_SEMI_STRUCTURED:
+        # a class of tensors, which needs all of the package
+        return getattr(import_module("rushlight.sparse.semi_structured"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def mm(mat1, mat2, reduce=None):

@@ -1,0 +1,1 @@
+"""How sparse weights are, epoch by epoch."""

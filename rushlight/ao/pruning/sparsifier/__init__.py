@@ -1,0 +1,1 @@
+"""Masks by different rules."""
