@@ -3,6 +3,7 @@
 from rushlight.export import dynamic_shapes, exported_program, graph_signature
 from rushlight.export._compile import aot_compile
 from rushlight.export._archive import load, save
+from rushlight.export._loading import load_library
 from rushlight.export._registering import register_dataclass
 from rushlight.export._draft_export import draft_export
 from rushlight.export._trace import export
@@ -49,6 +50,7 @@ __all__ = [
     "draft_export",
     "export",
     "load",
+    "load_library",
     "register_dataclass",
     "save",
     "unflatten",

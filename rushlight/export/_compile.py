@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from rushlight.nn.modules.module import Module
 from rushlight.operators import call as ops
 from rushlight.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+HEAD = 48  # bytes before the state in a file of weights
 OUTPUT = 7  # a place in the caller's memory; the others are `_steps`'
 
 
@@ -82,6 +84,11 @@ def aot_compile(program, args=(), kwargs=None, *, directory=".", name=None):
     call, inputs, state, name = _callable(program, args, kwargs, name)
     if not name.isidentifier():
         raise ValueError(f"aot_compile: {name!r} is no name of a C function")
+    if _library.is_taken(name):
+        raise ValueError(
+            f"aot_compile: C, or the library itself, has something called {name!r}\n"
+            "  remedy: name= another one"
+        )
     inputs = [one.detach().clone(memory_format=contiguous_format) for one in inputs]
     run, results = _recorded(call, inputs, state)
     tables = Tables(run, inputs, results)
@@ -319,10 +326,10 @@ class Tables:
                 self.most_bytes = max(self.most_bytes, len(step.numbers))
 
     def _identity(self):
-        """48 bytes at the start of a file of weights that fits."""
+        """The first 40 bytes of a file of weights that fits; eight of a checksum follow."""
         text = repr((self.steps, self.places, self.state_bytes, self.functions))
         digest = hashlib.blake2b(text.encode() + self.code, digest_size=24).digest()
-        return b"RLWEIGHT" + digest + self.state_bytes.to_bytes(8, "little") + bytes(8)
+        return b"RLWEIGHT" + digest + self.state_bytes.to_bytes(8, "little")
 
     def weights(self):
         """The file that the library begins with: the state as it is now."""
@@ -330,7 +337,7 @@ class Tables:
         for at, memory in self.kept:
             found = ctypes.string_at(memory.start, memory.n_bytes)
             data[at : at + memory.n_bytes] = found
-        return self.identity + bytes(data)
+        return self.identity + zlib.crc32(data).to_bytes(8, "little") + bytes(data)
 
 
 def _type(tensor):
@@ -477,7 +484,7 @@ def _check(library, name, call, inputs, run, tables):
         loaded.run([one.clone() for one in inputs], made)
     finally:
         loaded.close()
-    data = library.weights.read_bytes()[len(tables.identity) :]
+    data = library.weights.read_bytes()[HEAD:]
     for at, memory in tables.kept:  # the function has gone one step further
         ctypes.memmove(memory.start, data[at : at + memory.n_bytes], memory.n_bytes)
     for at, (one, other) in enumerate(zip(made, wanted)):

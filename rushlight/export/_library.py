@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 _HEADER = """\
 /* {name}: a program of Rushlight's as a library. It needs libc and libm, and no Python.
 
    {name}_create reads the weights and starts threads, {name}_run runs the program,
    {name}_free gives everything back. Functions that fail return NULL or a number that is
-   not 0; {name}_last_error says why. A model is used by one thread at a time; several
-   models go beside each other.
+   not 0; {name}_last_error says why. A model is used by one thread at a time: what comes
+   from another one meanwhile is refused. Several models go beside each other.
 
 {described}*/
 #ifndef {guard}
@@ -53,7 +55,8 @@ const {name}_tensor *{name}_output(int number);
 int {name}_run({name} *model, const {name}_tensor *inputs, int n_inputs,
                const {name}_tensor *outputs, int n_outputs);
 
-/* Writes what the program keeps from run to run, as {name}_create reads it. */
+/* Writes what the program keeps from run to run, as {name}_create reads it: whole, or the
+   file that was there stays. */
 int {name}_save({name} *model, const char *weights);
 
 void {name}_free({name} *model);
@@ -100,10 +103,12 @@ struct NAME {
   job_t *job;
   int64_t generation;
   int inside;
+  atomic_flag busy;
   char error[512];
 };
 
 static __thread char create_error[512];
+static __thread const NAME *refused;  /* the model that this thread may not use now */
 static __thread char *lent;
 static __thread int64_t lent_bytes;
 static pthread_key_t lent_key;
@@ -131,6 +136,18 @@ static int fail(NAME *m, const char *format, ...) {
   vsnprintf(m ? m->error : create_error, 512, format, rest);
   va_end(rest);
   return 1;
+}
+
+/* Takes a model for this thread; no more than one has it. */
+static int taken(NAME *m) {
+  if (!m) return !fail(NULL, "NAME: the model is NULL");
+  refused = atomic_flag_test_and_set(&m->busy) ? m : NULL;
+  return !refused;
+}
+
+static int given_back(NAME *m, int result) {
+  atomic_flag_clear(&m->busy);
+  return result;
 }
 
 static void run_chunk(void *argument, int64_t at) {
@@ -208,13 +225,14 @@ static int same(const NAME_tensor *given, const NAME_tensor *wanted) {
   if (!given->type || strcmp(given->type, wanted->type) || given->dim != wanted->dim)
     return 0;
   for (int i = 0; i < wanted->dim; i++)
-    if (given->sizes[i] != wanted->sizes[i]) return 0;
+    if (!given->sizes || given->sizes[i] != wanted->sizes[i]) return 0;
   return 1;
 }
 
 static int check(NAME *m, const char *what, const NAME_tensor *given, int n,
                  const NAME_tensor *wanted, int count) {
   if (n != count) return fail(m, "NAME takes %d %ss, not %d", count, what, n);
+  if (n && !given) return fail(m, "NAME: the %ss are NULL", what);
   for (int i = 0; i < n; i++)
     if (!given[i].data || !same(&given[i], &wanted[i])) {
       char sizes[128] = "";
@@ -241,8 +259,8 @@ static char *resolved(NAME *m, const place_t *p, const NAME_tensor *inputs,
   }
 }
 
-int NAME_run(NAME *m, const NAME_tensor *inputs, int n_inputs,
-             const NAME_tensor *outputs, int n_outputs) {
+static int run(NAME *m, const NAME_tensor *inputs, int n_inputs,
+               const NAME_tensor *outputs, int n_outputs) {
   char *data[MOST_PLACES + 1];
   char numbers[MOST_BYTES + 1] __attribute__((aligned(64)));
   if (check(m, "input", inputs, n_inputs, INPUTS, N_INPUTS) ||
@@ -275,6 +293,12 @@ int NAME_run(NAME *m, const NAME_tensor *inputs, int n_inputs,
   return 0;
 }
 
+int NAME_run(NAME *m, const NAME_tensor *inputs, int n_inputs,
+             const NAME_tensor *outputs, int n_outputs) {
+  if (!taken(m)) return 1;
+  return given_back(m, run(m, inputs, n_inputs, outputs, n_outputs));
+}
+
 static int map_code(NAME *m) {
   long page = sysconf(_SC_PAGESIZE);
   size_t size = (CODE_BYTES + page - 1) / page * page;
@@ -302,24 +326,73 @@ static int map_code(NAME *m) {
   return 0;
 }
 
+/* The checksum of the state's bytes that files have: CRC-32. */
+static uint64_t checksum(const char *data, int64_t size) {
+  static uint32_t table[256];
+  static atomic_int ready;
+  if (!atomic_load(&ready)) {
+    for (uint32_t i = 0; i < 256; i++) {
+      uint32_t value = i;
+      for (int k = 0; k < 8; k++) value = value >> 1 ^ (value & 1 ? 0xEDB88320u : 0);
+      table[i] = value;
+    }
+    atomic_store(&ready, 1);
+  }
+  uint32_t sum = 0xFFFFFFFFu;
+  for (int64_t i = 0; i < size; i++)
+    sum = sum >> 8 ^ table[(sum ^ (unsigned char)data[i]) & 255];
+  return sum ^ 0xFFFFFFFFu;
+}
+
 static int read_state(NAME *m, const char *path) {
-  char head[48];
+  char head[40];
+  uint64_t sum = 0;
+  if (!path) return fail(NULL, "NAME: the path of the weights is NULL");
   FILE *file = fopen(path, "rb");
   if (!file) return fail(NULL, "NAME: cannot open %s", path);
-  int bad = fread(head, 1, 48, file) != 48 || memcmp(head, IDENTITY, 48);
+  int bad = fread(head, 1, 40, file) != 40 || memcmp(head, IDENTITY, 40);
+  if (!bad) bad = fread(&sum, 1, 8, file) != 8;
   if (!bad) bad = fread(m->state, 1, STATE_BYTES, file) != STATE_BYTES;
   if (!bad) bad = fgetc(file) != EOF;
   fclose(file);
-  return bad ? fail(NULL, "NAME: %s does not hold the weights of this library", path) : 0;
+  if (bad) return fail(NULL, "NAME: %s does not hold the weights of this library", path);
+  if (sum != checksum(m->state, STATE_BYTES))
+    return fail(NULL, "NAME: the weights in %s have changed since they were written", path);
+  return 0;
+}
+
+/* A file beside the path is written first, and put in its place when it is whole. */
+static int save(NAME *m, const char *path) {
+  if (!path) return fail(m, "NAME: the path of the weights is NULL");
+  char *other = malloc(strlen(path) + 8);
+  if (!other) return fail(m, "NAME: no memory");
+  sprintf(other, "%s.XXXXXX", path);
+  int number = mkstemp(other);
+  FILE *file = number < 0 ? NULL : fdopen(number, "wb");
+  if (!file) {
+    if (number >= 0) close(number), unlink(other);
+    free(other);
+    return fail(m, "NAME: cannot write %s", path);
+  }
+  struct stat before;
+  mode_t mask = umask(0);
+  umask(mask);
+  fchmod(number, stat(path, &before) ? 0666 & ~mask : before.st_mode & 07777);
+  uint64_t sum = checksum(m->state, STATE_BYTES);
+  int bad = fwrite(IDENTITY, 1, 40, file) != 40;
+  bad |= fwrite(&sum, 1, 8, file) != 8;
+  bad |= fwrite(m->state, 1, STATE_BYTES, file) != STATE_BYTES;
+  bad |= fflush(file) != 0 || fsync(number) != 0;
+  bad |= fclose(file) != 0;
+  bad = bad || rename(other, path);
+  if (bad) unlink(other);
+  free(other);
+  return bad ? fail(m, "NAME: %s cannot be written", path) : 0;
 }
 
 int NAME_save(NAME *m, const char *path) {
-  FILE *file = fopen(path, "wb");
-  if (!file) return fail(m, "NAME: cannot write %s", path);
-  int bad = fwrite(IDENTITY, 1, 48, file) != 48;
-  bad |= fwrite(m->state, 1, STATE_BYTES, file) != STATE_BYTES;
-  bad |= fclose(file) != 0;
-  return bad ? fail(m, "NAME: %s cannot be written", path) : 0;
+  if (!taken(m)) return 1;
+  return given_back(m, save(m, path));
 }
 
 NAME *NAME_create(const char *weights, const NAME_options *options) {
@@ -329,6 +402,7 @@ NAME *NAME_create(const char *weights, const NAME_options *options) {
   NAME *m = calloc(1, sizeof *m);
   void *state = NULL, *arena = NULL;
   if (!m) return fail(NULL, "NAME: no memory"), NULL;
+  atomic_flag_clear(&m->busy);
   pthread_mutex_init(&m->mutex, NULL);
   pthread_cond_init(&m->came, NULL);
   pthread_cond_init(&m->left, NULL);
@@ -371,7 +445,10 @@ void NAME_free(NAME *m) {
   free(m);
 }
 
-const char *NAME_last_error(const NAME *m) { return m ? m->error : create_error; }
+const char *NAME_last_error(const NAME *m) {
+  if (m && refused == m) return "NAME: the model runs in another thread";
+  return m ? m->error : create_error;
+}
 int NAME_inputs(void) { return N_INPUTS; }
 int NAME_outputs(void) { return N_OUTPUTS; }
 const NAME_tensor *NAME_input(int i) {
@@ -391,6 +468,7 @@ _INCLUDES = """\
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #pragma GCC visibility push(default)
@@ -406,6 +484,20 @@ extern const char rl_code[] __attribute__((visibility("hidden")));
 _ASK_FOR_TILES = """
   if (syscall(SYS_arch_prctl, 0x1023, 18))
     return fail(NULL, "NAME: the system gives no room for tiles"), NULL;"""
+
+_KEYWORDS = frozenset(
+    """auto break case char const continue default do double else enum
+    extern float for goto if inline int long main register restrict return short signed
+    sizeof static struct switch typedef union unsigned void volatile while""".split()
+)
+
+
+def is_taken(name):
+    """Whether C, or the library's own text, has a name already."""
+    pattern = r"\b(\w+)\(|\b(\w+_t)\b|^static [^(;\n]*?(\w+)(?:\[\d+\])?(?: = [^;]*)?;"
+    own = re.findall(pattern, _RUNTIME, re.MULTILINE)
+    return name in _KEYWORDS or any(name in names for names in own)
+
 
 FUNCTIONS_OF_C = {"rushlight_scratch": 1, "memcpy": 2, "memmove": 3, "memset": 4}
 
