@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 import rushlight as rl
+from rushlight.distributed import nan_check
 from rushlight.distributed.collectives.engine import Alone, Connected
 from rushlight.distributed.collectives.operands import Operand, octets, type_name
 from rushlight.distributed.collectives.symmetric import SymmetricArray
@@ -48,6 +49,7 @@ class ProcessGroup:
             self._channel = Channel(self._connections, seconds(timeout))
         self._engine = Alone() if size == 1 else Connected(self._channel)
         self._executor = Executor(self._channel)
+        self._refuses_nan = size > 1 and nan_check.is_wanted()
 
     def rank(self):
         """This process's number in the group."""
@@ -96,8 +98,10 @@ class ProcessGroup:
 
     # -- how all collectives run ------------------------------------------------------
 
-    def _start(self, call, body, result, async_op, timeout=None):
+    def _start(self, call, body, result, async_op, timeout=None, inputs=()):
         """Run ``body()`` now, or in its turn; then results are in place."""
+        if self._refuses_nan:
+            nan_check.refuse_inputs(self, call, inputs)
         if async_op:
             return self._executor.submit(call, body, result, timeout)
         self._executor.run(call, body, timeout)
@@ -117,7 +121,7 @@ class ProcessGroup:
                 self._engine.all_reduce(each.flat, each.reduction)
                 each.store()
 
-        return self._start(call, body, tensors, async_op)
+        return self._start(call, body, tensors, async_op, inputs=tensors)
 
     def _reduce(self, tensor, root, op=ReduceOp.SUM, async_op=False):
         name = reduction_name(op, tensor)
@@ -128,7 +132,7 @@ class ProcessGroup:
             self._engine.reduce(operand.flat, operand.reduction, root)
             operand.store()
 
-        return self._start(call, body, [tensor], async_op)
+        return self._start(call, body, [tensor], async_op, inputs=[tensor])
 
     def _broadcast(self, tensor, root, async_op=False):
         operand = Operand(tensor)
@@ -138,7 +142,8 @@ class ProcessGroup:
             self._engine.broadcast(operand.flat, root)
             operand.store()
 
-        return self._start(call, body, [tensor], async_op)
+        given = [tensor] if root == self._rank else ()
+        return self._start(call, body, [tensor], async_op, inputs=given)
 
     def _all_gather(self, outputs, tensor, async_op=False, result=None):
         """Bring every rank's tensor to all; ``outputs`` are of its size each."""
@@ -150,7 +155,8 @@ class ProcessGroup:
             for each in outs:
                 each.store()
 
-        return self._start(call, body, result or list(outputs), async_op)
+        found = result or list(outputs)
+        return self._start(call, body, found, async_op, inputs=[tensor])
 
     def _gather(self, outputs, tensor, root, async_op=False):
         operand, outs = Operand(tensor), [Operand(each) for each in outputs]
@@ -161,7 +167,7 @@ class ProcessGroup:
             for each in outs:
                 each.store()
 
-        return self._start(call, body, list(outputs), async_op)
+        return self._start(call, body, list(outputs), async_op, inputs=[tensor])
 
     def _scatter(self, tensor, inputs, root, async_op=False):
         operand, parts = Operand(tensor), [Operand(each) for each in inputs]
@@ -171,7 +177,7 @@ class ProcessGroup:
             self._engine.scatter(operand.flat, [each.flat for each in parts], root)
             operand.store()
 
-        return self._start(call, body, [tensor], async_op)
+        return self._start(call, body, [tensor], async_op, inputs=inputs)
 
     def _reduce_scatter(self, output, inputs, op=ReduceOp.SUM, async_op=False):
         name = reduction_name(op, output)
@@ -183,7 +189,7 @@ class ProcessGroup:
             self._engine.reduce_scatter(out.flat, flats, out.reduction)
             out.store()
 
-        return self._start(call, body, [output], async_op)
+        return self._start(call, body, [output], async_op, inputs=inputs)
 
     def _all_to_all(self, outputs, inputs, async_op=False, result=None):
         outs = [Operand(each) for each in outputs]
@@ -196,7 +202,8 @@ class ProcessGroup:
             for each in outs:
                 each.store()
 
-        return self._start(call, body, result or list(outputs), async_op)
+        found = result or list(outputs)
+        return self._start(call, body, found, async_op, inputs=inputs)
 
     def _barrier(self, async_op=False, timeout=None):
         return self._start(Call("barrier"), self._engine.barrier, [], async_op, timeout)
@@ -255,7 +262,7 @@ class ProcessGroup:
         """Sum an array over the ranks, each rank its part; what gives a ``Work``."""
         own = array.own
         call = Call("all_reduce", type_name(own), own.shape, reduction="sum")
-        return self._start(call, lambda: array.reduce("sum"), [own], True)
+        return self._start(call, lambda: array.reduce("sum"), [own], True, inputs=[own])
 
     def _release_symmetric(self):
         """Tell all ranks that this one has read what was reduced; see `_await_release`.

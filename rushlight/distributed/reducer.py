@@ -6,6 +6,7 @@ import time
 
 import rushlight as rl
 from rushlight.autograd.variable import Variable
+from rushlight.distributed import nan_check
 from rushlight.distributed.process_group import ProcessGroup
 from rushlight.distributed.reductions import ReduceOp
 from rushlight.futures import Future
@@ -162,6 +163,7 @@ class Reducer:
         self.indices = {id(each): i for i, each in enumerate(self.parameters)}
         self.group, self.options = group, options
         self.divisor = group.size()
+        self.refuses_nan = group.size() > 1 and nan_check.is_wanted()
         self.hook = self.hook_state = None
         self.is_on = True  # False in no_sync
         self.is_open = False  # between a forward and the end of its backward
@@ -312,6 +314,10 @@ class Reducer:
 
     def _launch(self, bucket):
         bucket.times[0] = time.perf_counter() - self.began
+        if self.refuses_nan:
+            names = [self.names[id(each)] for each in bucket.parameters]
+            step = self.statistics["iterations"]
+            nan_check.refuse_gradients(self.group, step, zip(names, bucket.views))
         if self.hook is None:
             bucket.work = (
                 self.group._all_reduce([bucket.flat], ReduceOp.SUM, True)

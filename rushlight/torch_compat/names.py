@@ -68,6 +68,7 @@ OWN = (
     "distributed.elastic.workers",
     "distributed.errors",
     "distributed.fsdp._fully_shard._fsdp_group",
+    "distributed.nan_check",
     "distributed.object_collectives",
     "distributed.octet_collectives",
     "distributed.point_to_point",

@@ -23,6 +23,7 @@ DIFFER = {
 }
 HEARTBEAT = {"RUSHLIGHT_HEARTBEAT_TIMEOUT_SEC": "0.6"}  # between machines
 CASES = [f"{fault}:40:1" for fault in (*LOST, *DIFFER)]
+CASES += ["nan:40:0", "diverge:40:1"]
 CASES += ["kill:300000:1", "kill:40:0", "stop:40:0", "ahead:40:1", "store:40:1"]
 
 
@@ -66,6 +67,22 @@ def test_others_name_a_rank_that_fails_within_a_second(reports, fault):
             "recv from rank 2 (tag 0)" if fault == "message" else "sequence number 2"
         )
         assert words in each["said"] or "all_reduce" in each["said"]
+
+
+@pytest.mark.parametrize("fault, shared", [("nan", 0), ("diverge", 1)])
+def test_a_rank_that_diverges_is_named_with_what_is_nan(reports, fault, shared):
+    words = {
+        "nan": "1 of 40 elements that it gives to all_reduce(sum) of float32[40] are NaN",
+        "diverge": "of the gradient of 1.weight are NaN in step 2",
+    }
+    *others, culprit = reports[f"{fault}:40:{shared}"]
+    assert (
+        "rank 2 has diverged: " in culprit["said"] and words[fault] in culprit["said"]
+    )
+    for each in others:
+        assert "rank 2 is lost: it has diverged: " in each["said"], each
+        assert words[fault] in each["said"]
+        assert each["time"] - culprit["time"] < SECONDS
 
 
 @pytest.mark.parametrize("fault", DIFFER)

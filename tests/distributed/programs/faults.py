@@ -24,6 +24,10 @@ def fail(fault, count):
         os.kill(os.getpid(), signal.SIGSTOP)
     if fault == "raise":
         raise ValueError("the loss is not finite")
+    if fault == "nan":
+        dist.all_reduce(torch.tensor([torch.nan] + [1.0] * (count - 1)))
+    if fault == "diverge":
+        learn(count, [1.0, 1.0, torch.nan])
     if fault == "shape":
         dist.all_reduce(torch.ones(count + 1))
     if fault == "operator":
@@ -37,8 +41,19 @@ def fail(fault, count):
         dist.all_reduce(torch.ones(count))
 
 
+def learn(count, targets):
+    """A backward pass for each target of a network on all ranks."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(count, 2), torch.nn.Linear(2, 1))
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    for target in targets:
+        (model(torch.ones(count)) * target).sum().backward()
+
+
 def watch(fault, count, say):
     try:
+        if fault == "diverge":
+            learn(count, [1.0, 1.0, 1.0])
         if fault == "message":
             dist.recv(torch.ones(count), culprit)
         if fault == "ahead":
@@ -105,6 +120,7 @@ def child(case):
     fault, count, shared = case.split(":")
     os.environ["RUSHLIGHT_DISTRIBUTED_SHARED_MEMORY"] = shared
     os.environ["MASTER_PORT"] = shared
+    os.environ["TORCH_NCCL_NAN_CHECK"] = str(int(fault in ("nan", "diverge")))
     os.environ["TORCH_FR_DUMP_TEMP_FILE"] = f"{folder}/{fault}-{count}-{shared}-rank"
 
     def say(**facts):
