@@ -1,0 +1,42 @@
+"""What a network does to packets changes no number; what breaks is named."""
+
+import json
+
+import pytest
+
+from tests.distributed.launching import run
+
+HEARTBEAT = 0.8
+ENVIRONMENT = {
+    "RUSHLIGHT_DISTRIBUTED_SHARED_MEMORY": "0",  # each rank is a machine of its own
+    "RUSHLIGHT_HEARTBEAT_TIMEOUT_SEC": str(HEARTBEAT),
+}
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("network"))
+    outputs = run("proxied.py", 3, folder, **ENVIRONMENT)
+    return [json.loads(each.partition("SAID ")[2]) for each in outputs]
+
+
+def test_late_and_lost_packets_change_no_number(ranks):
+    assert max(each["barrier"] for each in ranks) >= 0.01  # the delay is real
+    assert sum(each["lost"] for each in ranks) > 3
+    assert sum(each["carried"] for each in ranks) > 50
+
+
+def test_a_connection_that_breaks_is_named_within_a_second(ranks):
+    for rank, each in enumerate(ranks):
+        said = each["reset"]["text"]
+        assert "all_reduce(sum) of float32[40] (sequence number" in said, said
+        assert " is lost: " in said and (rank == 0 or "rank 0 is lost" in said)
+        assert each["reset"]["seconds"] < 0.2 + 1.0 + 1.0  # loaded machines are slow
+
+
+def test_a_network_that_falls_silent_is_named_after_the_patience(ranks):
+    for rank, each in enumerate(ranks):
+        said = each["silent"]["text"]
+        assert "no sign of life" in said or rank, said
+        assert " is lost: " in said and (rank == 0 or "rank 0 is lost" in said)
+        assert each["silent"]["seconds"] > HEARTBEAT / 2
