@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rushlight.autograd.grad_mode import no_grad, set_grad_enabled
+from rushlight.codegen.target import current
 from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.trace import NO_FAULT
 from rushlight.export import _library, _planning, _steps
+from rushlight.export._other_target import write_library_for
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.launch_recorder import place_of
 from rushlight.fx.interpreter import Interpreter
@@ -42,7 +44,9 @@ class Library(NamedTuple):
     source: Path
 
 
-def aot_compile(program, args=(), kwargs=None, *, directory=".", name=None):
+def aot_compile(
+    program, args=(), kwargs=None, *, directory=".", name=None, target=None
+):
     """Writes a program as a shared library that needs no Python, with a C header.
 
     The program runs, and what it launches is listened to: kernels, their pointers and
@@ -64,6 +68,10 @@ def aot_compile(program, args=(), kwargs=None, *, directory=".", name=None):
         kwargs: keyword arguments likewise.
         directory: where the files are written.
         name: what the functions' names begin with; the module's name by default.
+        target: the processor that it is for, by default this one: ``"x86-64-v2"`` to
+            ``"x86-64-v4"``, for an `ExportedProgram`. It has to run here, since the
+            library's first results are compared with the program's: another process, which
+            is compiled for that processor, writes it.
 
     Returns:
         the paths of the files: ``path``, ``header``, ``weights`` and ``source``.
@@ -71,6 +79,7 @@ def aot_compile(program, args=(), kwargs=None, *, directory=".", name=None):
     Raises:
         NotExportable: the program does something that the library could not; the message
             names the operator and the line.
+        ValueError: ``target`` is none, or this processor cannot run its code.
         RuntimeError: there is no C compiler.
 
     >>> import ctypes, tempfile, rushlight as rl
@@ -81,6 +90,10 @@ def aot_compile(program, args=(), kwargs=None, *, directory=".", name=None):
     ...     sorted(os.listdir(folder))
     ['libline.so', 'line.c', 'line.h', 'line.kernels', 'line.weights']
     """
+    if target is not None and target != current().name:
+        given = args, kwargs or {}
+        name = write_library_for(target, program, given, directory, name)
+        return _files(Path(directory), name)
     call, inputs, state, name = _callable(program, args, kwargs, name)
     if not name.isidentifier():
         raise ValueError(f"aot_compile: {name!r} is no name of a C function")
@@ -357,8 +370,6 @@ _STEPS = {
 
 def _features(names):
     """What gcc's name is for the instructions that kernels of these names use."""
-    from rushlight.codegen.target import current
-
     target = current()
     if not target.triple.startswith("x86_64"):
         return []
@@ -371,18 +382,19 @@ def _features(names):
     return list(dict.fromkeys(found))
 
 
+def _files(folder, name):
+    """The files of a library in a folder."""
+    names = f"lib{name}.so", f"{name}.h", f"{name}.weights", f"{name}.c"
+    return Library(*(folder / one for one in names))
+
+
 def _written(folder, name, tables):
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
     if not compiler:
         raise RuntimeError(
             "aot_compile: there is no C compiler: install gcc, or set CC"
         )
-    made = Library(
-        folder / f"lib{name}.so",
-        folder / f"{name}.h",
-        folder / f"{name}.weights",
-        folder / f"{name}.c",
-    )
+    made = _files(folder, name)
     rows = [
         f"   {what} {at}: {kind} ({', '.join(map(str, shape))})\n"
         for what, tensors in (("input", tables.inputs), ("output", tables.outputs))

@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.codegen.target import current
 from rushlight.export import aot_compile, load_library
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
@@ -101,10 +102,31 @@ def test_names_that_c_or_the_library_has_are_refused(tmp_path):
     for name in ("long", "while", "free", "run", "check", "step_t", "once", "refused"):
         with pytest.raises(ValueError, match=f"has something called '{name}'"):
             aot_compile(nn.ReLU(), (rl.ones(1),), directory=tmp_path, name=name)
-    for name in ("model", "state", "data"):
+    for name in ("model",):
         made = aot_compile(nn.ReLU(), (rl.ones(1),), directory=tmp_path, name=name)
         with load_library(made) as library:
             assert library(-rl.ones(1)).item() == 0
+
+
+@pytest.mark.skipif(
+    not current().triple.startswith("x86_64") or current().vector_bytes < 32,
+    reason="this processor cannot run code for x86-64-v3",
+)
+def test_a_library_may_be_for_an_older_processor(tmp_path):
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+    program = rl.export.export(model, (rl.randn(5, 8),))
+    made = aot_compile(program, directory=tmp_path, name="older", target="x86-64-v3")
+    text = made.source.read_text()
+    assert '__builtin_cpu_supports("avx2")' in text and "avx512" not in text
+    x = rl.randn(5, 8)
+    with load_library(made) as library:
+        assert rl.allclose(library(x), model(x), 1e-5, 1e-6)
+    with pytest.raises(ValueError, match="code for neoverse-n1 cannot be run here"):
+        aot_compile(program, directory=tmp_path, target="neoverse-n1")
+    with pytest.raises(ValueError, match="x87 is no target; there are "):
+        aot_compile(program, directory=tmp_path, target="x87")
+    with pytest.raises(ValueError, match="an exported program with its example alone"):
+        aot_compile(model, (x,), directory=tmp_path, target="x86-64-v3")
 
 
 def test_a_second_thread_is_refused_while_the_first_one_runs(tmp_path):
