@@ -265,7 +265,7 @@ def test_sums_are_the_same_whatever_instruction_forms_them(monkeypatch):
     for way in (name for name, there in WAYS.items() if there(products)):
         windows.windows_of.cache_clear()
 
-        def chosen(rows, depth, columns, alone, way=way):
+        def chosen(rows, depth, columns, alone, run, way=way):
             return way_of("channels" if alone else way)
 
         monkeypatch.setattr(windows, "way_for", chosen)

@@ -28,6 +28,8 @@ from rushlight.operators.quantized.quantized import (
     parts,
 )
 
+MOST_PLANS = 64  # sizes of images that a convolution keeps what it knows of
+
 
 class ConvPackedParams(PackedParams):
     """The weight of a convolution over two or three dimensions, and its settings.
@@ -58,6 +60,8 @@ class ConvPackedParams(PackedParams):
             outputs = weight.shape[1] * groups
         check_weight(weight, bias, outputs, f"quantized::conv{count}d_prepack")
         self.kernel = tuple(weight.shape[2:])
+        self.plans = {}
+        self.channels_second = [0, count + 1, *range(1, count + 1)]
         self.channels, self.outputs = self._channels(), outputs
         self._pack()
 
@@ -112,8 +116,7 @@ def _forward(levels, groups):
 
 def _innermost(x):
     """Integers with channels innermost, in memory too."""
-    order = [0, *range(2, x.ndim), 1]
-    return ops.permute(x, order).contiguous()
+    return ops.permute(x, [0, *range(2, x.ndim), 1]).contiguous()
 
 
 def _spread(x, point, stride):
@@ -134,46 +137,58 @@ def _three(values, fill):
     return (*[fill] * (3 - len(values)), *values)
 
 
-def _placed(levels, point, packed):
-    """An image as its windows read it, and where these lie."""
-    x = _innermost(levels)
-    before = after = list(packed.padding)
-    stride = packed.stride
-    if packed.transpose:
-        x = _spread(x, point, stride)
-        reach = [d * (k - 1) for d, k in zip(packed.dilation, packed.kernel)]
-        before = [r - p for r, p in zip(reach, packed.padding)]
-        after = [b + more for b, more in zip(before, packed.output_padding)]
-        stride = [1] * len(reach)
-    before, after = _three(before, 0), _three(after, 0)
-    images, *spatial, channels = x.shape
-    spatial = _three(spatial, 1)
-    sizes = [b + size + a for b, size, a in zip(before, spatial, after)]
-    kernel, dilation = _three(packed.kernel, 1), _three(packed.dilation, 1)
-    if any(size < d * (k - 1) + 1 for size, k, d in zip(sizes, kernel, dilation)):
-        raise RuntimeError(
-            f"Calculated padded input size per channel: {sizes[3 - x.ndim + 2 :]}. "
-            f"Kernel size: {list(packed.kernel)}. Kernel size can't be greater than "
-            "actual input size"
+class _Plan:
+    """Where windows of images of some sizes lie, channels innermost.
+
+    Args:
+        packed: the convolution.
+        sizes: of the image.
+    """
+
+    def __init__(self, packed, sizes):
+        before = after = list(packed.padding)
+        stride = packed.stride
+        if packed.transpose:
+            reach = [d * (k - 1) for d, k in zip(packed.dilation, packed.kernel)]
+            before = [r - p for r, p in zip(reach, packed.padding)]
+            after = [b + more for b, more in zip(before, packed.output_padding)]
+            stride = [1] * len(reach)
+        images, *spatial, channels = sizes
+        inner, before, after = _three(spatial, 1), _three(before, 0), _three(after, 0)
+        padded = [b + size + a for b, size, a in zip(before, inner, after)]
+        kernel, dilation = _three(packed.kernel, 1), _three(packed.dilation, 1)
+        if any(size < d * (k - 1) + 1 for size, k, d in zip(padded, kernel, dilation)):
+            raise RuntimeError(
+                "Calculated padded input size per channel: "
+                f"{padded[3 - len(spatial) :]}. Kernel size: {list(packed.kernel)}. "
+                "Kernel size can't be greater than actual input size"
+            )
+        settings = kernel, _three(stride, 1), dilation, packed.groups
+        outputs = packed.outputs // packed.groups
+        self.around = inner, before, after
+        self.windows = windows.windows_of(
+            (images, *padded, channels), *settings, outputs
         )
-    settings = kernel, _three(stride, 1), dilation, packed.groups
-    outputs = packed.outputs // packed.groups
-    found = windows.windows_of((images, *sizes, channels), *settings, outputs)
-    x = x.view([images, *spatial, channels])
-    return windows.room(x, found, point, before, after), found
+        grid = self.windows.grid[3 - len(spatial) :]
+        self.shape = [images, *grid, packed.outputs]
 
 
 def _levels(x, packed, scale, point, relu):
     """The integers of a convolution of a quantized image."""
     levels, x_scale, x_point, _ = parts(x)
-    placed, found = _placed(levels, x_point, packed)
-    rows = packed.scaled.requantized(
-        placed, found, x_scale, x_point, scale, point, relu
-    )
-    grid = found.grid[3 - len(packed.kernel) :]
-    out = rows.view([levels.shape[0], *grid, packed.outputs])
-    last = out.ndim - 1
-    return ops.permute(out, [0, last, *range(1, last)])
+    lying = _innermost(levels)
+    if packed.transpose:
+        lying = _spread(lying, x_point, packed.stride)
+    sizes = tuple(lying.shape)
+    plan = packed.plans.get(sizes)
+    if plan is None:
+        if len(packed.plans) >= MOST_PLANS:
+            packed.plans.clear()
+        plan = packed.plans[sizes] = _Plan(packed, sizes)
+    room = windows.room(lying, plan.windows, plan.around, x_point)
+    given = plan.windows, x_scale, x_point, scale, point, relu
+    rows = packed.scaled.requantized(room, *given)
+    return ops.permute(rows.view(plan.shape), packed.channels_second)
 
 
 def _check(x, packed, name):

@@ -85,8 +85,8 @@ def _rows(levels, packed):
     depth = levels.shape[-1]
     count = prod(levels.shape[:-1])
     found = windows.rows_of(count, depth, packed.weight.shape[0])
-    rows = levels.contiguous().view([1, 1, 1, count, depth])
-    return windows.room(rows, found), found
+    around = (1, 1, count), windows.NOTHING, windows.NOTHING
+    return windows.room(levels.contiguous(), found, around), found
 
 
 def linear_dynamic(x, packed, reduce_range=False):

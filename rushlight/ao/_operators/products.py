@@ -21,6 +21,7 @@ from rushlight.operators.matmul import matmul_amx
 from rushlight.operators.matmul.matmul_int8 import has_fours
 
 TILED_ROWS = 16  # fewer do not fill a tile
+TILED_RUN = 13  # bytes; a tile takes 64 at once, whatever they are
 
 
 class PackedWeight:
@@ -141,18 +142,19 @@ EPILOGUES = {
 
 
 @functools.cache
-def way_for(rows, depth, columns, alone):
+def way_for(rows, depth, columns, alone, run):
     """How products of these sizes are formed: as tiles, or by words of bytes or shorts.
 
     Args:
         alone: whether each channel has a window of its own.
+        run: elements of a window that lie side by side.
     """
     from rushlight.kernels.conv.int8_conv import way_of
 
     if alone:
         return way_of("channels")
     worth = rows >= TILED_ROWS and rows * depth * columns >= matmul_amx.LEAST_WORK
-    if worth and matmul_amx.has("int8"):
+    if worth and run >= TILED_RUN and matmul_amx.has("int8"):
         return way_of("tiles")
     return way_of("fours" if has_fours() else "shorts")
 

@@ -86,13 +86,14 @@ class Windows:
         self.groups, each = (1, 1) if alone else (groups, channels // groups)
         outputs = groups if alone else outputs
         self.depth = each * prod(kernel)
-        self.way = way_for(self.count, self.depth, outputs * self.groups, alone)
         steps = channels * spatial[1] * spatial[2], channels * spatial[2], channels
         starts = [
             sum(a * b * c for a, b, c in zip(at, dilation, steps, strict=True))
             for at in product(*map(range, taps_of(kernel, dilation, groups)))
         ]
-        self.run = self.depth // len(starts)
+        self.run = run = self.depth // len(starts)
+        sizes = self.count, self.depth, outputs * self.groups
+        self.way = way_for(*sizes, alone, run)
         self.table = tensor(starts, dtype=int64)
         self._plan(images, [a * b for a, b in zip(steps, stride)], steps, each, outputs)
 
@@ -171,23 +172,28 @@ def rows_of(count, depth, outputs):
     return windows_of(sizes, one, one, one, 1, outputs)
 
 
-def room(x, windows, point=0, before=(0, 0, 0), after=(0, 0, 0)):
+NOTHING = (0, 0, 0)
+
+
+def room(x, windows, around, point=0):
     """An image as its windows read it: with something around it, or as it is.
 
     Args:
         x: uint8, images, planes, lines, elements and channels, in this order in memory.
         windows: of the image with what is around it.
+        around: planes, lines and elements of the image, and how many of each come before
+            and after; less than none takes something off.
         point: what is around it.
-        before, after: how much of that there is; less than none takes something off.
     """
+    inner, before, after = around
     shorts = windows.way.element == "int16"
-    if windows.tight and not shorts and not any(before) and not any(after):
+    if windows.tight and not shorts and before == NOTHING == after:
         return x
     images, planes, lines, elements, channels = windows.given[0]
     kind = dtypes.int16 if shorts else dtypes.uint8
     size = images * planes * lines * elements * channels
     out = fresh(x, (size + windows.slack,), kind)
-    depth, height, width = x.shape[1:4]
+    depth, height, width = inner
     lead = max(0, -before[2])
     count = width - lead - max(0, -after[2])
     sizes = _sizes((
