@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import rushlight
 from rushlight.codegen.schedule.contraction import Tile
 from rushlight.codegen.target import named, using
 from rushlight.ir import expr as ir
@@ -132,6 +133,14 @@ PLANES = [
 def test_planes_that_are_copied_have_the_bits_of_those_that_are_masked():
     rng = np.random.default_rng(4)
     w, bias = rng.standard_normal((2, 1, 3, 3), np.float32), np.ones(2, np.float32)
+    runs = []
+    for run, target in (
+        (run_native, "x86-64-v3"), (run_native, "x86-64-v4"), (run_reference, "x86-64-v3"),
+    ):  # fmt: skip
+        with using(named(target)):
+            name = f"planes_{target[-2:]}"
+            function = depthwise.depthwise(name, ir.f32, 8, (3, 3), (1, 1))
+        runs.append((run, function))
     for sides, pad, step in itertools.product(PLANES, (0, 1, 2), (1, 2)):
         shape = (1, 2, *sides)
         sizes = [n + 2 * pad - 2 * s for n, s in zip(sides, (1, step), strict=True)]
@@ -144,13 +153,9 @@ def test_planes_that_are_copied_have_the_bits_of_those_that_are_masked():
         )
         assert kind.startswith("depthwise")
         found = []
-        for run, target in [(run_native, "x86-64-v3"), (run_native, "x86-64-v4"),
-                            (run_reference, "x86-64-v3")]:  # fmt: skip
-            if run is run_reference and sides[0] > 11:
+        for run, function in runs:
+            if run is run_reference and (sides[0] > 11 or pad > 1):
                 continue
-            with using(named(target)):
-                name = f"planes_{target[-2:]}"
-                function = depthwise.depthwise(name, ir.f32, 8, (3, 3), (1, 1))
             out = np.full((1, 2, *sizes), 7, np.float32)
             run(function, (out, w, x, bias), ints, chunks)
             found.append(out)
@@ -180,3 +185,45 @@ def test_one_tap_reads_the_input_itself_but_for_many_planes_of_more_than_a_page(
         sizes = (2, channels, side, side), (64, channels, 1, 1), (side, side)
         geometry = Geometry(*sizes, (1, 1), (0, 0), (1, 1), 1)
         assert geometry.in_place(channels) is there, (channels, side)
+
+
+EXCHANGED = [  # input, weight, padding, groups: filters that no block of the depth divides
+    ((1, 70, 7, 7), (40, 70, 3, 3), (1, 1), 1),
+    ((2, 8, 6, 5), (36, 4, 5, 5), (2, 2), 2),
+    ((1, 30, 9), (300, 30, 3), (0,), 1),
+    ((1, 80, 3, 4, 5), (24, 40, 2, 2, 3), (1, 0, 1), 2),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sizes", EXCHANGED, ids=str)
+def test_gradients_of_inputs_read_weights_as_they_lie(sizes, dtype, monkeypatch):
+    from rushlight.operators.convolution import convolution
+
+    torch = pytest.importorskip("torch")
+    shape, kernel, padding, groups = sizes
+    monkeypatch.delattr(convolution, "turn_weight")
+    rng = np.random.default_rng(7)
+    x, w = (rng.standard_normal(s).astype(dtype) for s in (shape, kernel))
+    found = []
+    for m in (rushlight, torch):
+        given = m.tensor(x).requires_grad_()
+        call = getattr(m.nn.functional, f"conv{len(padding)}d")
+        out = call(given, m.tensor(w), padding=padding, groups=groups)
+        slope = np.cos(np.arange(out.numel())).astype(dtype).reshape(tuple(out.shape))
+        found.append(m.autograd.grad(out, given, m.tensor(slope))[0].numpy())
+    close = 1e-4 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(*found, rtol=0, atol=close)
+
+
+def test_an_infinite_weight_has_no_share_where_it_sees_zeros_beyond_the_edge():
+    torch = pytest.importorskip("torch")
+    for channels, side in ((24, 5), (2, 30)):  # more weights than results, and fewer
+        w = np.ones((channels, channels, 3, 3), np.float32)
+        w[0, 1, 0, 0], w[1, 0, 2, 2] = np.inf, np.nan
+        found = []
+        for m in (rushlight, torch):
+            x = m.ones(1, channels, side, side).requires_grad_()
+            out = m.nn.functional.conv2d(x, m.tensor(w), padding=1)
+            found.append(m.autograd.grad(out.sum(), x)[0].numpy())
+        np.testing.assert_array_equal(*found)

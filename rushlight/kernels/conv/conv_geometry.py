@@ -9,6 +9,7 @@ import math
 COLUMNS = 320  # positions in a block of patches, see `convolution_kernels`
 SMALL_PLANE = 160  # planes below this size share blocks with other images
 BAND = 192  # output channels of a buffered block
+EXCHANGES = 2  # blocks of positions that exchange the same filters, at most
 PARALLEL_WORK = 1 << 19  # multiplications worth a second thread
 PACKING = 7  # multiplications that writing a patch element costs
 LANES = 16  # of a vector; fewer on other machines waste fewer lanes
@@ -269,6 +270,7 @@ def forward_plan(
         positions,
         positions,
         1,
+        0,
     )
     direct = not behind and g.is_direct(g.group_rows, g.output)
     kind = "few_channels" if direct else "forward"
@@ -353,8 +355,27 @@ def input_plan(input, weight, output, stride, padding, dilation, groups):
     )
 
 
+def phase_walk(g, axes, margins, grid, exchanged):
+    """The walk over patches of the output's gradient that a phase sees."""
+    return patch_ints(
+        g.rows,
+        grown(g.output, margins),
+        g.group_rows,
+        [axis.taps for axis in axes],
+        [low + axis.first for axis, (low, _) in zip(axes, margins, strict=True)],
+        [axis.step for axis in axes],
+        grid,
+        (1, 1, 1),
+        int(not exchanged),
+    )
+
+
 def phase_run(g, phase, axes, margins):
-    """Kernel, slices of taps, first position, integers, chunks and grain of a phase."""
+    """Kernel, slices of taps, first position, integers, chunks and grain of a phase.
+
+    There are no slices where the kernel takes the weight as it is, and exchanges its first
+    two dimensions itself: where few blocks of positions read the same filters.
+    """
     grid = [axis.count for axis in axes]
     strided = set(g.stride) != {1}
     volume = math.prod(g.input)
@@ -377,18 +398,19 @@ def phase_run(g, phase, axes, margins):
         if strided
         else (1, 1, volume, volume, volume, 1)
     )
+    kind = (
+        "forward"
+        if strided or not g.is_direct(g.group_channels, grid)
+        else "few_channels"
+    )
+    exchanged = (
+        kind == "forward"
+        and not strided
+        and cut[-2] <= BAND  # rows of a block
+        and chunks <= EXCHANGES * g.groups * -(-g.group_channels // cut[-2])
+    )
     ints = (
-        *patch_ints(
-            g.rows,
-            grown(g.output, margins),
-            g.group_rows,
-            [axis.taps for axis in axes],
-            [low + axis.first for axis, (low, _) in zip(axes, margins, strict=True)],
-            [axis.step for axis in axes],
-            grid,
-            (1, 1, 1),
-            1,
-        ),
+        *phase_walk(g, axes, margins, grid, exchanged),
         *cut,
         g.group_channels,
         g.group_rows,
@@ -397,14 +419,10 @@ def phase_run(g, phase, axes, margins):
         g.channels * volume,
         volume,
         *runs,
+        int(exchanged),
     )
     offset = (phase[0] * g.input[1] + phase[1]) * g.input[2] + phase[2]
-    slices = [axis.slice for axis in axes]
-    kind = (
-        "forward"
-        if strided or not g.is_direct(g.group_channels, grid)
-        else "few_channels"
-    )
+    slices = None if exchanged else [axis.slice for axis in axes]
     return kind, slices, offset, ints, chunks, grain_of(g.work, chunks)
 
 

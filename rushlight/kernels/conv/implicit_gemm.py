@@ -63,7 +63,7 @@ FORWARD_INTS = (
     *BLOCK_INTS,
     *"""
     group_rows group_channels biased buffered out_image out_row run_z run_y run_x
-    out_z out_y out_x
+    out_z out_y out_x exchanged
 """.split(),
 )
 WEIGHT_INTS = (
@@ -376,8 +376,8 @@ class Blocks:
         )
         self.positions, self.across, self.sets = image_blocks(b, n)
         self.bands = b.let("bands", blocks_of(n["rows"], n["row_block"]))
-        taps = n["taps_z"] * n["taps_y"] * n["taps_x"]
-        self.depth = b.let("depth_all", n["channels"] * taps)
+        self.taps = b.let("taps", n["taps_z"] * n["taps_y"] * n["taps_x"])
+        self.depth = b.let("depth_all", n["channels"] * self.taps)
 
 
 class Block:
@@ -412,7 +412,9 @@ class Block:
             b.let("beside", moved(other, place if along else row))
             for other, (_, along) in zip(blocks.others, blocks.after, strict=True)
         ]
-        self.weight = b.let("left", moved(blocks.weight, row * blocks.depth))
+        own = group * n["group_rows"] * blocks.depth
+        rows = Select(n["exchanged"] != 0, blocks.taps, blocks.depth)
+        self.weight = b.let("left", moved(blocks.weight, own + i0 * rows))
         self.bias = b.let("addend", moved(blocks.bias, row))
 
 
@@ -439,6 +441,8 @@ def forward(name, data_type, compute, tile, after=None) -> ir.Function:
     patches = Patches(b, n, tile, compute)
     write = Product(b, tile, compute)
     addend = Addend(write, n["biased"] != 0)
+    plain = data_type == compute and after is None
+    filters = ExchangedFilters(blocks, tile, compute) if plain else None
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         block = Block(blocks, chunk)
         left = Operand(block.weight, blocks.depth, Const(i64, 1))
@@ -462,7 +466,9 @@ def forward(name, data_type, compute, tile, after=None) -> ir.Function:
                 Operand(lines, n["channel"]),
             )
             size = block.height, block.width, depth
-            operands = left.at(0, k0), right, result
+            here = left.at(0, k0)
+            here = filters.at(block, k0, depth, here) if plain else here
+            operands = here, right, result
             first = b.let("first", k0 == 0)
             multiply_patches(write, *size, *operands, addend, first, block.bias)
         with b.when(buffered):
@@ -471,6 +477,53 @@ def forward(name, data_type, compute, tile, after=None) -> ir.Function:
             with b.otherwise():
                 go_over(b, n, block, after)
     return ir.kernel(name, rolled(b.statements))
+
+
+class ExchangedFilters:
+    """Filters of a convolution whose input's gradient is computed, for a block of sums.
+
+    There the first dimension of a weight is summed over: rows of the left operand are its
+    second one. A block's are copied where they are read, so the weight is read once.
+    """
+
+    def __init__(self, blocks, tile, compute):
+        self.b, self.n, self.taps = blocks.b, blocks.n, blocks.taps
+        self.lanes, self.pitch = tile.lanes, tile.depth + tile.lanes
+        self.room = self.b.array("filters", compute, BUFFER_ROWS * self.pitch)
+        self.exchanged = self.b.let("is_exchanged", self.n["exchanged"] != 0)
+
+    def at(self, block, first, depth, usual):
+        """The left operand from a place of the depth on: the usual one, or a copy."""
+        b = self.b
+        with b.when(self.exchanged):
+            self.copy(block, first, depth)
+        copied = Operand(self.room, Const(i64, self.pitch))
+        found = choose(b, self.exchanged, copied, usual)
+        return Operand(found.pointer, found.row, usual.column)
+
+    def copy(self, block, first, depth):
+        """Copies what all rows have of some channels, the ends of which may be missing."""
+        b, taps = self.b, self.taps
+        end = b.let("end", first + depth)
+        step = b.let("channel_step", self.n["group_rows"] * taps)
+        channels = quotient(first, taps), blocks_of(end, taps)
+        with b.loop("channel", *[b.let("bound", value) for value in channels]) as c:
+            start = b.let("tap0", maximum(c * taps, first))
+            count = b.let("count", minimum((c + 1) * taps, end) - start)
+            at = c * step + (start - c * taps)
+            source = b.let("source", moved(block.weight, at))
+            target = b.let("target", moved(self.room, start - first))
+
+            def rows(v, mask=None, source=source, target=target):
+                with b.loop("row", 0, block.height) as row:
+                    value = load(source, row * taps + v, self.lanes, mask=mask)
+                    b.store(target, row * self.pitch + v, value, mask)
+
+            whole = b.let("whole", count - remainder(count, self.lanes))
+            with b.loop("v", 0, whole, self.lanes) as v:
+                rows(v)
+            with b.when(whole < count):
+                rows(whole, b.let("mask", lane_mask(self.lanes, count - whole)))
 
 
 class Addend:

@@ -207,36 +207,48 @@ def _input_gradient_on_host(grad, shape, weight, stride, padding, dilation, grou
     )
     if not phases:
         return ops.new_zeros(grad, shape)
-    if any(map(any, margins)) and not is_finite(weight):
-        settings = stride, padding, dilation, groups
+    settings = stride, padding, dilation, groups
+    # Zeros around the gradient are multiplied: by an infinite weight they are NaN, which is
+    # looked for where there are fewer elements.
+    padded, small = any(map(any, margins)), weight.numel() <= math.prod(shape)
+    if padded and small and not is_finite(weight):
         return by_products.input_gradient(grad, shape, weight, *settings)
     result = ops.new_zeros(grad, shape) if gaps else fresh(grad, shape)
-    settings = stride, padding, dilation, groups
     transform = minimal.gradient_plan(grad, shape, weight, *settings)
     if transform is not None:
-        return transform.run(result, grad, weight, None)
-    turned = turn_weight(weight, groups)
-    source = Padding(*grad.shape[:2], sizes, margins).run(grad)
+        transform.run(result, grad, weight, None)
+    else:
+        source = Padding(*grad.shape[:2], sizes, margins).run(grad)
+        _run_phases(phases, result, source, weight, groups)
+    if padded and not small and not is_finite(result) and not is_finite(weight):
+        return by_products.input_gradient(grad, shape, weight, *settings)
+    return result
+
+
+def _run_phases(phases, result, source, weight, groups):
+    """The gradient of an input, of positions that see the same taps at a time."""
+    turned = None
+    if any(taps is not None for _, taps, *_ in phases):
+        turned = turn_weight(weight, groups)
     for kind, taps, offset, ints, chunks, grain in phases:
-        matrix = turned
-        if any(s.step != 1 for s in taps):
+        matrix = weight if taps is None else turned
+        if taps is not None and any(s.step != 1 for s in taps):
             matrix = turned[(slice(None), *taps)].contiguous()
         start = ops.as_strided(result, (1,), (1,), offset) if offset else result
         launch(
-            _kernel(kind, grad.dtype),
+            _kernel(kind, source.dtype),
             (start, matrix, source, None),
             ints,
             chunks,
             grain,
         )
-    return result
 
 
-def is_finite(weight):
-    """Whether the sum of the weights is a number; so is each weight then."""
-    if not weight.is_floating_point():
+def is_finite(tensor):
+    """Whether the sum of elements is a number; so is each of them then."""
+    if not tensor.is_floating_point():
         return True
-    return bool(ops.isfinite(ops.sum(weight)))
+    return bool(ops.isfinite(ops.sum(tensor)))
 
 
 _input_gradient = KernelTable(
