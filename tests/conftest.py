@@ -30,7 +30,7 @@ count_as_said()
 
 # Of a test with more cases than these, one of so many is run, by the tests' folder: cases
 # of one law are alike, and the imagined card is slow. `make sweep` runs all of them.
-SHARES = {"cuda": (3, 3), "laws": (12, 2), "operators": (12, 2)}
+SHARES = {"codegen": (3, 2), "cuda": (3, 3), "laws": (12, 3), "operators": (12, 3)}
 
 
 def pytest_collection_modifyitems(config, items):
