@@ -31,11 +31,12 @@ def runner():
     return program if program.exists() else None
 
 
-def measure(program, only):
+def measure(program, only, jobs):
     """For each yardstick: how many pass, of how many, and the names that do not."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "scores.json")
         command = [sys.executable, str(program), "--quick", "--only", only]
+        command += ["--jobs", str(jobs)]
         # it exits with 1 while anything is missing: the file is what counts
         subprocess.run(
             [*command, "--json", path],
@@ -93,13 +94,14 @@ def main():
     parser.add_argument("--record", action="store_true", help="write the baseline")
     parser.add_argument("--elsewhere", action="store_true", help="add to the baseline")
     parser.add_argument("--only", default=".", help="yardsticks whose name matches")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     options = parser.parse_args()
     program = runner()
     if program is None:
         print("conformance: no runner here; nothing was checked")
         return 0
     before = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
-    now = measure(program, options.only)
+    now = measure(program, options.only, options.jobs)
     if options.record:
         write(
             {name: carried(before.get(name, {}), row) for name, row in now.items()},
@@ -109,7 +111,7 @@ def main():
     lost = losses(before, now)
     if lost:  # once more, with kernels that are compiled by now
         names = "|".join(re.escape(name) for name in dict(lost))
-        again = measure(program, f"^({names})$")
+        again = measure(program, f"^({names})$", options.jobs)
         lost = sorted(set(lost) & set(losses(before, again)))
         now |= again
     if options.elsewhere:
