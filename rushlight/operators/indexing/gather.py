@@ -95,7 +95,10 @@ def pick_there(
         unit, width = 2 * unit, width // 2
     types["T"] = MOVERS[unit]
     total = outer * count * width
-    run(source.copy_row_elements, operands, [count, size, width, wrap], total, **types)
+    types["each"] = 4 if total % 4 == 0 else 1
+    apart: int64_t = total // types["each"]
+    ints = [count, size, width, wrap, apart]
+    run(source.copy_row_elements, operands, ints, apart, **types)
     fault = fault_in(flag)
     return NO_FAULT if fault is None else fault
 

@@ -70,6 +70,15 @@ def copy_rows(
             out[r * inner + i] = x[source + i]
 
 
+@loops_inline
+def row_element(at, index, fault, count, size, inner, wrap):
+    """Where an element of the rows that an index names comes from."""
+    r = at // inner
+    place = i64(index[r % count])
+    place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
+    return (r // count * size + place) * inner + at % inner
+
+
 @loops
 def copy_row_elements(
     out: "T*",
@@ -80,15 +89,26 @@ def copy_row_elements(
     size: int,
     inner: int,
     wrap: int,
+    apart: int,
+    each: int,
     begin: int,
     end: int,
 ):
-    """The same, an element at a time: where a thread has one, the next has the next."""
+    """The same, ``each`` elements at a time, ``apart`` from each other: 1, or 4.
+
+    Where a thread has one, the next has the next; it reads all before it writes.
+    """
     for at in range(begin, end):
-        r = at // inner
-        place = i64(index[r % count])
-        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
-        out[at] = x[(r // count * size + place) * inner + at % inner]
+        first = x[row_element(at, index, fault, count, size, inner, wrap)]
+        if each == 4:
+            b, c, d = at + apart, at + 2 * apart, at + 3 * apart
+            second = x[row_element(b, index, fault, count, size, inner, wrap)]
+            third = x[row_element(c, index, fault, count, size, inner, wrap)]
+            fourth = x[row_element(d, index, fault, count, size, inner, wrap)]
+            out[b] = second
+            out[c] = third
+            out[d] = fourth
+        out[at] = first
 
 
 @loops
