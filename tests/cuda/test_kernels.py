@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.codegen.language import exp, maximum, pointwise, select
 from rushlight.codegen.loops import T, loops
 from rushlight.codegen.target import NVIDIA, using
@@ -291,3 +292,11 @@ def test_a_copy_waits_for_the_kernel_before_it(machine):
         made = kernel(swish, "float32", 1)
         made.run_elements(card, (target, source), (300,), ((4,), (4,)), b"", 300)
         assert get(card, target, x)[0] == pytest.approx(0.7310586)
+
+
+def test_kernels_of_cards_compile_silently(machine, capfd):
+    machine.start(memory=1 << 26)
+    x = rl.randn(1, 2, 9, 11, device="cuda", requires_grad=True)
+    rl.nn.functional.max_pool2d(x, 2).sum().backward()
+    rl.nn.functional.avg_pool2d(x, 3, 2).sum().backward()
+    assert capfd.readouterr().err == ""

@@ -557,7 +557,8 @@ class _Emitter(Expressions):
         group = note("")
         self.groups.append(group)
         accesses = note(f'!"llvm.loop.parallel_accesses", {group}')
-        if count is not None and count < FEWEST:  # LLVM would say that it cannot
+        few = count is not None and count < FEWEST
+        if few or self.module.target.is_gpu:  # LLVM would say that it cannot
             return f", !llvm.loop {note(f'{{self}}, {accesses}')}"
         enable = note('!"llvm.loop.vectorize.enable", i1 true')
         if (
