@@ -1,3 +1,6 @@
+from libc.stdint cimport int64_t
+from rushlight.core.iteration cimport LoopPlan
+
 # Device.kind: also the number of the backend's dispatch key.
 cdef enum:
     KIND_CPU = 0
@@ -13,6 +16,21 @@ cdef class Device:
     cdef readonly bint on_host      # kernels of the host read and write its memory
     cdef readonly bint has_memory   # there are elements, not only their sizes
 
+# An elementwise launch: what `launch.run_elements` of a backend is told, without objects.
+ctypedef struct Elements:
+    LoopPlan plan                   # of all operands, outputs first
+    char* data[24]                  # where they begin; NULL for those that are numbers
+    double numbers[24]              # 16 bytes for each of those
+    int n_numbers
+    int64_t total
+
+# A launch of a backend's that can be repeated with other pointers and numbers.
+cdef class PlannedLaunch:
+    cdef int submit(self, char** data, double* numbers) except -1
+
+# Its operands as Python sees them: addresses, the loops' sizes, strides; None for numbers.
+cdef tuple told_of(Elements* call)
+
 # What serves all devices of one kind, by an object of each role: see device_roles.py.
 cdef class Backend:
     cdef readonly str name
@@ -24,6 +42,8 @@ cdef class Backend:
     # A block of memory. Never asked for nothing.
     cdef int take(self, size_t n_bytes, Device device, char** data) except -1
     cdef int give(self, char* data, size_t n_bytes, Device device) except -1
+    # Runs an elementwise kernel over loops.
+    cdef int run_elements(self, object kernel, Device device, Elements* call) except -1
 
 cdef Device CPU_DEVICE
 cdef Device META_DEVICE

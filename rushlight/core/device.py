@@ -7,6 +7,7 @@ import importlib
 import threading
 
 import cython
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
@@ -139,6 +140,34 @@ class Device:
 
 
 @cython.cclass
+class PlannedLaunch:
+    """A launch of a backend's that can be repeated with other pointers and numbers."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def submit(self, data: cython.pp_char, numbers: cython.p_double) -> cython.int:
+        """Puts it into this thread's queue."""
+        return 0
+
+
+@cython.cfunc
+def told_of(call: cython.pointer(Elements)) -> tuple:
+    addresses: list = []
+    strides: list = []
+    k: cython.int
+    d: cython.int
+    for k in range(call.plan.n_operands):
+        if call.data[k] == cython.NULL:
+            addresses.append(None)
+            strides.append(None)
+            continue
+        addresses.append(cython.cast(uintptr_t, call.data[k]))
+        strides.append(tuple([call.plan.strides[k][d] for d in range(call.plan.ndim)]))
+    sizes = tuple([call.plan.sizes[d] for d in range(call.plan.ndim)])
+    return tuple(addresses), sizes, tuple(strides)
+
+
+@cython.cclass
 class Backend:
     """What serves all devices of one kind, by an object of each role.
 
@@ -215,6 +244,20 @@ class Backend:
         self, data: cython.p_char, n_bytes: cython.size_t, device: Device
     ) -> cython.int:
         self.memory.free(cython.cast(uintptr_t, data), n_bytes, device)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def run_elements(
+        self, kernel: object, device: Device, call: cython.pointer(Elements)
+    ) -> cython.int:
+        addresses, sizes, strides = told_of(call)
+        numbers: bytes = PyBytes_FromStringAndSize(
+            cython.cast(cython.p_char, call.numbers), 16 * call.n_numbers
+        )
+        self.launch.run_elements(
+            kernel, device, addresses, sizes, strides, numbers, call.total
+        )
         return 0
 
 

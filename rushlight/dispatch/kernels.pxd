@@ -25,6 +25,7 @@ cdef class PointwiseKernel(Kernel):
     cdef short native_result[256]   # dtype code of what native[i] writes
     cdef Tensor run_uniform(self, Operator op, PyObject** slots, int count)
     cdef dict special
+    cdef dict there                 # kernels of other devices, by kind and as `native`
     cdef object checker             # refuses operands by their types, or None
     cdef unsigned int wide          # bit i: a number is not rounded to half precision
     cdef bint alone_wide            # and of the very type, too: its kernel rounds in between
@@ -49,4 +50,4 @@ cdef class PointwiseKernel(Kernel):
     cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
     cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)
     cdef tuple operand_types(self, Call* call)
-    cdef int run_there(self, Call* call, Device device, tuple statics, tuple outs) except -1
+    cdef object find_there(self, Call* call, Device device, tuple statics, tuple outs)

@@ -275,6 +275,7 @@ class PointwiseKernel(Kernel):
         if "with_number" in layout:
             self.shaped |= BESIDE_NUMBER
         self.special = {}
+        self.there = {}
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -690,13 +691,18 @@ class PointwiseKernel(Kernel):
             if call.device_kind == KIND_META:
                 return result
             if not result.storage.device.on_host:
+                device: Device = result.storage.device
                 store_numbers(cython.address(call), self.wide, self.strict)
-                self.run_there(
-                    cython.address(call),
-                    result.storage.device,
-                    statics,
-                    (dtype_of(call.result).name,),
-                )
+                kernel: object = None
+                if not call.mixed and not statics:
+                    i = (self.n_operands - call.n) * 64 + call.compute
+                    kernel = self.there.get(i | device.kind << 8)
+                if kernel is None:
+                    names = (dtype_of(call.result).name,)
+                    kernel = self.find_there(
+                        cython.address(call), device, statics, names
+                    )
+                run_elsewhere(kernel, device, cython.address(call))
                 return result
             fn = cython.NULL
             if not call.mixed and not statics:
@@ -762,12 +768,13 @@ class PointwiseKernel(Kernel):
             names = tuple([cython.cast(Tensor, t).dtype_.name for t in targets])
             where: Device = cython.cast(Tensor, targets[0]).storage.device
             if where.on_host:
-                found = self.find(call, statics, names)
+                native = self.find(call, statics, names)
                 store_numbers(call, self.wide, self.strict)
-                run_call(found.fn, call)
+                run_call(native.fn, call)
             else:
                 store_numbers(call, self.wide, self.strict)
-                self.run_there(call, where, statics, names)
+                found = self.find_there(call, where, statics, names)
+                run_elsewhere(found, where, call)
         if op.form == OUT:
             return cython.cast(object, slots[op.n_args - 1])
         return targets[0] if self.n_outputs == 1 else tuple(targets)
@@ -824,11 +831,11 @@ class PointwiseKernel(Kernel):
         return tuple(types)
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def run_there(
+    def find_there(
         self, call: cython.pointer(Call), device: Device, statics: tuple, outs: tuple
-    ) -> cython.int:
-        """Runs the backend's own kernel for these types where the operands are."""
+    ) -> object:
+        """The backend's own kernel for these types where the operands are."""
+        i: cython.int
         key = (
             device.kind,
             self.operand_types(call),
@@ -840,7 +847,10 @@ class PointwiseKernel(Kernel):
         if kernel is None:
             kernel = backend_of(device).launch.specialize(self.source, *key[1:])
             kernel = self.special.setdefault(key, kernel)
-        return run_elsewhere(kernel, device, call)
+        if not call.mixed and not statics and outs == (dtype_of(call.result).name,):
+            i = (self.n_operands - call.n) * 64 + call.compute
+            self.there[i | device.kind << 8] = kernel
+        return kernel
 
     @cython.cfunc
     def find(

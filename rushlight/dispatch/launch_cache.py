@@ -17,20 +17,22 @@ import os
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcmp, memcpy, memset
-from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CPU, Device
-from cython.cimports.rushlight.core.dtype import FLOATING, DType, default_dtype
+from cython.cimports.rushlight.core.device import (
+    Device,
+    backend_of,
+)
+from cython.cimports.rushlight.core.dtype import FLOATING
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
+    KEY_CUDA,
     KEY_PLANNING,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import following
-from cython.cimports.rushlight.core.switches import switch_bits
 from cython.cimports.rushlight.core.tensor import (
     VIEW_DEFAULT,
     VIEW_INFERENCE,
@@ -39,10 +41,13 @@ from cython.cimports.rushlight.core.tensor import (
     alias,
     new_empty,
 )
+from cython.cimports.rushlight.dispatch.call_layout import (
+    describe,
+    describe_sharing,
+)
 from cython.cimports.rushlight.dispatch.destination import destination
 from cython.cimports.rushlight.dispatch.dispatcher import Operator, fetch_arguments
 from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
-from cython.cimports.rushlight.dispatch.signature import asks
 from cython.cimports.rushlight.dispatch.trace import (
     ASK,
     CALL,
@@ -64,131 +69,24 @@ from cython.cimports.rushlight.dispatch.trace import (
 )
 from cython.cimports.rushlight.runtime.cpu.launch import parallel_for
 
-from rushlight.core.layout import Layout, MemoryFormat
 from rushlight.core.warning import quiet
 from rushlight.dispatch.dispatcher import before_replacing
 
 _PLANNING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
 _CPU = cython.declare(uint64_t, 1)
+_CUDA = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_CUDA)
 _ANY = cython.declare(uint64_t, ~cython.cast(uint64_t, 0))
 _GRAPH = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
     | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
 )
-_ROOM = cython.declare(cython.int, 200)  # integers that describe a call, at most
 _KEPT = cython.declare(cython.Py_ssize_t, 128)  # plans of one operator
 _MISSES = cython.declare(cython.int, 32)  # looks that found something else, at most
 # Every plan is compared with its function: for the tests.
 _CHECKED = cython.declare(cython.bint, os.environ.get("RUSHLIGHT_CHECK_PLANS") == "1")
 _OUTCOMES = cython.declare(dict, {})
 _KEEPERS = cython.declare(list, [])  # the kernels that keep plans
-
-
-@cython.cfunc
-@cython.exceptval(-2, check=False)
-def describe(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    words: cython.pointer(int64_t),
-    allowed: uint64_t,
-) -> cython.int:
-    """What a call's course follows from, as integers; -1 where that is not all of it."""
-    n: cython.int = 1
-    i: cython.int
-    words[0] = default_dtype().code | (switch_bits() << 32)
-    for i in range(op.n_args):
-        n = describe_one(cython.cast(object, slots[i]), words, n, allowed)
-        if n < 0:
-            return -1
-    return n
-
-
-@cython.cfunc
-@cython.exceptval(-2, check=False)
-def describe_one(
-    item: object, words: cython.pointer(int64_t), n: cython.int, allowed: uint64_t
-) -> cython.int:
-    t: Tensor
-    d: cython.int
-    text: cython.p_char
-    length: cython.Py_ssize_t = 0
-    number: cython.double
-    if n + 24 > _ROOM:
-        return -1
-    if item is None:
-        words[n] = 1
-        return n + 1
-    if isinstance(item, Tensor):
-        t = item
-        if t.ndim_ > 8 or not t.storage.device.on_host or t.keys & ~allowed:
-            return -1
-        words[n] = 2 + (t.dtype_.code << 8) + (t.ndim_ << 16) + (t.wrapped_number << 24)
-        if type(item) is not Tensor and asks(item):
-            return -1
-        if t.wants_grad or (t.base is not None and t.base.wants_grad):
-            if not state().grad_mode:
-                words[n] |= 1 << 25
-            elif allowed != _ANY:
-                return -1
-            else:
-                words[n] |= 1 << 26  # kernels refuse what has no gradient
-        if t.inference and not state().inference_mode:
-            words[n] |= 1 << 27  # which may not be written to
-        n += 1
-        for d in range(t.ndim_):
-            words[n] = t.sizes[d]
-            words[n + 1] = t.strides[d]
-            n += 2
-        return n
-    if item is True or item is False:
-        words[n] = 3 + (256 if item else 0)
-        return n + 1
-    if type(item) is int:
-        if not -(1 << 62) < item < (1 << 62):
-            return -1
-        words[n] = 4
-        words[n + 1] = item
-        return n + 2
-    if type(item) is float:
-        number = item
-        words[n] = 5
-        memcpy(cython.address(words[n + 1]), cython.address(number), 8)
-        return n + 2
-    if type(item) is str:
-        text = cython.cast(
-            cython.p_char, PyUnicode_AsUTF8AndSize(item, cython.address(length))
-        )
-        if length > 64:
-            return -1
-        words[n] = 6 + (length << 8)
-        for d in range(8):
-            words[n + 1 + d] = 0
-        memcpy(cython.address(words[n + 1]), text, length)
-        return n + 1 + (length + 7) // 8
-    if isinstance(item, DType):
-        words[n] = 7 + (cython.cast(DType, item).code << 8)
-        return n + 1
-    if isinstance(item, Device):
-        if cython.cast(Device, item).kind != KIND_CPU:
-            return -1
-        if cython.cast(Device, item).index is not None:
-            return -1
-        words[n] = 10
-        return n + 1
-    if isinstance(item, (MemoryFormat, Layout)):
-        words[n] = 8
-        words[n + 1] = cython.cast(int64_t, cython.cast(cython.size_t, id(item)))
-        return n + 2
-    if type(item) is tuple or type(item) is list:
-        words[n] = 9 + (len(item) << 8)
-        n += 1
-        for element in item:
-            n = describe_one(element, words, n, allowed)
-            if n < 0:
-                return -1
-        return n
-    return -1
 
 
 @cython.cclass
@@ -212,7 +110,8 @@ class PlannedKernel(PythonKernel):
         st: cython.pointer(ThreadState) = state()
         # what writes in a tensor given to it is no plan of what gives a fresh one
         if (
-            keys != _CPU
+            (keys != _CPU and keys != _CUDA)
+            or st.gathering
             or st.included & _PLANNING
             or st.written != cython.NULL
             or destination != cython.NULL
@@ -249,7 +148,11 @@ class PlannedKernel(PythonKernel):
         if type(found) is Plan:
             result = follow(found, tensors, False)
             if result is not None:
-                if _CHECKED and not cython.cast(Plan, found).writes:
+                if (
+                    _CHECKED
+                    and not cython.cast(Plan, found).writes
+                    and not captured(tensors)
+                ):
                     with quiet():
                         agree(op, result, PythonKernel.run(self, op, slots, keys))
                 return result
@@ -273,6 +176,8 @@ class PlannedKernel(PythonKernel):
         tensors: list,
     ) -> object:
         """Runs the function, and keeps the plan of what it did where there is one."""
+        if captured(tensors):
+            return PythonKernel.run(self, op, slots, keys)
         self.plans[key] = False
         notes: Recorder = begin(tensors)
         try:
@@ -310,11 +215,11 @@ class PlannedComposite(PlannedKernel):
             fetch_arguments(op, slots)
         if st.included or st.excluded & ~_GRAPH or st.modes or st.elsewhere:
             return PythonKernel.run(self, op, slots, keys)
-        if destination != cython.NULL:
+        if destination != cython.NULL or st.gathering:
             return PythonKernel.run(self, op, slots, keys)
         switches = st.grad_mode + 2 * st.inference_mode
         switches += cython.cast(int64_t, st.excluded >> KEY_ADINPLACEORVIEW) << 2
-        return self.by_plan(op, slots, keys, _CPU | _GRAPH, switches << 8)
+        return self.by_plan(op, slots, keys, _CPU | _CUDA | _GRAPH, switches << 8)
 
 
 def forget():
@@ -348,40 +253,14 @@ def tensors_of(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) ->
 
 
 @cython.cfunc
-@cython.exceptval(-2, check=False)
-def describe_sharing(
-    tensors: list, words: cython.pointer(int64_t), n: cython.int
-) -> cython.int:
-    """Which of the tensors look at the same memory, and how far apart they begin.
-
-    -1 where storages share bytes that do not know of each other, as two that wrap one
-    array: an address in both says nothing of the operand that it was taken from.
-    """
-    i: cython.int
-    k: cython.int
-    first: Tensor
-    second: Tensor
-    start: cython.p_char
-    other: cython.p_char
-    for i in range(1, len(tensors)):
-        second = cython.cast(Tensor, tensors[i])
-        for k in range(i):
-            first = cython.cast(Tensor, tensors[k])
-            if first.storage is second.storage:
-                if n + 2 > _ROOM:
-                    return -1
-                words[n] = 10 + (i << 8) + (k << 24)
-                words[n + 1] = second.offset * second.dtype_.itemsize
-                words[n + 1] -= first.offset * first.dtype_.itemsize
-                n += 2
-                break
-            start, other = first.storage.data, second.storage.data
-            if (
-                start < other + second.storage.n_bytes
-                and other < start + first.storage.n_bytes
-            ):
-                return -1
-    return n
+@cython.exceptval(-1, check=False)
+def captured(tensors: list) -> cython.bint:
+    """Whether work where the tensors are is being written down: nothing may be waited for."""
+    for item in tensors:
+        where: Device = cython.cast(Tensor, item).storage.device
+        if not where.on_host and backend_of(where).graphs.is_writing(where):
+            return True
+    return False
 
 
 @cython.cfunc
@@ -419,7 +298,7 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
         tried: fresh memory holds a pattern, which nothing may depend on.
     """
     step: Step
-    data: cython.p_char[16]
+    data: cython.p_char[24]
     inner: cython.pointer(PyObject)[24]
     held: list
     t: Tensor
@@ -453,7 +332,9 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
                     if flag is None:
                         flag = the_flag()
                     data[i] = flag.pointer()
-            if step.total <= step.grain:
+            if step.planned is not None:
+                step.planned.submit(data, step.numbers)
+            elif step.total <= step.grain:
                 parallel_for(step.fn, data, step.ints, step.total, step.grain)
             else:
                 with cython.nogil:
@@ -464,7 +345,7 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
                 step.sizes,
                 step.strides if step.strided else cython.NULL,
                 step.dtype,
-                CPU_DEVICE,
+                step.device,
             )
             if step.content is not None:
                 if len(step.content):
@@ -532,7 +413,7 @@ def soil(t: Tensor) -> cython.int:
     i: int64_t
     item: cython.int = t.dtype_.itemsize
     data: cython.p_char = t.pointer()
-    if t.storage.n_bytes == 0:
+    if t.storage.n_bytes == 0 or not t.storage.device.on_host:
         return 0  # there may be no memory at all, which C's routines may not be given
     if t.dtype_.category >= FLOATING:
         memset(data, 0xA5, t.storage.n_bytes)
@@ -561,7 +442,7 @@ def is_same(ours: object, theirs: object) -> cython.bint:
             return False
         if (left.keys ^ right.keys) & DEFERRED:
             return False
-        left, right = a.detach().contiguous(), b.detach().contiguous()
+        left, right = a.detach().contiguous().cpu(), b.detach().contiguous().cpu()
         if left.numel_ and memcmp(
             left.pointer(), right.pointer(), left.numel_ * left.dtype_.itemsize
         ):

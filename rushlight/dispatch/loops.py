@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcpy, memset
-from cython.cimports.rushlight.core.device import Device, backend_of
+from cython.cimports.rushlight.core.device import Device, Elements, backend_of
 from cython.cimports.rushlight.core.iteration import LoopPlan, make_plan
 from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -154,40 +153,30 @@ def tell_general(
 def run_elsewhere(
     kernel: object, device: Device, call: cython.pointer(Call)
 ) -> cython.int:
-    plan: LoopPlan
+    found: Elements
     k: cython.int
-    d: cython.int
+    size: cython.size_t
     count: cython.int = call.n + call.n_out
-    addresses: list = []
-    strides: list = []
-    numbers: bytes = b""
     if call.numel == 0:
         return 0
-    make_plan(cython.address(plan), call.operands, count, call.ndim, call.sizes)
+    make_plan(cython.address(found.plan), call.operands, count, call.ndim, call.sizes)
+    found.n_numbers = 0
+    found.total = call.numel
     for k in range(count):
-        value: object = None
-        if k >= call.n_out:
-            value = cython.cast(object, call.values[k - call.n_out])
-        if value is None or is_there(value):
-            addresses.append(cython.cast(uintptr_t, call.operands[k].data))
-            strides.append(tuple([plan.strides[k][d] for d in range(plan.ndim)]))
+        if k < call.n_out or is_there(cython.cast(object, call.values[k - call.n_out])):
+            found.data[k] = call.operands[k].data
             continue
         # a number, or one element of the host's: it goes along with the launch
-        addresses.append(None)
-        strides.append(None)
-        size: cython.Py_ssize_t = call.operands[k].itemsize  # behind it may be anything
-        found: bytes = PyBytes_FromStringAndSize(call.operands[k].data, size)
-        numbers += found.ljust(16, b"\0")
-    backend_of(device).launch.run_elements(
-        kernel,
-        device,
-        tuple(addresses),
-        tuple([plan.sizes[d] for d in range(plan.ndim)]),
-        tuple(strides),
-        numbers,
-        call.numel,
-    )
-    return 0
+        found.data[k] = cython.NULL
+        size = call.operands[k].itemsize  # behind it may be anything
+        found.numbers[2 * found.n_numbers] = found.numbers[2 * found.n_numbers + 1] = 0
+        memcpy(
+            cython.address(found.numbers[2 * found.n_numbers]),
+            call.operands[k].data,
+            size,
+        )
+        found.n_numbers += 1
+    return backend_of(device).run_elements(kernel, device, cython.address(found))
 
 
 @cython.cfunc

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from rushlight.runtime.cpu.launch cimport kernel_t
+from rushlight.core.device cimport Device, PlannedLaunch
 from rushlight.core.dtype cimport DType
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Operator
@@ -41,6 +42,7 @@ cdef class Step:
     cdef int64_t strides[8]
     cdef DType dtype
     cdef bytes content              # what the memory holds from the start, or None
+    cdef Device device
     # launch
     cdef kernel_t fn
     cdef int n_data
@@ -51,6 +53,7 @@ cdef class Step:
     cdef int64_t shifts[16]
     cdef int64_t ints[48]
     cdef double numbers[24]
+    cdef PlannedLaunch planned      # of another device's, instead of `fn`
     # call
     cdef Operator operator
     cdef list arguments
@@ -78,6 +81,7 @@ cdef class Recorder:
     cdef list versions              # of the tensors of the call, before it
     cdef list constants
     cdef Tensor flag
+    cdef Device device              # of the tensors of the call
     cdef bint failed
     cdef bint writes
     cdef int64_t asked              # bytes
@@ -89,6 +93,7 @@ cdef class Recorder:
     cdef int add(self, Tensor t) except -1
     cdef int base_of(self, Tensor t) except -2
     cdef int base_at(self, char* address) noexcept
+    cdef int put_operand(self, Step step, int i, char* address) except -1
     cdef bint knows(self, char* address) except -1
     cdef Place place(self, Tensor t)
 

@@ -9,7 +9,7 @@ from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
-from cython.cimports.rushlight.core.device import CPU_DEVICE
+from cython.cimports.rushlight.core.device import CPU_DEVICE, PlannedLaunch
 from cython.cimports.rushlight.core.dtype import CODE_BOOL, dtype_of
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
@@ -118,6 +118,25 @@ class Recorder:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
+    def put_operand(
+        self, step: Step, i: cython.int, address: cython.p_char
+    ) -> cython.int:
+        """Notes where a launch's pointer leads to; 0 where that is not known."""
+        base: cython.int = self.base_at(address)
+        if base < 0 and self.knows(address):
+            step.bases[i] = FIXED
+            step.shifts[i] = cython.cast(int64_t, address)
+            return 1
+        if base < 0:
+            self.failed = True
+            return 0
+        step.bases[i] = base
+        step.shifts[i] = address - cython.cast(Tensor, self.tensors[base]).pointer()
+        self.written.add(base)
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def knows(self, address: cython.p_char) -> cython.bint:
         """Whether something that stays as it is begins at an address."""
         for item in self.constants:
@@ -180,11 +199,16 @@ def note_fresh(t):
     dense: int64_t = 1
     if notes is None:
         return
-    if made.ndim_ > 8 or not made.storage.device.on_host or len(notes.steps) > _STEPS:
+    if (
+        made.ndim_ > 8
+        or len(notes.steps) > _STEPS
+        or not (made.storage.device.on_host or made.storage.device == notes.device)
+    ):
         notes.failed = True
         return
     step = Step()
     step.kind = ASK
+    step.device = made.storage.device
     step.ndim = made.ndim_
     step.strided = False  # or where strides differ, those of one element too
     step.dtype = made.dtype_
@@ -215,6 +239,7 @@ def note_filling(t):
         or step.kind != ASK
         or notes.tensors[len(notes.tensors) - 1] is not made
         or made.storage.n_bytes > _TABLE
+        or not made.storage.device.on_host
     ):
         notes.failed = True
         return
@@ -291,21 +316,42 @@ class LaunchTracer(LaunchObserver):
             if notes.flag is not None and data[i] == notes.flag.pointer():
                 step.bases[i] = FLAG
                 continue
-            base = notes.base_at(data[i])
-            if base < 0 and notes.knows(data[i]):
-                step.bases[i] = FIXED
-                step.shifts[i] = cython.cast(int64_t, data[i])
-                continue
-            if base < 0:
-                notes.failed = True
+            if not notes.put_operand(step, i, data[i]):
                 return 0
-            step.bases[i] = base
-            step.shifts[i] = (
-                data[i] - cython.cast(Tensor, notes.tensors[base]).pointer()
-            )
-            notes.written.add(base)
         for i in range(launch.n_ints):
             step.ints[i] = launch.ints[i]
+        notes.heard += 1
+        notes.steps.append(step)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def on_planned(
+        self,
+        plan: PlannedLaunch,
+        data: cython.pp_char,
+        n_data: cython.int,
+        numbers: cython.p_double,
+    ) -> cython.int:
+        notes: Recorder = recorder()
+        step: Step
+        i: cython.int
+        if notes is None:
+            return 0
+        if n_data > 16 or len(notes.steps) > _STEPS:
+            notes.failed = True
+            return 0
+        step = Step()
+        step.kind = LAUNCH
+        step.planned = plan
+        step.n_data = n_data
+        memcpy(step.numbers, numbers, cython.sizeof(step.numbers))
+        for i in range(n_data):
+            step.shifts[i] = 0
+            if data[i] == cython.NULL:
+                step.bases[i] = NOTHING
+            elif not notes.put_operand(step, i, data[i]):
+                return 0
         notes.heard += 1
         notes.steps.append(step)
         return 0
@@ -484,7 +530,12 @@ def note_reading(t):
     step: Step
     if notes is None:
         return
-    if t is None or cython.cast(Tensor, t).dtype_.code != CODE_BOOL or notes.writes:
+    if (
+        t is None
+        or cython.cast(Tensor, t).dtype_.code != CODE_BOOL
+        or not cython.cast(Tensor, t).storage.device.on_host
+        or notes.writes
+    ):
         notes.failed = True
         return
     step = Step()
@@ -522,8 +573,10 @@ def begin(tensors: list) -> Recorder:
     notes.looks = []
     notes.constants = []
     notes.given = MOST
+    notes.device = CPU_DEVICE
     for item in tensors:
         notes.add(item)
+        notes.device = cython.cast(Tensor, item).storage.device
     notes.given = len(notes.tensors)
     notes.versions = [cython.cast(Tensor, item).version() for item in tensors]
     notes.steps = []

@@ -72,7 +72,7 @@ class Interpreter:
                 self.env[node] = self.run_node(node)
             except Exception as error:
                 if self.extra_traceback:
-                    _tell_step(error, node)
+                    _name_step(error, node)
                 raise
             if self.garbage_collect_values:
                 for used in self.user_to_last_uses.get(node, ()):
@@ -210,7 +210,7 @@ def _values_by_last_user(graph):
     return found
 
 
-def _tell_step(error, node):
+def _name_step(error, node):
     """Adds to an error which step was run, and where the program had it from."""
     told = f"While executing {node.format_node()}"
     first = error.args[0] if error.args else None

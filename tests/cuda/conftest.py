@@ -9,6 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.emit import device
+from rushlight.dispatch import launch_cache
 from rushlight.runtime.cuda import (
     allocator,
     code_cache,
@@ -32,6 +33,7 @@ def leave():
     for card in contexts.opened():
         ORPHANS.update(card.allocator.blocks)
     contexts.forget()
+    launch_cache.forget()  # plans hold handles of the driver that goes
     pinned_memory.forget()
 
 

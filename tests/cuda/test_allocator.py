@@ -9,7 +9,8 @@ import pytest
 
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
 from rushlight.runtime.cuda import contexts
-from rushlight.runtime.cuda.allocator import MIDDLE_SEGMENT, Settings
+from rushlight.runtime.cuda.blocks import MIDDLE_SEGMENT
+from rushlight.runtime.cuda.memory_settings import Settings
 from rushlight.runtime.cuda.memory_stats import BYTES, COUNTS, flat
 
 MIB = 1 << 20
@@ -29,12 +30,10 @@ def sound(allocator):
         for one, other in zip(blocks, blocks[1:]):
             assert one.address + one.size == other.address
             assert other.before is one
-            assert not (allocator.is_free(one) and allocator.is_free(other)), (
-                "not joined"
-            )
+            assert not (one.is_free() and other.is_free()), "not joined"
         for block in blocks:
             taken += block.size * block.taken
-            free = allocator.is_free(block)
+            free = block.is_free()
             active += block.size * (not free)
             idle += free
             split += free and len(blocks) > 1
@@ -182,7 +181,9 @@ def test_other_errors_of_the_driver_are_not_taken_for_a_lack_of_memory(machine, 
     assert allocator.allocate(100)
 
 
-def test_what_garbage_collection_gives_back_amid_an_allocation_waits(machine):
+def test_what_garbage_collection_gives_back_amid_an_allocation_waits(
+    machine, monkeypatch
+):
     allocator = machine.card().allocator
     addresses = [allocator.allocate(700) for _ in range(8)]
 
@@ -195,17 +196,17 @@ def test_what_garbage_collection_gives_back_amid_an_allocation_waits(machine):
 
     for address in addresses:
         Holder(address)
-    original = allocator.find
+    ask = machine.fake.cuMemAlloc
 
-    def find(*args):
+    def ask_later(size):
         gc.collect()
         assert current(allocator, "allocation") == 8, "given back in the middle"
-        return original(*args)
+        return ask(size)
 
-    allocator.find = find
+    monkeypatch.setattr(machine.fake, "cuMemAlloc", ask_later)
     gc.disable()
     try:
-        allocator.allocate(5000)
+        allocator.allocate(3 * MIB)
     finally:
         gc.enable()
     assert current(allocator, "allocation") == 1

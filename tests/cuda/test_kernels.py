@@ -272,7 +272,7 @@ def test_a_refused_launch_is_told_with_the_kernels_name(machine):
 
 def test_more_operands_than_an_entry_takes_are_refused():
     with pytest.raises(ValueError, match="takes 24 and 64"):
-        launch.launch_spans(0, 0, 1, 1, (0,) * 25, (), 1, 1, 0)
+        launch.LaunchPlan(launch.DeviceContext(0), None, 0, 25, (1, 1, 0), (), 1)
 
 
 def test_nothing_is_launched_for_no_elements(machine):

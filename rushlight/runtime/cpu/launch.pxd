@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from rushlight.core.device cimport PlannedLaunch
 from rushlight.core.spans cimport begin_kernel, end_kernel, timing_kernels
 
 # Returns what went wrong, as bits; see `raise_fault`.
@@ -37,6 +38,8 @@ cdef class LaunchObserver:
 
     cdef int on_operand(self, object operand) except -1
 
+    cdef int on_planned(self, PlannedLaunch plan, char** data, int n_data, double* numbers) except -1
+
 cdef void set_observer(LaunchObserver observer) noexcept
 # Something was written that nobody hears of.
 cdef void count_unheard() noexcept
@@ -44,6 +47,8 @@ cdef void count_unheard() noexcept
 cdef int tell(kernel_t fn, char** data, int n_data, const int64_t* ints, int n_ints, int64_t total, int64_t grain, char* numbers, int n_bytes) except -1
 # An operand of what is launched next: a tensor, or a kernel that another one calls.
 cdef int tell_operand(object operand) except -1
+# A launch of another device's: `numbers` are 24.
+cdef int tell_planned(PlannedLaunch plan, char** data, int n_data, double* numbers) except -1
 # The same of a launch that goes neither through `run_here` nor through `parallel_for`.
 cdef int tell_own(kernel_t fn, char** data, int n_data, const int64_t* ints, int n_ints, char* numbers, int n_bytes) except -1
 

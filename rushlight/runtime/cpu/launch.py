@@ -3,6 +3,7 @@
 import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.core.device import PlannedLaunch
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.spans import (
     begin_kernel,
@@ -67,6 +68,18 @@ class LaunchObserver:
         """One of its operands, which may have been there before the call."""
         return 0
 
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def on_planned(
+        self,
+        plan: PlannedLaunch,
+        data: cython.pp_char,
+        n_data: cython.int,
+        numbers: cython.p_double,
+    ) -> cython.int:
+        """One of another device's that is about to happen."""
+        return 0
+
 
 _observer = cython.declare(LaunchObserver, LaunchObserver())
 
@@ -104,6 +117,17 @@ def tell(
 @cython.exceptval(-1, check=False)
 def tell_operand(operand: object) -> cython.int:
     return _observer.on_operand(operand)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_planned(
+    plan: PlannedLaunch,
+    data: cython.pp_char,
+    n_data: cython.int,
+    numbers: cython.p_double,
+) -> cython.int:
+    return _observer.on_planned(plan, data, n_data, numbers)
 
 
 @cython.cfunc

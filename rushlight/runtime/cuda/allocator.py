@@ -13,113 +13,45 @@ are those of PyTorch's allocator, so that a program's accounts agree.
 
 from __future__ import annotations
 
-import bisect
-import contextlib
 import os
+import sys
 import threading
 
-from rushlight.core.errors import OutOfMemoryError
-from rushlight.runtime.cuda import driver
-from rushlight.runtime.cuda.memory_stats import Statistics
-from rushlight.runtime.cuda.streams import Event
+import cython
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.rushlight.runtime.cuda.blocks import (
+    MIDDLE,
+    MIDDLE_SEGMENT,
+    ROUND_LARGE,
+    SMALL,
+    SMALL_SEGMENT,
+    UNIT,
+    Block,
+    Pool,
+    Segment,
+)
+from cython.cimports.rushlight.runtime.cuda.memory_stats import (
+    ACTIVE,
+    ACTIVE_BYTES,
+    ALLOCATED_BYTES,
+    ALLOCATIONS,
+    INACTIVE_SPLIT_BYTES,
+    INACTIVE_SPLITS,
+    REQUESTED_BYTES,
+    RESERVED_BYTES,
+    SEGMENTS,
+    Statistics,
+)
 
-UNIT = 512
-SMALL = 1 << 20  # requests up to here are small
-SMALL_SEGMENT = 2 << 20
-MIDDLE = 10 << 20  # requests below here share segments
-MIDDLE_SEGMENT = 20 << 20
-ROUND_LARGE = 2 << 20
+from rushlight.core.errors import OutOfMemoryError
+from rushlight.runtime.cuda.memory_settings import Settings
+
 RELAXED = 2  # the driver's mode in which a thread may do anything during a capture
 GENERAL = (0, 0)  # the pool of those who name none
 
 
-class Block:
-    """A part of a segment."""
-
-    __slots__ = (
-        *("address", "size", "asked", "pool", "stream", "segment"),
-        *("before", "after", "taken", "users", "waits"),
-    )
-
-    def __init__(self, address, size, pool, stream, segment):
-        self.address = address
-        self.size = size
-        self.asked = 0  # bytes, before rounding
-        self.pool = pool
-        self.stream = stream  # the handle of the queue that it is used on
-        self.segment = segment
-        self.before = self.after = None  # the segment's neighbouring parts
-        self.taken = False
-        self.users: set = set()  # other queues that use it
-        self.waits = 0  # events that it waits for before it is free
-
-
-class Segment:
-    """A run of memory that the driver gave."""
-
-    __slots__ = ("address", "first", "pool", "size", "stream")
-
-    def __init__(self, address, size, pool, stream):
-        self.address = address
-        self.size = size
-        self.pool = pool
-        self.stream = stream
-        self.first = Block(address, size, pool, stream, self)
-
-    def blocks(self):
-        """Its parts in order."""
-        block = self.first
-        while block is not None:
-            yield block
-            block = block.after
-
-
-class Pool:
-    """Free blocks of one kind, by queue, smallest first."""
-
-    def __init__(self, small, name):
-        self.small = small
-        self.name = name  # GENERAL, or that of a graph's or user's own memory
-        self.rows: dict = {}  # by queue: (size, address), sorted
-        self.blocks: dict = {}  # by address
-
-    def add(self, block):
-        """One more free block."""
-        rows = self.rows.setdefault(block.stream, [])
-        bisect.insort(rows, (block.size, block.address))
-        self.blocks[block.address] = block
-
-    def remove(self, block):
-        """Takes a block out."""
-        rows = self.rows[block.stream]
-        del rows[bisect.bisect_left(rows, (block.size, block.address))]
-        del self.blocks[block.address]
-
-    def best(self, stream, size, limit):
-        """The smallest free block of at least a size, taken out; None if there is none.
-
-        Blocks of ``limit`` bytes or more are not cut: only requests of about their size
-        get them.
-        """
-        rows = self.rows.get(stream)
-        if not rows:
-            return None
-        at = bisect.bisect_left(rows, (size, 0))
-        if at == len(rows):
-            return None
-        found, address = rows[at]
-        if size < limit <= found:
-            return None
-        if size >= limit and found >= size + MIDDLE_SEGMENT:
-            return None
-        del rows[at]
-        return self.blocks.pop(address)
-
-    def whole(self):
-        """The free blocks that are segments."""
-        return [b for b in self.blocks.values() if b.size == b.segment.size]
-
-
+@cython.final
+@cython.cclass
 class Turn:
     """One thread at a time; what is given back meanwhile is given back at the end.
 
@@ -130,83 +62,38 @@ class Turn:
     def __init__(self, owner):
         self.owner = owner
         self.lock = threading.RLock()
+        self.acquire, self.release = self.lock.acquire, self.lock.release
         self.depth = 0
-        self.late: list = []
+        self.late = []
 
-    def __enter__(self):
-        self.lock.acquire()
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def enter(self) -> cython.int:
+        """Begins a turn, or one inside of this thread's."""
+        self.acquire()
         self.depth += 1
+        return 0
 
-    def __exit__(self, *raised):
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def leave(self) -> cython.int:
+        """Ends it."""
         try:
             while self.depth == 1 and self.late:
                 self.owner.give_back(self.late.pop())
         finally:
             self.depth -= 1
-            self.lock.release()
+            self.release()
+        return 0
+
+    def __enter__(self):
+        self.enter()
+
+    def __exit__(self, *raised):
+        self.leave()
 
 
-class Settings:
-    """What ``PYTORCH_CUDA_ALLOC_CONF`` says.
-
-    Args:
-        text: entries ``name:value`` with commas between them.
-
-    Raises:
-        ValueError: an entry is unknown or its value is not sensible.
-    """
-
-    IGNORED = (
-        *("backend", "expandable_segments", "release_lock_on_cudamalloc"),
-        *("pinned_use_cuda_host_register", "pinned_num_register_threads"),
-        "pinned_use_background_threads",
-    )
-
-    def __init__(self, text=""):
-        self.largest_cut = 1 << 62  # free blocks from here on are not cut
-        self.collect_from = 0.0  # the share of the cap from which idle memory goes back
-        self.divisions = 0  # steps between powers of two that sizes are rounded to
-        for entry in filter(None, (part.strip() for part in text.split(","))):
-            name, colon, value = (part.strip() for part in entry.partition(":"))
-            if not colon:
-                raise ValueError(f"Unrecognized CUDA allocator option: {entry!r}")
-            self.set(name, value)
-
-    def set(self, name, value):
-        """Takes one entry."""
-        if name == "max_split_size_mb":
-            if int(value) <= MIDDLE_SEGMENT >> 20:
-                raise ValueError(
-                    f"CachingAllocator option max_split_size_mb too small: {value}, must "
-                    f"be > {MIDDLE_SEGMENT >> 20}"
-                )
-            self.largest_cut = int(value) << 20
-        elif name == "garbage_collection_threshold":
-            self.collect_from = float(value)
-            if not 0 < self.collect_from < 1:
-                raise ValueError(
-                    f"garbage_collection_threshold must be in (0, 1), not {value}"
-                )
-        elif name == "roundup_power2_divisions":
-            self.divisions = int(value)
-            if self.divisions < 0 or self.divisions & (self.divisions - 1):
-                raise ValueError(
-                    "For roundups, the divisions has to be power of 2 or 0 to disable "
-                    f"roundup: roundup_power2_divisions is {value}"
-                )
-        elif name not in self.IGNORED:
-            raise ValueError(f"Unrecognized CUDA allocator option: {name}")
-
-    def rounded(self, n_bytes):
-        """The size of the block for a request."""
-        if self.divisions > 1 and n_bytes > UNIT * self.divisions:
-            step = (1 << (n_bytes.bit_length() - 1)) // self.divisions
-            if n_bytes & (n_bytes - 1):
-                return -(-n_bytes // step) * step
-            return n_bytes
-        return max(-(-n_bytes // UNIT) * UNIT, UNIT)
-
-
+@cython.cclass
 class Allocator:
     """The memory of one card.
 
@@ -219,22 +106,24 @@ class Allocator:
         self.turn = Turn(self)
         text = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         self.settings = Settings(os.environ.get("PYTORCH_ALLOC_CONF", text))
+        self.largest_cut = self.settings.largest_cut
+        self.evenly = self.settings.divisions <= 1
         self.statistics = Statistics()
         self.pools = {GENERAL: (Pool(True, GENERAL), Pool(False, GENERAL))}
-        self.segments: dict = {}
-        self.blocks: dict = {}  # those that are taken, by address
-        self.waiting: dict = {}  # by queue: events and the blocks that wait for them
-        self.idle: list = []  # events to be used again
-        self.held: list = []  # blocks given back while a graph is being written down
-        self.writing = 0  # graphs that are being written down
-        self.routes: list = []  # (pool's name, whether a queue's requests go there)
-        self.holders: dict = {}  # how often a pool of somebody's own is in use
-        self.share = 1.0  # of the card's memory that may be taken
-        self.limit = None  # the same in bytes, when it is known
+        self.segments = {}
+        self.blocks = {}
+        self.waiting = {}
+        self.idle = []
+        self.held = []
+        self.writing = 0
+        self.routes = []
+        self.holders = {}
+        self.share = 1.0
+        self.limit = None
 
     # -- asking and giving back ---------------------------------------------------------
 
-    def allocate(self, n_bytes, stream=None):
+    def allocate(self, n_bytes: int64_t, stream=None):
         """The address of memory that the queue's next work may use.
 
         Args:
@@ -245,161 +134,193 @@ class Allocator:
             OutOfMemoryError: neither the card nor the cap has room, even after all that
                 is kept was given back.
         """
-        if n_bytes <= 0:
-            return 0
-        stream = stream or 0
-        with self.turn:
-            if self.waiting and not self.capturing():
-                self.look_at_events()
-            size = self.settings.rounded(n_bytes)
-            pool = self.pool_for(size, stream)
-            block = self.find(pool, size, stream)
-            if block is None:
-                block = self.take_segment(pool, size, stream, n_bytes)
-            if self.may_cut(block, size):
-                self.cut(block, size)
-            block.taken = True
-            block.asked = n_bytes
-            self.blocks[block.address] = block
-            self.count(block, 1)
-            return block.address
+        return self.take(n_bytes, stream or 0) if n_bytes > 0 else 0
 
-    def free(self, address):
+    @cython.cfunc
+    @cython.exceptval(0, check=True)
+    def take(self, n_bytes: int64_t, stream: object) -> uintptr_t:
+        """The same of more than nothing."""
+        self.turn.enter()
+        try:
+            return self.take_block(n_bytes, stream).address
+        finally:
+            self.turn.leave()
+
+    @cython.cfunc
+    def take_block(self, n_bytes: int64_t, stream: object) -> Block:
+        """The block of a request, when it is this thread's turn."""
+        if self.waiting and not self.writing:
+            self.look_at_events()
+        size: int64_t
+        if self.evenly:
+            size = (n_bytes + UNIT - 1) // UNIT * UNIT
+        else:
+            size = self.settings.rounded(n_bytes)
+        pool: Pool = self.pool_for(size, stream)
+        block: Block = self.find(pool, size, stream)
+        if block is None:
+            block = self.take_segment(pool, size, stream, n_bytes)
+        if self.may_cut(block, size):
+            self.cut(block, size)
+        block.taken = True
+        block.asked = n_bytes
+        self.blocks[block.address] = block
+        self.count(block)
+        return block
+
+    def free(self, address: uintptr_t):
         """Gives memory back.
 
         Raises:
             RuntimeError: nothing was given out at this address.
         """
-        if not address:
-            return
-        with self.turn:
+        if address:
+            self.let_go_of(address)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def let_go_of(self, address: uintptr_t) -> cython.int:
+        """The same of an address that is one."""
+        self.turn.enter()
+        try:
             if self.turn.depth > 1:
                 self.turn.late.append(address)
             else:
                 self.give_back(address)
+        finally:
+            self.turn.leave()
+        return 0
 
-    def give_back(self, address):
+    @cython.ccall
+    def give_back(self, address: uintptr_t):
         """Gives memory back, when it is this thread's turn."""
-        block = self.blocks.pop(address, None)
+        block: Block = self.blocks.pop(address, None)
         if block is None:
             raise RuntimeError(f"Invalid device pointer: {address:#x}")
         block.taken = False
-        small = block.pool.small
-        change = self.statistics.change
-        change("allocation", small, -1)
-        change("allocated_bytes", small, -block.size)
-        if block.size >= self.settings.largest_cut:
+        small: cython.bint = block.pool.small
+        self.statistics.change(ALLOCATIONS, small, -1)
+        self.statistics.change(ALLOCATED_BYTES, small, -block.size)
+        if block.size >= self.largest_cut:
             self.statistics.alone["oversize_allocations"].change(-1)
-        if not block.users:
+        if block.users is None:
             self.settle(block)
-        elif self.capturing():
+        elif self.writing:
             self.held.append(block)
-        else:
+        elif not sys.is_finalizing():
             self.wait_for_users(block)
 
-    def used_by(self, address, stream):
+    def used_by(self, address: uintptr_t, stream):
         """Another queue uses a block: it is not free before that queue's work is done."""
         with self.turn:
-            block = self.blocks.get(address)
+            block: Block = self.blocks.get(address)
             if block is not None and block.stream != stream.handle:
+                if block.users is None:
+                    block.users = set()
                 block.users.add(stream)
 
-    def users_of(self, address):
+    def users_of(self, address: uintptr_t):
         """The other queues that use a block, which whoever asks waits for."""
         with self.turn:
-            block = self.blocks.get(address)
-            if block is None:
+            block: Block = self.blocks.get(address)
+            if block is None or block.users is None:
                 return set()
-            found, block.users = block.users, set()
+            found, block.users = block.users, None
             return found
 
-    def pool_for(self, size, stream):
+    @cython.cfunc
+    def pool_for(self, size: int64_t, stream: object) -> Pool:
         """Where a request is served from."""
         name = GENERAL
-        for owner, wants in self.routes:
-            if wants(stream):
-                name = owner
-                break
-        return self.pools[name][0 if size <= SMALL else 1]
+        if self.routes:
+            for owner, wants in self.routes:
+                if wants(stream):
+                    name = owner
+                    break
+        pair: tuple = self.pools[name]
+        return pair[0 if size <= SMALL else 1]
 
-    def find(self, pool, size, stream):
+    @cython.cfunc
+    def find(self, pool: Pool, size: int64_t, stream: object) -> Block:
         """A free block for a size; None if there is none."""
-        block = pool.best(stream, size, self.settings.largest_cut)
-        if block is not None and (block.before or block.after):
-            self.statistics.change("inactive_split", pool.small, -1)
-            self.statistics.change("inactive_split_bytes", pool.small, -block.size)
+        block: Block = pool.best(stream, size, self.largest_cut)
+        if block is not None and (block.before is not None or block.after is not None):
+            self.statistics.change(INACTIVE_SPLITS, pool.small, -1)
+            self.statistics.change(INACTIVE_SPLIT_BYTES, pool.small, -block.size)
         return block
 
-    def may_cut(self, block, size):
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def may_cut(self, block: Block, size: int64_t) -> cython.bint:
         """Whether what remains of a block is worth keeping."""
-        rest = block.size - size
+        rest: int64_t = block.size - size
         if block.pool.small:
             return rest >= UNIT
-        return size < self.settings.largest_cut and rest > SMALL
+        return size < self.largest_cut and rest > SMALL
 
-    def cut(self, block, size):
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def cut(self, block: Block, size: int64_t) -> cython.int:
         """Makes a free block of what a request leaves."""
-        rest = Block(
-            block.address + size,
-            block.size - size,
-            block.pool,
-            block.stream,
-            block.segment,
-        )
-        rest.before, rest.after = block, block.after
-        if rest.after is not None:
-            rest.after.before = rest
-        block.after = rest
-        block.size = size
+        rest: Block = block.split(size)
         block.pool.add(rest)
-        self.statistics.change("inactive_split", block.pool.small, 1)
-        self.statistics.change("inactive_split_bytes", block.pool.small, rest.size)
+        self.statistics.change(INACTIVE_SPLITS, block.pool.small, 1)
+        self.statistics.change(INACTIVE_SPLIT_BYTES, block.pool.small, rest.size)
+        return 0
 
-    def count(self, block, sign):
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def count(self, block: Block) -> cython.int:
         """Counts a block that was taken."""
-        small = block.pool.small
-        change = self.statistics.change
-        change("allocation", small, sign)
-        change("allocated_bytes", small, sign * block.size)
-        change("active", small, sign)
-        change("active_bytes", small, sign * block.size)
-        change("requested_bytes", small, sign * block.asked)
-        if block.size >= self.settings.largest_cut:
-            self.statistics.alone["oversize_allocations"].change(sign)
+        small: cython.bint = block.pool.small
+        self.statistics.change(ALLOCATIONS, small, 1)
+        self.statistics.change(ALLOCATED_BYTES, small, block.size)
+        self.statistics.change(ACTIVE, small, 1)
+        self.statistics.change(ACTIVE_BYTES, small, block.size)
+        self.statistics.change(REQUESTED_BYTES, small, block.asked)
+        if block.size >= self.largest_cut:
+            self.statistics.alone["oversize_allocations"].change(1)
+        return 0
 
-    def settle(self, block):
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def settle(self, block: Block) -> cython.int:
         """Puts a block among the free ones, joined with its free neighbours."""
-        small = block.pool.small
-        change = self.statistics.change
-        change("active", small, -1)
-        change("active_bytes", small, -block.size)
-        change("requested_bytes", small, -block.asked)
-        for neighbour in (block.before, block.after):
-            if neighbour is not None and self.is_free(neighbour):
-                block.pool.remove(neighbour)
-                change("inactive_split", small, -1)
-                change("inactive_split_bytes", small, -neighbour.size)
-                join(block, neighbour)
+        small: cython.bint = block.pool.small
+        self.statistics.change(ACTIVE, small, -1)
+        self.statistics.change(ACTIVE_BYTES, small, -block.size)
+        self.statistics.change(REQUESTED_BYTES, small, -block.asked)
+        self.take_in(block, block.before)
+        self.take_in(block, block.after)
         block.pool.add(block)
         if block.before is not None or block.after is not None:
-            change("inactive_split", small, 1)
-            change("inactive_split_bytes", small, block.size)
+            self.statistics.change(INACTIVE_SPLITS, small, 1)
+            self.statistics.change(INACTIVE_SPLIT_BYTES, small, block.size)
+        return 0
 
-    @staticmethod
-    def is_free(block):
-        """Whether a block waits for somebody to ask for it."""
-        return not block.taken and not block.waits and not block.users
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take_in(self, block: Block, neighbour: Block) -> cython.int:
+        """Joins a block with a neighbour, where that is one and free."""
+        if neighbour is not None and neighbour.is_free():
+            block.pool.remove(neighbour)
+            self.statistics.change(INACTIVE_SPLITS, block.pool.small, -1)
+            self.statistics.change(
+                INACTIVE_SPLIT_BYTES, block.pool.small, -neighbour.size
+            )
+            block.join(neighbour)
+        return 0
 
     # -- segments -----------------------------------------------------------------------
 
-    def take_segment(self, pool, size, stream, n_bytes):
+    def take_segment(self, pool: Pool, size: int64_t, stream, n_bytes):
         """A new segment's only block; idle memory goes back to the driver if it must."""
         if size <= SMALL:
             total = SMALL_SEGMENT
         elif size < MIDDLE:
             total = MIDDLE_SEGMENT
         else:
-            total = -(-size // ROUND_LARGE) * ROUND_LARGE
+            total = (size + ROUND_LARGE - 1) // ROUND_LARGE * ROUND_LARGE
         if self.settings.collect_from and self.limit is not None:
             self.collect(total)
         address = self.ask_driver(total)
@@ -410,10 +331,10 @@ class Allocator:
         if address is None:
             self.statistics.events["num_ooms"] += 1
             self.refuse(total, n_bytes)
-        segment = Segment(address, total, pool, stream)
+        segment: Segment = Segment(address, total, pool, stream)
         self.segments[address] = segment
-        self.statistics.change("segment", pool.small, 1)
-        self.statistics.change("reserved_bytes", pool.small, total)
+        self.statistics.change(SEGMENTS, pool.small, 1)
+        self.statistics.change(RESERVED_BYTES, pool.small, total)
         if total >= self.settings.largest_cut:
             self.statistics.alone["oversize_segments"].change(1)
         return segment.first
@@ -425,29 +346,27 @@ class Allocator:
                 self.limit = int(self.share * self.card.memory()[1])
             if self.statistics.current("reserved_bytes") + total > self.limit:
                 return None
-        with self.allowed_while_writing():
-            code, values = self.card.ask("cuMemAlloc", total)
-        if code == driver.OUT_OF_MEMORY:
+        code, values = self.ask_while_writing(total)
+        if code == self.card.driver.OUT_OF_MEMORY:
             return None
         if code:
             self.card.driver.refuse(code, "cuMemAlloc")
         self.statistics.events["num_device_alloc"] += 1
         return int(values[0])
 
-    @contextlib.contextmanager
-    def allowed_while_writing(self):
-        """Lets this thread ask for memory while a graph is being written down."""
+    def ask_while_writing(self, total):
+        """The driver's answer while a graph is being written down, in which this thread
+        may ask."""
         if not self.writing:
-            yield
-            return
+            return self.card.ask("cuMemAlloc", total)
         kind = self.card.driver.bindings.CUstreamCaptureMode
         before = self.card.call("cuThreadExchangeStreamCaptureMode", kind(RELAXED))
         try:
-            yield
+            return self.card.ask("cuMemAlloc", total)
         finally:
             self.card.call("cuThreadExchangeStreamCaptureMode", before)
 
-    def give_segment(self, block):
+    def give_segment(self, block: Block):
         """Gives a segment that is one free block back to the driver."""
         segment = block.segment
         self.card.call("cuMemFree", segment.address)
@@ -455,8 +374,8 @@ class Allocator:
         del self.segments[segment.address]
         small = block.pool.small
         self.statistics.events["num_device_free"] += 1
-        self.statistics.change("segment", small, -1)
-        self.statistics.change("reserved_bytes", small, -segment.size)
+        self.statistics.change(SEGMENTS, small, -1)
+        self.statistics.change(RESERVED_BYTES, small, -segment.size)
         if segment.size >= self.settings.largest_cut:
             self.statistics.alone["oversize_segments"].change(-1)
 
@@ -520,13 +439,13 @@ class Allocator:
 
     # -- several queues -------------------------------------------------------------------
 
-    def wait_for_users(self, block):
+    def wait_for_users(self, block: Block):
         """Puts an event into each queue that uses a block."""
-        users, block.users = block.users, set()
+        users, block.users = block.users, None
         for stream in users:
-            event = self.idle.pop() if self.idle else Event()
+            event = self.idle.pop() if self.idle else self.card.event()
             if event.card is not stream.card and event.card is not None:
-                event = Event()
+                event = self.card.event()
             event.record(stream)
             block.waits += 1
             self.waiting.setdefault(stream.handle, []).append((event, block))
@@ -535,7 +454,8 @@ class Allocator:
         """Frees the blocks whose events have come."""
         for handle, rows in list(self.waiting.items()):
             done = 0
-            for event, block in rows:
+            for event, item in rows:
+                block: Block = item
                 if wait:
                     event.synchronize()
                 elif not event.query():
@@ -591,15 +511,9 @@ class Allocator:
         with self.turn:
             self.holders[name] = self.holders.get(name, 0) + 1
 
-    @contextlib.contextmanager
     def route(self, name, wants):
         """A block whose requests go to a pool of its own."""
-        self.begin(name, wants)
-        try:
-            yield
-        finally:
-            self.end(name)
-            self.let_go(name)
+        return Route(self, name, wants)
 
     # -- telling --------------------------------------------------------------------------
 
@@ -613,34 +527,32 @@ class Allocator:
         """What is in every segment, in order of address."""
         with self.turn:
             return [
-                segment_told(self.card.index, self.segments[address])
+                segment_record(self.card.index, self.segments[address])
                 for address in sorted(self.segments)
             ]
 
 
-def join(block, neighbour):
-    """Adds a free neighbour to a block."""
-    if neighbour is block.before:
-        block.address = neighbour.address
-        block.before = neighbour.before
-        if block.before is not None:
-            block.before.after = block
-        else:
-            block.segment.first = block
-    else:
-        block.after = neighbour.after
-        if block.after is not None:
-            block.after.before = block
-    block.size += neighbour.size
+class Route:
+    """A block whose requests go to a pool of its own; see `Allocator.begin`."""
+
+    def __init__(self, allocator, name, wants):
+        self.allocator, self.name, self.wants = allocator, name, wants
+
+    def __enter__(self):
+        self.allocator.begin(self.name, self.wants)
+
+    def __exit__(self, *raised):
+        self.allocator.end(self.name)
+        self.allocator.let_go(self.name)
 
 
-def segment_told(device, segment):
+def segment_record(device, segment):
     """A segment as PyTorch's ``memory_snapshot`` tells it."""
     blocks = []
     for block in segment.blocks():
         if block.taken:
             state = "active_allocated"
-        elif block.waits or block.users:
+        elif block.waits or block.users is not None:
             state = "active_pending_free"
         else:
             state = "inactive"

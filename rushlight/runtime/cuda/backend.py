@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rushlight.core import device_roles
-from rushlight.core.device import Backend, Device, register_backend
+from rushlight.core.device import Device, register_backend
 from rushlight.core.roles import Roles
+from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import (
     attention,
     batched_launch,
@@ -18,6 +19,7 @@ from rushlight.runtime.cuda import (
     scan,
     select,
 )
+from rushlight.runtime.cuda.launch import CompiledBackend
 from rushlight.runtime.cuda.streams import Event
 
 ROLES = Roles("cuda", "rushlight.runtime.cuda")
@@ -55,6 +57,7 @@ class CudaMemory(device_roles.Memory):
             card.allocator.release_idle()
 
     def copy_bytes(self, target, to, source, of, n_bytes, non_blocking=False):
+        count_launch()
         waiting = batched_launch.current()
         if waiting is not None and not to.on_host and not of.on_host:
             card = context_of(of)
@@ -249,7 +252,7 @@ class CudaStreams(device_roles.Streams):
         return Event(context_of(device), timing)
 
 
-class CudaBackend(Backend):
+class CudaBackend(CompiledBackend):
     """The GPUs of this machine, as one backend."""
 
     def __init__(self):

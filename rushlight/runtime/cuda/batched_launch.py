@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 import threading
 
-from rushlight.runtime.cuda import contexts
+from rushlight.runtime.cuda import contexts, launch
 
 _thread = threading.local()
 
@@ -108,6 +108,7 @@ class Gathered:
         self.outer = current()
         if self.outer is None:
             _thread.block = self
+            launch.gather(True)
         return self
 
     def __exit__(self, *raised):
@@ -117,6 +118,7 @@ class Gathered:
             self.flush()
         finally:
             _thread.block = None
+            launch.gather(False)
 
     def take(self, card, kernel, addresses, sizes, strides, numbers, total):
         """Has a launch wait; False where it cannot be one of many."""

@@ -14,11 +14,12 @@ import uuid
 from collections import OrderedDict
 
 from rushlight.core.state import tell_of_reading
-from rushlight.runtime.cuda import driver
+from rushlight.runtime.cpu.launch import count_launch
+from rushlight.runtime.cuda import driver, launch
 from rushlight.runtime.cuda.allocator import Allocator
 from rushlight.runtime.cuda.code_cache import Modules
 from rushlight.runtime.cuda.generator import PhiloxGenerator
-from rushlight.runtime.cuda.streams import Stream, Streams
+from rushlight.runtime.cuda.streams import Event, Stream, Streams
 
 # Numbers of the driver's device attributes
 WARP_SIZE = 10
@@ -86,17 +87,17 @@ class Properties:
         )
 
 
-class Card:
+class Card(launch.DeviceContext):
     """One device: its context, and what lives there."""
 
     def __init__(self, cuda, index):
+        super().__init__(index)
         self.driver = cuda
-        self.index = index
         self.handle = cuda.call("cuDeviceGet", index)
         self.context = cuda.call("cuDevicePrimaryCtxRetain", self.handle)
         self.lock = threading.RLock()
         cuda.call("cuCtxSetCurrent", self.context)
-        _thread.entered = self
+        launch.enter_context(index)
         self.default_stream = Stream(self, 0)
         self.streams = Streams(self)
         self.allocator = Allocator(self)
@@ -109,7 +110,6 @@ class Card:
         self.products: dict = {}  # plans of the library's products
         self.convolutions: OrderedDict = OrderedDict()  # plans of them, by thread
         self._properties = self._target = None
-        self._fault = 0
         self._writer = None
         self.launched: dict = {}  # graphs whose faults were not looked for, and where
 
@@ -127,19 +127,20 @@ class Card:
 
     def fault_address(self):
         """Where kernels note what they refuse."""
-        if not self._fault:
+        if not self.fault:
             with self.lock:
-                if not self._fault:
+                if not self.fault:
                     place = int(self.call("cuMemAlloc", 16))
                     self.call("cuMemsetD8Async", place, 0, 16, 0)
                     self.call(
                         "cuStreamSynchronize", 0
                     )  # other queues do not wait for it
-                    self._fault = place
-        return self._fault
+                    self.fault = place
+        return self.fault
 
     def take_faults(self):
         """What kernels of this thread's queue noted until now, as bits; forgotten after."""
+        count_launch()  # who writes launches down cannot leave this out
         place, word = self.fault_address(), ctypes.c_int32(0)
         queue = current_stream(self)
         self.call("cuMemcpyAsync", ctypes.addressof(word), place, 4, queue.handle)
@@ -171,10 +172,18 @@ class Card:
 
     def enter(self):
         """Makes this thread's driver calls go to this card."""
-        if getattr(_thread, "entered", None) is not self:
+        if launch.entered_context() != self.index:
             self.driver.call("cuCtxSetCurrent", self.context)
-            _thread.entered = self
+            launch.enter_context(self.index)
         return self
+
+    def event(self):
+        """A moment in a queue, of whichever card records it first."""
+        return Event()
+
+    def current_queue(self):
+        """The queue that this thread's work goes to."""
+        return current_stream(self)
 
     def call(self, name, *args):
         """A call of the driver on this card."""
@@ -285,6 +294,7 @@ def _open(index):
             return found
         check_index(index)
         _cards[index] = made = Card(cuda, index)
+        made.serve()
     card(current_index()).enter()
     return made
 
@@ -344,6 +354,7 @@ def use_stream(stream):
     if not hasattr(_thread, "streams"):
         _thread.streams = {}
     _thread.streams[stream.card.index] = stream
+    launch.choose_queue(stream.card.index, stream.handle)
     return before
 
 
@@ -351,8 +362,7 @@ def _leave_in_child():
     """In a forked process there is no card: its memory is the parent's."""
     global _lock
     _lock = threading.RLock()
-    _cards.clear()
-    _thread.__dict__.clear()
+    clear()
 
 
 os.register_at_fork(after_in_child=_leave_in_child)
@@ -361,5 +371,12 @@ os.register_at_fork(after_in_child=_leave_in_child)
 def forget():
     """Lets go of every card: for tests, which put another driver in place."""
     with _lock:
-        _cards.clear()
-        _thread.__dict__.clear()
+        clear()
+
+
+def clear():
+    """Lets go of every card, and of what this thread chose among them."""
+    _cards.clear()
+    launch.forget_devices()
+    _thread.__dict__.clear()
+    launch.forget_thread()

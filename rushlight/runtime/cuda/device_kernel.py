@@ -37,6 +37,9 @@ LEAST_PART = (
 )
 ALL_THREADS = 1 << 18  # that find the states of rows side by side
 
+ALIGNED = 16  # as `LOAD` of `emit.device`
+KEPT = 128  # plans of a kernel
+
 NOT_YET = object()
 WORD = 4  # the code of int64, which every leaf of a state fits
 
@@ -60,7 +63,7 @@ def native(name, digest, lower):
     return found
 
 
-class DeviceKernel:
+class DeviceKernel(launch.CachedKernel):
     """A kernel on cards; its machine code is made layout by layout.
 
     Args:
@@ -78,6 +81,7 @@ class DeviceKernel:
     """
 
     def __init__(self, name, digest, lower):
+        super().__init__()
         self.name = name
         self.digest = digest
         self.lower = lower
@@ -137,6 +141,28 @@ class DeviceKernel:
             numbers: 16 bytes for each operand that is a number.
             total: how many elements.
         """
+        odd = tuple(None if a is None else a % ALIGNED for a in addresses)
+        key = card.serial, sizes, strides, total, odd
+        plan = self.plan(
+            key, lambda: self.plan_elements(card, addresses, sizes, strides, total)
+        )
+        plan.run(tuple(addresses), numbers)
+
+    def plan(self, key, make):
+        """The plan of launches that are alike, made at the first of them."""
+        found = self.plans.get(key)
+        if found is None:
+            if len(self.plans) >= KEPT:
+                self.plans.clear()
+            found = self.plans[key] = make()
+        return found
+
+    def plan_elements(self, card, addresses, sizes, strides, total):
+        """The plan of an elementwise launch; see `run_elements`.
+
+        Where operands begin matters as far as it tells whether they may be loaded by
+        several elements at once.
+        """
         from rushlight.codegen.emit import device
 
         places = tuple(k for k, a in enumerate(addresses) if a is None)
@@ -164,16 +190,8 @@ class DeviceKernel:
             ints += (row[0] * each, *row[1:]) if row else (0,) * ndim
         if ndim == 1:
             ints.append(total)
-        self.launch(
-            card,
-            launch.launch_elements,
-            handle,
-            max(total > 0, total // each),
-            tuple(a or 0 for a in addresses),
-            tuple(ints),
-            numbers,
-            total // each,
-        )
+        shape = (*grid_for(card, max(total > 0, total // each)), 0)
+        return launch.LaunchPlan(card, self, handle, count, shape, ints, total // each)
 
     def wide(self, sizes, strides):
         """How a thread may take several neighbours at once, as far as steps tell.
@@ -257,7 +275,8 @@ class DeviceKernel:
                 *(table.tobytes(), numbers, len(part), pieces),
                 fault or card.fault_address(),
             )
-            self.launched(card, code, stream)
+            count_launch()
+            self.launched(card, code)
 
     def run_spans(self, card, addresses, ints, total, chunk=1):
         """Runs a kernel over its parallel axis in this thread's queue.
@@ -269,20 +288,21 @@ class DeviceKernel:
             total: the length of the axis.
             chunk: how much of it a thread takes at a time.
         """
-        from rushlight.codegen.emit import device
+        count = len(addresses)
 
-        entry = device.entry_name(self.name)
-        handle = self.handle(card, "spans", entry, lambda: device.emit(self.function()))
-        self.launch(
-            card,
-            launch.launch_spans,
-            handle,
-            -(-total // chunk),
-            addresses,
-            ints,
-            total,
-            chunk,
-        )
+        def make():
+            from rushlight.codegen.emit import device
+
+            entry = device.entry_name(self.name)
+            handle = self.handle(
+                card, "spans", entry, lambda: device.emit(self.function())
+            )
+            shape = (*grid_for(card, -(-total // chunk)), 0)
+            return launch.LaunchPlan(
+                card, self, handle, count, shape, ints, total, chunk
+            )
+
+        self.plan((card.serial, "spans", ints, total, chunk), make).run(addresses)
 
     def run_rows(self, card, addresses, ints, rows, length, beside=False, held=()):
         """Runs a kernel over rows in this thread's queue.
@@ -300,16 +320,25 @@ class DeviceKernel:
             beside: whether the elements of neighbouring rows are neighbours.
             held: pairs of positions; see `emit.device.emit_grid`.
         """
-        from rushlight.codegen.emit import device
-        from rushlight.codegen.lower import lower
-        from rushlight.codegen.schedule import gpu_lowering
-        from rushlight.codegen.target import NVIDIA, using
-
         given = card, addresses, ints, rows, length, held
         if beside and self.run_parts(*given, beside=True):
             return
         if length >= LONG and self.run_parts(*given):
             return
+        held, count = tuple(held), len(addresses)
+        key = card.serial, "rows", ints, rows, length, beside, held
+        plan = self.plan(
+            key, lambda: self.plan_rows(card, count, ints, rows, length, beside, held)
+        )
+        plan.run(addresses)
+
+    def plan_rows(self, card, count, ints, rows, length, beside, held):
+        """The plan of a launch over rows, each of them a block's or a thread's."""
+        from rushlight.codegen.emit import device
+        from rushlight.codegen.lower import lower
+        from rushlight.codegen.schedule import gpu_lowering
+        from rushlight.codegen.target import NVIDIA, using
+
         together = length >= WARP and not (beside and rows >= MANY)
         name = f"{self.name}_{'blocks' if together else 'threads'}"
 
@@ -320,15 +349,13 @@ class DeviceKernel:
             return device.emit_grid(made, held, most)
 
         entry = device.entry_name(name)
-        handle = self.handle(card, (together, tuple(held)), entry, build)
-        shape = None
-        if together:
+        handle = self.handle(card, (together, held), entry, build)
+        grid, threads = grid_for(card, rows)
+        if together and rows:
             threads = threads_for(length, card.block_limits[handle], rows)
-            shape = min(rows, MOST_BLOCKS), threads
-        self.launch(
-            *(card, launch.launch_spans, handle, rows, addresses, ints, rows, 1),
-            shape=shape,
-        )
+            grid = min(rows, MOST_BLOCKS)
+        shape = grid, threads, 0
+        return launch.LaunchPlan(card, self, handle, count, shape, ints, rows, 1)
 
     def run_parts(self, card, addresses, ints, rows, length, held, beside=False):
         """Runs a kernel whose rows are many blocks': one launch finds the states of parts,
@@ -384,10 +411,11 @@ class DeviceKernel:
             entry = device.entry_name(name)
             handle = self.handle(card, (way, cut, held), entry, build)
             threads = threads_for(values, card.block_limits[handle], total)
-            self.launch(
-                *(card, launch.launch_spans, handle, total, addresses, ints, total, 1),
-                shape=None if alone else (min(total, MOST_BLOCKS), threads),
-            )
+            shape = min(total, MOST_BLOCKS), threads
+            shape = (*(grid_for(card, total) if alone else shape), 0)
+            given = card, self, handle, len(addresses), shape, ints, total, 1
+            plan = launch.LaunchPlan(*given)
+            plan.run(addresses)
         return True
 
     def parted(self):
@@ -408,43 +436,29 @@ class DeviceKernel:
             held: pairs of positions; see `emit.device.emit_grid`.
             shared: bytes of shared memory of a block, where they are a launch's.
         """
-        from rushlight.codegen.emit import device
+        held, ints = tuple(held), tuple(ints)
 
-        entry = device.entry_name(self.name)
+        def make():
+            from rushlight.codegen.emit import device
 
-        def build():
-            return device.emit_grid(self.function(), held, threads)
+            def build():
+                return device.emit_grid(self.function(), held, threads)
 
-        handle = self.handle(card, (tuple(held), threads), entry, build, shared)
-        self.launch(
-            *(card, launch.launch_spans, handle, blocks, addresses, ints, blocks, 1),
-            shape=(min(blocks, MOST_BLOCKS), threads),
-            shared=shared,
-        )
+            entry = device.entry_name(self.name)
+            handle = self.handle(card, (held, threads), entry, build, shared)
+            shape = min(blocks, MOST_BLOCKS), threads, shared
+            given = card, self, handle, len(addresses), shape, ints, blocks, 1
+            return launch.LaunchPlan(*given)
 
-    def launch(self, card, function, handle, turns, *operands, shape=None, shared=0):
-        """Chooses a grid, launches, and looks at the driver's answer."""
-        if turns <= 0:
-            return
-        card.enter()
-        most = card.properties.multi_processor_count * WAVES
-        grid = min(-(-turns // THREADS), most)
-        threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
-        grid, threads = shape or (grid, threads)
-        stream = contexts.current_stream(card)
-        more = (shared,) if shared else ()
-        code = function(
-            handle, stream.handle, grid, threads, *operands, card.fault_address(), *more
-        )
-        self.launched(card, code, stream)
+        key = card.serial, "blocks", ints, blocks, threads, held, shared
+        self.plan(key, make).run(tuple(addresses))
 
-    def launched(self, card, code, stream):
+    def launched(self, card, code):
         """Looks at the driver's answer to a launch."""
-        count_launch()
         if code:
             card.driver.refuse(code, f"cuLaunchKernel({self.name})")
         if BLOCKING:
-            stream.synchronize()
+            contexts.current_stream(card).synchronize()
 
 
 INDEX = 8  # the bit of `expr.FAULTS` for an index that lies outside
@@ -471,6 +485,13 @@ def run_program(kernels, device, addresses, may_refuse):
             "index out of range: a kernel was given an index that is outside of the "
             "tensor it leads into"
         )
+
+
+def grid_for(card, turns):
+    """How many blocks, and threads of each, do so many turns; the rest is looped over."""
+    most = card.properties.multi_processor_count * WAVES
+    threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
+    return min(-(-turns // THREADS), most), threads
 
 
 def threads_for(values, most, rows=1):

@@ -33,6 +33,8 @@ class Driver:
             tuple whose first entry is the result code.
     """
 
+    OUT_OF_MEMORY = OUT_OF_MEMORY  # for those below, who have the object alone
+
     def __init__(self, bindings):
         self.bindings = bindings
         self.version = 0

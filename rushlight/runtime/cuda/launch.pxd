@@ -1,4 +1,7 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uintptr_t
+from rushlight.core.device cimport Backend, PlannedLaunch
+from rushlight.core.state cimport ThreadState
+from rushlight.runtime.cuda.allocator cimport Allocator
 
 # cuLaunchKernel
 ctypedef int (*launch_t)(
@@ -16,3 +19,30 @@ cdef enum:
     MOST_INTS = 64
     MOST_NUMBERS = 12
     ROOM = 440
+    MOST_DEVICES = 16                 # that a thread's state has queues of
+
+# A card, as far as launches are concerned.
+cdef class DeviceContext:
+    cdef readonly int index
+    cdef readonly int64_t serial    # no other card of the process ever has it
+    cdef public Allocator allocator
+    cdef public uintptr_t fault     # where kernels note what they refuse; 0: not yet
+    cdef uintptr_t queue(self, ThreadState* st) except? 1
+
+# One launch but for its pointers and numbers: made once for a layout, then repeated.
+cdef class LaunchPlan(PlannedLaunch):
+    cdef readonly DeviceContext context
+    cdef readonly object kernel
+    cdef uintptr_t function
+    cdef readonly unsigned int grid, threads, shared
+    cdef readonly bint elementwise  # it takes numbers, and no chunk
+    cdef int64_t total, chunk
+    cdef int n_data                 # pointers
+    cdef int64_t ints[64]
+
+# A kernel of cards: its plans by layout.
+cdef class CachedKernel:
+    cdef readonly dict plans
+
+cdef class CompiledBackend(Backend):
+    pass

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import os
+
 import cython
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uintptr_t
-from cython.cimports.libc.string import memcpy
+from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.rushlight.core.device import (
+    Backend,
+    Device,
+    Elements,
+    PlannedLaunch,
+    told_of,
+)
+from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.runtime.cpu.launch import (
+    count_unheard,
+    tell_planned,
+    watched,
+)
 
 _entry = cython.declare(launch_t, cython.NULL)
+KEPT = cython.declare(cython.Py_ssize_t, 128)  # plans of one kernel
+ALIGNED = cython.declare(uintptr_t, 16)  # as `LOAD` of `emit.device`
+blocking = cython.declare(cython.bint, os.environ.get("CUDA_LAUNCH_BLOCKING") == "1")
 
 
 def set_entry(address: uintptr_t) -> None:
@@ -15,71 +34,280 @@ def set_entry(address: uintptr_t) -> None:
     _entry = cython.cast(launch_t, address)
 
 
-def launch_elements(
-    function: uintptr_t,
-    stream: uintptr_t,
-    grid: cython.uint,
-    threads: cython.uint,
-    addresses: tuple,
-    ints: tuple,
-    numbers: bytes,
-    total: int64_t,
-    fault: uintptr_t,
-) -> int:
-    """Puts an elementwise kernel into a queue; the driver's result code.
+def enter_context(index: cython.int) -> None:
+    """Says that this thread's driver calls go to a card; -1: to none that is known."""
+    state().card = index + 1
+
+
+def entered_context() -> int:
+    """The number of the card that this thread's driver calls go to; -1: none."""
+    return state().card - 1
+
+
+def choose_queue(index: cython.int, handle: uintptr_t) -> None:
+    """Says which queue of a card this thread's work goes to; 0: the one it begins with."""
+    if index < MOST_DEVICES:
+        state().queues[index] = cython.cast(cython.p_void, handle)
+
+
+def gather(on: cython.bint) -> None:
+    """Says whether this thread's elementwise launches wait to be put together."""
+    state().gathering = on
+
+
+def forget_thread() -> None:
+    """Lets go of what was said of this thread."""
+    st: cython.pointer(ThreadState) = state()
+    st.card = 0
+    st.gathering = False
+    memset(st.queues, 0, cython.sizeof(st.queues))
+
+
+_contexts = cython.declare(list, [None] * MOST_DEVICES)
+_made = cython.declare(int64_t, 0)
+
+
+def forget_devices() -> None:
+    """Lets go of all cards."""
+    for index in range(MOST_DEVICES):
+        _contexts[index] = None
+
+
+@cython.cclass
+class DeviceContext:
+    """A card, as far as launches are concerned."""
+
+    def __init__(self, index: cython.int):
+        global _made
+        _made += 1
+        self.index = index
+        self.serial = _made
+        self.fault = 0
+
+    def serve(self):
+        """Has compiled code find it."""
+        if self.index < MOST_DEVICES:
+            _contexts[self.index] = self
+
+    @cython.cfunc
+    @cython.exceptval(1, check=True)
+    def queue(self, st: cython.pointer(ThreadState)) -> uintptr_t:
+        """The handle of where this thread's work goes."""
+        if self.index < MOST_DEVICES:
+            return cython.cast(uintptr_t, st.queues[self.index])
+        return self.current_queue().handle
+
+
+@cython.cfunc
+def context_of(device: Device) -> DeviceContext:
+    """The card of a device; None where it was not used yet."""
+    index: cython.Py_ssize_t
+    if device.index is None:
+        return None
+    index = device.index
+    return _contexts[index] if index < MOST_DEVICES else None
+
+
+@cython.cclass
+class CompiledBackend(Backend):
+    """What serves cards, as far as it goes without objects."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take(
+        self, n_bytes: cython.size_t, device: Device, data: cython.pp_char
+    ) -> cython.int:
+        context: DeviceContext = context_of(device)
+        if context is None:
+            return Backend.take(self, n_bytes, device, data)
+        stream: uintptr_t = context.queue(state())
+        data[0] = cython.cast(cython.p_char, context.allocator.take(n_bytes, stream))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def give(
+        self, data: cython.p_char, n_bytes: cython.size_t, device: Device
+    ) -> cython.int:
+        context: DeviceContext = context_of(device)
+        if context is None or state().gathering:
+            return Backend.give(self, data, n_bytes, device)
+        return context.allocator.let_go_of(cython.cast(uintptr_t, data))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def run_elements(
+        self, kernel: object, device: Device, call: cython.pointer(Elements)
+    ) -> cython.int:
+        context: DeviceContext = context_of(device)
+        key: object
+        plan: LaunchPlan
+        planned: CachedKernel
+        if context is None or state().gathering or not isinstance(kernel, CachedKernel):
+            return Backend.run_elements(self, kernel, device, call)
+        planned = kernel
+        key = layout_of(context, call)
+        if key is None:
+            return Backend.run_elements(self, kernel, device, call)
+        found = planned.plans.get(key)
+        if found is None:
+            found = plan_elements(planned, context, call, key)
+        plan = found
+        return plan.submit(call.data, call.numbers)
+
+
+@cython.cfunc
+def plan_elements(
+    kernel: CachedKernel,
+    context: DeviceContext,
+    call: cython.pointer(Elements),
+    key: object,
+) -> LaunchPlan:
+    """The plan of an elementwise launch, kept for the next of its layout."""
+    made = kernel.plan_elements(context, *told_of(call), call.total)
+    if len(kernel.plans) >= KEPT:
+        kernel.plans.clear()
+    kernel.plans[key] = made
+    return made
+
+
+@cython.cfunc
+def layout_of(context: DeviceContext, call: cython.pointer(Elements)) -> object:
+    """What the plan of an elementwise launch follows from, as bytes; None: too much."""
+    words: int64_t[160]
+    n: cython.int = 3
+    k: cython.int
+    d: cython.int
+    ndim: cython.int = call.plan.ndim
+    if ndim * (1 + call.plan.n_operands) > 150:
+        return None
+    words[0] = context.serial
+    words[1] = ndim | (call.plan.n_operands << 8)
+    words[2] = call.total
+    for d in range(ndim):
+        words[n] = call.plan.sizes[d]
+        n += 1
+    for k in range(call.plan.n_operands):
+        if call.data[k] == cython.NULL:
+            words[1] |= cython.cast(int64_t, 1) << (16 + k)
+            continue
+        if cython.cast(uintptr_t, call.data[k]) % ALIGNED:
+            words[1] |= cython.cast(int64_t, 1) << (32 + k)
+        for d in range(ndim):
+            words[n] = call.plan.strides[k][d]
+            n += 1
+    return PyBytes_FromStringAndSize(cython.cast(cython.p_char, words), n * 8)
+
+
+@cython.cclass
+class CachedKernel:
+    """A kernel of cards that keeps the plans of its launches, by layout."""
+
+    def __init__(self):
+        self.plans = {}
+
+
+@cython.final
+@cython.cclass
+class LaunchPlan(PlannedLaunch):
+    """One launch but for its pointers and numbers: made once for a layout, then repeated.
 
     Args:
-        addresses: the operands' first elements, 0 for those that are numbers.
-        ints: sizes and steps; see `emit.device.emit_elements`.
-        numbers: 16 bytes for each operand that is a number.
-        total: how many elements.
-        fault: where the kernel notes what it refuses.
-    """
-    data: cython.p_void[24]
-    values: int64_t[64]
-    room: cython.double[24]
-    parameters: cython.p_void[5]
-    fill(addresses, ints, data, values)
-    if len(numbers) > 8 * 24:
-        raise ValueError(f"launch: {len(numbers)} bytes of numbers")
-    memcpy(room, cython.cast(cython.p_char, numbers), len(numbers))
-    parameters[0], parameters[1], parameters[2] = data, values, room
-    parameters[3] = cython.address(total)
-    parameters[4] = cython.address(fault)
-    return put(function, stream, grid, threads, parameters, 0)
-
-
-def launch_spans(
-    function: uintptr_t,
-    stream: uintptr_t,
-    grid: cython.uint,
-    threads: cython.uint,
-    addresses: tuple,
-    ints: tuple,
-    total: int64_t,
-    chunk: int64_t,
-    fault: uintptr_t,
-    shared: cython.uint = 0,
-) -> int:
-    """Puts a kernel whose threads take spans of its axis into a queue; the result code.
-
-    Args:
-        addresses: the data pointers; 0 where there is none.
+        context: of the card.
+        kernel: whose ``launched(card, code)`` is told of errors.
+        function: the driver's handle.
+        n_data: how many pointers it takes.
+        shape: blocks, threads of each, and bytes of shared memory beside the kernel's own.
         ints: sizes, strides and parameters, as the kernel lays them out.
-        total: the length of the parallel axis.
-        chunk: how much of it a thread takes at a time.
-        fault: where the kernel notes what it refuses.
-        shared: bytes of shared memory that a block has beside the kernel's own.
+        total: elements, or the length of the parallel axis.
+        chunk: how much of it a thread takes at a time; None of an elementwise kernel,
+            which is given numbers instead.
     """
-    data: cython.p_void[24]
-    values: int64_t[64]
-    parameters: cython.p_void[5]
-    fill(addresses, ints, data, values)
-    parameters[0], parameters[1] = data, values
-    parameters[2] = cython.address(total)
-    parameters[3] = cython.address(chunk)
-    parameters[4] = cython.address(fault)
-    return put(function, stream, grid, threads, parameters, shared)
+
+    def __init__(
+        self,
+        context: DeviceContext,
+        kernel,
+        function: uintptr_t,
+        n_data: cython.int,
+        shape: tuple,
+        ints,
+        total: int64_t,
+        chunk=None,
+    ):
+        i: cython.int
+        self.context, self.kernel, self.function = context, kernel, function
+        self.grid, self.threads, self.shared = shape
+        self.total = total
+        self.elementwise = chunk is None
+        self.chunk = 0 if chunk is None else chunk
+        self.n_data = n_data
+        if n_data > MOST_DATA or len(ints) > MOST_INTS:
+            raise ValueError(
+                f"launch: {n_data} pointers and {len(ints)} integers; a kernel on a card "
+                f"takes {MOST_DATA} and {MOST_INTS}"
+            )
+        memset(self.ints, 0, cython.sizeof(self.ints))
+        for i in range(len(ints)):
+            self.ints[i] = ints[i]
+
+    def run(self, addresses: tuple, numbers: bytes = b"") -> None:
+        """Puts the launch into this thread's queue.
+
+        Args:
+            addresses: the operands' first elements; None for those that are numbers.
+            numbers: 16 bytes for each of those.
+        """
+        data: cython.p_char[24]
+        room: cython.double[24]
+        i: cython.Py_ssize_t
+        address: uintptr_t
+        if len(addresses) != self.n_data:
+            raise ValueError(f"launch: {len(addresses)} pointers, not {self.n_data}")
+        if len(numbers) > 8 * 24:
+            raise ValueError(f"launch: {len(numbers)} bytes of numbers")
+        for i in range(len(addresses)):
+            address = addresses[i] or 0
+            data[i] = cython.cast(cython.p_char, address)
+        memcpy(room, cython.cast(cython.p_char, numbers), len(numbers))
+        self.submit(data, room)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def submit(self, data: cython.pp_char, numbers: cython.p_double) -> cython.int:
+        """Puts the launch into this thread's queue; there is room for 24 of both."""
+        i: cython.int
+        st: cython.pointer(ThreadState) = state()
+        parameters: cython.p_void[5]
+        code: cython.int
+        if self.grid == 0:
+            return 0
+        if _entry == cython.NULL:
+            raise RuntimeError("launch: no driver was loaded")
+        for i in range(self.n_data, MOST_DATA):  # the driver copies all of them
+            data[i] = cython.NULL
+        if watched:
+            tell_planned(self, data, self.n_data, numbers)
+        if st.card != self.context.index + 1:
+            self.context.enter()
+        parameters[0], parameters[1] = data, self.ints
+        if self.elementwise:
+            parameters[2] = numbers
+            parameters[3] = cython.address(self.total)
+        else:
+            parameters[2] = cython.address(self.total)
+            parameters[3] = cython.address(self.chunk)
+        if self.context.fault == 0:
+            self.context.fault_address()
+        parameters[4] = cython.address(self.context.fault)
+        stream: uintptr_t = self.context.queue(st)
+        code = put(
+            self.function, stream, self.grid, self.threads, parameters, self.shared
+        )
+        count_unheard()
+        if code or blocking:
+            self.kernel.launched(self.context, code)
+        return 0
 
 
 def launch_lists(
@@ -139,33 +367,3 @@ def put(
             cython.cast(cython.p_void, stream), parameters, cython.NULL,
         )  # fmt: skip
     return code
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def fill(
-    addresses: tuple,
-    ints: tuple,
-    data: cython.pointer(cython.p_void),
-    values: cython.pointer(int64_t),
-) -> cython.int:
-    """Pointers and integers where the driver copies them from."""
-    i: cython.Py_ssize_t
-    address: uintptr_t
-    if _entry == cython.NULL:
-        raise RuntimeError("launch: no driver was loaded")
-    if len(addresses) > MOST_DATA or len(ints) > MOST_INTS:
-        raise ValueError(
-            f"launch: {len(addresses)} pointers and {len(ints)} integers; a kernel on a "
-            f"card takes {MOST_DATA} and {MOST_INTS}"
-        )
-    for i in range(len(addresses)):
-        address = addresses[i]
-        data[i] = cython.cast(cython.p_void, address)
-    for i in range(len(addresses), MOST_DATA):
-        data[i] = cython.NULL
-    for i in range(len(ints)):
-        values[i] = ints[i]
-    for i in range(len(ints), MOST_INTS):
-        values[i] = 0
-    return 0

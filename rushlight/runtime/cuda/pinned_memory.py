@@ -10,7 +10,7 @@ import bisect
 import threading
 
 from rushlight.runtime.cuda import contexts, driver
-from rushlight.runtime.cuda.memory_stats import Figure, told_of
+from rushlight.runtime.cuda.memory_stats import Figure, figures_of
 from rushlight.runtime.cuda.streams import Event
 
 PORTABLE = 1  # every card may use it
@@ -115,7 +115,7 @@ def release_idle():
 
 def figures():
     """What is locked, as dictionaries in dictionaries."""
-    return {name: told_of(figure) for name, figure in _figures.items()}
+    return {name: figures_of(figure) for name, figure in _figures.items()}
 
 
 def forget():
