@@ -333,9 +333,9 @@ class Text:
                 *(f"    {one}," for one in takes),
                 f") -> {gives}:",
             ]
-        told = expression_of(joined, in_kinds)
-        if len(told) <= MOST_LINES:
-            lines += [f"    # {line}" for line in told]
+        text = expression_of(joined, in_kinds)
+        if len(text) <= MOST_LINES:
+            lines += [f"    # {line}" for line in text]
         known = {key: f"x{k}" for k, key in enumerate(joined.inputs)}
         last, count = None, 0
         for member in joined.members:
