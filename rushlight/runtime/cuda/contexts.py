@@ -108,6 +108,7 @@ class Card(launch.DeviceContext):
         self.block_limits: dict = {}  # of those: threads of a block, at most
         self.plans: OrderedDict = OrderedDict()  # of Fourier transforms
         self.products: dict = {}  # plans of the library's products
+        self.prepared: dict = {}  # those by what they are asked for with
         self.convolutions: OrderedDict = OrderedDict()  # plans of them, by thread
         self._properties = self._target = None
         self._writer = None

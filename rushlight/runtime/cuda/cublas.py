@@ -12,12 +12,8 @@ import ctypes
 from dataclasses import dataclass
 
 from rushlight.core import numerics
-from rushlight.core.dtype import by_code
-from rushlight.core.factories import empty
-from rushlight.core.window import address_of
 from rushlight.runtime.cuda.libraries import CUBLAS_LT, queue
 
-BYTES = by_code(0)
 # cudaDataType, cublasComputeType and attributes of cuBLASLt, by the names in its header.
 TYPES = {
     "float32": 0, "float64": 1, "float16": 2, "int8": 3, "complex64": 4,
@@ -169,7 +165,7 @@ def describe(element, compute, result, sizes, operands, scales, batch, behind=No
     if 0 in (rows, columns, depth, batch) or not multiplies(element, compute, result):
         return None
     out, left, right, added = operands
-    if out[1] != 1 or out[2] == 1:  # results by rows: the transposed product
+    if turns(out):
         rows, columns = columns, rows
         out, left, right, added = (
             turned(out),
@@ -215,15 +211,77 @@ def run(card, element, compute, result, sizes, operands, scales, batch, behind=N
 
     Takes what `Backend.run_product` takes.
     """
+    addresses = [0 if item is None else item[0] for item in operands]
+    key = (
+        *(element, compute, result, sizes, scales, batch, behind),
+        *(reduced_precision(), *map(alignment_of, addresses)),
+        *[None if item is None else item[1:] for item in operands],
+    )
+    ready = card.prepared.get(key)
+    if ready is None:
+        args = element, compute, result, sizes, operands, scales, batch, behind
+        ready = prepare(card, *args)
+        if len(card.prepared) >= KEPT:
+            card.prepared.clear()
+        card.prepared[key] = ready
+    return ready and ready.launch(card, addresses)
+
+
+def prepare(card, element, compute, result, sizes, operands, scales, batch, behind):
+    """What products that differ in addresses alone have in common; False where the
+    library has none."""
     args = element, compute, result, sizes, operands, scales, batch, behind
     found = describe(*args)
     if found is None or not CUBLAS_LT.present():
         return False
-    product, (out, left, right, added), vector = found
+    product, order, vector = found
     without = operands[3] is None or vector is not None
-    alpha = number(scales[0], compute)
-    beta = number(0 if without else scales[1], compute)
-    return start(card, product, (out, left, right, added), vector, (alpha, beta))
+    factors = number(scales[0], compute), number(0 if without else scales[1], compute)
+    with card.lock:
+        out, left, right, added = (item[0] for item in order)
+        plan = plan_for(card, product, [left, right, added, out])
+    if plan is None:
+        return False
+    return Prepared(plan, turns(operands[0]), not without, vector is not None, factors)
+
+
+def turns(out):
+    """Whether the library writes the transposed product: of results that lie by rows."""
+    return out[1] != 1 or out[2] == 1
+
+
+class Prepared:
+    """A product but for its addresses.
+
+    Args:
+        plan: of the library.
+        turned: whether its left factor is the right one here.
+        adds: whether a matrix is added.
+        biased: whether a vector is.
+        factors: of the product and of what is added, as the library takes them.
+    """
+
+    def __init__(self, plan, turned, adds, biased, factors):
+        self.plan, self.turned, self.adds, self.biased = plan, turned, adds, biased
+        self.factors = factors
+        self.scales = [ctypes.addressof(factor) for factor in factors]
+
+    def launch(self, card, addresses):
+        """Puts the product into this thread's queue.
+
+        Args:
+            card: where.
+            addresses: of out, left, right and added.
+        """
+        out, left, right, added = addresses
+        if self.turned:
+            left, right = right, left
+        with card.lock:  # descriptors are changed before they are read
+            if self.biased:
+                self.plan.set_vector(card, added)
+            beside = added if self.adds else out
+            self.plan.multiply(card, (out, left, right, beside), self.scales)
+        return True
 
 
 def run_scaled(card, elements, result, sizes, operands, scales, fast):
@@ -284,24 +342,17 @@ def start(card, product, operands, vector, factors, scales=None):
         factors: of the product and of what is added.
         scales: the addresses of those of both operands and of the result, or None.
     """
-    out, left, right, added = operands
-    alpha, beta = factors
-    with card.lock:  # descriptors are changed before they are read
-        addresses = [item[0] for item in (left, right, added, out)]
-        plan = plan_for(card, product, addresses, scales)
+    out, left, right, added = (item[0] for item in operands)
+    with card.lock:
+        plan = plan_for(card, product, [left, right, added, out], scales)
         if plan is None:
             return False
         if vector is not None:
             plan.set_vector(card, vector)
         if scales is not None:
             plan.set_scales(card, scales)
-        room = empty((max(plan.n_bytes, 1),), dtype=BYTES, device=f"cuda:{card.index}")
-        CUBLAS_LT.call(
-            *(card, "matmul", plan.handle, plan.described, ctypes.addressof(alpha)),
-            *(left[0], plan.left, right[0], plan.right, ctypes.addressof(beta)),
-            *(added[0], plan.added, out[0], plan.out, plan.algorithm),
-            *(address_of(room), plan.n_bytes, queue(card)),
-        )
+        given = [ctypes.addressof(factor) for factor in factors]
+        plan.multiply(card, (out, left, right, added), given)
     return True
 
 
@@ -314,6 +365,7 @@ class Plan:
         self.result = (ctypes.c_uint64 * (RESULT // 8))()
         self.algorithm, self.n_bytes = ctypes.addressof(self.result), 0
         self.product = product
+        self.vector = None
         number = (TYPES | EIGHT)[product.result]
         beside = number if product.scaled is None else TYPES[product.scaled.added]
         compute = IN_32F_TF32 if product.tf32 else SUMS[product.compute][0]
@@ -370,8 +422,10 @@ class Plan:
         )
 
     def set_vector(self, card, address):
-        """Says where the vector is that is added."""
-        self.set(card, BIAS_POINTER, ctypes.c_uint64(address))
+        """Says where the vector is that is added, if it was not there before."""
+        if address != self.vector:
+            self.set(card, BIAS_POINTER, ctypes.c_uint64(address))
+            self.vector = address
 
     def set_scales(self, card, addresses):
         """Says where the scales of both operands are, and the result's if it has one."""
@@ -407,6 +461,30 @@ class Plan:
             CUBLAS_LT.call(card, "matmul_preference_destroy", preference)
         self.n_bytes = int(self.result[8])
         return count.value > 0
+
+    def multiply(self, card, addresses, scales):
+        """Puts the product into this thread's queue.
+
+        What the algorithm works in is given back at once: what comes later in the queue
+        may use it.
+
+        Args:
+            card: where.
+            addresses: of out, left, right and added, in the library's order.
+            scales: the addresses of the factors of the product and of what is added.
+        """
+        out, left, right, added = addresses
+        where = queue(card)
+        room = card.allocator.allocate(self.n_bytes, where)
+        try:
+            CUBLAS_LT.call(
+                *(card, "matmul", self.handle, self.described, scales[0]),
+                *(left, self.left, right, self.right, scales[1]),
+                *(added, self.added, out, self.out, self.algorithm),
+                *(room, self.n_bytes, where),
+            )
+        finally:
+            card.allocator.free(room)
 
     def end(self, card):
         """Lets go of the descriptions."""
@@ -452,6 +530,7 @@ def plan_for(card, product, addresses, scales=None):
         plan = None
     while len(card.products) >= KEPT:
         oldest = card.products.pop(next(iter(card.products)))
+        card.prepared.clear()  # they may hold it
         if oldest is not None:
             oldest.end(card)
     card.products[key] = plan
