@@ -29,6 +29,7 @@ from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, Kept, step_of
 from rushlight.graph.tape import made_call, value_of
 from rushlight.kernels.matmul.contraction import width_of
 from rushlight.operators import call as ops
+from rushlight.operators.matmul.linear_packed import pack_weight
 
 TYPES = ("float32", "float64")  # halves are multiplied in pairs, as they lie
 # The place of the right operand, and whether it is written the other way round.
@@ -257,20 +258,6 @@ def fold_norm(eps, weight, center, spread, gain, shift, bias=0.0):
     scaled = weight.double() * factor.reshape(-1, *[1] * (weight.ndim - 1))
     term = (bias - center) * factor + shift
     return ops.cat([scaled.reshape(-1), term]).to(weight.dtype)
-
-
-def pack_weight(width, weight):
-    """A weight in panels of so many of its rows, each lying depth first.
-
-    Returns:
-        ``[panel, depth, width]``, of which the last one ends in zeros.
-    """
-    missing = -weight.shape[0] % width
-    if missing:
-        rest = ops.new_zeros(weight, (missing, weight.shape[1]))
-        weight = ops.cat([weight, rest])
-    panels = weight.reshape(-1, width, weight.shape[1])
-    return panels.transpose(1, 2).contiguous()
 
 
 def is_read_across(left, value, turned):

@@ -17,7 +17,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.dispatcher import packets
-from rushlight.graph.constant_folding import fold_norm, pack_weight
+from rushlight.graph.constant_folding import fold_norm
 from rushlight.graph.epilogues import Fold
 from rushlight.graph.fused_node import Member, Said
 from rushlight.graph.fusion import MOVES, Group, launch_of, moved
@@ -27,6 +27,7 @@ from rushlight.graph.reduction_nodes import Along, along
 from rushlight.graph.steps import bytes_needed
 from rushlight.graph.tape import Tape
 from rushlight.operators.matmul import matmul_epilogue
+from rushlight.operators.matmul.linear_packed import pack_weight
 
 NUMBERS = ("float32", "float64")  # what kernels are passed as numbers
 _members: list = []  # of the kernels that are being traced, the innermost last

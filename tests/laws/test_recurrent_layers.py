@@ -161,3 +161,29 @@ def test_results_have_the_dtypes_and_strides_of_pytorch(name, batch_first):
             short = model(x)[0]
         seen.append((plain.stride(), str(plain.dtype)[-7:], str(short.dtype)[-7:]))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_weights_in_panels_give_what_pytorch_gives(dtype):
+    torch = pytest.importorskip("torch")
+    lengths = [7, 6, 6, 3, 1]  # steps of five rows, of fewer, and of one
+    for name, build in KINDS.items():
+        torch.manual_seed(0)
+        call = "RNN" if name.startswith("rnn") else name.upper()
+        more = {"nonlinearity": "relu"} if name == "rnn_relu" else {}
+        theirs = getattr(torch.nn, call)(5, 70, bidirectional=True, **more)
+        theirs = theirs.to(getattr(torch, dtype))
+        model = build(5, 70, bidirectional=True).to(getattr(rl, dtype))
+        for ours, weight in zip(model.parameters(), theirs.parameters(), strict=True):
+            ours.data.copy_(rl.tensor(weight.detach().numpy()))
+        x = torch.randn(7, 5, 5, dtype=theirs.weight_hh_l0.dtype)
+        found = []
+        for library, one in ((rl, model), (torch, theirs)):
+            given = library.tensor(x.numpy()).requires_grad_()
+            pack = library.nn.utils.rnn.pack_padded_sequence
+            result = one(pack(given, lengths))[0].data
+            grads = library.autograd.grad(result.sum(), [given, *one.parameters()])
+            found.append([t.detach().numpy() for t in (result, *grads)])
+        close = 1e-4 if dtype == "float32" else 1e-12
+        for ours, wanted in zip(*found, strict=True):
+            assert abs(ours - wanted).max() <= close * max(1, abs(wanted).max())

@@ -1,4 +1,7 @@
-"""Linear layers by weights in panels, which programs keep (`graph.constant_folding`)."""
+"""Linear layers by weights in panels.
+
+Programs keep such copies (`graph.constant_folding`), recurrent layers for all of their steps.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from rushlight.codegen.schedule.contraction import matrix_tile
 from rushlight.codegen.target import current
 from rushlight.core.launch_args import PLACES, RIGHT_MODES
 from rushlight.core.roles import host
-from rushlight.kernels.matmul.contraction import matrix_kernel
+from rushlight.kernels.matmul.contraction import matrix_kernel, width_of
+from rushlight.operators import call as ops
 from rushlight.operators.shared import has_elements
 
 # Multiplications above which there are blocks for so many threads, and one has rows at least.
@@ -30,31 +34,63 @@ def linear_packed(input, panels, bias, columns):
     out = host.matmul.fresh(input, (*input.shape[:-1], columns))
     if not has_elements(out):
         return out
-    name, rows, depth = input.dtype.name, prod(out.shape[:-1]), panels.shape[1]
-    row_block, column_block = blocks(rows, columns, depth, name)
+    rows, depth = prod(out.shape[:-1]), panels.shape[1]
+    left = input.stride(0) if input.ndim == 2 else depth, input.stride(-1)
+    plan = planned(out.dtype.name, (rows, columns, depth), left, bias is not None)
+    launch(plan, out, input, panels, bias)
+    return out
+
+
+def launch(plan, out, input, panels, bias):
+    """Writes a product by panels to a row-major result, by what `planned` gave."""
+    kernel, ints, chunks = plan
+    operands = out, input, panels, out if bias is None else bias, out
+    host.launch.launch(kernel, operands, ints, chunks, 1)
+
+
+def planned(dtype, sizes, left, biased):
+    """The kernel of a product by panels, its integers, and how many blocks there are.
+
+    Args:
+        sizes: rows, columns and depth.
+        left: elements from row to row of the left operand, and from column to column.
+    """
+    rows, columns, depth = sizes
+    row_block, column_block = blocks(rows, columns, depth, dtype)
     plan = {
         "rows": rows,
         "columns": columns,
         "depth": depth,
-        "a_row": input.stride(0) if input.ndim == 2 else depth,
-        "a_column": input.stride(-1),
+        "a_row": left[0],
+        "a_column": left[1],
         # A panel begins as many elements on as its first column says, times the depth.
-        "b_row": panels.shape[2],
+        "b_row": width_of(dtype),
         "b_column": depth,
         "out_row": columns,
         "sums_row": columns,
-        "added": int(bias is not None),
+        "added": int(biased),
         "right_mode": RIGHT_MODES["direct"],
         "row_block": row_block,
         "column_block": column_block,
     }
     fields = PLACES["product"]
-    ints = [plan.get(key, 0) for key in sorted(fields, key=fields.get)]
+    ints = tuple(plan.get(key, 0) for key in sorted(fields, key=fields.get))
     chunks = covering(rows, row_block) * covering(columns, column_block)
-    kernel = matrix_kernel("product", name, name, name)
-    operands = out, input, panels, out if bias is None else bias, out
-    host.launch.launch(kernel, operands, ints, chunks, 1)
-    return out
+    return matrix_kernel("product", dtype, dtype, dtype), ints, chunks
+
+
+def pack_weight(width, weight):
+    """A weight in panels of so many of its rows, each lying depth first.
+
+    Returns:
+        ``[panel, depth, width]``, of which the last one ends in zeros.
+    """
+    missing = -weight.shape[0] % width
+    if missing:
+        rest = ops.new_zeros(weight, (missing, weight.shape[1]))
+        weight = ops.cat([weight, rest])
+    panels = weight.reshape(-1, width, weight.shape[1])
+    return panels.transpose(1, 2).contiguous()
 
 
 def blocks(rows, columns, depth, dtype):

@@ -7,11 +7,15 @@ sequence that has ended, or that has not begun when read backwards, keep theirs.
 
 from __future__ import annotations
 
+import functools
+
 from rushlight.codegen.language import select, sigmoid, tanh
 from rushlight.codegen.loops import A, T, loops, vectorized
 from rushlight.core.roles import host
+from rushlight.kernels.matmul.contraction import width_of
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import brief, expect, filled, fresh, name_of, run
+from rushlight.operators.matmul import linear_packed
 
 product_into = host.matmul.product_into
 
@@ -191,11 +195,16 @@ def launch(kernel, tensors, size, **flags):
 
 
 class Shares:
-    """What states give the gates, in memory that all steps share."""
+    """What states give the gates, in memory that all steps share.
+
+    Of several rows the weights are turned, or in panels, once for all steps; a lone row goes
+    beside them as they lie.
+    """
 
     def __init__(self, hidden, w_hh, b_hh):
-        self.turned, self.across = w_hh.t(), None
+        self.weight, self.across, self.panels = w_hh, None, None
         self.bias, self.made = b_hh, fresh(hidden, (hidden.shape[0], w_hh.shape[0]))
+        self.width = width_of(name_of(hidden.dtype))
         self.places = {}
 
     def of(self, hidden):
@@ -204,18 +213,27 @@ class Shares:
         found = self.places.get(rows)
         if found is None:
             found = self.places[rows] = self.place(rows)
-        product_into(found[0], hidden, *found[1:])
-        return found[0]
+        multiply, made, *rest = found
+        multiply(made, hidden, *rest)
+        return made
 
     def place(self, rows):
-        """Where the sums of so many rows go, the weights, and what is added."""
-        across = self.turned
-        if rows > 1:  # a lone row goes beside the weights as they lie
+        """How so many rows are multiplied, where sums go, the weights, and what is added."""
+        made, (columns, depth) = self.made[:rows], self.weight.shape
+        if rows > 1 and columns >= self.width:
+            if self.panels is None:
+                self.panels = linear_packed.pack_weight(self.width, self.weight)
+            sizes, biased = (rows, columns, depth), self.bias is not None
+            plan = linear_packed.planned(name_of(made.dtype), sizes, (depth, 1), biased)
+            multiply = functools.partial(linear_packed.launch, plan)
+            return multiply, made, self.panels, self.bias
+        across = self.weight.t()
+        if rows > 1:
             if self.across is None:
                 self.across = across.contiguous()
             across = self.across
-        made = self.made[:rows]
-        return made, across, None if self.bias is None else self.bias.expand(made.shape)
+        added = None if self.bias is None else self.bias.expand(made.shape)
+        return product_into, made, across, added
 
 
 def check(operator, gates, input, states, w_ih, w_hh, b_ih, b_hh, counts):
