@@ -124,6 +124,37 @@ def half_bytes(name, stored, lanes, rows):
     return ir.kernel(name, rolled(_HalfBytes(stored, lanes, rows).write()))
 
 
+class _HalfNumbers(_HalfBytes):
+    """The loops of `half_numbers`."""
+
+    def pass_over(self, block, start, columns):
+        """Four vectors of columns of a block, over the whole depth."""
+        b, n, lanes = self.b, self.n, self.lanes
+        with b.loop("g", 0, quotient(n["depth"], n["group"])) as g:
+            line = g * n["columns"] + block * COLUMNS
+            pairs = [load(self.pairs, line + c, lanes) for c in columns]
+            pairs = [b.let("pair", pair) for pair in pairs]
+            scales, zeros = (
+                [b.let("part", _part_of(p, self.stored, self.half, m)) for p in pairs]
+                for m in (0, 8 * self.stored.itemsize)
+            )
+            k0 = b.let("k0", g * n["group"])
+            with b.loop("k", k0, k0 + n["group"]) as k:
+                row = k * n["columns"] + block * COLUMNS
+                numbers = self.numbers(start + k * (COLUMNS // 2))
+                for c, *parts in zip(columns, numbers, scales, zeros, strict=True):
+                    b.store(self.x, row + c, multiply_add(*parts))
+
+
+def half_numbers(name, stored, lanes):
+    """``x = (q - 8) s + z``, of all places of the depth and columns, as float32.
+
+    Data and integers as of `half_bytes`, of which no results are written. The parallel
+    axis counts blocks of columns.
+    """
+    return ir.kernel(name, rolled(_HalfNumbers(stored, lanes, 1).write()))
+
+
 def _part_of(both, stored, half, moved):
     """One of two numbers that lie in an integer of twice the width, as float32."""
     bits = cast(half, both >> moved if moved else both)

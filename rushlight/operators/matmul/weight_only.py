@@ -194,10 +194,20 @@ def _launch_int4(operands, rows, depth, columns, group):
 
 
 def _by_numbers(self, mat2, group, pairs, start, stop):
-    depth = self.shape[1]
-    pieces = [(start, stop)]
-    if (stop - start) % BLOCK and stop - start > BLOCK:
-        middle = stop - stop % BLOCK
-        pieces = [(start, middle), (middle, stop)]
-    numbers = [_numbers_of(mat2, group, pairs, depth, *each) for each in pieces]
-    return ops.mm(self.to(float32), ops.cat(numbers, 1)).to(self.dtype)
+    """The product with some columns, which become numbers first."""
+    from rushlight.kernels.matmul import weight_only as kernels
+
+    depth, columns = self.shape[1], mat2.shape[0]
+    middle = columns - columns % BLOCK
+    if start < middle and (start, stop) == (0, columns):
+        numbers = fresh(self, (depth, columns), float32)
+        operands = None, numbers, mat2.contiguous(), pairs.contiguous()
+        kernel = kernels.kernel_of(kernels.half_numbers, self.dtype.name)
+        blocks, grain = columns // BLOCK, _grain(BLOCK * depth)
+        host.launch.launch(kernel, operands, (depth, columns, group, 0), blocks, grain)
+        if middle < columns:
+            rest = _numbers_of(mat2, group, pairs, depth, middle, columns)
+            numbers[:, middle:] = rest
+    else:
+        numbers = _numbers_of(mat2, group, pairs, depth, start, stop)
+    return ops.mm(self.to(float32), numbers).to(self.dtype)
