@@ -196,3 +196,20 @@ def test_scales_of_sparse_sums_are_taken_and_refused_as_pytorch_does(layouts):
             for one, two in zip(sums_and_differences(rl, *case), wanted, strict=True):
                 if two[1] != "NotImplementedError":  # sums of sparse truth values
                     assert one == two, case
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_gradients_of_sparse_tensors_are_pytorchs(layout):
+    names = ["relu", "conj_physical", "abs", "neg"] + ["square"] * (layout == "coo")
+    for name in names:
+        found = []
+        for module in (torch, rl):
+            dense = module.tensor([[0.0, 2.0, 0.0], [0.5, 0.0, -3.0]])
+            x = getattr(
+                dense, "to_sparse" + "_csr" * (layout == "csr")
+            )().requires_grad_()
+            y = getattr(module, name)(x)
+            y.backward(y.detach())
+            found.append((str(x.grad.layout).split(".")[1], x.grad.to_dense().tolist()))
+        assert found[0] == found[1], name

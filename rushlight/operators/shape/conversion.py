@@ -174,3 +174,10 @@ def is_pinned(self, device=None):
     if not self.device.on_host or not has_cuda():
         return False
     return backend_for("cuda").memory.is_pinned(self.untyped_storage().data_ptr())
+
+
+def to_copy_gradient(grad, dtype, device):
+    """The gradient in its input's type: what a real input has of a complex one is real."""
+    if grad.is_complex() and not dtype.is_complex:
+        grad = ops.real(grad)
+    return grad.to(dtype=dtype, device=device)

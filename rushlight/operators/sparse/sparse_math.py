@@ -370,6 +370,11 @@ def pow(self, exponent):
     return like(source, ops.pow(parts(source)[1], exponent))
 
 
+def square(self):
+    """Squares of the values."""
+    return pow(self, 2)
+
+
 # ---- sums
 
 

@@ -144,6 +144,25 @@ def angle(self):
     return like(self, ops.angle(parts(self)[2]))
 
 
+def threshold_backward_coo(self, grad_output, threshold):
+    """A gradient where there are elements above a threshold."""
+    source = sparse_coo.coalesced(self)
+    taken = sparse_coo.masked(grad_output, source)
+    above = sparse_coo.parts(source)[1] > threshold
+    values = sparse_coo.parts(taken)[1]
+    return sparse_coo.like(taken, ops.where(above, values, 0))
+
+
+def threshold_backward(self, grad_output, threshold):
+    """A gradient where there are elements above a threshold."""
+    above = parts(self)[2] > threshold
+    if grad_output.layout is self.layout:
+        own, given = parts(self), parts(grad_output)
+        if ops.equal(own[0], given[0]) and ops.equal(own[1], given[1]):
+            return like(self, ops.where(above, given[2], 0))
+    return ops.mul(grad_output, like(self, above.to(grad_output.dtype)))
+
+
 def add_(self, other, alpha):
     """`add` in place: the positions of both.
 

@@ -17,7 +17,7 @@ _FILL = "sparse_refill"
 
 # Operators that leave zeros alone: they are applied to the values.
 ON_VALUES = """
-    abs asin asinh atan atanh ceil conj_physical deg2rad erf erfinv expm1 floor frac
+    abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac
     isinf isnan isneginf isposinf log1p rad2deg round sgn sign signbit sin sinh
     sqrt tan tanh trunc relu sin
 """.split()
@@ -36,6 +36,11 @@ ROWS = {
     "div.Tensor_mode": (f"{_MATH}.div_mode", None),
     "floor_divide": (f"{_MATH}.floor_divide", None),
     "pow.Tensor_Scalar": (f"{_MATH}.pow", None),
+    "square": (f"{_MATH}.square", None),
+    "_threshold_backward": (
+        f"{_FILL}.threshold_backward_coo",
+        f"{_FILL}.threshold_backward",
+    ),
     "nan_to_num": (f"{_MATH}.nan_to_num", None),
     "sum": (f"{_MATH}.total", f"{_CSR}.total"),
     "sum.dim_IntList": (f"{_MATH}.sum_dims", f"{_FILL}.sum_dims"),
