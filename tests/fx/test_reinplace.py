@@ -5,6 +5,7 @@ import random
 import pytest
 
 import rushlight as rl
+from rushlight._subclasses import FakeTensorMode
 from rushlight.func import functionalize
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.fx.passes.reinplace import reinplace
@@ -106,6 +107,13 @@ def test_steps_are_in_place_where_pytorchs_are(program):
         before
     )
     right(ours, program, x)
+
+
+def test_arguments_may_be_without_elements():
+    with FakeTensorMode() as mode:
+        x = mode.from_tensor(rl.ones(2))
+    graph = reinplace(make_fx(chained)(rl.ones(2)), x)
+    assert steps(graph)[1:] == ["aten.sin_.default", "aten.cos_.default"]
 
 
 def test_a_scatter_of_something_else_becomes_a_copy():

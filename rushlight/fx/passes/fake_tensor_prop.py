@@ -61,3 +61,12 @@ class FakeTensorProp(Interpreter):
         """
         with self._mode:
             return super().run(*args)
+
+
+def mode_of(args):
+    """The mode of the fake tensors among arguments; None where there are none.
+
+    Args:
+        args: the arguments.
+    """
+    return next((one.fake_mode for one in args if isinstance(one, FakeTensor)), None)

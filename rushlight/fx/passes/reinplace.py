@@ -13,7 +13,7 @@ from rushlight._subclasses.fake_tensor import FakeTensorMode
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator, packets
 from rushlight.fx.node import Node
-from rushlight.fx.passes.fake_tensor_prop import FakeTensorProp
+from rushlight.fx.passes.fake_tensor_prop import FakeTensorProp, mode_of
 
 __all__ = ["reinplace"]
 
@@ -52,9 +52,8 @@ def reinplace(gm, *sample_args):
         sin = torch.ops.aten.sin_.default(add);  sin = None
         return add
     """
-    FakeTensorProp(gm, FakeTensorMode(allow_non_fake_inputs=True)).propagate(
-        *sample_args
-    )
+    mode = mode_of(sample_args) or FakeTensorMode(allow_non_fake_inputs=True)
+    FakeTensorProp(gm, mode).propagate(*sample_args)
     work = _Work(gm.graph)
     for node in list(gm.graph.nodes):
         if node.op == "call_function" and node not in work.gone:

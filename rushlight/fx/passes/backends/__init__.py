@@ -1,0 +1,1 @@
+"""Graphs cut into what a backend takes and what it does not."""
