@@ -1,11 +1,12 @@
 """A server answers as its models do, in batches, whatever becomes of its workers."""
 
+import functools
 import io
 import json
 import os
 import signal
 import socket
-import time
+import threading
 
 import numpy as np
 import pytest
@@ -185,15 +186,18 @@ def test_batches_answer_each_instance(served):
 
 def test_a_killed_worker_loses_no_accepted_request(served):
     (pid,) = served.pids("slow")
+    begun = threading.Event()  # one has been answered, others wait
 
     def kill():
-        time.sleep(0.15)
+        begun.wait()
         os.kill(pid, signal.SIGKILL)
 
-    calls = [
-        lambda n=n: served.predict("slow", {"number": n, "seconds": 0.03})
-        for n in range(24)
-    ]
+    def ask(number):
+        answer = served.predict("slow", {"number": number, "seconds": 0.03})
+        begun.set()
+        return answer
+
+    calls = [functools.partial(ask, number) for number in range(24)]
     answers = served.together([kill, *calls])[1:]
     assert [(status, answer["number"]) for status, answer in answers] == [
         (200, n) for n in range(24)
