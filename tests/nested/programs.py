@@ -32,6 +32,21 @@ def written(t, x):
     return y
 
 
+def written_once(t, x):
+    """One of the two that are multiplied in place wants a gradient."""
+    ones = t.ones_like(x.detach())
+    one, other = x * 1, ones / 2
+    one.mul_(ones)
+    other.mul_(x)
+    return one, other
+
+
+def of_columns(t, o):
+    """Parts that differ in their second dimension."""
+    parts = [t.ones(3, 2), t.ones(3, 5)]
+    return t.nested.nested_tensor(parts, layout=t.jagged) * o.vector[0]
+
+
 def drawn(t, x):
     """What is dropped, and what is drawn after it: also where nothing is dropped."""
     t.manual_seed(1)
@@ -47,6 +62,9 @@ def narrowed(t, x):
 
 JAGGED = {
     "drawn": lambda t, x, o: drawn(t, x),
+    "written once": lambda t, x, o: written_once(t, x),
+    "of columns": lambda t, x, o: of_columns(t, o),
+    "padded from the side": lambda t, x, o: x.transpose(1, 2).to_padded_tensor(0.5),
     "numbers": lambda t, x, o: (x * 2 + 1).sin() / 3,
     "squares": lambda t, x, o: x**2 - x.abs(),
     "two": lambda t, x, o: x * (x + 1),
@@ -175,15 +193,18 @@ UNRELIABLE_GRADIENTS = {
     "relu", "softmax of parts", "log_softmax", "sum of parts", "sum of rows", "sum kept",
     "sum of all parts", "sum of all", "mean of parts", "max of parts", "prod of parts",
     "unsqueeze before", "select", "narrow", "packed", "cut short", "chunk", "split",
+    "padded from the side",
 }  # fmt: skip
 # What the nested tensor has no gradient from.
 FLAT = {
     "argmax of parts", "any", "all", "offsets", "half", "ones", "full", "embedding",
     "masked_select", "from_jagged", "drawn", "dropout", "as_nested", "rectangle", "zeros",
+    "of columns",
 }  # fmt: skip
 
 # Wrong calls on a jagged tensor: the type, and the start of the words.
 WRONG = {
+    "another ragged dimension": lambda t, x, o: x + x.transpose(1, 2),
     "another raggedness": lambda t, x, o: x + t.rand_like(t.nested.nested_tensor(
         [t.ones(2, 4), t.ones(5, 4), t.ones(3, 4)], layout=t.jagged)),
     "rows that do not fit": lambda t, x, o: x + t.ones(5, 4),
