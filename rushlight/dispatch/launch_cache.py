@@ -84,7 +84,10 @@ _GRAPH = cython.declare(
 _KEPT = cython.declare(cython.Py_ssize_t, 128)  # plans of one operator
 _MISSES = cython.declare(cython.int, 32)  # looks that found something else, at most
 # Every plan is compared with its function: for the tests.
-_CHECKED = cython.declare(cython.bint, os.environ.get("RUSHLIGHT_CHECK_PLANS") == "1")
+# On cards only where that is asked for: it launches twice, and waits.
+_ASKED = os.environ.get("RUSHLIGHT_CHECK_PLANS", "")
+_CHECKED = cython.declare(cython.bint, _ASKED in ("1", "cards"))
+_ON_CARDS = cython.declare(cython.bint, _ASKED == "cards")
 _OUTCOMES = cython.declare(dict, {})
 _KEEPERS = cython.declare(list, [])  # the kernels that keep plans
 
@@ -151,7 +154,7 @@ class PlannedKernel(PythonKernel):
                 if (
                     _CHECKED
                     and not cython.cast(Plan, found).writes
-                    and not captured(tensors)
+                    and may_repeat(tensors)
                 ):
                     with quiet():
                         agree(op, result, PythonKernel.run(self, op, slots, keys))
@@ -176,8 +179,6 @@ class PlannedKernel(PythonKernel):
         tensors: list,
     ) -> object:
         """Runs the function, and keeps the plan of what it did where there is one."""
-        if captured(tensors):
-            return PythonKernel.run(self, op, slots, keys)
         self.plans[key] = False
         notes: Recorder = begin(tensors)
         try:
@@ -185,7 +186,7 @@ class PlannedKernel(PythonKernel):
         finally:
             end(notes)
         plan: Plan = finished(notes, result)
-        if plan is not None and not plan.writes:
+        if plan is not None and not plan.writes and may_repeat(tensors):
             # followed once beside the function before it is trusted
             with quiet():  # what it says was said just now
                 again = follow(plan, tensors[: notes.given], True)
@@ -254,13 +255,15 @@ def tensors_of(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) ->
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def captured(tensors: list) -> cython.bint:
-    """Whether work where the tensors are is being written down: nothing may be waited for."""
+def may_repeat(tensors: list) -> cython.bint:
+    """Whether a call may be run twice, to compare: on cards that waits for them."""
     for item in tensors:
         where: Device = cython.cast(Tensor, item).storage.device
-        if not where.on_host and backend_of(where).graphs.is_writing(where):
-            return True
-    return False
+        if not where.on_host and not (
+            _ON_CARDS and not backend_of(where).graphs.is_writing(where)
+        ):
+            return False
+    return True
 
 
 @cython.cfunc

@@ -130,3 +130,27 @@ def test_a_copy_inside_of_a_function_is_repeated_with_it(machine):
         y.copy_(x)
         assert y.tolist() == [turn + 1.0 + k for k in range(6)]
         assert rl.stack([x, y])[1].tolist() == y.tolist()
+
+
+LOOKUPS = {
+    "index": lambda x, i: x[i],
+    "index_select": lambda x, i: x.index_select(0, i),
+    "gather": lambda x, i: x.gather(0, i),
+    "scatter": lambda x, i: x.scatter(0, i, 1.0),
+    "embedding": lambda x, i: functional.embedding(i, x[:, None]),
+    "take": lambda x, i: x.take(i),
+    "nll_loss": lambda x, i: functional.nll_loss(x[None], i),
+    "one_hot": lambda x, i: functional.one_hot(i, 4),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_an_index_outside_is_refused_after_calls_that_were_repeated(machine, name):
+    call = LOOKUPS[name]
+    x = rl.arange(5.0, device="cuda")
+    good, bad = (rl.tensor([n], device="cuda") for n in (1, 9))
+    for _ in range(4):
+        expected = call(x, good).tolist()
+    with pytest.raises((IndexError, RuntimeError), match="9 |values must be smaller"):
+        call(x, bad)
+    assert call(x, good).tolist() == expected
