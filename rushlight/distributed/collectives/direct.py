@@ -43,8 +43,13 @@ def barrier(channel):
     channel.next_piece()
 
 
-def _collect(channel, flat):
-    """The flat tensors of all ranks, in their order."""
+def collect(channel, flat):
+    """The flat tensors of all ranks, in their order.
+
+    Args:
+        channel: the group.
+        flat: this rank's.
+    """
     found = [flat] * channel.size
     own = octets(flat)
     for rank in others(channel):
@@ -70,7 +75,7 @@ def all_reduce(channel, flat, reduction):
         reduce_scatter(channel, parts[channel.rank], parts, reduction)
         all_gather(channel, parts, parts[channel.rank])
         return
-    values = _collect(channel, flat)
+    values = collect(channel, flat)
     out = flat if channel.rank < 2 else rl.empty_like(flat)
     reduce_into(out, values, reduction)
     if out is not flat:

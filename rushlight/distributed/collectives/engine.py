@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.distributed.collectives import direct
+from rushlight.distributed.collectives import direct, remote
+from rushlight.distributed.collectives.remote import RemoteReads
 from rushlight.distributed.collectives.shared import Slabs
 from rushlight.distributed.transport.connect import SLAB_BYTES
 
@@ -63,14 +64,23 @@ class Connected:
     def __init__(self, channel):
         self.channel = channel
         self.slabs = Slabs(channel) if channel.slabs else None
+        self.remote = RemoteReads(channel) if channel.slabs else None
 
     def _uses_slabs(self, flat):
         octets = flat.numel() * flat.element_size()
         return self.slabs is not None and octets > SMALL_BYTES
 
+    def _reads_others(self, flat):
+        octets = flat.numel() * flat.element_size()
+        if self.remote is None or octets < remote.LEAST_BYTES:
+            return False
+        return self.remote.may_read()
+
     def all_reduce(self, flat, reduction):
         """Reduce the arrays of all ranks, on every rank."""
-        if self._uses_slabs(flat):
+        if self._reads_others(flat):
+            self.remote.all_reduce(flat, reduction)
+        elif self._uses_slabs(flat):
             self.slabs.all_reduce(flat, reduction)
         elif flat.numel():
             direct.all_reduce(self.channel, flat, reduction)
@@ -125,4 +135,4 @@ class Connected:
 
     def close(self):
         """Give the shared memory back."""
-        self.slabs = None
+        self.slabs = self.remote = None

@@ -88,7 +88,7 @@ class Slabs:
             reduction: the name of the reduction.
             root: the rank that alone gets the result; all do without it.
         """
-        channel = self.channel
+        channel, is_wanted = self.channel, root in (None, self.channel.rank)
         pieces = [
             self._piece(flat, low, high)
             for low, high in self._pieces(flat.numel(), flat.element_size())
@@ -101,8 +101,9 @@ class Slabs:
             if stage:
                 channel.await_position(channel.position - STEP + 1)
             if 0 < stage <= count:
-                self._reduce_own(first + stage - 1, *pieces[stage - 1], reduction)
-            if 1 < stage and root in (None, channel.rank):
+                last = pieces[stage - 1]
+                self._reduce_own(first + stage - 1, *last, reduction, is_wanted)
+            if 1 < stage and is_wanted:
                 self._copy_parts(first + stage - 2, *pieces[stage - 2])
             if stage <= count:
                 channel.announce(1)
@@ -116,20 +117,30 @@ class Slabs:
             part(high - low, self.channel.size, rank) for rank in self._ranks()
         ]
 
-    def _reduce_own(self, number, piece, bounds, reduction):
-        """Reduce this rank's part of a piece into its slot."""
+    def _reduce_own(self, number, piece, bounds, reduction, is_wanted):
+        """Reduce this rank's part of a piece into its slot, and in its place.
+
+        In its place first, where `reduce_into` may: what was read is written at once, and
+        not fetched again when it has left the cache.
+        """
         own = self.channel.rank
         first, last = bounds[own]
         if first == last:
             return
         slots = [self._slot(rank, piece.dtype, number) for rank in self._ranks()]
         values = [slot[first:last] for slot in slots]
-        values[own] = piece[first:last]
-        reduce_into(slots[own][first:last], values, reduction)
+        slot, values[own] = values[own], piece[first:last]
+        if is_wanted and own < 2:
+            reduce_into(values[own], values, reduction)
+            slot.copy_(values[own])
+        else:
+            reduce_into(slot, values, reduction)
 
     def _copy_parts(self, number, piece, bounds):
-        """Copy every rank's part of a piece to its place."""
+        """Copy every rank's part of a piece to its place, where it is not there yet."""
         for rank, (first, last) in enumerate(bounds):
+            if rank == self.channel.rank < 2:
+                continue
             slot = self._slot(rank, piece.dtype, number)
             piece[first:last].copy_(slot[first:last])
 

@@ -11,7 +11,9 @@ import time
 
 import rushlight as torch
 import rushlight.distributed as dist
+from rushlight.distributed.collectives import remote
 
+remote.LEAST_BYTES = 1 << 20
 folder, *faults = sys.argv[1:]
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 culprit = size - 1
