@@ -171,7 +171,7 @@ def way_of(
     """
     k: cython.int
     # a lone inner loop is the outer one
-    apart: cython.int = 2 if ints[1] == 1 else 2 + count
+    steps_at: cython.int = 2 if ints[1] == 1 else 2 + count
     if not ways.several:
         return ANY_WAY
     for k in range(len(operands)):
@@ -182,7 +182,7 @@ def way_of(
         return ALONG
     for k in range(first_input, len(operands)):
         item = cython.cast(Tensor, operands[k][0]).dtype_.itemsize
-        if not (ways.varying >> k) & 1 and ints[apart + k] not in (0, item):
+        if not (ways.varying >> k) & 1 and ints[steps_at + k] not in (0, item):
             return ALONG
     return TURNED
 

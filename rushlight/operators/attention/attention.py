@@ -11,6 +11,7 @@ from rushlight.core.dtypes import bool_, float32
 from rushlight.core.roles import host
 from rushlight.core.state import is_recording
 from rushlight.core.subclass import is_absent
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.python_key import listening
 from rushlight.kernels.attention.attention_blocks import (
     MOST,
@@ -76,8 +77,8 @@ def scaled_dot_product_attention(
         RuntimeError: the operands don't fit together.
     """
     check_attention(query, key, value, attn_mask, is_causal)
-    blocks = not query.device.on_host or may_use_blocks(
-        query, key, value, attn_mask, dropout_p, enable_gqa
+    blocks = _may_use_blocks(
+        query.device, query, key, value, attn_mask, dropout_p, enable_gqa
     )
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
@@ -86,22 +87,53 @@ def scaled_dot_product_attention(
         kind = scalar_name(dtype)
         raise RuntimeError(f"expected scalar type Float but found {kind}")
     result = None
-    if blocks and _fits_blocks(query, key, value, attn_mask, dropout_p):
-        rest = attn_mask, is_causal, scale, enable_gqa
-        if query.device.on_host:
-            result = _by_blocks(_on_host, query, key, value, *rest)
-        elif attention_cuda.serves(query, key, value, attn_mask, dropout_p):
-            width = value.shape[-1]
-            query, key, value = map(attention_cuda.padded, (query, key, value))
-            attend = functools.partial(_elsewhere, dropout_p)
-            result = _by_blocks(attend, query, key, value, *rest)
-            result = None if result is None else result[..., :width]
+    if blocks and _fits_blocks(query, key, value, attn_mask):
+        operands = query, key, value, attn_mask, dropout_p
+        result = _attend(query.device, operands, is_causal, scale, enable_gqa)
     if result is not None:
         return result
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
     return _composed(query, key, value, attn_mask, dropout_p, is_causal, scale)
+
+
+def _attend_on_host(device, operands, is_causal, scale, enable_gqa):
+    """Attention by blocks of the host's; None where products are faster."""
+    query, key, value, attn_mask, dropout_p = operands
+    worth = (
+        listening(query)
+        or is_absent(query)  # a program for all lengths: none decides
+        or _worth_blocks(query.shape[-2], key.shape[-2])
+    )
+    if dropout_p > 0 or not worth:
+        return None
+    rest = attn_mask, is_causal, scale, enable_gqa
+    return _by_blocks(_on_host, query, key, value, *rest)
+
+
+def _attend_on_device(device, operands, is_causal, scale, enable_gqa):
+    """Attention by a device's kernels; None where it has none for the operands."""
+    query, key, value, attn_mask, dropout_p = operands
+    if not attention_cuda.serves(*operands):
+        return None
+    width = value.shape[-1]
+    query, key, value = map(attention_cuda.padded, (query, key, value))
+    attend = functools.partial(_elsewhere, dropout_p)
+    result = _by_blocks(
+        attend, query, key, value, attn_mask, is_causal, scale, enable_gqa
+    )
+    return None if result is None else result[..., :width]
+
+
+_attend = KernelTable(
+    cpu=_attend_on_host, cuda=_attend_on_device, meta=_attend_on_device
+)
+_may_use_blocks = KernelTable(
+    cpu=lambda device, *operands: may_use_blocks(*operands),
+    cuda=lambda *_: True,
+    meta=lambda *_: True,
+)
 
 
 def _composed(query, key, value, attn_mask, dropout_p, is_causal, scale):
@@ -134,10 +166,9 @@ def _weights(query, key, attn_mask, is_causal, scale):
 # ---- by blocks
 
 
-def _fits_blocks(query, key, value, attn_mask, dropout_p):
+def _fits_blocks(query, key, value, attn_mask):
     """Whether attention by blocks is there for these operands."""
-    drops = dropout_p > 0 and query.device.on_host
-    if drops or not query.dtype.is_floating_point:
+    if not query.dtype.is_floating_point:
         return False
     if attn_mask is not None and attn_mask.requires_grad and is_recording():
         return False
@@ -146,12 +177,6 @@ def _fits_blocks(query, key, value, attn_mask, dropout_p):
         1 <= sizes[0] == sizes[1] <= MOST
         and 1 <= sizes[2] <= MOST
         and 1 <= sizes[3] == value.shape[-2]
-        and (
-            not query.device.on_host
-            or listening(query)
-            or is_absent(query)  # a program for all lengths: none decides
-            or _worth_blocks(query.shape[-2], sizes[3])
-        )
     )
 
 
@@ -342,15 +367,14 @@ def attention_by_blocks(query, key, value, dropout_p, is_causal, attn_mask, scal
     log_mass = fresh(query, (batch, heads, queries), sums)
     if not keys:
         return out.zero_(), log_mass.fill_(LOWEST)
-    if query.device.has_memory:
-        mask = mask_for(attn_mask, query, key)
-        sizes = query.shape, groups, keys, width, is_causal, scale
-        several = _together(queries, batch * heads)
-        span = several * QUERIES
-        total = batch * heads * -(-queries // span)
-        work = min(queries, span) * keys * (depth + width)
-        operands = out, query, key, value, mask
-        _launch("forward", operands, log_mass, sizes, 1, several, total, work)
+    mask = mask_for(attn_mask, query, key)
+    sizes = query.shape, groups, keys, width, is_causal, scale
+    several = _together(queries, batch * heads)
+    span = several * QUERIES
+    total = batch * heads * -(-queries // span)
+    work = min(queries, span) * keys * (depth + width)
+    operands = out, query, key, value, mask
+    _launch("forward", operands, log_mass, sizes, 1, several, total, work)
     return out, log_mass
 
 
@@ -380,7 +404,7 @@ def attention_backward_by_blocks(
     ]
     if not keys:
         grad_query.zero_()
-    elif query.device.has_memory:
+    else:
         mask = mask_for(attn_mask, query, key)
         sizes = query.shape, groups, keys, width, is_causal, scale
         total = batch * groups * parts
@@ -470,7 +494,7 @@ def attention_in_steps(query, key, value, mask, lead, fill, factor, divides):
         divides: whether scores are divided by the factor.
     """
     known = fill is None or fill == LOWEST
-    if not known or not query.device.has_memory:
+    if not known:
         scores = ops.bmm(query, key).unflatten(0, lead)
         if factor is not None:
             scores = scores / factor if divides else scores * factor

@@ -11,6 +11,7 @@ from rushlight.core.device import backend_for
 from rushlight.core.layout import contiguous_format
 from rushlight.core.state import included_keys
 from rushlight.core.window import address_of
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import fresh
@@ -64,23 +65,31 @@ def drawn(query, keys, chance):
             "attention: the probability of dropout has to be at least 0 and below 1, but "
             f"got {chance}"
         )
-    if not query.device.has_memory:
-        return chance, (0, 0)
+    return chance, _draw(query.device, query, keys)
+
+
+def _draw_on_device(device, query, keys):
     generator = backend_for(query.device).generator(query.device)
     steps = query.shape[:3].numel() * keys
     seed, offset, state = philox.place_for(query.device, generator, steps)
-    if state is None:
-        return chance, (seed, offset)
-    return chance, philox.place_in(state, offset)
+    return (seed, offset) if state is None else philox.place_in(state, offset)
+
+
+_draw = KernelTable(cpu=_draw_on_device, meta=lambda *_: (0, 0))
 
 
 def drawn_before(chance, seed, offset):
     """What `drawn` gave, of the seed and the offset that an operator has given since."""
     if not chance:
         return None
-    if seed.device.on_host:
-        return chance, (seed.item(), offset.item())
-    return chance, ops.stack([seed, offset])
+    return chance, _place_before(seed.device, seed, offset)
+
+
+_place_before = KernelTable(
+    cpu=lambda device, seed, offset: (seed.item(), offset.item()),
+    cuda=lambda device, seed, offset: ops.stack([seed, offset]),
+    meta=lambda device, seed, offset: ops.stack([seed, offset]),
+)
 
 
 def growths(dropout, like):

@@ -20,8 +20,6 @@ def may_use_blocks(query, key, value, attn_mask, dropout_p, enable_gqa):
     operands = query, key, value
     if blocks and steps or not all(t.numel() for t in operands):
         return True
-    if not query.device.has_memory:
-        return True
     if not blocks and not steps:
         raise RuntimeError(
             "No viable backend for scaled_dot_product_attention was found. This is likely "

@@ -4,6 +4,7 @@ from rushlight.codegen.frontend.faults import Refused
 from rushlight.codegen.language import isfinite, pointwise
 from rushlight.core.dtypes import int32
 from rushlight.core.roles import host
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import batched_launch
 from rushlight.operators import call as ops
 from rushlight.operators.foreach.optimizer_updates import FUSED_DTYPES
@@ -13,6 +14,11 @@ from rushlight.operators.foreach.optimizer_updates import FUSED_DTYPES
 def unscaled(grad, inverse):
     """A gradient without its loss's scale; what is not finite is reported."""
     return Refused("found_not_finite", grad * inverse, ~isfinite(grad))
+
+
+_unscales_lists = KernelTable(
+    cpu=lambda _: False, cuda=batched_launch.reaches, meta=batched_launch.reaches
+)
 
 
 def unscale_each_(self, found_inf, inv_scale):
@@ -26,9 +32,12 @@ def unscale_each_(self, found_inf, inv_scale):
             raise RuntimeError(f"{name} must be a 1-element tensor.")
     groups, single = {}, []
     for grad in self:
-        there = not grad.device.on_host and batched_launch.reaches(grad.device)
         plain = grad.dtype.name in FUSED_DTYPES
-        if there and plain and host.foreach.same_layout([[grad]]):
+        if (
+            plain
+            and _unscales_lists(grad.device)
+            and host.foreach.same_layout([[grad]])
+        ):
             groups.setdefault((grad.device, grad.dtype), []).append(grad)
         else:
             single.append(grad)

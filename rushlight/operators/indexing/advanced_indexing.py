@@ -12,9 +12,9 @@ from rushlight.dispatch.outputs import warn_of_expanded
 from rushlight.operators import call
 from rushlight.operators.functions import tensor
 from rushlight.operators.indexing.gather import (
-    beside,
     coordinates,
     has_plain_steps,
+    indices_on_device,
     shares_storage,
 )
 from rushlight.operators.indexing.index_offsets import (
@@ -218,7 +218,7 @@ def index_put(self, indices, values, accumulate=False):
     if masks and not self.device.has_memory:
         return self.clone()  # how many places there are, nobody knows
     _check_count(self, indices)
-    indices, values = beside(self, indices), _value_beside(self, values)
+    indices, values = indices_on_device(self, indices), _value_on_device(self, values)
     places = Places(self, indices, values)
     out = places.together(self)
     if shares_storage(out, self):
@@ -230,7 +230,7 @@ def index_put(self, indices, values, accumulate=False):
 def index_put_(self, indices, values, accumulate=False):
     """Puts (or adds) values at the places the indices name; a copy only if need be."""
     _check_count(self, indices)
-    indices, values = beside(self, indices), _value_beside(self, values)
+    indices, values = indices_on_device(self, indices), _value_on_device(self, values)
     repeats = any(n > 1 and not step for n, step in zip(self.shape, self.stride()))
     if repeats:
         warn_of_expanded("index_put_")
@@ -253,7 +253,7 @@ def index_put_(self, indices, values, accumulate=False):
     return self.copy_(index_put(self, indices, values, accumulate))
 
 
-def _value_beside(x, values):
+def _value_on_device(x, values):
     """Values where the tensor is; one number of the host's may go anywhere."""
     if values.device.type == x.device.type:
         return values

@@ -316,7 +316,7 @@ def has_plain_steps(x: Tensor) -> cython.bint:
     return True
 
 
-def beside(self: Tensor, indices):
+def indices_on_device(self: Tensor, indices):
     """Indices where the tensor is: those of the host's may go anywhere.
 
     Raises:
@@ -355,7 +355,7 @@ def index(self: Tensor, indices):
     place: Tensor = None
     at: cython.int = -1
     d: cython.int = 0
-    indices = beside(self, indices)
+    indices = indices_on_device(self, indices)
     for item in indices:
         if item is not None:
             if at >= 0:

@@ -315,6 +315,9 @@ def along(index, dim, shape):
     return index.reshape(sizes).expand(shape)
 
 
+_sweeps = KernelTable(cpu=lambda _: True, cuda=lambda _: False, meta=lambda _: False)
+
+
 def _in_one_sweep(self, index):
     """Whether a kernel of its own puts slices together, which has plain numbers only."""
     return (
@@ -322,7 +325,7 @@ def _in_one_sweep(self, index):
         and self.dim() > 0
         and self.numel() > 0
         and index.numel() > 0
-        and self.device.on_host
+        and _sweeps(self.device)
     )
 
 

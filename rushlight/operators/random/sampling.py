@@ -10,6 +10,7 @@ from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import contiguous_format
 from rushlight.core.overlap import refuse_partial_overlap
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.outputs import prepared
 from rushlight.kernels.random.box_muller import MANY, box_muller
@@ -71,24 +72,30 @@ def _fill(self, fill, generator, *parameters):
             "performing the operation.\n"
             f"  self: sizes {list(self.shape)}, strides {list(self.stride())}"
         )
-    if not self.device.on_host:
-        return philox.fill(self, fill.__name__, generator, *parameters)
+    return _fill_elements(self.device, self, fill, generator, parameters)
+
+
+def _fill_by_philox(device, self, fill, generator, parameters):
+    return philox.fill(self, fill.__name__, generator, *parameters)
+
+
+def _fill_by_mt19937(device, self, fill, generator, parameters):
     target = self
     if not self.is_contiguous():
         (target,) = _in_memory(self)
-    if target.is_contiguous() and target.device.on_host:
-        fill(
-            generator,
-            host_address(target),
-            target.numel(),
-            self.dtype.code,
-            *parameters,
-        )
+    if target.is_contiguous():
+        code = self.dtype.code
+        fill(generator, host_address(target), target.numel(), code, *parameters)
         return self
     fresh = ops.empty(target.shape, dtype=self.dtype)
     fill(generator, host_address(fresh), fresh.numel(), self.dtype.code, *parameters)
     ops.copy_(target, fresh)
     return self
+
+
+_fill_elements = KernelTable(
+    cpu=_fill_by_mt19937, cuda=_fill_by_philox, meta=_fill_by_philox
+)
 
 
 def _require_float(self, kernel):
@@ -162,8 +169,8 @@ def normal_(self, mean, std, generator):
     fill = normals.fill_normal
     if self.is_contiguous():
         many = self.dtype is float32 and self.numel() >= MANY
-        if many and self.device.on_host:
-            return _normal_blocks(self, mean, std, generator)
+        if many:
+            return _fill_many(self.device, self, mean, std, generator)
     else:
         fill = normals.fill_normal_serial
     return _fill(self, fill, generator, mean, std)
@@ -180,6 +187,17 @@ def _normal_blocks(self, mean, std, generator):
         last = address + 4 * (count - 16)
         normals.fill_normal(generator, last, 16, code, mean, std)
     return self
+
+
+def _fill_many_by_philox(device, self, mean, std, generator):
+    return _fill(self, normals.fill_normal, generator, mean, std)
+
+
+_fill_many = KernelTable(
+    cpu=lambda device, *given: _normal_blocks(*given),
+    cuda=_fill_many_by_philox,
+    meta=_fill_many_by_philox,
+)
 
 
 def log_normal_(self, mean, std, generator):
@@ -700,14 +718,25 @@ def dropout_mask(self, p, shape=None):
         else _empty(shape, self.dtype, self.device)
     )
     # in parts that others can take, and as PyTorch draws on cards
-    if intercepted(self) or followed() or not self.device.on_host:
-        return ops.bernoulli_(noise, 1 - p).div_(1 - p)
+    if intercepted(self) or followed():
+        return _mask_in_steps(self.device, self, noise, p)
+    return _fill_mask(self.device, self, noise, p)
+
+
+def _mask_in_steps(device, self, noise, p):
+    return ops.bernoulli_(noise, 1 - p).div_(1 - p)
+
+
+def _mask_at_once(device, self, noise, p):
     if not self.dtype.is_floating_point:  # refused for what would divide the mask
         return bernoulli_float(noise, 1 - p, None).div_(1 - p)
     _require_float(noise, "bernoulli_scalar_cpu_")
     return _fill(
         noise, distributions.fill_bernoulli, None, 1 - p, _inverse(1 - p, self.dtype)
     )
+
+
+_fill_mask = KernelTable(cpu=_mask_at_once, cuda=_mask_in_steps, meta=_mask_in_steps)
 
 
 def _zeros_for(self, shape):
@@ -734,10 +763,14 @@ def dropout(input, p, train):
 
 def _draws_elsewhere(input):
     """Whether a dropout is one operator: where numbers are drawn by their places."""
-    device = input.device
     transformed = state.included_keys() & _TRANSFORMED
-    known = device.has_memory and not device.on_host and input.dtype.is_floating_point
+    known = _draws_by_place(input.device) and input.dtype.is_floating_point
     return known and not transformed
+
+
+_draws_by_place = KernelTable(
+    cpu=lambda _: False, cuda=lambda _: True, meta=lambda _: False
+)
 
 
 def dropout_(self, p, train):

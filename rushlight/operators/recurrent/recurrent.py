@@ -11,6 +11,7 @@ from typing import NamedTuple
 from rushlight.core.dtypes import float32, float64
 from rushlight.core.state import included_keys, is_grad_enabled, is_recording
 from rushlight.dispatch.guard import GradMode
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
@@ -229,10 +230,15 @@ class Packed:
         return rows
 
 
+_has_sequence_kernel = KernelTable(
+    cpu=lambda _: True, cuda=lambda _: False, meta=lambda _: False
+)
+
+
 def _whole(kind, form, data, state, weights):
     """Whether one operator takes all steps: plain numbers in memory that fit."""
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
-    if w_hr is not None or not data.numel() or not data.device.on_host:
+    if w_hr is not None or not data.numel() or not _has_sequence_kernel(data.device):
         return False
     if included_keys() >> DispatchKey.Autocast & 1:
         return False

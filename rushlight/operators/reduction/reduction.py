@@ -9,6 +9,7 @@ from rushlight.core import warning
 from rushlight.core.dtype import FLOATING, finfo, get_default_dtype, promote_types
 from rushlight.core.dtypes import float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import changed_in_place
@@ -468,14 +469,27 @@ def vector_norm(self, ord, dim, keepdim, dtype):
 def _sum_of_squares(self, dims, keepdim):
     """In one sweep; very many in rows, which the host's threads divide among themselves."""
     few = len(dims) < self.ndim or self.numel() < 2 * ROW
-    if few or not self.device.on_host or not self.is_contiguous():
+    if few or not self.is_contiguous():
         return ops._square_sum(self, dims, keepdim)
+    return _square_sum(self.device, self, dims, keepdim)
+
+
+def _square_sum_on_host(device, self, dims, keepdim):
     flat = self.reshape(-1)
     whole = self.numel() // ROW * ROW
     total = ops._square_sum(flat[:whole].view(-1, ROW), [1]).sum()
     if whole < self.numel():
         total = total + ops._square_sum(flat[whole:], [0])
     return total.reshape([1] * self.ndim) if keepdim else total
+
+
+def _square_sum_on_device(device, self, dims, keepdim):
+    return ops._square_sum(self, dims, keepdim)
+
+
+_square_sum = KernelTable(
+    cpu=_square_sum_on_host, cuda=_square_sum_on_device, meta=_square_sum_on_device
+)
 
 
 def vector_norm_gradient(grad, self, ord, result, dim, keepdim):

@@ -46,8 +46,7 @@ def to_options(
 ):
     """Itself where nothing changes, else a converted copy."""
     if device is not None and device.index is None and device.type == self.device.type:
-        if device.has_memory and not device.on_host:  # the current one is meant
-            device = backend_for(device).place(device)
+        device = backend_for(device).place(device)  # the current one is meant
     same = dtype is None or dtype == self.dtype
     same = same and (device is None or device == self.device)
     if same and not copy and memory_format in (None, preserve_format):
