@@ -50,4 +50,4 @@ cdef class PointwiseKernel(Kernel):
     cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
     cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)
     cdef tuple operand_types(self, Call* call)
-    cdef object find_there(self, Call* call, Device device, tuple statics, tuple outs)
+    cdef object find_for_device(self, Call* call, Device device, tuple statics, tuple outs)

@@ -64,7 +64,7 @@ from cython.cimports.rushlight.dispatch.enums import (
     RULE_REAL,
     RULE_SAME,
 )
-from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_elsewhere
+from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_on_device
 from cython.cimports.rushlight.dispatch.operands import (
     BESIDE_NUMBER,
     HALVES_ROUND,
@@ -699,10 +699,10 @@ class PointwiseKernel(Kernel):
                     kernel = self.there.get(i | device.kind << 8)
                 if kernel is None:
                     names = (dtype_of(call.result).name,)
-                    kernel = self.find_there(
+                    kernel = self.find_for_device(
                         cython.address(call), device, statics, names
                     )
-                run_elsewhere(kernel, device, cython.address(call))
+                run_on_device(kernel, device, cython.address(call))
                 return result
             fn = cython.NULL
             if not call.mixed and not statics:
@@ -773,8 +773,8 @@ class PointwiseKernel(Kernel):
                 run_call(native.fn, call)
             else:
                 store_numbers(call, self.wide, self.strict)
-                found = self.find_there(call, where, statics, names)
-                run_elsewhere(found, where, call)
+                found = self.find_for_device(call, where, statics, names)
+                run_on_device(found, where, call)
         if op.form == OUT:
             return cython.cast(object, slots[op.n_args - 1])
         return targets[0] if self.n_outputs == 1 else tuple(targets)
@@ -831,7 +831,7 @@ class PointwiseKernel(Kernel):
         return tuple(types)
 
     @cython.cfunc
-    def find_there(
+    def find_for_device(
         self, call: cython.pointer(Call), device: Device, statics: tuple, outs: tuple
     ) -> object:
         """The backend's own kernel for these types where the operands are."""
@@ -934,7 +934,7 @@ def run_pointwise(
             kernel = backend_of(where).launch.specialize(
                 source, types, names, tuple(kinds), tuple(static)
             )
-            run_elsewhere(kernel, where, cython.address(call))
+            run_on_device(kernel, where, cython.address(call))
     return outputs[0] if count == 1 else tuple(outputs)
 
 

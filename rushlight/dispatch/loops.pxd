@@ -25,4 +25,4 @@ ctypedef struct Call:
 cdef int turn_tiles(kernel_t fn, object make) except -1
 cdef int run_call(kernel_t fn, Call* call) except -1
 # The same where a backend other than the host's has the operands.
-cdef int run_elsewhere(object kernel, Device device, Call* call) except -1
+cdef int run_on_device(object kernel, Device device, Call* call) except -1

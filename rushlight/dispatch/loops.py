@@ -121,7 +121,7 @@ def tell_general(
     here: cython.p_char[12]
     count: cython.int = call.n + call.n_out
     numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
-    told: int64_t = 0
+    launches: int64_t = 0
     k: cython.int
     d: cython.int
     for d in range(plan.ndim):
@@ -132,7 +132,7 @@ def tell_general(
         tell(
             fn, here, count, ints, 1 + 2 * count, plan.sizes[1], grain, numbers, NUMBERS
         )
-        told += 1
+        launches += 1
         d = 2
         while d < plan.ndim:
             index[d] += 1
@@ -145,12 +145,12 @@ def tell_general(
             index[d] = 0
             d += 1
         if d >= plan.ndim:
-            return told
+            return launches
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def run_elsewhere(
+def run_on_device(
     kernel: object, device: Device, call: cython.pointer(Call)
 ) -> cython.int:
     found: Elements
@@ -163,7 +163,9 @@ def run_elsewhere(
     found.n_numbers = 0
     found.total = call.numel
     for k in range(count):
-        if k < call.n_out or is_there(cython.cast(object, call.values[k - call.n_out])):
+        if k < call.n_out or on_device(
+            cython.cast(object, call.values[k - call.n_out])
+        ):
             found.data[k] = call.operands[k].data
             continue
         # a number, or one element of the host's: it goes along with the launch
@@ -181,7 +183,7 @@ def run_elsewhere(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def is_there(value: object) -> cython.bint:
+def on_device(value: object) -> cython.bint:
     """Whether a value lies on a device other than the host."""
     return (
         isinstance(value, Tensor)
@@ -524,10 +526,10 @@ def run_outer(
         inner = for_tiles(fn)
         if inner == fn:
             turn_first(nest, call, plan)
-    told: int64_t = 0
+    launches: int64_t = 0
     everything: cython.bint = watched >= OBSERVE_ALL
     if everything:
-        told = tell_general(fn, call, plan, data, ints, grain)
+        launches = tell_general(fn, call, plan, data, ints, grain)
     nest[0] = cython.cast(int64_t, cython.cast(uintptr_t, inner))
     nest[1] = count
     nest[2] = ndim
@@ -545,5 +547,5 @@ def run_outer(
     with cython.nogil:
         parallel_for(run_nest, data, nest, total, grain)
     if everything:  # so many launches more, or fewer, than were told of
-        tell(cython.NULL, data, 0, ints, 0, 1 - told, 0, cython.NULL, 0)
+        tell(cython.NULL, data, 0, ints, 0, 1 - launches, 0, cython.NULL, 0)
     return 0

@@ -465,7 +465,7 @@ class ReductionKernel(Kernel):
         data[at + 1] = cython.cast(cython.p_char, cython.address(number))
         total: int64_t = out.numel_
         if there:
-            run_there(found, x.storage.device, data, at + 1, plan, total, number)
+            run_on_device(found, x.storage.device, data, at + 1, plan, total, number)
             return
         kernel: NativeKernel = kernel_of(found, cython.address(plan), item)
         fn: kernel_t = kernel.fn
@@ -582,7 +582,7 @@ def launch_parts(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def run_there(
+def run_on_device(
     kernel: object,
     device: Device,
     data: cython.pp_char,

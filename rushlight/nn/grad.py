@@ -18,7 +18,7 @@ __all__ = [
 def _gradients(
     expand, input, weight, grad_output, stride, padding, dilation, groups, which
 ):
-    places = [index == which for index in range(3)]
+    positions = [index == which for index in range(3)]
     return call.convolution_backward(
         grad_output,
         input,
@@ -30,7 +30,7 @@ def _gradients(
         False,
         [0],
         groups,
-        places,
+        positions,
     )[which]
 
 

@@ -67,11 +67,11 @@ def combinations(self, r, with_replacement):
     if self.dim() != 1 or r < 1:
         return NotImplemented
     grids = ops.meshgrid([self] * r, indexing="ij")
-    places = ops.arange(self.shape[0], dtype=int64, device=self.device)
-    places = ops.meshgrid([places] * r, indexing="ij")
-    mask = ops.full(places[0].shape, True, dtype=bool_, device=self.device)
+    positions = ops.arange(self.shape[0], dtype=int64, device=self.device)
+    positions = ops.meshgrid([positions] * r, indexing="ij")
+    mask = ops.full(positions[0].shape, True, dtype=bool_, device=self.device)
     rises = ops.le if with_replacement else ops.lt
-    for first, second in zip(places, places[1:]):
+    for first, second in zip(positions, positions[1:]):
         mask = ops.mul_(mask, rises(first, second))
     return ops.stack([ops.masked_select(grid, mask) for grid in grids], 1)
 

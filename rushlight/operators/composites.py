@@ -405,12 +405,12 @@ def take_along_dim(self, indices, dim):
     if not -self.dim() <= dim < self.dim() or not self.shape[dim]:
         return NotImplemented
     dim %= self.dim()
-    source, places = list(self.shape), list(indices.shape)
-    source[dim] = places[dim] = 1
-    rest = list(broadcast_shapes(source, places))
-    source, places = list(rest), list(rest)
-    source[dim], places[dim] = self.shape[dim], indices.shape[dim]
-    wide, indices = ops.expand(self, source), ops.expand(indices, places)
+    source, positions = list(self.shape), list(indices.shape)
+    source[dim] = positions[dim] = 1
+    rest = list(broadcast_shapes(source, positions))
+    source, positions = list(rest), list(rest)
+    source[dim], positions[dim] = self.shape[dim], indices.shape[dim]
+    wide, indices = ops.expand(self, source), ops.expand(indices, positions)
     return ops.gather(wide, dim, ops.remainder(indices, self.shape[dim]))
 
 
@@ -467,7 +467,7 @@ def adaptive_avg_pool1d(self, output_size):
 
 def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of windows and their places, of images of one row."""
-    values, places = ops.max_pool2d_with_indices(
+    values, positions = ops.max_pool2d_with_indices(
         ops.unsqueeze(self, -2),
         [1, *kernel_size],
         [1, *(stride or kernel_size)],
@@ -475,7 +475,7 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
         [1, *dilation],
         ceil_mode,
     )
-    return ops.squeeze(values, -2), ops.squeeze(places, -2)
+    return ops.squeeze(values, -2), ops.squeeze(positions, -2)
 
 
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
@@ -519,8 +519,8 @@ def unravel_index(indices, shape):
     steps = [1]
     for size in reversed(shape[1:]):
         steps.insert(0, steps[0] * size)
-    places = ops.floor_divide(ops.unsqueeze(indices, -1), tensor(steps))
-    return ops.unbind(ops.remainder(places, tensor(list(shape))), -1)
+    positions = ops.floor_divide(ops.unsqueeze(indices, -1), tensor(steps))
+    return ops.unbind(ops.remainder(positions, tensor(list(shape))), -1)
 
 
 # Gradients

@@ -89,53 +89,55 @@ class _Lanes:
             return False
         return self.block_fits(self.loop.body, {self.index.name}, set(), False)
 
-    def block_fits(self, body, varying, mutable, in_while):
-        return all(self.one_fits(s, varying, mutable, in_while) for s in body)
+    def block_fits(self, body, divergent, mutable, in_while):
+        return all(self.one_fits(s, divergent, mutable, in_while) for s in body)
 
-    def one_fits(self, s, varying, mutable, in_while):
+    def one_fits(self, s, divergent, mutable, in_while):
         """The same of one statement; adds to the names that vary, or may change."""
-        if not all(self.is_harmless(e, varying) for e in expressions_of(s)):
+        if not all(self.is_harmless(e, divergent) for e in expressions_of(s)):
             return False
         if isinstance(s, ir.Let):
-            if varies(s.value, varying):
-                varying.add(s.var.name)
+            if varies(s.value, divergent):
+                divergent.add(s.var.name)
             return True
         if isinstance(s, ir.Declare):
-            varying.add(s.var.name)
+            divergent.add(s.var.name)
             mutable.add(s.var.name)
             return True
         if isinstance(s, ir.Assign):
             return s.var.name in mutable
         if isinstance(s, ir.Store):
-            alone = s.mask is not None or s.streaming or varies(s.pointer, varying)
-            return not alone and goes_along(s.index, self.index, varying)
+            alone = s.mask is not None or s.streaming or varies(s.pointer, divergent)
+            return not alone and goes_along(s.index, self.index, divergent)
         if isinstance(s, ir.If):
             if _leaves(s):
                 return in_while
             return all(
-                self.block_fits(b, varying, mutable, False) for b in bodies_of(s)
+                self.block_fits(b, divergent, mutable, False) for b in bodies_of(s)
             )
-        if isinstance(s, ir.For) and any(varies(e, varying) for e in expressions_of(s)):
+        if isinstance(s, ir.For) and any(
+            varies(e, divergent) for e in expressions_of(s)
+        ):
             return False
         if isinstance(s, (ir.While, ir.For)):
             inside = isinstance(s, ir.While)
-            return self.block_fits(s.body, varying, mutable, inside)
+            return self.block_fits(s.body, divergent, mutable, inside)
         return False
 
-    def is_harmless(self, e, varying):
+    def is_harmless(self, e, divergent):
         """Whether a value may be computed in lanes that do not want it."""
         if e.type.lanes > 1:
             return False
-        if not varies(e, varying):
+        if not varies(e, divergent):
             return True
         if isinstance(e, ir.Load):
-            along = goes_along(e.args[1], self.index, varying)
-            return along and not varies(e.args[0], varying) and e.mask is None
+            along = goes_along(e.args[1], self.index, divergent)
+            return along and not varies(e.args[0], divergent) and e.mask is None
         if isinstance(e.type, ir.Pointer) or isinstance(e, ir.AnyLane):
             return False
         if isinstance(e, ir.Binary) and e.op in TRAPS and not e.type.is_float:
             return False
-        return all(self.is_harmless(arg, varying) for arg in e.args)
+        return all(self.is_harmless(arg, divergent) for arg in e.args)
 
     # ---- widening
 

@@ -100,7 +100,7 @@ def _max_pools(dims, text):
     brackets = "[" * (dims + 1), "]" * (dims + 1)
     shown = f"tensor({brackets[0]}{largest:.0f}.{brackets[1]})"
     place = f"tensor({brackets[0]}{largest:.0f}{brackets[1]})"
-    places = f"``{name}`` together with the places of the largest values."
+    positions = f"``{name}`` together with the places of the largest values."
     return (
         _named(
             max_pool,
@@ -113,7 +113,7 @@ def _max_pools(dims, text):
         _named(
             with_indices,
             both_names,
-            places
+            positions
             + _MAX_POOL_ARGUMENTS.format(
                 sizes=_SIZES[dims],
                 example=_example(both_names, dims),

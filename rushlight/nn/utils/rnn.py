@@ -36,8 +36,8 @@ def invert_permutation(permutation):
     """
     if permutation is None:
         return None
-    places = rl.arange(permutation.numel(), device=permutation.device)
-    return rl.empty_like(permutation).scatter_(0, permutation, places)
+    positions = rl.arange(permutation.numel(), device=permutation.device)
+    return rl.empty_like(permutation).scatter_(0, permutation, positions)
 
 
 class PackedSequence(_Fields):

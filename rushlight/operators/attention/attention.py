@@ -119,7 +119,7 @@ def _attend_on_device(device, operands, is_causal, scale, enable_gqa):
         return None
     width = value.shape[-1]
     query, key, value = map(attention_cuda.padded, (query, key, value))
-    attend = functools.partial(_elsewhere, dropout_p)
+    attend = functools.partial(_by_device, dropout_p)
     result = _by_blocks(
         attend, query, key, value, attn_mask, is_causal, scale, enable_gqa
     )
@@ -213,7 +213,7 @@ def _on_host(query, key, value, attn_mask, is_causal, scale):
     return attend(*given, attn_mask=attn_mask, scale=scale)[0]
 
 
-def _elsewhere(dropout_p, query, key, value, attn_mask, is_causal, scale):
+def _by_device(dropout_p, query, key, value, attn_mask, is_causal, scale):
     """Results of attention by another device's units."""
     learns = is_recording() and any(t.requires_grad for t in (query, key, value))
     attend = ops._scaled_dot_product_efficient_attention

@@ -73,10 +73,12 @@ def weight_gradient(grad, input, shape, stride, padding, dilation, groups):
     images, rows, *output = grad.shape
     kernel = shape[2:]
     columns = windows(input, kernel, output, stride, padding, dilation, groups)
-    depth, places = columns.shape[2:]
+    depth, positions = columns.shape[2:]
     # the sum over images is part of the product's depth
-    columns = columns.permute(1, 0, 3, 2).reshape(groups, images * places, depth)
-    lines = grad.reshape(images, groups, rows // groups, places)
-    lines = lines.permute(1, 2, 0, 3).reshape(groups, rows // groups, images * places)
+    columns = columns.permute(1, 0, 3, 2).reshape(groups, images * positions, depth)
+    lines = grad.reshape(images, groups, rows // groups, positions)
+    lines = lines.permute(1, 2, 0, 3).reshape(
+        groups, rows // groups, images * positions
+    )
     d_weight = ops.matmul(lines, columns).reshape(shape)
     return d_weight, ops.sum(grad, [d for d in range(grad.ndim) if d != 1])

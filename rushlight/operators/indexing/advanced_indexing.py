@@ -82,12 +82,12 @@ def write_places(
     for o in range(begin, end):
         for k in range(count):
             here = (o * size + place[k]) * inner
-            there = (o * count + k) * inner
+            source_at = (o * count + k) * inner
             for i in range(inner):
                 if add:
-                    out[here + i] = T(A(out[here + i]) + A(source[there + i]))
+                    out[here + i] = T(A(out[here + i]) + A(source[source_at + i]))
                 else:
-                    out[here + i] = source[there + i]
+                    out[here + i] = source[source_at + i]
 
 
 @loops

@@ -79,7 +79,7 @@ def check_place(x: Tensor, index: Tensor) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(0, check=True)
-def pick_there(
+def device_pick(
     out: Tensor, x: Tensor, index: Tensor, extents: tuple, wrap: cython.int
 ) -> int64_t:
     """The same where another backend has the tensors."""
@@ -145,7 +145,7 @@ def pick(
     if size == 0:  # the first index is as bad as any
         return int(index.reshape(-1)[0].item())
     if not out.storage.device.on_host:
-        return pick_there(out, x, index, (outer, count, size, width), wrap)
+        return device_pick(out, x, index, (outer, count, size, width), wrap)
     data[0] = out.pointer()
     data[1] = x.pointer()
     data[2] = index.pointer()
@@ -478,7 +478,7 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     work: int64_t = index.numel_ // total
     check_place(x, places)
     if not out.storage.device.on_host:
-        fault = gather_there(out, x, places, (outer, count, size, inner))
+        fault = device_gather(out, x, places, (outer, count, size, inner))
         refuse_gather(fault, axis, size)
         return out
     data[0] = out.pointer()
@@ -515,7 +515,7 @@ def refuse_gather(fault: int64_t, axis: cython.int, size: int64_t) -> cython.int
 
 @cython.cfunc
 @cython.exceptval(0, check=True)
-def gather_there(out: Tensor, x: Tensor, places: Tensor, extents: tuple) -> int64_t:
+def device_gather(out: Tensor, x: Tensor, places: Tensor, extents: tuple) -> int64_t:
     """Launches a gather where another backend has the tensors; what is bad."""
     outer, count, size, inner = extents
     source = importlib.import_module("rushlight.operators.indexing.indexing_kernels")
@@ -569,13 +569,15 @@ def coordinates(x: Tensor):
         total += is_set(code, data, i)
     sizes[0], sizes[1] = n, total
     out: Tensor = new_empty(2, sizes, cython.NULL, dtype_of(4), x.storage.device)
-    there: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), out.pointer())
+    target: cython.pointer(int64_t) = cython.cast(
+        cython.pointer(int64_t), out.pointer()
+    )
     for d in range(n):
         place[d] = 0
     for i in range(x.numel_):
         if is_set(code, data, i):
             for d in range(n):
-                there[d * total + k] = place[d]
+                target[d * total + k] = place[d]
             k += 1
         d = n - 1
         while d >= 0:

@@ -289,8 +289,8 @@ def checked_tables(log_probs, targets, input_lengths, target_lengths, blank):
         log_probs, targets, input_lengths, target_lengths
     )
     if labels.ndim > 1:
-        places = ops.arange(labels.shape[1], device=labels.device)
-        labels = ops.where(places < lengths.unsqueeze(1), labels, 0)
+        positions = ops.arange(labels.shape[1], device=labels.device)
+        labels = ops.where(positions < lengths.unsqueeze(1), labels, 0)
     check_labels(labels, classes)
     return held
 

@@ -98,11 +98,11 @@ def scramble(self, ltm, dimension):
     """
     triangles = ltm.to(int64).clone()
     triangles.diagonal(dim1=-2, dim2=-1).fill_(1)
-    places = ops.arange(BITS - 1, -1, -1)
-    bits = ops.bitwise_and(self.unsqueeze(-1) >> places, 1)  # dimension, column, bit
+    positions = ops.arange(BITS - 1, -1, -1)
+    bits = ops.bitwise_and(self.unsqueeze(-1) >> positions, 1)  # dimension, column, bit
     # sums of thirty bits are exact in any type that has a product
     sums = (bits.double() @ triangles.double().mT).to(int64)
-    return self.copy_((ops.bitwise_and(sums, 1) << places).sum(-1))
+    return self.copy_((ops.bitwise_and(sums, 1) << positions).sum(-1))
 
 
 def _check(quasi, sobolstate, dimension):

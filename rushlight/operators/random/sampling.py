@@ -664,10 +664,10 @@ def _races(self, num_samples, replacement, generator):
     # the first category whose sum of weights is beyond a uniform number
     sums = ops.cumsum(self.float() if self.element_size() == 2 else self, -1)
     sums = sums / sums[..., -1:]
-    places = ops.empty(
+    positions = ops.empty(
         (*self.shape[:-1], num_samples), dtype=sums.dtype, device=self.device
     )
-    return ops.searchsorted(sums, places.uniform_(generator=generator), right=True)
+    return ops.searchsorted(sums, positions.uniform_(generator=generator), right=True)
 
 
 def _check_multinomial(self, num_samples, replacement):
@@ -756,12 +756,12 @@ def dropout(input, p, train):
         return input
     if p == 1:
         return ops.mul(input, ops.zeros_like(input))
-    if _draws_elsewhere(input):
+    if _has_dropout_kernel(input):
         return ops.native_dropout(input, p, True)[0]
     return ops.mul(input, dropout_mask(input, p))
 
 
-def _draws_elsewhere(input):
+def _has_dropout_kernel(input):
     """Whether a dropout is one operator: where numbers are drawn by their places."""
     transformed = state.included_keys() & _TRANSFORMED
     known = _draws_by_place(input.device) and input.dtype.is_floating_point

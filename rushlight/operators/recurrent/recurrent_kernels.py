@@ -168,15 +168,15 @@ class Steps:
 
     def before(self, initial, states):
         """The state that each step began with, from the one after each step."""
-        pieces, there = [None] * len(self.counts), None
+        pieces, previous = [None] * len(self.counts), None
         for time, state in zip(
             self.order, map(self.cut(states).__getitem__, self.order)
         ):
             rows = self.counts[time]
-            begun = 0 if there is None else min(rows, there.shape[0])
-            piece = [there[:begun]] if begun else []
+            begun = 0 if previous is None else min(rows, previous.shape[0])
+            piece = [previous[:begun]] if begun else []
             pieces[time] = [*piece, initial[begun:rows]] if begun < rows else piece
-            there = state
+            previous = state
         return ops.cat([part for piece in pieces for part in piece])
 
 

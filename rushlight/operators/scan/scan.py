@@ -65,7 +65,7 @@ def choices(name: str, dtype: DType, frozen: int64_t, flag: cython.int) -> dict:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def launch_there(
+def device_scan(
     name: str,
     dtype: DType,
     frozen: int64_t,
@@ -151,7 +151,7 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
     inner: int64_t = extents[2]
     if not x.storage.device.on_host:
         frozen: int64_t = 1 if inner == 1 else 0
-        launch_there(name, dtype, frozen, 0, [out, x], [size, inner], outer * inner)
+        device_scan(name, dtype, frozen, 0, [out, x], [size, inner], outer * inner)
         return out
     data[0] = out.pointer()
     data[1] = x.pointer()
@@ -258,7 +258,7 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
             operands = [out, index, x]
             numbers = [extents[1], extents[2], largest]
             kind = "cumulative_extreme"
-            launch_there(kind, x.dtype_, frozen, largest, operands, numbers, total)
+            device_scan(kind, x.dtype_, frozen, largest, operands, numbers, total)
             return out, index
         native = native_for("cumulative_extreme", x.dtype_, frozen, largest)
         launch(native, data, 3, ints, 3, total, grain_for(2 * extents[1]))

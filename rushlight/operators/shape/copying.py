@@ -28,7 +28,7 @@ from cython.cimports.rushlight.core.tensor import (
 from cython.cimports.rushlight.dispatch.loops import (
     Call,
     run_call,
-    run_elsewhere,
+    run_on_device,
     turn_tiles,
 )
 from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel
@@ -95,13 +95,13 @@ def run_copy(
     kernel = backend_of(device).launch.specialize(
         copy_source(), (source.name,), (target.dtype_.name,), source.name
     )
-    run_elsewhere(kernel, device, call)
+    run_on_device(kernel, device, call)
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def compiled_there(device: Device) -> cython.bint:
+def has_compiled_kernels(device: Device) -> cython.bint:
     """Whether the device runs generated kernels: the host, and some backends."""
     return device.on_host or backend_of(device).launch.compiles()
 
@@ -165,11 +165,11 @@ def move(target: Tensor, source: Tensor):
     if source.dtype_.category == COMPLEX and loses_imaginary(target.dtype_):
         warn_once("Casting complex values to real discards the imaginary part")
     where: Device = target.storage.device
-    there: Device = source.storage.device
-    if not (there.on_host and where.on_host) and (
-        there.kind != where.kind
-        or there.index != where.index
-        or not compiled_there(where)
+    source_device: Device = source.storage.device
+    if not (source_device.on_host and where.on_host) and (
+        source_device.kind != where.kind
+        or source_device.index != where.index
+        or not has_compiled_kernels(where)
     ):
         move_across(target, source)
         return
@@ -266,7 +266,7 @@ def put_number(target: Tensor, value: object):
     if target.numel_ == 0:
         check_number(kind, value)
         return
-    if not compiled_there(target.storage.device):
+    if not has_compiled_kernels(target.storage.device):
         move_across(target, from_sequence(value, kind, None))
         return
     if target.numel_ == 1 and kind.category == FLOATING and kind.itemsize <= 2:
@@ -323,13 +323,21 @@ def zero_(self: Tensor):
 
 
 @cython.cfunc
-def constant(size: object, value: object, dtype: object, device: object) -> Tensor:
-    result: Tensor = empty(size, dtype, None, device)
-    if not result.storage.device.has_memory or compiled_there(result.storage.device):
+def fill_new(result: Tensor, value: object) -> Tensor:
+    """A new tensor with one number everywhere."""
+    if not result.storage.device.has_memory or has_compiled_kernels(
+        result.storage.device
+    ):
         put_number(result, value)
     else:
         ops.fill_(result, value)
     return result
+
+
+@cython.cfunc
+def constant(size: object, value: object, dtype: object, device: object) -> Tensor:
+    result: Tensor = empty(size, dtype, None, device)
+    return fill_new(result, value)
 
 
 def zeros(size, dtype=None, layout=None, device=None, pin_memory=None):
@@ -349,11 +357,7 @@ def constant_like(
     like: Tensor, value: object, dtype: object, device: object, memory_format: object
 ) -> Tensor:
     result: Tensor = empty_like(like, dtype, None, device, None, memory_format)
-    if not result.storage.device.has_memory or compiled_there(result.storage.device):
-        put_number(result, value)
-    else:
-        ops.fill_(result, value)
-    return result
+    return fill_new(result, value)
 
 
 def zeros_like(
@@ -495,7 +499,7 @@ def cat(tensors, dim):
         call.is_tensor[0] = True
         call.flat = axis == 0 and out.row_major and part.row_major
         describe(cython.address(call.operands[1]), part)
-        if compiled_there(out.storage.device):
+        if has_compiled_kernels(out.storage.device):
             run_copy(cython.address(call), part.dtype_, out, part)
         else:
             move_across(out.narrow(axis, at, part.sizes[axis]), part)

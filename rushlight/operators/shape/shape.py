@@ -238,8 +238,8 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
             f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = "
             f"{self.shape[dim]}"
         )
-    places = ops.repeat_interleave(repeats, output_size=output_size)
-    return ops.index_select(self, dim, places)
+    positions = ops.repeat_interleave(repeats, output_size=output_size)
+    return ops.index_select(self, dim, positions)
 
 
 def repeat_interleave_positions(repeats, output_size):
@@ -268,8 +268,8 @@ def repeat_interleave_positions(repeats, output_size):
             f"allocated size does not match required size: output_size is {output_size},"
             f" the repeats sum to {total}"
         )
-    places = ops.arange(total, device=repeats.device)
-    return ops.searchsorted(ends, places, right=True).to(repeats.dtype)
+    positions = ops.arange(total, device=repeats.device)
+    return ops.searchsorted(ends, positions, right=True).to(repeats.dtype)
 
 
 def _numbers_of(tensor):
@@ -407,8 +407,8 @@ def combinations(self, r, with_replacement):
     if not choices:  # of any type
         return ops.clone(ops.narrow(self, 0, 0, 0).unsqueeze(1).expand([0, r]))
     flat = list(itertools.chain(*choices))
-    places = make_tensor(flat, dtype=int64, device=self.device)
-    return ops._unsafe_view(ops.index_select(self, 0, places), [len(choices), r])
+    positions = make_tensor(flat, dtype=int64, device=self.device)
+    return ops._unsafe_view(ops.index_select(self, 0, positions), [len(choices), r])
 
 
 def diag(self, diagonal):

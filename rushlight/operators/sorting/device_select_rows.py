@@ -54,7 +54,7 @@ def one_of_rows(way, out, place, rows, size, rank, skip=0):
     """The element of a rank of each row (``"ranked"``), or the lower middle
     (``"middle"``); whether there is a layout for that."""
     number = rows.numel() // size
-    return run_there(way, [out, place, rows], number, size, 1, rank, False, skip)
+    return select_on_device(way, [out, place, rows], number, size, 1, rank, False, skip)
 
 
 def parts_for(number, size, count):
@@ -75,10 +75,10 @@ def select(way, rows, number, size, parts, count, largest):
     index = fresh(rows, (number * parts * count,), int64)
     operands = [out, index, rows]
     given = number, size, parts, count - 1, bool(largest), 0
-    return (out, index) if run_there(way, operands, *given) else None
+    return (out, index) if select_on_device(way, operands, *given) else None
 
 
-def run_there(way, operands, number, size, parts, rank, largest, skip):
+def select_on_device(way, operands, number, size, parts, rank, largest, skip):
     """Asks the backend that has the rows."""
     backend = backend_for(operands[2].device.type)
     extents = number, size, parts

@@ -133,8 +133,8 @@ def _unique_slices(operator, x, dim, ordered):
     if x.dtype is bool_:
         rows = rows.view(uint8)
     width, kind = prod(moved.shape[1:]), name_of(rows.dtype)
-    places = [fresh(x, (count,), int64) for _ in range(4)]
-    index, first, inverse, counts = places
+    positions = [fresh(x, (count,), int64) for _ in range(4)]
+    index, first, inverse, counts = positions
     if ordered:
         run_whole(order_rows, [index, first, rows], [width], count, T=kind)
     else:

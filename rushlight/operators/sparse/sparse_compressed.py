@@ -322,20 +322,20 @@ def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
     Raises:
         RuntimeError: another layout is asked for.
     """
-    there = {"device": self.device if device is None else device}
+    options = {"device": self.device if device is None else device}
     kind = self.dtype if dtype is None else dtype
     compressed, plain, values = parts(self)
     if layout is layouts.sparse_coo:
-        return empty_coo(list(self.shape), kind, there["device"])
+        return empty_coo(list(self.shape), kind, options["device"])
     if layout is not None and layout is not self.layout:
         raise RuntimeError(
             "empty_like with different sparse layout is not supported (self is "
             f"{layout_name(self.layout)} but you requested {layout_name(layout)})"
         )
-    none = ops.new_empty(plain, [*plain.shape[:-1], 0], **there)
+    none = ops.new_empty(plain, [*plain.shape[:-1], 0], **options)
     size = [*plain.shape[:-1], 0, *values.shape[plain.ndim :]]
-    empty = ops.new_empty(values, size, dtype=kind, **there)
-    starts = ops.zeros_like(compressed, **there)
+    empty = ops.new_empty(values, size, dtype=kind, **options)
+    starts = ops.zeros_like(compressed, **options)
     return made(starts, none, empty, self.shape, self.layout)
 
 

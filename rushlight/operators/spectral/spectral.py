@@ -124,17 +124,17 @@ def divided(ndim, dims):
     >>> divided(4, [0])
     [3, 1, 2]
     """
-    places, first, last = list(range(ndim)), 0, ndim
+    positions, first, last = list(range(ndim)), 0, ndim
     while first < last:
-        if places[first] not in dims:
+        if positions[first] not in dims:
             first += 1
-        elif places[last - 1] in dims:
+        elif positions[last - 1] in dims:
             last -= 1
         else:
             last -= 1
-            places[first], places[last] = places[last], places[first]
+            positions[first], positions[last] = positions[last], positions[first]
             first += 1
-    return places[:first]
+    return positions[:first]
 
 
 def empty_in_order(like, sizes, order, dtype):

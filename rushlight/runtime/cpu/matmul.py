@@ -400,7 +400,7 @@ def steps_of(m: Matrix) -> tuple:
 
 @cython.cfunc
 @cython.exceptval(-1)
-def run_elsewhere(
+def run_on_device(
     device: Device,
     dtype: DType,
     compute: DType,
@@ -503,7 +503,7 @@ def run_scaled(
     """``out = alpha a b + beta d``; ``d`` has adjacent columns, or one value a row."""
     if not device.on_host:
         d.data = d.data if added else cython.NULL
-        run_elsewhere(device, dtype, compute, (alpha, beta), out, a, b, d, batch)
+        run_on_device(device, dtype, compute, (alpha, beta), out, a, b, d, batch)
         return 0
     if b.columns == 1:
         d.column = 1
