@@ -57,6 +57,15 @@ def test_graph_networks_learn_from_citations_what_words_alone_do_not_say(tmp_pat
     assert "ms a step" in printed
 
 
+def test_a_network_in_fewer_bits_names_as_many_pictures(tmp_path):
+    sizes = "--images", "192", "--epochs", "2", "--tested", "120"
+    history, printed = run("quantized", tmp_path, *sizes)
+    right = history["accuracy"]
+    assert len(right) == 6 and "weights of 4 bits" in printed
+    of_floats = [right[name] for name in right if name != "trained for it"]
+    assert max(of_floats) - min(of_floats) < 10, right
+
+
 PIECES = (
     "[PAD] [UNK] [CLS] [SEP] a b c d e f g h i j k l m n o p q r s t u v w x y z . ! ?"
 )
