@@ -70,7 +70,8 @@ def write_files(folder, name, tape, leaf, wanted, program):
         save_arguments(folder / "arguments.bin", storages.values())
         saved = "arguments.bin", {slot: s.nbytes() for slot, s in storages.items()}
     if config.trace.fx_graph:
-        files["fx_graph_readable.py"] = Exported(leaf, wanted).module.code.strip()
+        exported = Exported(leaf, wanted, numbers=graph.numbers)
+        files["fx_graph_readable.py"] = exported.module.code.strip()
     if config.trace.ir_pre_fusion:
         files["ir_pre_fusion.txt"] = str(graph)
     if config.trace.ir_post_fusion:

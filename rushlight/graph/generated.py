@@ -17,6 +17,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.dispatcher import packets
+from rushlight.graph import capture  # first: the others lean on modules that lean on it
 from rushlight.graph.constant_folding import fold_norm
 from rushlight.graph.epilogues import Fold
 from rushlight.graph.fused_node import Member, Said
@@ -139,6 +140,7 @@ class Kernel:
 
     def __call__(self, *operands):
         """Computes; what is stored comes first, then what is read: tensors and numbers."""
+        capture.flush()  # operands have addresses then
         numbers = [one for one in operands if self.is_number(one)]
         key = tuple(map(_look_of, operands))
         self.launches = self.launches or {}

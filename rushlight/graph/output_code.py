@@ -25,7 +25,6 @@ from os.path import relpath
 from rushlight.codegen.frontend.pointwise import described
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
-from rushlight.graph import generated
 from rushlight.graph.fused_node import is_window
 from rushlight.graph.fusion import Joined, _kind_of, operands_of
 from rushlight.graph.memory_plan import moves_of
@@ -34,6 +33,11 @@ from rushlight.graph.steps import FRESH, NUMBER, TENSOR, TENSORS, Graph
 from rushlight.graph.tape import Value
 from rushlight.operators.matmul.matmul_epilogue import named
 
+# What texts import of `rushlight.graph.generated`.
+NAMES = frozenset(
+    """as_given benchmark_compiled_module elementwise_kernel empty_strided epilogue fold_norm op
+    rand_strided reinterpret_tensor row_kernel saved_arguments wrapped_number""".split()
+)
 MOST_WORDS = 5  # operators in a kernel's name
 WIDTH = 88  # of a line that defines a kernel
 MOST_LINES = 12  # of what a kernel computes, as one expression
@@ -86,7 +90,7 @@ class Text:
         parts = [*self.kernels, "\n".join(self.lines) + "\n", self.arguments()]
         body = "\n\n".join(parts) + FOOTER
         words = set(re.findall(r"\w+", body))
-        used = sorted(words.intersection(generated.__all__))
+        used = sorted(words.intersection(NAMES))
         names = "\n".join(f"    {name}," for name in used)
         paths = "from pathlib import Path\n\n" * ("Path(" in body)
         head = HEADER.format(about=self.about(), paths=paths, names=names)

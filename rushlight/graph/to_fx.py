@@ -13,7 +13,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.fx.experimental.pre_dispatch import user_stack
-from rushlight.graph.steps import FRESH, TENSOR, TENSORS, WINDOW, Graph, window
+from rushlight.graph.steps import FRESH, NUMBER, TENSOR, TENSORS, WINDOW, Graph, window
 from rushlight.graph.tape import Value, hold
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call as ops
@@ -26,9 +26,17 @@ class Exported:
         module: the `GraphModule`; it gives a tuple.
         inputs: the windows that are passed.
         outputs: the windows that come back: what the path makes and somebody wants.
+
+    Args:
+        leaf: the last call of the path.
+        wanted: what is wanted of each storage.
+        storages: by number, where views are known by them.
+        views: how windows were made (`Tape.views`).
+        numbers: the path's parameters, which are constants of the graph.
     """
 
-    def __init__(self, leaf, wanted, storages=(), views=None):
+    def __init__(self, leaf, wanted, storages=(), views=None, numbers=()):
+        self.numbers = numbers
         self.graph = fx.Graph()
         self.wanted = wanted
         self.nodes: dict = {}  # slot -> the node of its first window, and the window
@@ -130,6 +138,8 @@ class Exported:
                 self._window(one) if isinstance(one, Value) else one for one in value
             ]
             return made if isinstance(value, list) else tuple(made)
+        if kind == NUMBER and self.numbers:
+            return self.numbers[value]
         return value
 
     def _add(self, call):

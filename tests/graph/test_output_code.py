@@ -13,7 +13,9 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight._inductor import config
+from rushlight.graph import generated
 from rushlight.graph.compiled_function import Runner
+from rushlight.graph.output_code import NAMES
 from tests.graph.test_fusion import arguments, program
 
 READER = """
@@ -187,6 +189,20 @@ def test_the_text_of_a_program_for_an_open_size_is_for_that_size():
     made = compiled._runner.graphs[-1]
     x, y = rl.randn(13, 3), rl.randn(3)
     assert rl.equal(run_text(made, x, y)[0], compiled(x, y))
+
+
+def test_what_texts_import_is_there():
+    assert {*generated.__all__} >= NAMES
+
+
+def test_a_text_runs_by_itself_and_times_its_program(tmp_path):
+    made = program_of(soft, rl.ones(2, 3), rl.zeros(3))
+    (tmp_path / "text.py").write_text(made.code)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, str(tmp_path / "text.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert 0 < float(done.stdout) < 1
 
 
 def test_logs_have_the_text(capfd):
