@@ -53,6 +53,7 @@ from rushlight.kernels.loop_helpers import (
     multiply_add,
     multiply_fours,
     multiply_pairs,
+    multiply_shorts,
     named,
     planned,
     quotient,
@@ -462,7 +463,8 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
 
     Args:
         kind: ``product``, ``pairs`` (of bfloat16, held as float32), ``fours`` (of bytes,
-            held as int32), ``tiles_`` and what a unit of tiles multiplies (bfloat16 is held
+            held as int32), ``twos`` (of 16 bits, too), ``tiles_`` and what a unit of tiles
+            multiplies (bfloat16 is held
             as int16), ``dot_tiles``, ``dots``, ``combine`` or ``turned_sum``.
         a_type, b_type: what the operands hold.
         compute: what sums are.
@@ -482,6 +484,7 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
         "product": lambda tile: product(name, *types, tile, after=after),
         "pairs": lambda tile: product(name, *types, tile, multiply_pairs, after),
         "fours": lambda tile: product(name, *types, tile, multiply_fours, after),
+        "twos": lambda tile: product(name, *types, tile, multiply_shorts, after),
         "dot_tiles": lambda tile: dot_tiles.dot_tiles(name, *types, tile.lanes, after),
         "dots": lambda tile: vectors.dots(name, *types, tile.lanes, after),
         "combine": lambda tile: vectors.combine(name, *types, tile.lanes, after),

@@ -1,16 +1,19 @@
-"""Products of matrices of bytes by an instruction that sums four products at once.
+"""Products of matrices of bytes by an instruction that sums several products at once.
 
-A unit of tiles takes them as they are. Where there is none:
-The processor multiplies unsigned bytes by signed ones. Signed left operands are moved up
+A unit of tiles takes them as they are. Where there is none, an instruction may sum four:
+it multiplies unsigned bytes by signed ones. Signed left operands are moved up
 by 128, which adds 128 times the sum of a column of the right operand to each of its
 results; that is taken off again behind the sums. All of it wraps as 32 bits do.
+
+Where there is none of these, bytes are widened to 16 bits, of which every processor of x86
+sums two products. (Its sums of bytes in 16 bits are cut off, and so not exact.)
 """
 
 from __future__ import annotations
 
 import functools
 
-from rushlight.core.dtypes import int32
+from rushlight.core.dtypes import int16, int32
 from rushlight.core.launch_args import TILED
 from rushlight.core.roles import host
 from rushlight.dispatch.kernel_table import KernelTable
@@ -30,8 +33,18 @@ def has_fours():
     return current().has("dot_int8")
 
 
-_sums_fours = KernelTable(
-    cpu=lambda device: has_fours(), cuda=lambda _: False, meta=lambda _: False
+@functools.cache
+def has_twos():
+    """Whether the processor sums the products of two integers of 16 bits."""
+    from rushlight.codegen.target import current
+
+    return current().triple.startswith("x86_64")
+
+
+_sums_several = KernelTable(
+    cpu=lambda device: has_fours() or has_twos(),
+    cuda=lambda _: False,
+    meta=lambda _: False,
 )
 
 
@@ -43,7 +56,7 @@ def serves(a, b):
         and a.shape[-2] > 1
         and b.shape[-1] > 1
         and a.shape[-1] > 0
-        and _sums_fours(a.device)
+        and _sums_several(a.device)
     )
 
 
@@ -63,7 +76,10 @@ def product(a, b, dtype):
         kept = matmul_amx.waiting(a, shape, int32, "int8")
         find = _kernels(dtype.name, False, a.dtype.name)
         return contraction.product_after(out, left, right, int32, find, (), kept, TILED)
-    left, right = _fours(a), _fours(b.mT)
+    fours = has_fours()
+    left = _fours(a) if fours else _twos(a)
+    right = _fours(b.mT).mT if fours else _twos_of_columns(b)
+    signed = signed and fours
     if signed:  # the highest bit turned over is 128 more
         left = left ^ ops.full([], -0x7F7F7F80, dtype=left.dtype)
     others = ()
@@ -74,7 +90,7 @@ def product(a, b, dtype):
     if left.shape[-1] > _depth() and dtype is not int32:
         kept = contraction.fresh(a, shape, int32)
     find = _kernels(dtype.name, signed)
-    return contraction.product_after(out, left, right.mT, int32, find, others, kept)
+    return contraction.product_after(out, left, right, int32, find, others, kept)
 
 
 def _fours(x):
@@ -86,6 +102,26 @@ def _fours(x):
         wide[..., :depth] = x
         x = wide
     return x.contiguous().view(int32)
+
+
+def _twos(x):
+    """The same as integers of 16 bits, two together."""
+    depth = x.shape[-1]
+    wide = ops.new_zeros(x, (*x.shape[:-1], depth + depth % 2), dtype=int16)
+    wide[..., :depth] = x
+    return wide.view(int32)
+
+
+def _twos_of_columns(x):
+    """Columns of bytes as integers of 16 bits, two together, one row for each two."""
+    if x.stride(-1) != 1:
+        return _twos(x.mT).mT
+    depth = x.shape[-2]
+    rows = (*x.shape[:-2], (depth + 1) // 2, x.shape[-1])
+    wide = ops.new_zeros(x, (*rows, 2), dtype=int16)
+    wide[..., 0] = x[..., ::2, :]
+    wide[..., : depth // 2, :, 1] = x[..., 1::2, :]
+    return wide.view(int32)[..., 0]
 
 
 @functools.cache
@@ -111,7 +147,8 @@ def _kernels(stored, signed, tiled=None):
             step = "fours" if tiled == "int8" else "unsigned_fours"
             types = f"tiles_{step}", tiled, "int8", "int32"
             return kernel_after(*types, words, after, digest)
-        return kernel_after("fours", "int32", "int32", "int32", words, after, digest)
+        word = "fours" if has_fours() else "twos"
+        return kernel_after(word, "int32", "int32", "int32", words, after, digest)
 
     return find
 
