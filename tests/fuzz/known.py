@@ -183,7 +183,7 @@ EXPLAINED = [
     (
         r"(std|var)(_mean)?",
         r"gradient",
-        r".* not (-?inf|nan)",
+        r".* not \(?(-?inf|nan).*",
         "PyTorch counts the elements of dim=() as one in the gradient",
     ),
     (
