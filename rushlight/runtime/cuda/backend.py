@@ -108,14 +108,22 @@ class CudaMemory(device_roles.Memory):
 class CudaLaunch(device_roles.Launch):
     """Launches on the current stream of a device, gathered where they may be."""
 
+    def __init__(self, name):
+        super().__init__(name)
+        self.known: dict = {}  # kernels by source and types
+
     def compiles(self):
         return True
 
     def specialize(self, source, *args, **choices):
-        from rushlight.codegen.target import NVIDIA, using
-
-        with using(NVIDIA):
-            return source.specialize(*args, **choices)
+        # static values are not kept: 1 and 1.0 are two of them, and one key
+        if choices or len(args) != 3 or not {str, tuple} >= {type(a) for a in args}:
+            return specialized(source, *args, **choices)
+        key = source, args
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = specialized(source, *args)
+        return found
 
     def run_elements(self, kernel, device, addresses, sizes, strides, numbers, total):
         card, waiting = context_of(device), batched_launch.current()
@@ -142,6 +150,14 @@ class CudaLaunch(device_roles.Launch):
         batched_launch.flush()
         card = context_of(device)
         kernel.run_rows(card, addresses, ints, rows, length, beside, held)
+
+
+def specialized(source, *args, **choices):
+    """What `specialize` of a source gives for cards."""
+    from rushlight.codegen.target import NVIDIA, using
+
+    with using(NVIDIA):
+        return source.specialize(*args, **choices)
 
 
 class CudaLibraries(device_roles.Libraries):

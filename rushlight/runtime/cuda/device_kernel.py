@@ -13,6 +13,7 @@ import threading
 from array import array
 from dataclasses import replace
 
+from rushlight.core.device import Device
 from rushlight.core.dtype import by_code
 from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.launch import count_launch
@@ -320,12 +321,12 @@ class DeviceKernel(launch.CachedKernel):
             beside: whether the elements of neighbouring rows are neighbours.
             held: pairs of positions; see `emit.device.emit_grid`.
         """
+        held, count = tuple(held), len(addresses)
         given = card, addresses, ints, rows, length, held
         if beside and self.run_parts(*given, beside=True):
             return
         if length >= LONG and self.run_parts(*given):
             return
-        held, count = tuple(held), len(addresses)
         key = card.serial, "rows", ints, rows, length, beside, held
         plan = self.plan(
             key, lambda: self.plan_rows(card, count, ints, rows, length, beside, held)
@@ -363,60 +364,76 @@ class DeviceKernel(launch.CachedKernel):
 
         Where rows lie ``beside`` each other a part is a thread's, else a block's.
         """
-        from rushlight.codegen.emit import device
-        from rushlight.codegen.lower import lower
-        from rushlight.codegen.schedule import gpu_lowering
-        from rushlight.codegen.target import NVIDIA, using
         from rushlight.core.factories import empty
         from rushlight.core.window import address_of
 
+        key = card.serial, "parts", ints, rows, length, held, beside
+        found = self.plan(
+            key, lambda: self.plan_parted(card, ints, rows, length, held, beside)
+        )
+        if not found:
+            return False
+        (operands, leaves, count, where), plans = found
+        # kept until both are launched: eight bytes for each leaf of a state
+        room = empty((leaves, count), dtype=by_code(WORD), device=where)
+        start = address_of(room)
+        states = [start + 8 * leaf * count for leaf in range(leaves)]
+        for plan in plans:
+            plan.run((*addresses[:operands], *states))
+        return True
+
+    def plan_parted(self, card, ints, rows, length, held, beside):
+        """The plans of both launches of `run_parts`, and what memory they share."""
+        from rushlight.codegen.schedule import gpu_lowering
+        from rushlight.codegen.target import NVIDIA, using
+
         if not beside and rows > MOST_PARTS // 2 or len(ints) > gpu_lowering.PARTS:
-            return False
+            return ()
         if beside and (rows < LEAST_BESIDE or length < 2 * LEAST_PART):
-            return False
+            return ()
         with using(NVIDIA):
             parted = self.parted()
         if parted is None or parted.operands + parted.leaves > gpu_lowering.MOST_DATA:
-            return False
+            return ()
         sizes = [ints[at] for at in parted.loops]
         cut = max(range(len(sizes)), key=lambda loop: sizes[loop])
-        plan = plan_threads if beside else plan_parts
-        parts, span = plan(rows, length, sizes[cut])
+        divide = plan_threads if beside else plan_parts
+        parts, span = divide(rows, length, sizes[cut])
         if parts < 2:
-            return False
-        count = rows * parts
-        # kept until both are launched: eight bytes for each leaf of a state
-        place = f"cuda:{card.index}"
-        room = empty((parted.leaves, count), dtype=by_code(WORD), device=place)
-        start = address_of(room)
-        states = [start + 8 * leaf * count for leaf in range(parted.leaves)]
-        addresses = (*addresses[: parted.operands], *states)
+            return ()
         held = tuple(pair for pair in held if pair[0] < parted.operands)
         ints = (*ints, *[0] * (gpu_lowering.PARTS - len(ints)), parts, span)
         inner = length // sizes[cut] * span
         finds = gpu_lowering.FINDS_BESIDE if beside else gpu_lowering.FINDS
-        for way, total, values in (
-            (finds, count, inner),
-            (gpu_lowering.JOINS, rows, parts),
-        ):
-            alone = way == gpu_lowering.FINDS_BESIDE
-            name = f"{self.name}_{way}_{cut}"
+        given = card, parted.operands + parted.leaves, ints, cut, held
+        plans = (
+            self.plan_part(*given, finds, rows * parts, inner),
+            self.plan_part(*given, gpu_lowering.JOINS, rows, parts),
+        )
+        where = Device("cuda", card.index)
+        return (parted.operands, parted.leaves, rows * parts, where), plans
 
-            def build(way=way, name=name, alone=alone):
-                with using(NVIDIA):
-                    made = lower(replace(self.parts(way=way, cut=cut), name=name))
-                most = THREADS if alone else gpu_lowering.most_threads(made)
-                return device.emit_grid(made, held, most)
+    def plan_part(self, card, n_data, ints, cut, held, way, total, values):
+        """The plan of the launch that finds states of parts, or of that which joins them."""
+        from rushlight.codegen.emit import device
+        from rushlight.codegen.lower import lower
+        from rushlight.codegen.schedule import gpu_lowering
+        from rushlight.codegen.target import NVIDIA, using
 
-            entry = device.entry_name(name)
-            handle = self.handle(card, (way, cut, held), entry, build)
-            threads = threads_for(values, card.block_limits[handle], total)
-            shape = min(total, MOST_BLOCKS), threads
-            shape = (*(grid_for(card, total) if alone else shape), 0)
-            given = card, self, handle, len(addresses), shape, ints, total, 1
-            plan = launch.LaunchPlan(*given)
-            plan.run(addresses)
-        return True
+        alone = way == gpu_lowering.FINDS_BESIDE
+        name = f"{self.name}_{way}_{cut}"
+
+        def build():
+            with using(NVIDIA):
+                made = lower(replace(self.parts(way=way, cut=cut), name=name))
+            most = THREADS if alone else gpu_lowering.most_threads(made)
+            return device.emit_grid(made, held, most)
+
+        handle = self.handle(card, (way, cut, held), device.entry_name(name), build)
+        threads = threads_for(values, card.block_limits[handle], total)
+        shape = min(total, MOST_BLOCKS), threads
+        shape = (*(grid_for(card, total) if alone else shape), 0)
+        return launch.LaunchPlan(card, self, handle, n_data, shape, ints, total, 1)
 
     def parted(self):
         """How rows become parts, found once; None where they do not."""
