@@ -29,7 +29,7 @@ FAR = 1 << 21
 def head_of(step):
     """The head that a step is; None where it is none."""
     on_host = step.call.device.on_host
-    kind = (HEADS if on_host else HEADS_OF_CARDS).get(str(step.op))
+    kind = (HEADS if on_host else DEVICE_ANCHORS).get(str(step.op))
     if kind is None or len(step.call.results) != 1:
         return None
     ((made, sums),) = step.call.results
@@ -246,7 +246,7 @@ HEADS = {
     "aten.bmm.default": Product,
     "aten.baddbmm.default": Product,
 }
-HEADS_OF_CARDS = {
+DEVICE_ANCHORS = {
     f"aten.{name}.default": ProductOfCard for name in ("linear", "mm", "addmm")
 }
 

@@ -313,11 +313,11 @@ def linear_grid_gradient(grad, input, grid, padding, align_corners):
     values = [_found(input, grid, inside, index) for inside, index, _ in corners]
     slopes, axes = [], len(taps)
     for axis in range(axes):
-        apart, total = 1 << (axes - 1 - axis), None  # corners count in binary
+        step, total = 1 << (axes - 1 - axis), None  # corners count in binary
         for number, (_, _, weights) in enumerate(corners):
-            if number & apart:
+            if number & step:
                 continue
-            change = values[number + apart] - values[number]
+            change = values[number + step] - values[number]
             others = weights[:axis] + weights[axis + 1 :]
             change = change * _product(others)
             total = change if total is None else total + change

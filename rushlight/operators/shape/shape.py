@@ -329,12 +329,12 @@ def rot90(self, k, dims):
             f"expected rotation dims to be different, but got dim0 = {dims[0]} and "
             f"dim1 = {dims[1]}"
         )
-    turns = k % 4
-    if turns == 2:
+    quarters = k % 4
+    if quarters == 2:
         return self.flip([first, second])
-    if turns == 0:
+    if quarters == 0:
         return ops.clone(self, memory_format=contiguous_format)
-    turned = self.flip([second if turns == 1 else first]).transpose(first, second)
+    turned = self.flip([second if quarters == 1 else first]).transpose(first, second)
     return ops._unsafe_view(turned, turned.shape)
 
 
