@@ -114,3 +114,13 @@ def test_gradients_of_each_example_through_normalization_and_losses_come_at_once
         one = rl.func.grad(loss)(weights, x[i], labels[i])
         for name, wanted in one.items():
             assert rl.allclose(found[name][i], wanted, 1e-4, 1e-6), name
+
+
+def test_statistics_of_one_channel_are_written_for_each_example():
+    x, mean, var = rl.arange(9.0).reshape(3, 1, 3), rl.zeros(1, 3), rl.ones(1, 3)
+    run = lambda x, m, v: rl.batch_norm(x, None, None, m, v, True, 0.5, 1e-5, False)  # noqa: E731
+    rl.vmap(run, -1, -1)(x, mean, var)
+    for i in range(3):
+        m, v = rl.zeros(1), rl.ones(1)
+        run(x[..., i], m, v)
+        assert rl.allclose(mean[:, i], m) and rl.allclose(var[:, i], v)

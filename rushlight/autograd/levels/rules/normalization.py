@@ -119,6 +119,8 @@ def batch_norm(level, op, args):
     if training and shared:
         return NotImplemented
     stats = [_in_a_row(level, t) for t in (mean, var)]
+    if training:  # they are written, and a row may lie otherwise than they do
+        stats = [t if t is None else t.clone() for t in stats]
     given = [_in_a_row(level, t) for t in (weight, bias)]
     found = op.redispatch(None, _channels(level, x), *given, *stats, training, *rest)
     if training:
