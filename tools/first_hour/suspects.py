@@ -1,5 +1,6 @@
 """What a card may refuse, or race on, by reading the sources: a process each."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -118,36 +119,19 @@ def suspect_wgmma(rl):
     """Products by warpgroups without cuBLASLt, in all four orders and with ragged edges."""
     from rushlight.runtime.cuda import libraries
 
-    libraries.CUBLAS_LT.find = lambda: setattr(
-        libraries.CUBLAS_LT, "missing", "left out"
-    )
     libraries.CUBLAS_LT.found, libraries.CUBLAS_LT.missing = None, "left out"
-    worst = 0.0
-    for dtype in (rl.float16, rl.bfloat16):
-        for m, n, k in (
-            (64, 64, 64),
-            (256, 512, 1024),
-            (8192, 256, 512),
-            (1000, 1000, 520),
-            (2048, 2048, 2048),
-        ):
-            for ta in (0, 1):
-                for tb in (0, 1):
-                    a = rl.randint(-3, 4, (k, m) if ta else (m, k), device="cuda").to(
-                        dtype
-                    )
-                    b = rl.randint(-3, 4, (n, k) if tb else (k, n), device="cuda").to(
-                        dtype
-                    )
-                    a, b = a.mT if ta else a, b.mT if tb else b
-                    got = rl._C._mm(a, b) if False else (a @ b)
-                    want = a.float().cpu() @ b.float().cpu()
-                    error = float(
-                        (got.float().cpu() - want.to(dtype).float()).abs().max()
-                    )
-                    if error > worst:
-                        worst, at = error, (str(dtype), m, n, k, ta, tb)
-    return f"worst error {worst} " + (str(at) if worst else "(exact)")
+    sizes = (64, 64, 64), (256, 512, 1024), (8192, 256, 512), (1000, 1000, 520)
+    cases = itertools.product((rl.float16, rl.bfloat16), sizes, (0, 1), (0, 1))
+    worst, at = 0.0, "exact"
+    for dtype, (m, n, k), ta, tb in cases:
+        a = rl.randint(-3, 4, (k, m) if ta else (m, k), device="cuda").to(dtype)
+        b = rl.randint(-3, 4, (n, k) if tb else (k, n), device="cuda").to(dtype)
+        a, b = a.mT if ta else a, b.mT if tb else b
+        want = (a.float().cpu() @ b.float().cpu()).to(dtype).float()
+        error = float(((a @ b).float().cpu() - want).abs().max())
+        if error > worst:
+            worst, at = error, f"{dtype} {m} {n} {k} {ta} {tb}"
+    return f"worst error {worst} ({at})"
 
 
 def suspect_attention(rl):

@@ -61,101 +61,90 @@ def explained(op, most):
     return " | ".join(said[:4])
 
 
-def main(args):
-    if args.names:  # a process of its own
-        from torch.testing._internal.common_methods_invocations import op_db
+def worker(args):
+    """Judges operators by name, in a process of its own."""
+    from torch.testing._internal.common_methods_invocations import op_db
 
-        import rushlight as rl
-        from tests.cuda.sweep import judged
+    import rushlight as rl
 
-        with rl.backends.cudnn.flags(True, allow_tf32=False):
-            for op in op_db:
-                if op.name not in args.names:
-                    continue
+    with rl.backends.cudnn.flags(True, allow_tf32=False):
+        for op in op_db:
+            if op.name in args.names:
                 print("BEGIN", op.name, flush=True)
-                try:
-                    verdict = judged(op, most=args.most, compiled=args.compiled)
-                    rl.cuda.synchronize()
-                except Exception as error:
-                    verdict = f"{type(error).__name__}: {str(error)[:400]}"
-                    traceback.print_exc()
-                if str(verdict).startswith("other values"):
-                    verdict += "; " + explained(op, args.most)
+                verdict = verdict_of(op, args)
                 print("TOLD", json.dumps([op.name, verdict]), flush=True)
-                if verdict and re.search(
+                if re.search(
                     "Accelerator|illegal|misaligned|LAUNCH_FAILED", str(verdict)
                 ):
                     os._exit(3)  # the context is gone
+
+
+def verdict_of(op, args):
+    """What becomes of an operator's samples, and where they differ."""
+    import rushlight as rl
+    from tests.cuda.sweep import judged
+
+    try:
+        verdict = judged(op, most=args.most, compiled=args.compiled)
+        rl.cuda.synchronize()
+    except Exception as error:
+        traceback.print_exc()
+        return f"{type(error).__name__}: {str(error)[:400]}"
+    if str(verdict).startswith("other values"):
+        verdict += "; " + explained(op, args.most)
+    return verdict
+
+
+def start(chunk, args):
+    """A process that judges some operators."""
+    command = [sys.executable, "-m", "tools.first_hour", "sweep", "--out", args.out]
+    command += ["--most", str(args.most), "--names", *chunk]
+    errors = open(os.path.join(args.out, "sweep_errors.log"), "a")
+    return chunk, subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=errors, text=True
+    )
+
+
+def read(process, told, ended):
+    """Takes in what a process has said; whether it had begun."""
+    text = process.stdout.read()
+    said = [line[5:] for line in text.splitlines() if line.startswith("TOLD ")]
+    told |= dict(map(json.loads, said))
+    begun = re.findall(r"^BEGIN (\S+)$", text, re.M)
+    if begun and begun[-1] not in told:
+        told[begun[-1]] = ended
+    return bool(begun)
+
+
+def main(args):
+    """Judges all operators, or the named ones in this process."""
+    if args.names:
+        worker(args)
         return
     names = names_of_database()
     half = len(names) // 2
     names = {"0": names[:half], "1": names[half:]}.get(args.part, names)
-    # those that matter most first
     names.sort(key=lambda n: (n not in FIRST, n))
-    told, todo, begin = {}, names, time.time()
-    chunks = [todo[i : i + PER] for i in range(0, len(todo), PER)]
-    running = []
-
-    def start(chunk):
-        command = [
-            sys.executable,
-            "-m",
-            "tools.first_hour",
-            "sweep",
-            "--out",
-            args.out,
-            "--most",
-            str(args.most),
-            "--names",
-            *chunk,
-        ]
-        return chunk, subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=open(os.path.join(args.out, "sweep_errors.log"), "a"),
-            text=True,
-        )
-
+    told, running, begin = {}, [], time.time()
+    chunks = [names[i : i + PER] for i in range(0, len(names), PER)]
     while (chunks or running) and time.time() - begin < args.limit:
         while chunks and len(running) < 6:
-            running.append(start(chunks.pop(0)))
-        for item in list(running):
-            chunk, process = item
-            if process.poll() is None:
-                continue
-            running.remove(item)
-            text = process.stdout.read()
-            done = [
-                json.loads(line[5:])
-                for line in text.splitlines()
-                if line.startswith("TOLD ")
-            ]
-            told |= dict(done)
-            begun = re.findall(r"^BEGIN (\S+)$", text, re.M)
-            if begun and begun[-1] not in told:
-                told[begun[-1]] = f"the process ended with {process.returncode}"
+            running.append(start(chunks.pop(0), args))
+        for chunk, process in [item for item in running if item[1].poll() is not None]:
+            running.remove((chunk, process))
+            begun = read(process, told, f"the process ended with {process.returncode}")
             rest = [n for n in chunk if n not in told]
             if begun and rest:
                 chunks.insert(0, rest)
         time.sleep(0.1)
     for _, process in running:
         process.kill()
-        text = process.stdout.read()
-        told |= dict(
-            json.loads(line[5:])
-            for line in text.splitlines()
-            if line.startswith("TOLD ")
-        )
-        begun = re.findall(r"^BEGIN (\S+)$", text, re.M)
-        if begun and begun[-1] not in told:
-            told[begun[-1]] = "was running at the end"
+        read(process, told, "was running at the end")
+    put(args.out, f"sweep_{args.part}", told)
+    print(f"{len(told)} of {len(names)} operators in {time.time() - begin:.0f} s")
     groups = collections.defaultdict(list)
     for name, verdict in told.items():
         groups[str(verdict)].append(name)
-    put(args.out, f"sweep_{args.part}", told)
-    print(f"{len(told)} of {len(names)} operators in {time.time() - begin:.0f} s")
     for verdict, who in sorted(groups.items(), key=lambda row: -len(row[1])):
-        print(
-            f"{len(who):4} {verdict[:150]}"
-            + ("" if verdict in ("same", "None") else f": {' '.join(who[:12])}")
-        )
+        names = "" if verdict in ("same", "None") else f": {' '.join(who[:12])}"
+        print(f"{len(who):4} {verdict[:150]}{names}")

@@ -1,63 +1,70 @@
 """Times on the card beside PyTorch's: bandwidths, products, launches, steps."""
 
+import torch
+
 import rushlight as rl
 from tools.first_hour.findings import put
 from tools.first_hour.networks import models
 
+n = 1 << 27
+told: dict = {}
 
-def main(args):
-    import torch
 
-    told = {}
+def of(t, f, least=20):
+    f()
+    f()
+    t.cuda.synchronize()
+    begin, end = t.cuda.Event(enable_timing=True), t.cuda.Event(enable_timing=True)
+    best = 1e9
+    for _ in range(5):
+        begin.record()
+        for _ in range(least):
+            f()
+        end.record()
+        end.synchronize()
+        best = min(best, begin.elapsed_time(end) / least)
+    return best
 
-    def of(t, f, least=20):
-        f()
-        f()
-        t.cuda.synchronize()
-        begin, end = t.cuda.Event(enable_timing=True), t.cuda.Event(enable_timing=True)
-        best = 1e9
-        for _ in range(5):
-            begin.record()
-            for _ in range(least):
-                f()
-            end.record()
-            end.synchronize()
-            best = min(best, begin.elapsed_time(end) / least)
-        return best
 
-    def both(name, make, n_bytes=0, flops=0, least=20):
-        row = {}
-        for key, t in (("rushlight", rl), ("torch", torch)):
-            try:
-                row[key] = of(t, make(t), least)
-            except Exception as error:
-                row[key] = f"{type(error).__name__}: {str(error)[:120]}"
-        a, b = row.values()
-        if isinstance(a, float) and isinstance(b, float):
-            row["ratio"] = a / b
-            if n_bytes:
-                row["GB/s"] = n_bytes / a / 1e6
-            if flops:
-                row["TFLOP/s"] = flops / a / 1e9
-        told[name] = row
-        print(
-            f"{name:34}",
-            {k: (round(v, 4) if isinstance(v, float) else v) for k, v in row.items()},
-            flush=True,
-        )
+def both(name, make, n_bytes=0, flops=0, least=20):
+    row = {}
+    for key, t in (("rushlight", rl), ("torch", torch)):
+        try:
+            row[key] = of(t, make(t), least)
+        except Exception as error:
+            row[key] = f"{type(error).__name__}: {str(error)[:120]}"
+    a, b = row.values()
+    if isinstance(a, float) and isinstance(b, float):
+        row["ratio"] = a / b
+        if n_bytes:
+            row["GB/s"] = n_bytes / a / 1e6
+        if flops:
+            row["TFLOP/s"] = flops / a / 1e9
+    told[name] = row
+    print(
+        f"{name:34}",
+        {k: (round(v, 4) if isinstance(v, float) else v) for k, v in row.items()},
+        flush=True,
+    )
 
-    n = 1 << 27
 
-    def tensors(t, *shape, dtype="float32"):
-        return t.randn(*shape, device="cuda").to(getattr(t, dtype))
+def tensors(t, *shape, dtype="float32"):
+    return t.randn(*shape, device="cuda").to(getattr(t, dtype))
 
-    def case(f, *shape, dtype="float32"):
-        def make(t):
-            x = tensors(t, *shape, dtype=dtype)
-            return lambda: f(t, x)
 
-        return make
+def case(f, *shape, dtype="float32"):
+    def make(t):
+        x = tensors(t, *shape, dtype=dtype)
+        return lambda: f(t, x)
 
+    return make
+
+
+def F(t):
+    return t.nn.functional
+
+
+def bandwidths():
     both(
         "copy_ f32 512 MB",
         lambda t: (lambda x, y: lambda: y.copy_(x))(tensors(t, n), tensors(t, n)),
@@ -116,6 +123,9 @@ def main(args):
     )
     both("rand 1<<27", lambda t: lambda: t.rand(n, device="cuda"), 4 * n)
     both("a + b, 64x64 (launch)", case(lambda t, x: x + x, 64, 64), least=2000)
+
+
+def products():
     for m in (1024, 4096, 8192):
         both(
             f"mm bf16 {m}",
@@ -162,26 +172,8 @@ def main(args):
         least=5,
     )
 
-    def gpt(t, size=(50257, 768, 12, 12, 1024), batch=4):
-        _, Gpt = models(t)
-        model = Gpt(*size[:4], length=size[4]).to("cuda")
-        optimizer = t.optim.AdamW(model.parameters(), 1e-4, fused=True)
-        x, y = (
-            t.randint(0, size[0], (batch, size[4]), device="cuda") for _ in range(2)
-        )
 
-        def step():
-            optimizer.zero_grad()
-            with t.autocast("cuda", dtype=t.bfloat16):
-                loss = t.nn.functional.cross_entropy(model(x), y.flatten())
-            loss.backward()
-            optimizer.step()
-
-        return step
-
-    def F(t):
-        return t.nn.functional
-
+def rows():
     both("sum columns 4096x768", case(lambda t, x: x.sum(0), 4096, 768), 4 * 4096 * 768)
     both("sum columns 1<<20 x 64", case(lambda t, x: x.sum(0), 1 << 20, 64), 4 << 26)
     both(
@@ -195,6 +187,8 @@ def main(args):
         8 * 4096 * 768,
     )
 
+
+def gradients():
     def ln(t):
         x = tensors(t, 8192, 1024).requires_grad_()
         w = tensors(t, 1024).requires_grad_()
@@ -218,6 +212,9 @@ def main(args):
         return lambda: F(t).embedding(i, w).backward(g)
 
     both("embedding and gradients 50257x768", emb, least=5)
+
+
+def elements():
     both(
         "dropout f16 1<<26",
         case(lambda t, x: F(t).dropout(x, 0.1), 1 << 26, dtype="float16"),
@@ -270,5 +267,27 @@ def main(args):
         ),
         least=200,
     )
+
+
+def gpt(t, size=(50257, 768, 12, 12, 1024), batch=4):
+    _, Gpt = models(t)
+    model = Gpt(*size[:4], length=size[4]).to("cuda")
+    optimizer = t.optim.AdamW(model.parameters(), 1e-4, fused=True)
+    x, y = (t.randint(0, size[0], (batch, size[4]), device="cuda") for _ in range(2))
+
+    def step():
+        optimizer.zero_grad()
+        with t.autocast("cuda", dtype=t.bfloat16):
+            loss = t.nn.functional.cross_entropy(model(x), y.flatten())
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def main(args):
+    """Every case, one after the other: a card is timed alone."""
+    for part in (bandwidths, products, rows, gradients, elements):
+        part()
     both("GPT-2 small step, bf16, 4x1024", gpt, least=3)
     put(args.out, "timings", told)

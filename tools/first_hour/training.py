@@ -8,32 +8,32 @@ from tools.first_hour.findings import put
 from tools.first_hour.networks import models
 
 
+def run(model, batches, device, make, steps, mode=None):
+    model = copy.deepcopy(model).to(device)
+    optimizer, losses = make(model.parameters()), []
+    scaler = rl.amp.GradScaler("cuda") if mode == "float16" else None
+    for step in range(steps):
+        x, y = (t.to(device) for t in batches[step % len(batches)])
+        optimizer.zero_grad()
+        cast = (
+            rl.autocast(device, dtype=getattr(rl, mode))
+            if mode
+            else contextlib.nullcontext()
+        )
+        with cast:
+            loss = rl.nn.functional.cross_entropy(model(x), y.flatten())
+        (scaler.scale(loss) if scaler else loss).backward()
+        if scaler:
+            scaler.step(optimizer), scaler.update()
+        else:
+            optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 def main(args):
 
-    F = rl.nn.functional
     LeNet, Gpt = models(rl)
-
-    def run(model, batches, device, make, steps, mode=None):
-        model = copy.deepcopy(model).to(device)
-        optimizer, losses = make(model.parameters()), []
-        scaler = rl.amp.GradScaler("cuda") if mode == "float16" else None
-        for step in range(steps):
-            x, y = (t.to(device) for t in batches[step % len(batches)])
-            optimizer.zero_grad()
-            cast = (
-                rl.autocast(device, dtype=getattr(rl, mode))
-                if mode
-                else contextlib.nullcontext()
-            )
-            with cast:
-                loss = F.cross_entropy(model(x), y.flatten())
-            (scaler.scale(loss) if scaler else loss).backward()
-            if scaler:
-                scaler.step(optimizer), scaler.update()
-            else:
-                optimizer.step()
-            losses.append(loss.item())
-        return losses
 
     told = {}
     rl.manual_seed(0)

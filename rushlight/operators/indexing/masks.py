@@ -6,7 +6,9 @@ from rushlight.codegen.loops import i64, loops
 from rushlight.core.dtypes import bool_, int64, uint8
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.warning import warn
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.functions import tensor
+from rushlight.operators.indexing import mask_ranks
 from rushlight.operators.indexing.gather import coordinates
 from rushlight.operators.loop_calls import (
     brief,
@@ -129,6 +131,7 @@ def numbers_true(out: "i64*", mask: "boolean*", total: int, begin: int, end: int
 
 
 def _count(mask):
+    """How many elements of a mask are set."""
     if not mask.numel():
         return 0
     total = fresh(mask, (1,), int64)
@@ -150,12 +153,19 @@ def masked_select(self, mask):
         shape = broadcast_sizes([list(self.shape), list(mask.shape)])
         x, mask = self.expand(shape), mask.expand(shape)
     x, mask = x.contiguous(), mask.contiguous()
+    return _select(x, mask, *mover(x.dtype))
+
+
+def _select_in_order(x, mask, name, parts):
+    """The elements whose mask is set, one after the other."""
     total = _count(mask)
-    out = fresh(self, (total,))
-    name, parts = mover(x.dtype)
+    out = fresh(x, (total,))
     types = {"T": name, "parts": parts}
     run_whole(select_true, [out, x, mask], [total, parts], mask.numel(), **types)
     return out
+
+
+_select = KernelTable(cpu=_select_in_order, cuda=mask_ranks.select)
 
 
 def masked_scatter(self, mask, source):
@@ -182,15 +192,23 @@ def masked_scatter(self, mask, source):
     require("masked_scatter", self.dtype, USUAL, self)
     shape = broadcast_sizes([list(self.shape), list(mask.shape)])
     out, mask = self.expand(shape).clone().contiguous(), mask.expand(shape).contiguous()
-    flag, (name, parts) = fault_flag(out), mover(out.dtype)
-    operands, ints = [out, source.contiguous(), mask, flag], [parts, source.numel()]
-    run_whole(replace_true, operands, ints, mask.numel(), T=name, parts=parts)
-    if fault_in(flag) is not None:
+    if not _replace(out, source.contiguous(), mask, *mover(out.dtype)):
         raise RuntimeError(
             "masked_scatter: Number of elements of source < number of ones in mask\n"
             f"  mask: {brief(mask)}\n  source: {brief(source)}"
         )
     return out
+
+
+def _replace_in_order(out, source, mask, name, parts):
+    """Replaces elements by the source's, one after the other; whether those suffice."""
+    flag = fault_flag(out)
+    operands, ints = [out, source, mask, flag], [parts, source.numel()]
+    run_whole(replace_true, operands, ints, mask.numel(), T=name, parts=parts)
+    return fault_in(flag) is None
+
+
+_replace = KernelTable(cpu=_replace_in_order, cuda=mask_ranks.replace)
 
 
 def nonzero(self):
@@ -200,18 +218,24 @@ def nonzero(self):
     if found is not None:
         return found.t()
     mask = self if self.dtype is bool_ else self != 0
-    mask, ndim = mask.contiguous(), self.dim()
-    total = _count(mask)
-    out = fresh(self, (ndim, total), int64)
+    return _places(mask.contiguous()).t()  # columns, as PyTorch lays them out
+
+
+def _places_in_order(mask):
+    """The coordinates of what is set, a row for each dimension."""
+    ndim, total = mask.dim(), _count(mask)
+    out = fresh(mask, (ndim, total), int64)
     if ndim == 1:
         run_whole(numbers_true, [out, mask], [total], mask.numel())
     elif ndim == 2 and total:
         rows, width = mask.shape
         run_whole(pairs_true, [out, mask], [total, width], rows)
     elif out.numel():
-        kind = int64
-        sizes = tensor(list(self.shape), dtype=kind, device=self.device)
-        width = self.shape[-1]
+        sizes = tensor(list(mask.shape), dtype=int64, device=mask.device)
+        width = mask.shape[-1]
         rows = mask.numel() // width
         run_whole(places_true, [out, mask, sizes], [ndim, width, total], rows)
-    return out.t()  # a column for each dimension, as PyTorch lays it out
+    return out
+
+
+_places = KernelTable(cpu=_places_in_order, cuda=mask_ranks.places)

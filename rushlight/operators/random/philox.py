@@ -57,6 +57,35 @@ def uniform64(low, high):
     return f64(bits) * f64(1.1102230246251565e-16) + f64(5.551115123125783e-17)
 
 
+@loops_inline
+def word_of(part, a, b, c, d):
+    """One of a step's four words."""
+    word = c if part == 2 else d
+    word = b if part == 1 else word
+    word = a if part == 0 else word
+    return word
+
+
+@loops_inline
+def normal32(part, a, b, c, d):
+    """One of four numbers by Box and Muller, as cuRAND pairs the words."""
+    one = a if part < 2 else c
+    two = b if part < 2 else d
+    radius = sqrt(f32(-2) * log(uniform32(one)))
+    angle = f32(two) * f32(1.4629180792671596e-09)
+    angle = angle + f32(7.314590396335798e-10)
+    return radius * (sin(angle) if part % 2 == 0 else cos(angle))
+
+
+@loops_inline
+def normal64(part, a, b, c, d):
+    """One of two, of doubles."""
+    length = sqrt(f64(-2) * log(uniform64(a, b)))
+    turns = f64(u64(c) ^ (u64(d) << u64(21))) * f64(2.220446049250313e-16)
+    angle = (turns + f64(1.1102230246251565e-16)) * f64(3.141592653589793)
+    return length * (sin(angle) if part == 0 else cos(angle))
+
+
 @loops
 def tell_place(state: "i64*", key: int, offset: int, begin: int, end: int):
     """A seed, and how far its stream was read, for launches that were written down."""
@@ -128,63 +157,40 @@ def philox(
         for part in range(unroll):
             apart = turn * width * unroll + part * width + thread
             to = own * each + half * 4 + part if each != 0 else apart
-            if to < count and (each == 0 or part < each):
-                if mode == 0:
-                    word = c if part == 2 else d
-                    word = b if part == 1 else word
-                    word = a if part == 0 else word
-                    drawn = uniform32(word)
-                    if ending == 0:
-                        out[to] = T(drawn)
-                    if ending == 1:
-                        near = stored(
-                            "T", fma(drawn, f32(float_of(span)), f32(float_of(low)))
-                        )
-                        most = stored("T", f32(float_of(high)))
-                        out[to] = T(f32(float_of(low))) if near == most else T(near)
-                    if ending == 3:
-                        out[to] = T(f64(drawn) < float_of(high))
-                if mode == 1:
-                    drawn64 = uniform64(a, b) if part == 0 else uniform64(c, d)
-                    if ending == 0:
-                        out[to] = T(drawn64)
-                    if ending == 1:
-                        near64 = fma(drawn64, float_of(span), float_of(low))
-                        least64 = float_of(low)
-                        out[to] = T(least64 if near64 == float_of(high) else near64)
-                if mode == 2:
-                    one = a if part < 2 else c
-                    two = b if part < 2 else d
-                    radius = sqrt(f32(-2) * log(uniform32(one)))
-                    angle = f32(two) * f32(1.4629180792671596e-09)
-                    angle = angle + f32(7.314590396335798e-10)
-                    turned = radius * (sin(angle) if part % 2 == 0 else cos(angle))
-                    if ending == 0:
-                        out[to] = T(turned)
-                    if ending == 2:
-                        scaled = fma(turned, f32(float_of(span)), f32(float_of(low)))
-                        out[to] = T(scaled)
-                if mode == 3:
-                    length = sqrt(f64(-2) * log(uniform64(a, b)))
-                    turns = f64(u64(c) ^ (u64(d) << u64(21))) * f64(
-                        2.220446049250313e-16
-                    )
-                    angle64 = turns + f64(1.1102230246251565e-16)
-                    angle64 = angle64 * f64(3.141592653589793)
-                    turned64 = length * (sin(angle64) if part == 0 else cos(angle64))
-                    if ending == 0:
-                        out[to] = T(turned64)
-                    if ending == 2:
-                        out[to] = T(fma(turned64, float_of(span), float_of(low)))
-                if mode == 4:
-                    word4 = c if part == 2 else d
-                    word4 = b if part == 1 else word4
-                    word4 = a if part == 0 else word4
-                    out[to] = T(i64(word4))
-                if mode == 5:
-                    upper = a if part == 0 else c
-                    lower = b if part == 0 else d
-                    out[to] = T((u64(upper) << u64(32)) | u64(lower))
+            good = to < count and (each == 0 or part < each)
+            if mode == 0:
+                drawn = uniform32(word_of(part, a, b, c, d))
+                near = stored("T", fma(drawn, f32(float_of(span)), f32(float_of(low))))
+                least = f32(float_of(low))
+                most = stored("T", f32(float_of(high)))
+                if good and ending == 0:
+                    out[to] = T(drawn)
+                if good and ending == 1:
+                    out[to] = T(least) if near == most else T(near)
+                if good and ending == 3:
+                    out[to] = T(f64(drawn) < float_of(high))
+            if mode == 1:
+                drawn64 = uniform64(a, b) if part == 0 else uniform64(c, d)
+                near64 = fma(drawn64, float_of(span), float_of(low))
+                near64 = float_of(low) if near64 == float_of(high) else near64
+                if good:
+                    out[to] = T(near64) if ending == 1 else T(drawn64)
+            if mode == 2:
+                turned = normal32(part, a, b, c, d)
+                scaled = fma(turned, f32(float_of(span)), f32(float_of(low)))
+                if good:
+                    out[to] = T(scaled) if ending == 2 else T(turned)
+            if mode == 3:
+                turned64 = normal64(part, a, b, c, d)
+                scaled64 = fma(turned64, float_of(span), float_of(low))
+                if good:
+                    out[to] = T(scaled64) if ending == 2 else T(turned64)
+            if mode == 4 and good:
+                out[to] = T(i64(word_of(part, a, b, c, d)))
+            if mode == 5 and good:
+                upper = a if part == 0 else c
+                lower = b if part == 0 else d
+                out[to] = T((u64(upper) << u64(32)) | u64(lower))
 
 
 @loops
@@ -228,9 +234,7 @@ def shuffle_equals(
                 d = u32(first & u64(4294967295))
                 k = k + u32(2654435769)
                 j = j + u32(3144134277)
-            word = c if part == 2 else d
-            word = b if part == 1 else word
-            word = a if part == 0 else word
+            word = word_of(part, a, b, c, d)
             last = same - 1 - taken
             other = i64(word) % (last + 1)
             kept = places[at + last]
