@@ -154,7 +154,8 @@ def describe_place(
     t: Tensor, words: cython.pointer(int64_t), n: cython.int
 ) -> cython.int:
     """Which card a tensor is on, and whether its elements may be loaded together there."""
-    if t.storage.device.kind != KIND_CUDA:
+    kind: cython.int = t.storage.device.kind
+    if kind != KIND_CUDA:
         return -1
     words[n] = 11 + (cython.cast(int64_t, t.storage.device.index) << 8)
     words[n] |= cython.cast(int64_t, cython.cast(cython.size_t, t.pointer()) % 16) << 32

@@ -44,6 +44,17 @@ class Library(NamedTuple):
     source: Path
 
 
+def _refuse_name(name):
+    """Refuses what C's functions cannot begin with, or what is something already."""
+    if not name.isidentifier():
+        raise ValueError(f"aot_compile: {name!r} is no name of a C function")
+    if _library.is_taken(name):
+        raise ValueError(
+            f"aot_compile: C, or the library itself, has something called {name!r}\n"
+            "  remedy: name= another one"
+        )
+
+
 def aot_compile(
     program, args=(), kwargs=None, *, directory=".", name=None, target=None
 ):
@@ -95,13 +106,7 @@ def aot_compile(
         name = write_library_for(target, program, given, directory, name)
         return _files(Path(directory), name)
     call, inputs, state, name = _callable(program, args, kwargs, name)
-    if not name.isidentifier():
-        raise ValueError(f"aot_compile: {name!r} is no name of a C function")
-    if _library.is_taken(name):
-        raise ValueError(
-            f"aot_compile: C, or the library itself, has something called {name!r}\n"
-            "  remedy: name= another one"
-        )
+    _refuse_name(name)
     inputs = [one.detach().clone(memory_format=contiguous_format) for one in inputs]
     run, results = _recorded(call, inputs, state)
     tables = Tables(run, inputs, results)

@@ -90,7 +90,7 @@ def replace(out, source, mask, name, parts):
     return total <= source.numel()
 
 
-def places(mask):
+def coordinates(mask):
     """The coordinates of what is set, a row for each dimension."""
     ranks, total = ranks_of(mask)
     ndim = mask.dim()

@@ -218,10 +218,10 @@ def nonzero(self):
     if found is not None:
         return found.t()
     mask = self if self.dtype is bool_ else self != 0
-    return _places(mask.contiguous()).t()  # columns, as PyTorch lays them out
+    return _coordinates(mask.contiguous()).t()  # columns, as PyTorch lays them out
 
 
-def _places_in_order(mask):
+def _coordinates_in_order(mask):
     """The coordinates of what is set, a row for each dimension."""
     ndim, total = mask.dim(), _count(mask)
     out = fresh(mask, (ndim, total), int64)
@@ -238,4 +238,4 @@ def _places_in_order(mask):
     return out
 
 
-_places = KernelTable(cpu=_places_in_order, cuda=mask_ranks.places)
+_coordinates = KernelTable(cpu=_coordinates_in_order, cuda=mask_ranks.coordinates)

@@ -1,7 +1,7 @@
-"""Writing at indexed places on devices of many threads: a run of equal ones is a thread's.
+"""Writing at indexed keys on devices of many threads: a run of equal ones is a thread's.
 
 The host's kernels go over an index in its order, a thread for each line, of which a vector
-has one. Here places are sorted, equal ones in the index's order, and the thread of a run's
+has one. Here keys are sorted, equal ones in the index's order, and the thread of a run's
 first place goes over the run: no two threads write one element, and every element has the
 bits that the lines' order gives it.
 """
@@ -16,12 +16,12 @@ from rushlight.operators.indexing.bounds import checked, wrapped
 from rushlight.operators.loop_calls import fresh, name_of, run
 
 MANY_LINES = 8192  # that are threads enough
-FEW = 8  # places of a line, that one thread goes over
+FEW = 8  # keys of a line, that one thread goes over
 
 
 @loops
 def element_places(
-    places: "i64*",
+    keys: "i64*",
     index: "i64*",
     fault: "i64*",
     count: int,
@@ -34,12 +34,12 @@ def element_places(
     for at in range(begin, end):
         outer = at // (count * inner)
         place = outer * size + checked(index[at], size, fault)
-        places[at] = place * inner + at % inner
+        keys[at] = place * inner + at % inner
 
 
 @loops
 def slice_places(
-    places: "i64*",
+    keys: "i64*",
     index: "I*",
     fault: "i64*",
     size: int,
@@ -51,14 +51,14 @@ def slice_places(
     for at in range(begin, end):
         place = i64(index[at])
         place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
-        places[at] = place
+        keys[at] = place
 
 
 @loops
 def scatter_runs(
     out: "T*",
     source: "T*",
-    places: "i64*",
+    keys: "i64*",
     order: "i64*",
     total: int,
     mode: int,
@@ -66,12 +66,12 @@ def scatter_runs(
     begin: int,
     end: int,
 ):
-    """``out[places[k]]`` takes or adds ``source[order[k]]``, run by run."""
+    """``out[keys[k]]`` takes or adds ``source[order[k]]``, run by run."""
     for at in range(begin, end):
-        place = places[at]
-        if at == 0 or places[at - 1] != place:
+        place = keys[at]
+        if at == 0 or keys[at - 1] != place:
             k = at
-            while k < total and places[k] == place:
+            while k < total and keys[k] == place:
                 v = source[0 if single else order[k]]
                 w = out[place]
                 if mode == 0:
@@ -91,7 +91,7 @@ def scatter_runs(
 def add_slice_runs(
     out: "T*",
     source: "T*",
-    places: "i64*",
+    keys: "i64*",
     order: "i64*",
     alpha: "A*",
     count: int,
@@ -100,17 +100,17 @@ def add_slice_runs(
     begin: int,
     end: int,
 ):
-    """``out[o, places[k], i] += alpha * source[o, order[k], i]``, run by run."""
+    """``out[o, keys[k], i] += alpha * source[o, order[k], i]``, run by run."""
     factor = alpha[0]
     for at in range(begin, end):
         i = at % inner
         first = at // inner % count
         o = at // (inner * count)
-        place = places[first]
-        if first == 0 or places[first - 1] != place:
+        place = keys[first]
+        if first == 0 or keys[first - 1] != place:
             here = (o * size + place) * inner + i
             k = first
-            while k < count and places[k] == place:
+            while k < count and keys[k] == place:
                 add = A(source[(o * count + order[k]) * inner + i]) * factor
                 out[here] = T(A(out[here]) + add)
                 k = k + 1
@@ -120,7 +120,7 @@ def add_slice_runs(
 def put_slice_runs(
     out: "T*",
     source: "T*",
-    places: "i64*",
+    keys: "i64*",
     order: "i64*",
     count: int,
     size: int,
@@ -130,14 +130,14 @@ def put_slice_runs(
     begin: int,
     end: int,
 ):
-    """``out[o, places[k], i] = source[o, order[k], i]`` of each run's last place."""
+    """``out[o, keys[k], i] = source[o, order[k], i]`` of each run's last place."""
     for at in range(begin, end):
         i = at % inner
         k = at // inner % count
         o = at // (inner * count)
-        if k == count - 1 or places[k + 1] != places[k]:
+        if k == count - 1 or keys[k + 1] != keys[k]:
             there = (o * count + order[k]) * inner + i
-            here = (o * size + places[k]) * inner + i
+            here = (o * size + keys[k]) * inner + i
             out[here] = source[i & last if single else there]
 
 
@@ -145,7 +145,7 @@ def put_slice_runs(
 def add_word_runs(
     grad_weight: "T*",
     grad: "T*",
-    places: "i64*",
+    keys: "i64*",
     order: "i64*",
     count: int,
     width: int,
@@ -158,10 +158,10 @@ def add_word_runs(
     for at in range(begin, end):
         c = at % width
         first = at // width
-        word = places[first]
-        if word != padding and (first == 0 or places[first - 1] != word):
+        word = keys[first]
+        if word != padding and (first == 0 or keys[first - 1] != word):
             last = first
-            while last < count and places[last] == word:
+            while last < count and keys[last] == word:
                 last = last + 1
             here = word * width + c
             for k in range(first, last):
@@ -181,21 +181,21 @@ def worth_sorting(lines, count):
 
 def sorted_slices(index, size, flag, wrap=0):
     """The slices that an index names, in order, and which element named each."""
-    places = fresh(index, (index.numel(),), int64)
-    operands = [places, index, flag]
+    keys = fresh(index, (index.numel(),), int64)
+    operands = [keys, index, flag]
     run(slice_places, operands, [size, wrap], index.numel(), I=name_of(index.dtype))
-    return ops.sort(places, stable=True, dim=0, descending=False)
+    return ops.sort(keys, stable=True, dim=0, descending=False)
 
 
 def scatter(target, source, index, flag, extents, mode, single):
     """Scatters into a tensor of ``(outer, size, inner)``; see `scatter_runs`."""
     count, size, inner = extents
     total = index.numel()
-    places = fresh(index, (total,), int64)
-    run(element_places, [places, index, flag], [count, size, inner], total)
-    places, order = ops.sort(places, stable=True, dim=0, descending=False)
+    keys = fresh(index, (total,), int64)
+    run(element_places, [keys, index, flag], [count, size, inner], total)
+    keys, order = ops.sort(keys, stable=True, dim=0, descending=False)
     types = {"T": name_of(target.dtype), "mode": mode, "single": single}
-    operands = [target, source, places, order]
+    operands = [target, source, keys, order]
     run(scatter_runs, operands, [total, mode, single], total, **types)
 
 
@@ -203,8 +203,8 @@ def add_slices(out, source, index, alpha, flag, sizes):
     """Adds slices to those that an index names; see `add_slice_runs`."""
     outer, size, inner = sizes
     count = index.numel()
-    places, order = sorted_slices(index, size, flag)
-    operands = [out, source, places, order, alpha]
+    keys, order = sorted_slices(index, size, flag)
+    operands = [out, source, keys, order, alpha]
     total = outer * count * inner
     run(add_slice_runs, operands, [count, size, inner], total, T=name_of(out.dtype))
 
@@ -213,16 +213,16 @@ def put_slices(out, source, index, flag, sizes, last, single, name):
     """Puts slices where an index says; see `put_slice_runs`."""
     outer, size, inner = sizes
     count = index.numel()
-    places, order = sorted_slices(index, size, flag, single)
+    keys, order = sorted_slices(index, size, flag, single)
     ints = [count, size, inner, last, single]
-    operands, types = [out, source, places, order], {"T": name, "single": single}
+    operands, types = [out, source, keys, order], {"T": name, "single": single}
     run(put_slice_runs, operands, ints, outer * count * inner, **types)
 
 
 def add_words(grad_weight, grad, index, flag, words, padding, scaled):
     """Adds rows' gradients to their words; see `add_word_runs`."""
     count, width = index.numel(), grad_weight.shape[1]
-    places, order = sorted_slices(index, words, flag)
-    operands, ints = [grad_weight, grad, places, order], [count, width, padding, scaled]
+    keys, order = sorted_slices(index, words, flag)
+    operands, ints = [grad_weight, grad, keys, order], [count, width, padding, scaled]
     types = {"T": name_of(grad_weight.dtype), "scaled": scaled}
     run(add_word_runs, operands, ints, count * width, **types)

@@ -45,6 +45,27 @@ BERNOULLI_STEPS = 12  # words that PyTorch counts for one launch of those
 
 
 @loops_inline
+def words(step, thread, seed):
+    """The four words of a thread's step: ten rounds of Philox 4x32."""
+    a = u32(step & 4294967295)
+    b = u32(step >> 32)
+    c = u32(thread & 4294967295)
+    d = u32(thread >> 32)
+    k = u32(seed & 4294967295)
+    j = u32((seed >> 32) & 4294967295)
+    for _ in range(10):
+        first = u64(a) * u64(3528531795)
+        second = u64(c) * u64(3449720151)
+        a = u32(second >> u64(32)) ^ b ^ k
+        b = u32(second & u64(4294967295))
+        c = u32(first >> u64(32)) ^ d ^ j
+        d = u32(first & u64(4294967295))
+        k = k + u32(2654435769)
+        j = j + u32(3144134277)
+    return a, b, c, d
+
+
+@loops_inline
 def uniform32(word):
     """In (0, 1], as cuRAND rounds it."""
     return f32(word) * f32(2.3283064365386963e-10) + f32(1.1641532182693481e-10)
@@ -139,21 +160,7 @@ def philox(
         turn = own // width
         thread = own % width
         step = place // 4 + turn * halves + half
-        a = u32(step & 4294967295)
-        b = u32(step >> 32)
-        c = u32(thread & 4294967295)
-        d = u32(thread >> 32)
-        k = u32(seed & 4294967295)
-        j = u32((seed >> 32) & 4294967295)
-        for _ in range(10):
-            first = u64(a) * u64(3528531795)
-            second = u64(c) * u64(3449720151)
-            a = u32(second >> u64(32)) ^ b ^ k
-            b = u32(second & u64(4294967295))
-            c = u32(first >> u64(32)) ^ d ^ j
-            d = u32(first & u64(4294967295))
-            k = k + u32(2654435769)
-            j = j + u32(3144134277)
+        a, b, c, d = words(step, thread, seed)
         for part in range(unroll):
             apart = turn * width * unroll + part * width + thread
             to = own * each + half * 4 + part if each != 0 else apart
@@ -219,21 +226,7 @@ def shuffle_equals(
         for taken in range(same - 1):
             step = (start + taken) // 4
             part = (start + taken) % 4
-            a = u32(step & 4294967295)
-            b = u32(step >> 32)
-            c = u32(at & 4294967295)
-            d = u32(at >> 32)
-            k = u32(seed & 4294967295)
-            j = u32((seed >> 32) & 4294967295)
-            for _ in range(10):
-                first = u64(a) * u64(3528531795)
-                second = u64(c) * u64(3449720151)
-                a = u32(second >> u64(32)) ^ b ^ k
-                b = u32(second & u64(4294967295))
-                c = u32(first >> u64(32)) ^ d ^ j
-                d = u32(first & u64(4294967295))
-                k = k + u32(2654435769)
-                j = j + u32(3144134277)
+            a, b, c, d = words(step, at, seed)
             word = word_of(part, a, b, c, d)
             last = same - 1 - taken
             other = i64(word) % (last + 1)
