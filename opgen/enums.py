@@ -1,9 +1,12 @@
 """Writes the enumerations of `rushlight.dispatch.enums` for compiled modules."""
 
+from runpy import run_path
+
 from opgen.sources import ROOT
-from rushlight.dispatch.enums import PREFIXES
 
 PLACE = ROOT / "rushlight" / "dispatch" / "enums.pxd"
+# Read by its path: before the first build the package cannot be imported.
+PREFIXES = run_path(str(PLACE.with_suffix(".py")))["PREFIXES"]
 
 
 def declared():
