@@ -1,12 +1,12 @@
 """Writes the enumerations of `rushlight.dispatch.enums` for compiled modules."""
 
-from runpy import run_path
+import sys
 
+from opgen import schema  # loads the enumerations by their path
 from opgen.sources import ROOT
 
 PLACE = ROOT / "rushlight" / "dispatch" / "enums.pxd"
-# Read by its path: before the first build the package cannot be imported.
-PREFIXES = run_path(str(PLACE.with_suffix(".py")))["PREFIXES"]
+PREFIXES = sys.modules[schema.ENUMS].PREFIXES
 
 
 def declared():

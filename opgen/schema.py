@@ -4,12 +4,14 @@ Tables are made before the package can be imported, so the file is run by its pa
 """
 
 import importlib.util
+import sys
 from pathlib import Path
 
 _FOLDER = Path(__file__).parents[1] / "rushlight" / "dispatch"
 
 
 def _load(name):
+    """A module of the package by its path, which may import those loaded before."""
     spec = importlib.util.spec_from_file_location(
         f"opgen._{name}", _FOLDER / f"{name}.py"
     )
@@ -18,6 +20,9 @@ def _load(name):
     return module
 
 
+# What the parser imports is found under its own name, and then not through the package.
+ENUMS = "rushlight.dispatch.enums"
+sys.modules.setdefault(ENUMS, _load("enums"))
 _MODULE = _load("schema")
 LIST_KINDS = _MODULE.LIST_KINDS
 NUMBER_KINDS = _load("declared").NUMBER_KINDS

@@ -1,9 +1,12 @@
 """Numbers that Python and compiled modules share are the same on both sides."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from opgen import enums
+from opgen.sources import ROOT
 from rushlight.dispatch.declared import FUNCTIONAL, INPLACE, OUT
 from rushlight.dispatch.keys import DispatchKey
 
@@ -39,3 +42,11 @@ def test_forms_of_operators_have_one_number():
         INPLACE,
         OUT,
     ]
+
+
+def test_tables_are_made_where_the_package_cannot_be_imported():
+    program = "import sys; sys.modules['rushlight'] = None; import opgen.__main__"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
