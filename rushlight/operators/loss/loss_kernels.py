@@ -6,6 +6,7 @@ from math import prod
 
 from rushlight.codegen.loops import A, T, f64, loops
 from rushlight.core.dtypes import int64, uint8
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
@@ -17,6 +18,7 @@ from rushlight.operators.loop_calls import (
     run_whole,
     scalar_name,
 )
+from rushlight.operators.loss import label_losses
 from rushlight.operators.operand_types import TYPE_NAMES
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -214,11 +216,20 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
         if samples * inner == 0:
             out.fill_(float("nan") if reduction == MEAN else 0.0)
             total.fill_(0.0)
-        types["mean"] = int(reduction == MEAN)
-        operands = [out, total, x, target, weight, flag]
-        run_whole(nll_total, operands, [*ints, types["mean"]], samples, **types)
+        operands = [target, weight, flag]
+        _total(x, out, total, operands, ints, int(reduction == MEAN), types)
     _raise_fault(flag)
     return out, total
+
+
+def _total_in_order(x, out, total, operands, ints, mean, types):
+    """The sum or weighted mean of all losses, sample by sample."""
+    ints, types = [*ints, mean], {**types, "mean": mean}
+    samples = operands[0].numel() // ints[1] if ints[1] else 0
+    run_whole(nll_total, [out, total, x, *operands], ints, samples, **types)
+
+
+_total = KernelTable(cpu=_total_in_order, cuda=label_losses.total)
 
 
 def _check_slopes(self, target, reduction, grad_output, total_weight):
@@ -256,10 +267,10 @@ def nll_loss_backward(
     grad_output, self, target, weight, reduction, ignore_index, total_weight
 ):
     """The gradient of ``nll_loss_forward``'s loss for the log-probabilities."""
-    samples, classes, inner = _layout("nll_loss_backward", self, target, weight)
+    _, classes, inner = _layout("nll_loss_backward", self, target, weight)
     _check_slopes(self, target, reduction, grad_output, total_weight)
     target, weight = _operands(target, weight)
-    grad_input, flag = fresh(self, self.shape), fault_flag(self)
+    flag = fault_flag(self)
     types = {
         "T": name_of(self.dtype),
         "weighted": int(weight is not None),
@@ -274,17 +285,22 @@ def nll_loss_backward(
         types["each"],
         types["mean"],
     ]
-    operands = [
-        grad_input,
-        grad_output.contiguous(),
-        target,
-        weight,
-        total_weight,
-        flag,
-    ]
-    run(nll_backward, operands, ints, samples, classes * inner, **types)
+    operands = [grad_output.contiguous(), target, weight, total_weight, flag]
+    grad_input = _gradients(self, operands, ints, types)
     _raise_fault(flag)
     return grad_input
+
+
+def _gradients_in_order(x, operands, ints, types):
+    """The gradient of the log-probabilities, sample by sample."""
+    grad_input, (classes, inner, *_) = fresh(x, x.shape), ints
+    samples = operands[1].numel() // inner if inner else 0
+    operands = [grad_input, *operands]
+    run(nll_backward, operands, ints, samples, classes * inner, **types)
+    return grad_input
+
+
+_gradients = KernelTable(cpu=_gradients_in_order, cuda=label_losses.gradients)
 
 
 def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
