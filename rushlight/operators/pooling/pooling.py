@@ -6,6 +6,7 @@ from functools import partial
 from math import prod
 
 from rushlight.core.dtypes import bool_, float32, float64, int64
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.window.pooling_kernels import (
     adaptive_avg_pool,
     adaptive_avg_pool_spread,
@@ -28,6 +29,7 @@ from rushlight.operators.loop_calls import (
     require,
     run,
 )
+from rushlight.operators.pooling import window_elements
 from rushlight.operators.shape.formats import (
     format_of,
     laid_out,
@@ -148,6 +150,11 @@ class Windows:
         self.constants, self.scales, self.averages = self.frozen(), {}, {}
         self.work = prod(self.out) * self.taps  # elements read for one plane
 
+    def geometry(self):
+        """The integers of a kernel that knows nothing of the windows."""
+        ints = self.sizes + self.out + self.kernel + self.stride
+        return ints + self.padding + self.dilation
+
     def check(self, kernel, stride, padding, dilation):
         """Refuses windows of no size and paddings wider than half a window."""
         named = ("kernel_size", kernel), ("stride", stride), ("dilation", dilation)
@@ -230,8 +237,11 @@ def in_layout(result, layout):
     return laid_out(result, layout)
 
 
-def scattered(operator, grad, x, indices, planes, size, osize, layout):
+def scattered(operator, grad, x, indices, planes, size, osize, layout, win=None):
     """Adds each output's gradient to the place in its plane that ``indices`` names.
+
+    Args:
+        win: the `Windows` that the places came from, where they did.
 
     Raises:
         RuntimeError: dtypes or shapes differ, or a place is outside of its plane.
@@ -252,9 +262,8 @@ def scattered(operator, grad, x, indices, planes, size, osize, layout):
             f" {list(indices.shape)}\n  indices: {brief(indices)}"
         )
     grad_input, flag = fresh(x, x.shape), fault_flag(x)
-    tensors = [grad_input, grad.contiguous(), indices.contiguous(), flag]
-    types = {"T": name_of(grad.dtype)}
-    run(max_pool_scatter, tensors, [size, osize], planes, size + 2 * osize, **types)
+    tensors = [grad_input, grad.contiguous(), indices.contiguous()]
+    _bring_back(grad, tensors, flag, (planes, size, osize), win)
     place = fault_in(flag)
     if place is not None:
         raise RuntimeError(
@@ -262,6 +271,25 @@ def scattered(operator, grad, x, indices, planes, size, osize, layout):
             f" elements)\n  indices: {brief(indices)}"
         )
     return in_layout(grad_input, layout)
+
+
+def _bring_back_by_planes(grad, tensors, flag, sizes, win):
+    """Clears planes, and adds each output's gradient."""
+    planes, size, osize = sizes
+    types = {"T": name_of(grad.dtype)}
+    work = size + 2 * osize
+    run(max_pool_scatter, [*tensors, flag], [size, osize], planes, work, **types)
+
+
+def _bring_back_by_elements(grad, tensors, flag, sizes, win):
+    """Gathers the gradients of windows, where they are known."""
+    if win is None:
+        _bring_back_by_planes(grad, tensors, flag, sizes, win)
+    else:
+        window_elements.bring_back(grad, tensors, flag, sizes[1], win.geometry())
+
+
+_bring_back = KernelTable(cpu=_bring_back_by_planes, cuda=_bring_back_by_elements)
 
 
 def _given(stride):
@@ -293,6 +321,12 @@ def _largest(win, x, index):
     """The largest of each window; their places go to ``index`` unless it is None."""
     x = x.contiguous()
     out = fresh(x, win.out_shape)
+    _find_largest(x, out, index, win)
+    return out
+
+
+def _largest_by_planes(x, out, index, win):
+    """Goes over planes, with the geometry of small windows as constants."""
     placed = index is not None
     types = {"T": name_of(x.dtype), "placed": int(placed), **win.constants}
     ints = win.sizes + win.out + win.kernel + win.stride
@@ -301,7 +335,9 @@ def _largest(win, x, index):
         kernel, ints = max_pool_rows, ints + win.padding + win.dilation
     operands = [out, index if placed else out, x]
     run(kernel, operands, [*ints, int(placed)], win.planes, win.work, **types)
-    return out
+
+
+_find_largest = KernelTable(cpu=_largest_by_planes, cuda=window_elements.find_largest)
 
 
 def _max_pool_backward(
@@ -319,6 +355,7 @@ def _max_pool_backward(
         prod(win.sizes),
         prod(win.out),
         layout_of(x, axes),
+        win,
     )
 
 
