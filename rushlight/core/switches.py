@@ -26,6 +26,8 @@ _DECLARED = (
     ("mem_efficient_sdp", 1, 1),
     ("math_sdp", 1, 1),
     ("cudnn_sdp", 1, 1),
+    # What products of float32 matrices may lose: nothing, or the bits that TF32 has not
+    ("float32_matmul", 2, 0),
 )
 BITS = sum(width for _, width, _ in _DECLARED)
 _bits = cython.declare(int64_t, 0)

@@ -11,10 +11,10 @@ import warnings
 
 import rushlight as rl
 from rushlight._typed_storage import TypedStorage
-from rushlight.core import numerics
 from rushlight.core.device import Device, get_default_device
 from rushlight.core.dtypes import int64
 from rushlight.core.storage import UntypedStorage
+from rushlight.core.switches import set_switch, switch
 from rushlight.core.tensor import Tensor
 from rushlight.ir.unbacked import SymBool
 from rushlight.operators.functions import tensor as make_tensor
@@ -40,7 +40,7 @@ def get_float32_matmul_precision():
     >>> get_float32_matmul_precision()
     'highest'
     """
-    return numerics.float32_matmul
+    return _PRECISIONS[switch("float32_matmul")]
 
 
 def set_float32_matmul_precision(precision):
@@ -60,7 +60,7 @@ def set_float32_matmul_precision(precision):
             stacklevel=2,
         )
         return
-    numerics.float32_matmul = precision
+    set_switch("float32_matmul", _PRECISIONS.index(precision))
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):

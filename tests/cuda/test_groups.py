@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 import rushlight as rl
+from rushlight.dispatch import launch_cache
 from rushlight.kernels.matmul import wgmma
 from rushlight.runtime.cuda import code_cache, libraries, matmul
 from tests.cuda.test_units import whole
@@ -74,6 +75,7 @@ def test_bits_do_not_depend_on_the_tile(machine, tile, monkeypatch):
     there = a.cuda(), b.cuda()
     first, _ = by_groups(machine, rl.matmul, *there)
     monkeypatch.setattr(wgmma, "tile_for", lambda *facts: tile)
+    launch_cache.forget()
     found, names = by_groups(machine, rl.matmul, *there)
     assert f"_{tile.rows}_{tile.columns}_" in names[0]
     assert rl.equal(found, first)

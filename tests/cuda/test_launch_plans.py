@@ -154,3 +154,28 @@ def test_an_index_outside_is_refused_after_calls_that_were_repeated(machine, nam
     with pytest.raises((IndexError, RuntimeError), match="9 |values must be smaller"):
         call(x, bad)
     assert call(x, good).tolist() == expected
+
+
+def test_functions_that_draw_are_run_each_time(machine):
+    machine.start(memory=1 << 27)
+    x = rl.full((4, 40), 0.5, device="cuda")
+    q = rl.randn(1, 2, 20, 16, device="cuda")
+    F = rl.nn.functional
+    for draw in (
+        lambda: rl.rand_like(x),
+        lambda: rl.randn_like(x),
+        lambda: rl.randint_like(x, 1000),
+        lambda: rl.bernoulli(x),
+        lambda: x.clone().uniform_(),
+        lambda: x.clone().exponential_(),
+        lambda: rl.randperm(40, device="cuda"),
+        lambda: rl.multinomial(x, 20),
+        lambda: F.dropout(x),
+        lambda: F.alpha_dropout(x, training=True),
+        lambda: F.rrelu(-x, training=True),
+        lambda: F.gumbel_softmax(x),
+        lambda: F.scaled_dot_product_attention(q, q, q, dropout_p=0.5),
+    ):
+        found = [draw().cpu() for _ in range(4)]
+        for k, one in enumerate(found):
+            assert not any(rl.equal(one, other) for other in found[:k])

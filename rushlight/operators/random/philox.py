@@ -31,6 +31,7 @@ from rushlight.codegen.loops import (
 from rushlight.core.device import backend_for
 from rushlight.core.dtype import CODE_FLOAT32, by_code
 from rushlight.core.window import address_of
+from rushlight.dispatch.trace import unplanned
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import run
 from rushlight.random.generator import Generator
@@ -296,6 +297,7 @@ def place_for(device, source, steps):
         are in where the launch is written down, when the place is counted from there;
         otherwise None.
     """
+    unplanned()  # the next call reads on
     recorder = backend_for(device.type).graphs.recorder(device)
     if recorder is None:
         seed, offset = source.take(steps)

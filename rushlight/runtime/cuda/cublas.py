@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from rushlight.core import numerics
+from rushlight.core.switches import switch
 from rushlight.runtime.cuda.libraries import CUBLAS_LT, queue
 
 # cudaDataType, cublasComputeType and attributes of cuBLASLt, by the names in its header.
@@ -192,9 +192,12 @@ def describe(element, compute, result, sizes, operands, scales, batch, behind=No
     return product, (out, left, right, added or out), vector
 
 
+HIGHEST = 0  # the switch of what products of float32 may lose: nothing
+
+
 def reduced_precision():
     """Whether products of float32 may use TF32, by PyTorch's switches."""
-    return numerics.float32_matmul != "highest"
+    return switch("float32_matmul") != HIGHEST
 
 
 def number(value, compute):
