@@ -30,7 +30,7 @@ count_as_said()
 
 # Of a test with more cases than these, one of so many is run, by the tests' folder: cases
 # of one law are alike, and the imagined card is slow. `make sweep` runs all of them.
-SHARES = {"codegen": (3, 2), "cuda": (3, 3), "laws": (12, 3), "operators": (12, 3)}
+SHARES = {"codegen": (2, 4), "cuda": (2, 5), "laws": (12, 4), "operators": (12, 4)}
 
 
 def pytest_collection_modifyitems(config, items):

@@ -335,7 +335,9 @@ class Expressions(Tables):
         """A choice whose first side is computed only if some lane asks for it."""
         condition, rare, common = e.args
         scalar = e.type.lanes == 1
-        alone = self.module.final or self.module.target.is_gpu
+        # a thread of a GPU has no registers for a branch's doubles beside its own
+        short = self.module.target.is_gpu and e.type.scalar.bits <= 32
+        alone = self.module.final or short
         if scalar and not alone:  # LLVM may be about to make it a vector
             return self.value(ir.Select(condition, rare, common))
         wanted, usual = self.value(condition), self.value(common)

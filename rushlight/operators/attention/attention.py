@@ -297,7 +297,7 @@ def check_blocks(query, key, value, dropout_p):
         )
 
 
-def _launch(kind, operands, log_mass, sizes, parts, several, total, work):
+def _launch_on_host(kind, operands, log_mass, sizes, parts, several, total, work):
     """Runs the kernel of one direction over its chunks.
 
     Args:
@@ -320,6 +320,11 @@ def _launch(kind, operands, log_mass, sizes, parts, several, total, work):
     kernel = attention_kernel(kind, dtype, name_of(log_mass.dtype), known)
     grain = max(1, SMALL_WORK // max(1, work))
     host.launch.launch(kernel, (*operands, log_mass), ints, total, grain)
+
+
+_launch = KernelTable(
+    cpu=lambda _, *given: _launch_on_host(*given), meta=lambda *_: None
+)
 
 
 def _together(queries, heads):
@@ -374,7 +379,7 @@ def attention_by_blocks(query, key, value, dropout_p, is_causal, attn_mask, scal
     total = batch * heads * -(-queries // span)
     work = min(queries, span) * keys * (depth + width)
     operands = out, query, key, value, mask
-    _launch("forward", operands, log_mass, sizes, 1, several, total, work)
+    _launch(query.device, "forward", operands, log_mass, sizes, 1, several, total, work)
     return out, log_mass
 
 
@@ -412,7 +417,17 @@ def attention_backward_by_blocks(
         first = [each[:, 0].transpose(1, 2) for each in by_part]
         operands = grad_query, *first, grad_out, out, query, key, value, mask
         known = logsumexp.contiguous()
-        _launch("backward", operands, known, sizes, parts, several, total, work)
+        _launch(
+            query.device,
+            "backward",
+            operands,
+            known,
+            sizes,
+            parts,
+            several,
+            total,
+            work,
+        )
     results = [(t.sum(1) if parts > 1 else t.squeeze(1)) for t in by_part]
     results = [t.transpose(1, 2) for t in results]
     if sums is not query.dtype:
