@@ -159,6 +159,7 @@ SHARED_PRIVATE = (
     "distributed.fsdp._common_utils",
     "distributed.fsdp._flat_param",
     "distributed.fsdp._fully_shard",
+    "distributed.pipelining._IR",
     "distributed.tensor._api",
     "distributed.tensor._dispatch",
     "distributed.tensor._dtensor_spec",

@@ -178,7 +178,13 @@ class SparseSemiStructuredTensor(rl.Tensor):
 
 
 class SparseSemiStructuredTensorCUTLASS(SparseSemiStructuredTensor):
-    """A matrix whose elements and their places are packed apart, as CUTLASS takes them."""
+    """A matrix whose elements and their places are packed apart, as CUTLASS takes them.
+
+    Args:
+        shape, packed, meta, packed_t, meta_t, compressed_swizzled_bitmask,
+            fuse_transpose_cusparselt, alg_id_cusparselt, requires_grad: as for
+            `SparseSemiStructuredTensor`.
+    """
 
     BACKEND = "cutlass"
     _DTYPE_SHAPE_CONSTRAINTS = {
@@ -229,7 +235,13 @@ class SparseSemiStructuredTensorCUTLASS(SparseSemiStructuredTensor):
 
 
 class SparseSemiStructuredTensorCUSPARSELT(SparseSemiStructuredTensor):
-    """A matrix whose elements and their places are one tensor, as cuSPARSELt takes it."""
+    """A matrix whose elements and their places are one tensor, as cuSPARSELt takes it.
+
+    Args:
+        shape, packed, meta, packed_t, meta_t, compressed_swizzled_bitmask,
+            fuse_transpose_cusparselt, alg_id_cusparselt, requires_grad: as for
+            `SparseSemiStructuredTensor`.
+    """
 
     BACKEND = "cusparselt"
     _DTYPE_SHAPE_CONSTRAINTS = {

@@ -17,7 +17,7 @@ from rushlight.fx.passes import (
 
 
 def __getattr__(name):
-    if name in ("net_min_base", "splitter_base"):  # which few programs use
+    if name in ("net_min_base", "reinplace", "splitter_base"):  # which few programs use
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
