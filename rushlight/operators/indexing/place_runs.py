@@ -1,7 +1,7 @@
-"""Writing at indexed keys on devices of many threads: a run of equal ones is a thread's.
+"""Writing at indexed places on devices of many threads: a run of equal ones is a thread's.
 
 The host's kernels go over an index in its order, a thread for each line, of which a vector
-has one. Here keys are sorted, equal ones in the index's order, and the thread of a run's
+has one. Here places are sorted, equal ones in the index's order, and the thread of a run's
 first place goes over the run: no two threads write one element, and every element has the
 bits that the lines' order gives it.
 """
@@ -16,7 +16,7 @@ from rushlight.operators.indexing.bounds import checked, wrapped
 from rushlight.operators.loop_calls import fresh, name_of, run
 
 MANY_LINES = 8192  # that are threads enough
-FEW = 8  # keys of a line, that one thread goes over
+FEW = 8  # places of a line, that one thread goes over
 
 
 @loops

@@ -33,9 +33,7 @@ LONG = 1 << 16  # a row of so many values is many blocks', where few are
 PART = 1 << 14  # values of a part, at least
 MOST_PARTS = 1024  # of all rows
 LEAST_BESIDE = 8  # rows side by side that fill what a card reads at once
-LEAST_PART = (
-    32  # values of a row that a thread takes at least, where others have the rest
-)
+LEAST_PART = 32  # values of a row that a thread takes at least of those side by side
 ALL_THREADS = 1 << 18  # that find the states of rows side by side
 
 ALIGNED = 16  # as `LOAD` of `emit.device`
