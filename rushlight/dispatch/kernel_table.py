@@ -43,6 +43,10 @@ class KernelTable:
         if meta is not None:
             self.forms[KIND_META] = meta
 
+    def variants(self):
+        """The distinct forms, the host's first."""
+        return list(dict.fromkeys(self.forms))
+
     def __call__(self, operand, *args):
         device: Device = (
             cython.cast(Tensor, operand).storage.device

@@ -266,6 +266,7 @@ def plain(default):
 def loop_kernels(function):
     """The loop kernels that a Python function, or one that it calls, may launch."""
     from rushlight.codegen.loops import Loops
+    from rushlight.dispatch.kernel_table import KernelTable
 
     found, seen, todo = [], set(), [function]
     while todo:
@@ -276,12 +277,18 @@ def loop_kernels(function):
             continue
         for name in item.__code__.co_names:
             value = item.__globals__.get(name)
-            home = str(getattr(value, "__module__", ""))
-            near = home.startswith(("rushlight.operators", "rushlight.kernels"))
-            if near and id(value) not in seen:
-                seen.add(id(value))
-                todo.append(value)
+            forms = value.variants() if isinstance(value, KernelTable) else [value]
+            for form in filter(is_near, forms):
+                if id(form) not in seen:
+                    seen.add(id(form))
+                    todo.append(form)
     return found
+
+
+def is_near(item):
+    """Whether something of a family's or a kernel's file is met."""
+    home = str(getattr(item, "__module__", ""))
+    return home.startswith(("rushlight.operators", "rushlight.kernels"))
 
 
 def describe_stages(name, stages, wanted):
