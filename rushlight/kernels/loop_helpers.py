@@ -25,6 +25,10 @@ from rushlight.ir.expr import (
 )
 from rushlight.ir.rewrite import map_statement
 
+# Products that one chain of sums adds up in dot products of long lines: rounding grows with
+# a chain's length, so that what is longer is a sum of blocks' sums.
+DEPTH_BLOCK = 2048
+
 
 def minimum(a, b):
     """The smaller of two values."""

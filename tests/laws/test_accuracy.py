@@ -236,3 +236,22 @@ def test_rare_branches_leave_special_values_alone(name):
         for value, argument in zip(together.tolist(), x * 3, strict=True):
             alone = getattr(rushlight, name)(rushlight.tensor(argument, dtype=dtype))
             assert alone.item() == value or math.isnan(value) == math.isnan(alone)
+
+
+def test_products_of_long_lines_are_sums_of_blocks():
+    """A chain of rounded sums loses digits with its length, as a sum of blocks does not."""
+    depth, bound = 100_000, 12 * 2.0**-24 * math.sqrt(100_000)
+    noise = np.random.default_rng(0).standard_normal((64, depth)).astype("float32")
+    wide = noise.astype("float64")
+    whole = wide[:32] @ wide[32:].T
+    worst = {}
+    for rows in (1, 2, 4, 8, 16, 24, 32):
+        for columns in (1, 3, 8, 32):
+            left, right = noise[:rows], noise[32 : 32 + columns]
+            a, b = rushlight.from_numpy(left), rushlight.from_numpy(right)
+            turned = rushlight.from_numpy(np.ascontiguousarray(right.T))
+            exact = whole[:rows, :columns]
+            for form, result in (("rows", a @ b.t()), ("columns", a @ turned)):
+                gap = abs(result.numpy() - exact)
+                worst[rows, columns, form] = math.sqrt((gap**2).mean())
+    assert not {key: gap for key, gap in worst.items() if gap > bound}

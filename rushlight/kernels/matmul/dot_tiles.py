@@ -14,6 +14,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Call, Const, Select, Type, cast, i64, load
 from rushlight.kernels.loop_helpers import (
+    DEPTH_BLOCK,
     Beside,
     apply,
     blocks_of,
@@ -141,9 +142,23 @@ class Tiles:
 
     def tile(self, height, line, columns, masks, ends):
         """Dot products of some rows and columns, added up and stored."""
-        b, n, lanes = self.b, self.n, self.lanes
-        sums = [[b.declare("sum", self.zero) for _ in columns] for _ in range(height)]
+        b, n = self.b, self.n
         lines = [b.let("row", moved(line, n["a_row"] * r)) for r in range(height)]
+        for at in range(0, height * self.pitch, self.lanes):
+            b.store(self.totals, at, self.zero)
+        with b.loop("block", 0, n["depth"], DEPTH_BLOCK) as k0:
+            self.part(lines, columns, k0)
+        (addend, addend_row), (result, result_row) = ends
+        for r in range(height):
+            for v, mask in zip(self.parts, masks, strict=True):
+                value = load(self.totals, r * self.pitch + v, self.lanes)
+                before = load(addend, addend_row * r + v, self.lanes, mask=mask)
+                b.store(result, result_row * r + v, value + before, mask)
+
+    def part(self, lines, columns, first):
+        """Adds the dot products of one block of the depth to the totals."""
+        b, n, lanes = self.b, self.n, self.lanes
+        sums = [[b.declare("sum", self.zero) for _ in columns] for _ in lines]
 
         def step(k, kept=None):
             others = [
@@ -156,18 +171,14 @@ class Tiles:
                 for total, other in zip(totals, others, strict=True):
                     b.assign(total, multiply_add(value, other, total))
 
-        whole = b.let("whole", n["depth"] - remainder(n["depth"], lanes))
-        with b.loop("k", 0, whole, lanes) as k:
+        end = b.let("end", minimum(first + DEPTH_BLOCK, n["depth"]))
+        whole = b.let("whole", end - remainder(end - first, lanes))
+        with b.loop("k", first, whole, lanes) as k:
             step(k)
-        with b.when(whole < n["depth"]):
-            step(whole, b.let("mask", lane_mask(lanes, n["depth"] - whole)))
+        with b.when(whole < end):
+            step(whole, b.let("mask", lane_mask(lanes, end - whole)))
         for r, totals in enumerate(sums):
             for c, total in enumerate(totals):
+                at = r * self.pitch + c
                 value = Call("reduce_add", self.compute, total)
-                b.store(self.totals, r * self.pitch + c, value)
-        (addend, addend_row), (result, result_row) = ends
-        for r in range(height):
-            for v, mask in zip(self.parts, masks, strict=True):
-                value = load(self.totals, r * self.pitch + v, lanes)
-                before = load(addend, addend_row * r + v, lanes, mask=mask)
-                b.store(result, result_row * r + v, value + before, mask)
+                b.store(self.totals, at, load(self.totals, at) + value)

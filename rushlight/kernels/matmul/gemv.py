@@ -8,6 +8,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Broadcast, Call, Const, Type, cast, i64, load
 from rushlight.kernels.loop_helpers import (
+    DEPTH_BLOCK,
     Behind,
     Operand,
     apply,
@@ -84,9 +85,28 @@ def dots(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
 
 def dot_rows(b, n, p, compute, lanes, first, rows, put):
     """The results of ``rows`` rows from ``first``, each given to ``put``."""
-    zero = Const(compute.vector(lanes), 0)
-    sums = [[b.declare("sum", zero) for _ in range(DOT_VECTORS)] for _ in range(rows)]
     starts = [b.let("start", (first + i) * n["a_row"]) for i in range(rows)]
+    if rows == 1:
+        total = b.declare("total", Const(compute, 0))
+        with b.loop("block", 0, n["depth"], DEPTH_BLOCK) as k0:
+            (sum_of_block,) = block_sums(b, n, p, compute, lanes, starts, k0)
+            b.assign(total, total + sum_of_block)
+        put(first, total)
+        return
+    totals = b.array("totals", compute, rows)
+    for i in range(rows):
+        b.store(totals, i, Const(compute, 0))
+    with b.loop("block", 0, n["depth"], DEPTH_BLOCK) as k0:
+        for i, value in enumerate(block_sums(b, n, p, compute, lanes, starts, k0)):
+            b.store(totals, i, load(totals, i) + value)
+    with b.loop("r", 0, rows) as r:
+        put(first + r, b.declare("total", load(totals, r)))
+
+
+def block_sums(b, n, p, compute, lanes, starts, first):
+    """What one block of the depth adds to each row's result."""
+    zero = Const(compute.vector(lanes), 0)
+    sums = [[b.declare("sum", zero) for _ in range(DOT_VECTORS)] for _ in starts]
 
     def step(k, part, mask=None):
         other = b.let("other", cast(compute, load(p["b"], k, lanes, mask=mask)))
@@ -95,25 +115,14 @@ def dot_rows(b, n, p, compute, lanes, first, rows, put):
             b.assign(line[part], multiply_add(value, other, line[part]))
 
     stride = lanes * DOT_VECTORS
-    whole = b.let("whole", n["depth"] - remainder(n["depth"], stride))
-    with b.loop("k", 0, whole, stride) as k:
+    end = b.let("end", minimum(first + DEPTH_BLOCK, n["depth"]))
+    whole = b.let("whole", end - remainder(end - first, stride))
+    with b.loop("k", first, whole, stride) as k:
         for part in range(DOT_VECTORS):
             step(k + part * lanes, part)
-    with b.loop("k", whole, n["depth"], lanes) as k:
-        step(k, 0, b.let("mask", lane_mask(lanes, n["depth"] - k)))
-    totals = b.array("totals", compute, rows) if rows > 1 else None
-    for i, line in enumerate(sums):
-        total = line[0]
-        for other in line[1:]:
-            total = total + other
-        total = Call("reduce_add", compute, total)
-        if totals is None:
-            put(first, b.declare("total", total))
-        else:
-            b.store(totals, i, total)
-    if totals is not None:
-        with b.loop("r", 0, rows) as r:
-            put(first + r, b.declare("total", load(totals, r)))
+    with b.loop("k", whole, end, lanes) as k:
+        step(k, 0, b.let("mask", lane_mask(lanes, end - k)))
+    return [Call("reduce_add", compute, sum(rest, one)) for one, *rest in sums]
 
 
 COMBINED_ROWS = 8
