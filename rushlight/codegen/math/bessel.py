@@ -5,7 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 
 from rushlight.codegen.math import exponential
-from rushlight.codegen.math.formats import fma, in_double_or_short, polynomial, root
+from rushlight.codegen.math.formats import (
+    fma,
+    in_double_or_short,
+    polynomial,
+    root,
+    short_inverse_root,
+)
 from rushlight.codegen.math.pairs import fine_polynomial, over, product_of_two, times
 from rushlight.codegen.math.pieces import shortened
 from rushlight.ir.expr import Const, select
@@ -138,15 +144,15 @@ def _parts(x, near, far, short):
     a = abs(x)
     inner = select(a < NEAR, a, NEAR)
     outer = select(a > NEAR, a, NEAR)
-    t = 16.0 / outer - 1.0
     if short:
         square = inner * inner * 0.25
         close = polynomial(square, _leading(near)[:SHORT_NEAR])
         terms = shortened(map(Decimal, _leading(far)), Decimal(1), SHORT_FAR)
-        return (close, None), (
-            polynomial(t, list(map(float, terms))) / root(outer),
-            None,
-        )
+        inverse = short_inverse_root(outer)
+        t = fma(inverse * 16.0, inverse, -1.0)
+        high = polynomial(t, list(map(float, terms))) * inverse
+        return (close, None), (high, None)
+    t = 16.0 / outer - 1.0
     square, lost = product_of_two(inner, inner * 0.25)
     close = fine_polynomial((square, lost), near)
     stem = root(outer)
@@ -184,7 +190,7 @@ def _scaled(x, near, far, order, short):
     far = high if short else high + rest
     far = select(a == float("inf"), 0.0, far)
     if short:
-        close = close[0] * exponential.exp(-inner)
+        close = close[0] * exponential.short_exp(-inner)
         close = close * a if order else close
     else:
         shrunk, more, k = exponential.exp_in_two_parts(-inner, Const(x.type, 0.0))

@@ -6,7 +6,7 @@ quotient that overflows wraps: kernels check their divisors before they are call
 
 from __future__ import annotations
 
-from rushlight.codegen.math.formats import copysign, fma
+from rushlight.codegen.math.formats import copysign, fma, format_of
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Binary, Call, Const, select
 
@@ -63,25 +63,24 @@ def mod(x, y):
     return select(wrong, rest + y, rest)
 
 
-DIGITS = 26  # bits of a quotient that one round takes off
+DIGITS = 26  # bits of a quotient that one round of a float64 takes off
 FARTHEST = 81  # rounds for the largest number over the smallest
 
 
 def _float_remainder(x, y):
-    """Subtracts ever smaller multiples, each exactly; many only where many are needed."""
-    if x.type.name == "float32":
-        wide = _float_remainder(ir.cast(ir.f64, x), ir.cast(ir.f64, y))
-        return ir.cast(ir.f32, wide)
+    """Subtracts one multiple, exactly; ever smaller ones where quotients are large."""
     a, b = abs(x), abs(y)
-    near = _reduced_by(_reduced_by(a, b * 2.0**DIGITS), b)
-    far = a >= b * 2.0 ** (2 * DIGITS)
-    rest = ir.Rarely(far, Call("far_remainder", x.type, a, b), near)
+    far = a >= b * 2.0 ** (format_of(x).mantissa - 1)
+    rest = ir.Rarely(far, Call("far_remainder", x.type, a, b), _reduced_by(a, b))
     infinite = (b == float("inf")) & (a < float("inf"))
     return copysign(select(infinite, a, rest), x)
 
 
 def far_remainder(a, b):
     """The remainder of positive numbers, however large their quotient is."""
+    if a.type.name == "float32":
+        wide = _float_remainder(ir.cast(ir.f64, a), ir.cast(ir.f64, b))
+        return ir.cast(ir.f32, wide)
     for place in range(FARTHEST, -1, -1):
         low = min(place, 1000 // DIGITS)
         high = min(place - low, 1000 // DIGITS)
@@ -92,9 +91,13 @@ def far_remainder(a, b):
 
 
 def _reduced_by(a, b):
-    """``a`` less a multiple of ``b``; exact for quotients below two to `DIGITS`."""
+    """``a`` less a multiple of ``b``; exact where a quotient has digits behind the point.
+
+    It is a whole number, or the next one where rounding took it there: what is left is a
+    multiple of both numbers' last places and not larger than ``b``.
+    """
     step = fma(-Call("trunc", a.type, a / b), b, a)
-    step = select(step < 0, step + b, step)  # the quotient was rounded up
+    step = select(step < 0, step + b, step)
     return select(a < b, a, step)
 
 

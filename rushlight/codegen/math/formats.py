@@ -124,6 +124,15 @@ def short_quotient(x, y) -> Expr:
     return fma(fma(-quotient, y, x), inverse, quotient)
 
 
+def short_inverse_root(x) -> Expr:
+    """One over the root of a float64, to 45 bits; ``x`` is a normal float32 in size.
+
+    As `short_quotient`: Newton's step behind a root and a division of float32.
+    """
+    inverse = ir.cast(x.type, 1.0 / root(ir.cast(ir.f32, x)))
+    return fma(fma(-x * inverse, inverse, 1.0), inverse * 0.5, inverse)
+
+
 # Less half of a positive float32's bits: those of about one over its root.
 INVERSE_ROOT_BITS = 0x5F3759DF
 
