@@ -10,6 +10,6 @@ cdef int set_key(Tape tape, Operator op, PyObject** slots, int switches) except 
 cdef Call branch_of(Tape tape, Operator op, PyObject** slots, int switches)
 cdef int count_of(Tape tape, Operator op) except -1
 cdef int add_branch(Tape tape, Call parent, Call call) except -1
-cdef bint is_admitted(Tape tape) except -1
+cdef int is_admitted(Tape tape, Operator op, PyObject** slots) except -1
 cdef int chain_branch(Tape tape, Call parent, Call call) except -1
 cdef bint has_room(Tape tape) except -1

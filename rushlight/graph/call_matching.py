@@ -27,6 +27,9 @@ from cython.cimports.rushlight.graph.tape import (
 _PRIME = cython.declare(uint64_t, 1099511628211)
 _ANY_FLOAT = cython.declare(object, 0.0)
 _SEEN = cython.declare(cython.Py_ssize_t, 4096)  # hashes of calls that came once
+# In place of how often a call came: it came once, or often enough, and is noted next.
+_ONCE = cython.declare(cython.longlong, -1)
+_OFTEN = cython.declare(cython.longlong, -2)
 _IDLE = cython.declare(cython.longlong, 4)  # times a full place before a branch goes
 
 
@@ -336,25 +339,105 @@ def has_room(tape: Tape) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def is_admitted(tape: Tape) -> cython.bint:
+def differs_by_sizes(
+    tape: Tape,
+    call: Call,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+) -> cython.bint:
+    """Whether a call is a noted one but for sizes: of tensors, or as whole numbers."""
+    i: cython.int
+    d: cython.int
+    v: Value
+    t: Tensor
+    other: cython.bint = False
+    if call.op is not op:
+        return False
+    for i in range(op.n_args):
+        item = cython.cast(object, slots[i])
+        if call.kinds[i] == TENSOR:
+            if not isinstance(item, Tensor):
+                return False
+            v, t = call.values[i], item
+            if t.ndim_ != v.ndim or t.dtype_ is not v.dtype:
+                return False
+            for d in range(v.ndim):
+                other = other or t.sizes[d] != v.sizes_[d]
+        elif call.kinds[i] == CONSTANT:
+            if type(item) is int and type(call.values[i]) is int:
+                other = other or item != call.values[i]
+            elif isinstance(item, Tensor):
+                return False
+    return other
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def waits_as_another_size(
+    tape: Tape, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.bint:
+    """Whether a call differs by sizes from a noted one, and has not come often enough.
+
+    Noting and planning take a hundred calls of a small program; of sizes that come once or
+    a few times, as those of a cache that grows, none would pay.
+    """
+    parent: Call = tape.at
+    call: Call
+    times: cython.longlong
+    owner = tape.owner
+    if not len(parent.children) or not owner.lets_sizes_wait():
+        return False
+    known = None if parent.seen is None else parent.seen.get(tape.key)
+    if known is None:
+        call = parent.last
+        if not differs_by_sizes(tape, call, op, slots) or owner.is_large(call):
+            return False
+        if parent.seen is None or len(parent.seen) >= _SEEN:
+            parent.seen = {}
+        owner.branched(
+            parent, op, [cython.cast(object, slots[i]) for i in range(op.n_args)]
+        )
+        known = 0
+    times = known
+    if 0 <= times < owner.calls_of_waiting_sizes():
+        parent.seen[tape.key] = times + 1
+        return True
+    if times >= 0:
+        parent.seen[tape.key] = _OFTEN
+    return False
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def is_admitted(
+    tape: Tape, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.int:
     """Whether a call that no branch has is noted: the first ones are, others the second time.
 
     What comes once is not worth a program: where shapes are many, they have to show that
     they come again. Where all places are taken, one has to have been idle for long: shapes
-    that come in turn would else drive each other out, each time.
+    that come in turn would else drive each other out, each time. Other sizes of a small
+    program wait longer.
+
+    Returns:
+        0 where it is not; 2 where its owner was told of the branch before.
     """
     parent: Call = tape.at
     key: uint64_t = tape.key
     count: cython.longlong = len(parent.children)
-    if count < tape.owner.first_branches():
-        return True
-    parent.ticks += 1
-    if parent.seen is None or len(parent.seen) >= _SEEN:
-        parent.seen = set()
-    if key not in parent.seen:
-        parent.seen.add(key)
-        return False
-    if not has_room(tape):
-        return False
-    parent.seen.discard(key)
-    return True
+    if waits_as_another_size(tape, op, slots):
+        return 0
+    known = None if parent.seen is None else parent.seen.get(key)
+    if count >= tape.owner.first_branches():
+        parent.ticks += 1
+        if known is None:
+            if parent.seen is None or len(parent.seen) >= _SEEN:
+                parent.seen = {}
+            parent.seen[key] = _ONCE
+            return 0
+        if not has_room(tape):
+            return 0
+    if known is None:
+        return 1
+    del parent.seen[key]
+    return 2 if known == _OFTEN else 1

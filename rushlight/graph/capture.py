@@ -278,9 +278,12 @@ class RecordingKernel(Kernel):
                     return self.go_past(tape, op, slots, keys)
                 if call is not None:
                     return taken(tape, call, slots)
-            if tape.owner.refuses() or not is_admitted(tape):
+            admitted: cython.int = 0
+            if not tape.owner.refuses():
+                admitted = is_admitted(tape, op, slots)
+            if not admitted:
                 return self.go_past(tape, op, slots, keys)
-            if len(parent.children):
+            if len(parent.children) and admitted == 1:
                 tape.owner.branched(parent, op, given(op, slots))
             if len(tape.calls):
                 self.leave(tape)

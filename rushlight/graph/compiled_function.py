@@ -95,6 +95,7 @@ class Runner:
         settings: what of `rushlight._inductor.config` is otherwise for its programs.
         graphed: how many programs are launched as one.
         dynamic: False where each size is to have a path and program of its own.
+        is_sweep: whether the paths are of sweeps back.
         families: paths that are alike but for a size (`rushlight.graph.open_sizes`).
         frozen: what is done about calls that no path has: nothing else than ever, or
             ``"eager"``: they run as they come, or ``"fail"``.
@@ -127,6 +128,7 @@ class Runner:
         self.frozen, self.sights, self.others = None, 0, {}
         self.lent: dict = {}
         self.dynamic = dynamic
+        self.is_sweep = False
         self.breaks: list = []
         self.graphs: list = []
         _runners.add(self)
@@ -152,6 +154,36 @@ class Runner:
         return max(
             self.limits.recompile_limit, self.limits.accumulated_recompile_limit, 2
         )
+
+    def lets_sizes_wait(self):
+        """Whether other sizes of a small program have to come often before it is planned.
+
+        A sweep back has its sizes from the calls before it, which have waited.
+        """
+        return (
+            config.other_size_calls > 0
+            and self.dynamic is None
+            and self.backend is None
+            and not self.is_sweep
+            and not self.fullgraph
+            and self.mode not in GRAPHED
+        )
+
+    def calls_of_waiting_sizes(self):
+        """How often they have to come."""
+        return config.other_size_calls
+
+    def is_large(self, call):
+        """Whether a path through a call is worth a program for each of a few sizes.
+
+        It is where its calls give so much memory that running fewer of them pays.
+        """
+        made = sum([sum(one.sizes) for one in call.path])
+        after = call.last_taken
+        while after is not None and made < config.open_size_bytes:
+            made += sum(after.sizes or ())
+            after = after.last_taken
+        return made >= config.open_size_bytes
 
     def refuses(self):
         """Whether what is not known runs as it comes.
@@ -314,6 +346,7 @@ class Runner:
             name = f"{self.name}, backward"
             how = self.mode, self.settings, self.limits, self.dynamic
             found = Runner(name, False, self.sweeps, *how)
+            found.is_sweep = True
             self.backwards[key] = found
         return found
 

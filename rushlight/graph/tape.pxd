@@ -58,7 +58,7 @@ cdef class Call:
     cdef readonly list children
     cdef readonly Call last         # the child that came last
     cdef dict branches              # hash of a call -> the children that have it
-    cdef set seen                   # hashes of calls that came once, and were not noted
+    cdef dict seen                  # hash of a call that was not noted -> how often it came
     cdef uint64_t key               # the hash of this call
     cdef uint64_t look              # the hash of its operator and tensors alone
     cdef long long ticks            # how often another of the children was taken

@@ -217,6 +217,11 @@ class Call:
         return self.after
 
     @property
+    def last_taken(self):
+        """The call after it that was taken last, on this path or the next; or None."""
+        return self.after if self.last is None else self.last
+
+    @property
     def opened_by(self):
         """The family that made the path ending here, and for which size; or None."""
         return self.opened

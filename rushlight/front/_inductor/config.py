@@ -8,6 +8,8 @@ Attributes:
     open_size_bytes: programs for a size that was not met are made at its first call where
         they have so much memory in all; see `rushlight.graph.open_sizes`.
     open_size_calls: others once that size has come so often.
+    other_size_calls: how often operands of other sizes come, before a small program is
+        planned for theirs, too; those that are larger (`open_size_bytes`) do not wait.
     trace: files for those who look at programs: ``enabled`` (``TORCH_COMPILE_DEBUG=1``), which
         files there are, ``debug_dir`` for their folder, and ``save_real_tensors``
         (``TORCH_COMPILE_DEBUG_SAVE_REAL=1``), which keeps each program's arguments.
@@ -23,6 +25,7 @@ keep_prepared = True
 max_fusion_size = 64
 open_size_bytes = 4 << 20
 open_size_calls = 64
+other_size_calls = 64
 replay_modules = True
 # PyTorch's, kept for programs that set them.
 coordinate_descent_tuning = False
