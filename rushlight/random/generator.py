@@ -7,6 +7,7 @@ everywhere. `distributions` turns its words into numbers.
 import contextlib
 import os
 import struct
+from numbers import Integral
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
@@ -145,8 +146,13 @@ class Generator:
         """Starts the stream that belongs to ``seed``; returns the generator.
 
         Raises:
-            RuntimeError: the seed does not fit in 64 bits.
+            RuntimeError: the seed is no integer.
+            ValueError: the seed does not fit in 64 bits.
         """
+        if isinstance(seed, bool) or not isinstance(seed, Integral):
+            raise RuntimeError(
+                "manual_seed expected a long, but got " + type(seed).__name__
+            )
         # whoever waits draws from the stream as it is
         if thread_state().included & RECORDING:
             tell_readers()
@@ -363,7 +369,7 @@ def manual_seed(seed) -> Generator:
     >>> rl.rand(1)
     tensor([0.4963])
     """
-    return shared.manual_seed(seed)
+    return shared.manual_seed(int(seed))
 
 
 def seed() -> int:

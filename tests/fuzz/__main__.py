@@ -3,6 +3,7 @@
 python -m tests.fuzz --cases 100000 --jobs 2
 python -m tests.fuzz --case 4711 -v        # one case again, in this process
 python -m tests.fuzz --only '^index' --cases 5000
+python -m tests.fuzz --seed 7 --ledger done.json   # goes on where a run ended
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 import tempfile
 import time
 import traceback
+
+from tests.fuzz.ledger import Ledger
 
 BATCH = 4000  # cases of one process: it starts in a few seconds
 PATIENCE = 60  # seconds for one case: kernels may have to be compiled
@@ -35,6 +38,7 @@ def main():
     parser.add_argument("--only", default="", help="of operators whose name matches")
     parser.add_argument("--case", type=int, help="one case, in this process")
     parser.add_argument("--json", help="write every difference to this file")
+    parser.add_argument("--ledger", help="leave out what this file says is done")
     parser.add_argument(
         "--alone", choices=("torch", "rushlight"), help=argparse.SUPPRESS
     )
@@ -148,7 +152,7 @@ class Run:
 
     def __init__(self, options, start, stop):
         self.options, self.next, self.stop = options, start, stop
-        self.differences, self.counts = [], collections.Counter()
+        self.start, self.differences, self.counts = start, [], collections.Counter()
         self.launch()
 
     def launch(self):
@@ -242,10 +246,11 @@ class Run:
 
 
 def supervise(options):
+    if options.ledger and options.only:
+        raise SystemExit("a ledger counts numbers of all operators: leave out --only")
+    ledger = Ledger(options.ledger, options.seed)
     end = options.first + options.cases
-    waiting = [
-        (start, min(start + BATCH, end)) for start in range(options.first, end, BATCH)
-    ]
+    waiting = ledger.missing(options.first, end, BATCH)
     running, differences, counts = [], [], collections.Counter()
     while waiting or running:
         while waiting and len(running) < options.jobs:
@@ -255,8 +260,11 @@ def supervise(options):
                 running.remove(run)
                 differences += run.differences
                 counts += run.counts
+                ledger.add(run.start, run.stop, run.counts["cases"], run.differences)
                 print(f"{counts['cases']} cases, {len(differences)} differ", flush=True)
         time.sleep(0.2)
+    if options.ledger:
+        print(ledger.told())
     if options.json:
         with open(options.json, "w") as file:
             json.dump(differences, file, indent=1)

@@ -133,3 +133,29 @@ def test_the_mean_of_a_channel_with_an_infinity_is_infinite():
         x = m.tensor([[INF], [1.0], [2.0]])
         kept = m.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)
         assert kept[1].tolist() == [INF]
+
+
+def test_factors_of_an_outer_product_are_of_its_category():
+    factors = (True, 1, 0.6, 0.0, 1j)
+    for name in ("bool", "int64", "uint8", "float32", "complex64"):
+        for beta in factors:
+            for alpha in factors:
+
+                def product(m, name=name, beta=beta, alpha=alpha):
+                    one, dtype = m.ones(2, 3), getattr(m, name)
+                    rows, columns = one[:, 0].to(dtype), one[0].to(dtype)
+                    made = m.addr(one.to(dtype), rows, columns, beta=beta, alpha=alpha)
+                    return made.tolist()
+
+                assert refusal(rushlight, product) == refusal(torch, product)
+
+
+def test_the_gradient_of_a_number_times_a_far_power_of_two_is_that_power():
+    far = [100, 127, 300, 1000, -3, -1000]
+    for dtype in (rushlight.float64, rushlight.float32):
+        steps = rushlight.tensor(far, dtype=rushlight.int32)
+        x = rushlight.full((len(far),), 1e-30, dtype=dtype, requires_grad=True)
+        weights = rushlight.full((len(far),), 2.0**-20, dtype=dtype)
+        (x.ldexp(steps) * weights).sum().backward()
+        exact = rushlight.ldexp(rushlight.tensor(2.0**-20, dtype=dtype), steps)
+        assert x.grad.tolist() == exact.tolist()

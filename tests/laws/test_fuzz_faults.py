@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch", reason="the oracle is not installed")
 
 import rushlight  # noqa: E402
 from tests.fuzz import draw, faults, judge, known  # noqa: E402
+from tests.fuzz.ledger import Ledger  # noqa: E402
 from tests.fuzz.specs import TensorSpec  # noqa: E402
 
 
@@ -63,3 +64,17 @@ def test_a_case_is_what_its_changes_make_of_its_sample():
         left = list(draw.without_one_change(made))
         assert len(left) <= len(steps)
         assert all(one.path == made.path for one in left)
+
+
+def test_a_ledger_leaves_out_what_is_done(tmp_path):
+    path = tmp_path / "done.json"
+    ledger = Ledger(path, 7)
+    assert ledger.missing(0, 10, 4) == [(0, 4), (4, 8), (8, 10)]
+    ledger.add(4, 8, 3, [])
+    ledger.add(20, 30, 9, [[21, "add", "values", "", ""]])
+    again = Ledger(path, 7)
+    assert again.missing(2, 26, 100) == [(2, 4), (8, 20)]
+    again.add(8, 20, 12, [])
+    assert again.row["ranges"] == [[4, 30]]
+    assert "24 calls of 26 numbers of seed 7, 1 unexplained" in again.told()
+    assert Ledger(path, 8).missing(0, 4, 4) == [(0, 4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 
 import rushlight as rl
@@ -107,8 +108,6 @@ def _check_shapes(query, key, value, embed_dim, num_heads, key_padding_mask, bat
             f"was expecting embedding dimension of {embed_dim}, but got "
             f"{query.size(-1)}"
         )
-    if not isinstance(num_heads, int):
-        raise TypeError(f"num_heads must be an integer, not {type(num_heads).__name__}")
     if embed_dim % num_heads:
         raise AssertionError(
             f"embed_dim {embed_dim} not divisible by num_heads {num_heads}"
@@ -180,6 +179,7 @@ def multi_head_attention_forward(
              [0.5000, 0.5000]]])
     """
     batched = query.dim() == 3
+    num_heads = operator.index(num_heads)  # NumPy's small integers would overflow
     _check_shapes(
         query, key, value, embed_dim_to_check, num_heads, key_padding_mask, batched
     )

@@ -15,6 +15,7 @@ def _row_number(padding_idx, num_embeddings):
     """The padding row counted from the start; refuses one outside the table."""
     if padding_idx is None:
         return None
+    padding_idx, num_embeddings = int(padding_idx), int(num_embeddings)
     if padding_idx >= num_embeddings or padding_idx < -num_embeddings:
         raise AssertionError("Padding_idx must be within num_embeddings")
     return padding_idx + num_embeddings if padding_idx < 0 else padding_idx

@@ -676,21 +676,30 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
     if kind.name in ("uint16", "uint32", "uint64"):
         name = TYPE_NAMES.get(kind.name)
         raise NotImplementedError(f"\"addr_cpu\" not implemented for '{name}'")
+    check_factors(kind, beta=beta, alpha=alpha)
     # multiplied in the result's type: a narrow one of the vectors' would round first
     product = vec1.to(kind).unsqueeze(1) * vec2.to(kind)
     if kind is bool_:
         scaled = product & bool(alpha)
         return scaled | (addend & bool(beta))
-    for name, value in (("beta", beta), ("alpha", alpha)):
-        if isinstance(value, bool):
+    scaled = product * number_for(alpha, kind)
+    return scaled if beta == 0 else addend.to(kind) * number_for(beta, kind) + scaled
+
+
+def check_factors(kind, **factors):
+    """Refuses factors of another category than the result's.
+
+    Raises:
+        RuntimeError: truth values for numbers, or fractions for whole ones.
+    """
+    for name, value in factors.items():
+        if isinstance(value, bool) and kind is not bool_:
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
         if kind.category < FLOATING and isinstance(value, (float, complex)):
             raise RuntimeError(
-                f"For integral input tensors, argument {name} must not be a "
-                "floating point number."
+                f"For integral input tensors, argument {name} must not be a floating "
+                "point number."
             )
-    scaled = product * number_for(alpha, kind)
-    return scaled if beta == 0 else addend.to(kind) * number_for(beta, kind) + scaled
 
 
 def check_vectors(operator, **vectors):

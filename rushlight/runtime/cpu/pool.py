@@ -10,6 +10,7 @@ kernel over the same array.
 
 import math
 import os
+from numbers import Integral
 
 import cython
 from cython.cimports.libc.stdint import int64_t, intptr_t
@@ -363,19 +364,23 @@ def get_num_threads() -> int:
     return n_threads
 
 
-def set_num_threads(number: cython.int) -> None:
+def set_num_threads(number) -> None:
     """Sets how many threads share a kernel's work, the caller included.
 
     Args:
         number: how many.
 
     Raises:
-        RuntimeError: the number is not positive.
+        RuntimeError: the number is not positive, or no integer.
 
     >>> import rushlight as rl
     >>> rl.set_num_threads(rl.get_num_threads())
     """
     global n_threads
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise RuntimeError(
+            f"set_num_threads expects an int, but got {type(number).__name__}"
+        )
     if number < 1:
         raise RuntimeError(f"Expected number of threads to be positive, got {number}")
     n_threads = min(number, MAX_THREADS)
