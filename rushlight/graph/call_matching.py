@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.tuple import PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.rushlight.core.keys import DEFERRED
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -37,19 +38,25 @@ _IDLE = cython.declare(cython.longlong, 4)  # times a full place before a branch
 @cython.exceptval(-1, check=False)
 def same_constant(a: object, b: object) -> cython.bint:
     """Whether a constant is the noted one: of the same type, and equal."""
+    i: cython.Py_ssize_t
     if a is b:
         return True
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        a, b = tuple(a), tuple(b)  # sizes are a type of their own
+    if isinstance(a, tuple) and isinstance(b, tuple):  # sizes are a type of their own
+        if PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b):
+            return False
+        for i in range(PyTuple_GET_SIZE(a)):
+            if not same_constant(cython.cast(tuple, a)[i], cython.cast(tuple, b)[i]):
+                return False
+        return True
     if type(a) is not type(b):
         return False
     if type(a) is float:
         return a == b and (a != 0 or str(a) == str(b))
-    if type(a) is list or type(a) is tuple:
+    if type(a) is list:
         if len(a) != len(b):
             return False
-        for one, other in zip(a, b):
-            if not same_constant(one, other):
+        for i in range(len(a)):
+            if not same_constant(cython.cast(list, a)[i], cython.cast(list, b)[i]):
                 return False
         return True
     if type(a) is int or type(a) is bool or type(a) is str or type(a) is complex:
