@@ -52,7 +52,7 @@ def test_a_reduction_and_a_loop_kernel_are_shown():
     assert "loops, built" in explained("sum", "loops")
     text = explained("max_pool2d_with_indices", "kernel,loops")
     assert "for p in range(begin, end):" in text
-    assert "max_pool_rows: loops, fold_indices" in text
+    assert "max_pool_inside: loops, fold_indices" in text
 
 
 def test_sections_and_overloads_may_be_chosen():

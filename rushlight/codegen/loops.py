@@ -11,7 +11,9 @@
 Parameters annotated ``"T*"`` are arrays of a dtype chosen by ``specialize(T=...)``, in
 the order in which the launcher passes pointers; ``int`` parameters arrive through the
 kernel's integers in their own order, or are frozen into the code by
-``specialize(size=16)``. The last two are the range that one call handles.
+``specialize(size=16)``. A parameter annotated with `Integers` is a record of them, whose
+fields are frozen as ``specialize(width_size=16)``. The last two are the range that one
+call handles.
 
 Type names: ``T`` the data, ``A`` what to accumulate it in, ``I`` an index dtype, and
 ``f32``, ``i64``, ... themselves. float16 and bfloat16 are computed in float32; bool
@@ -35,6 +37,7 @@ from rushlight.codegen.frontend.loop_words import (
     A,
     I,
     Inline,
+    Integers,
     Source,
     Special,
     T,
@@ -67,6 +70,7 @@ __all__ = [
     "A",
     "I",
     "Inline",
+    "Integers",
     "Loops",
     "Source",
     "Special",
@@ -104,12 +108,24 @@ class Loops(Source):
 
     Attributes:
         example: the specialisation that `rushlight.explain` shows.
+        schedule: a pass over the loops as they are written, or None.
     """
 
-    def __init__(self, function):
+    def __init__(self, function, schedule=None):
         super().__init__(function)
+        self.schedule = schedule
         self.specialized = {}
         self.example = {"T": "float32"}
+
+    @cached_property
+    def collapsed(self):
+        """The same kernel with its outer loops as one: a range counts their turns.
+
+        What devices of many threads run, where an item is a thread's.
+        """
+        from rushlight.codegen.passes.collapse_loops import collapse_loops
+
+        return Loops(self.function, collapse_loops)
 
     def specialize(self, **choices):
         """The native kernel for these dtypes and frozen integers.
@@ -138,11 +154,13 @@ class Loops(Source):
     @cached_property
     def digest(self):
         """A digest of all that describes this kernel; see `fingerprint`."""
-        return fingerprint(self.function)
+        return fingerprint(self.function, *filter(None, [self.schedule]))
 
     def kernel_name(self, choices):
         """A symbol that tells this specialisation from the others."""
         marks = [f"{name}_{value}" for name, value in sorted(choices.items())]
+        if self.schedule is not None:
+            marks.insert(0, self.schedule.__name__)
         return "_".join(["loops", self.name, *marks]).replace("-", "m")
 
     def trace(self, **choices):
@@ -150,6 +168,8 @@ class Loops(Source):
         from rushlight.codegen.frontend.loops_reader import read_kernel
 
         function = read_kernel(self, type_table(choices), choices)
+        if self.schedule is not None:
+            function = self.schedule(function)
         return inspect.getsource(self.function), function
 
     def lower(self, **choices):
@@ -178,7 +198,7 @@ class Loops(Source):
 
         Args:
             arrays: one array for each array parameter (None where absent).
-            ints: one number for each ``int`` parameter.
+            ints: one number for each ``int`` parameter, and each field of a record.
         """
         from rushlight.codegen.frontend.loops_reference import run_reference
 

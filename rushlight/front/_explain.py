@@ -277,7 +277,10 @@ def loop_kernels(function):
             continue
         for name in item.__code__.co_names:
             value = item.__globals__.get(name)
-            forms = value.variants() if isinstance(value, KernelTable) else [value]
+            if isinstance(value, KernelTable):
+                forms = value.variants()
+            else:
+                forms = value.values() if type(value) is dict else [value]
             for form in filter(is_near, forms):
                 if id(form) not in seen:
                     seen.add(id(form))

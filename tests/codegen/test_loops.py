@@ -8,6 +8,7 @@ import pytest
 from rushlight.codegen.language import exp, log1p, maximum
 from rushlight.codegen.loops import (
     A,
+    Integers,
     T,
     f32,
     f64,
@@ -51,6 +52,34 @@ def swap_to_order(a, b):
     low = b if b < a else a
     high = a if b < a else b
     return low, high
+
+
+AXIS = Integers("size stride")
+
+
+@loops_inline
+def span(at, axis):
+    """Where a step begins, and where the next one does."""
+    return at * axis.stride, min(axis.size, (at + 1) * axis.stride)
+
+
+@loops_inline
+def total(x, row, columns):
+    """The sum of what lies between two columns."""
+    first, end = columns
+    mass = A(0)
+    for k in range(first, end):
+        mass += A(x[row + k])
+    return mass
+
+
+@loops
+def sum_of_steps(out: "T*", x: "T*", axis: AXIS, steps: int, begin: int, end: int):
+    """Sums of as many elements of a row as a step has."""
+    for row in range(begin, end):
+        for at in range(steps):
+            columns = span(at, axis)
+            out[row * steps + at] = T(total(x, row * axis.size, columns))
 
 
 @loops
@@ -286,9 +315,40 @@ def test_parameters_need_annotations():
     def kernel(out, begin: int, end: int):
         out[begin] = i64(0)
 
-    assert "parameter out needs an annotation: int or a type" in refused(kernel)
+    assert "parameter out needs an annotation: int, a record" in refused(kernel)
 
 
 def test_kernels_are_not_called_directly():
     with pytest.raises(TypeError, match=r"launch running_sum.specialize\(T=...\)"):
         running_sum([], 0, 0, 1)
+
+
+@pytest.mark.parametrize("frozen", [{}, {"axis_stride": 3}])
+def test_records_and_names_for_several_values_are_read_as_their_parts(frozen):
+    x, choices = np.arange(14, dtype="float32"), {"T": "float32", **frozen}
+    (out,) = both_ways(
+        sum_of_steps, [np.zeros(6, "float32")], [x], [7, 3, 3], 2, **choices
+    )
+    assert out.tolist() == [3, 12, 6, 24, 33, 13]
+
+
+def test_collapsed_kernels_count_the_innermost_turns():
+    x, out = np.arange(14, dtype="float32"), np.full(6, -1, "float32")
+    run_native(sum_of_steps.collapsed, [out, x], [7, 3, 3], 5, T="float32")
+    assert out.tolist() == [3, 12, 6, 24, 33, -1]
+
+
+def test_a_name_for_several_values_is_given_them_once():
+    def kernel(out: "T*", axis: AXIS, begin: int, end: int):
+        columns = span(begin, axis)
+        columns = span(end, axis)
+        out[begin] = total(out, 0, columns)
+
+    assert "or several values is given them once" in refused(kernel)
+
+
+def test_records_have_only_their_own_integers():
+    def kernel(out: "T*", axis: AXIS, begin: int, end: int):
+        out[axis.width] = T(0)
+
+    assert "there is no integer axis.width" in refused(kernel)

@@ -2,6 +2,7 @@
 
 from rushlight.codegen.emit.python import render_statements
 from rushlight.codegen.lower import lower, lower_in_steps
+from rushlight.codegen.passes.collapse_loops import collapse_loops
 from rushlight.codegen.passes.fold_indices import fold_indices
 from rushlight.codegen.passes.mask_branches import mask_branches
 from rushlight.codegen.passes.name_shared import name_shared
@@ -130,3 +131,32 @@ def test_lowering_reports_every_step():
     ]
     assert str(steps[-1][1]) == str(lower(program))
     assert "p[begin] = p[end]" in str(steps[-1][1])
+
+
+def nest(*inside):
+    """Rows of ``n`` elements, with statements between the two loops."""
+    inner = ir.For(t, Const(i64, 0), n, (ir.Store(p, i * n + t, one),))
+    return ir.For(i, ir.BEGIN, ir.END, (*inside, inner))
+
+
+def test_collapse_loops_counts_the_innermost_turns():
+    size = ir.Let(n, ir.integer(0))
+    assert after(collapse_loops, bind, size, nest()).splitlines()[2:] == [
+        "for item in range(begin, end):",
+        "    i = item // n",
+        "    t = item % n",
+        "    p[i * n + t] = f32(1.0)",
+    ]
+
+
+def test_collapse_loops_stops_at_what_writes_between_loops():
+    size, write = ir.Let(n, ir.integer(0)), ir.Store(p, i, one)
+    lines = after(collapse_loops, bind, size, nest(write)).splitlines()
+    assert "    p[i] = f32(1.0)" in lines
+    assert "    for t in range(0, n):" in lines
+
+
+def test_collapse_loops_stops_at_extents_that_move():
+    size = ir.Let(n, i + 1)
+    lines = after(collapse_loops, bind, nest(size)).splitlines()
+    assert "    for t in range(0, n):" in lines

@@ -21,6 +21,8 @@ WINDOWS = (
     ),
     ((2, 3, 9, 10), "avg_pool2d", dict(kernel_size=2, divisor_override=3)),
     ((1, 2, 5, 6, 7), "avg_pool3d", dict(kernel_size=2, ceil_mode=True)),
+    ((2, 3, 9, 10), "adaptive_avg_pool2d", dict(output_size=(4, 3))),
+    ((2, 3, 9, 10), "adaptive_max_pool2d", dict(output_size=(4, 3))),
 )
 
 

@@ -32,37 +32,112 @@ def places(*shape):
 
 
 FLOAT = {"T": "float32"}
+
+
+def frozen(axis, taps, stride, pad):
+    """A geometry that is compiled in; see `windows.AXIS`."""
+    fields = {"taps": taps, "stride": stride, "pad": pad, "dilation": 1}
+    return {f"{axis}_{name}": value for name, value in fields.items()}
+
+
+# Size, count, taps, stride, padding and dilation along an axis.
+LINE = 1, 1, 1, 1, 0, 1
+HALVED = 8, 4, 2, 2, 0, 1
+PADDED = 7, 7, 3, 1, 1, 1
+FROZEN_LINE = frozen("depth", 1, 1, 0)
+
 # kernel, outputs (and what is written beside them), inputs, integers, turns, choices
 CASES = [
     (
-        pooling_kernels.max_pool_rows,
+        pooling_kernels.max_pools["single"],
         [zeros(2, 16), places(2, 16)],
         [noise(2, 49)],
-        [1, 7, 7, 1, 4, 4, 1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1, 1],
+        [*LINE, 7, 4, 3, 2, 1, 1, 7, 4, 3, 2, 1, 1, 1],
         2,
         FLOAT,
     ),
     (
-        pooling_kernels.max_pool_inside,
+        pooling_kernels.max_pools["strided"],
+        [zeros(2, 49), places(2, 49)],
+        [noise(2, 49)],
+        [*LINE, *PADDED, *PADDED, 1],
+        2,
+        {
+            **FLOAT,
+            **FROZEN_LINE,
+            **frozen("height", 3, 1, 1),
+            **frozen("width", 3, 1, 1),
+        },
+    ),
+    (
+        pooling_kernels.max_pools["inside"],
         [zeros(2, 16), places(2, 16)],
         [noise(2, 64)],
-        [1, 8, 8, 1, 4, 4, 1, 2, 2, 1, 2, 2, 1],
+        [*LINE, *HALVED, *HALVED, 1],
         2,
-        {**FLOAT, "kd": 1, "kh": 2, "kw": 2, "sd": 1, "sh": 2, "sw": 2, "ow": 4},
+        {
+            **FLOAT,
+            **FROZEN_LINE,
+            **frozen("height", 2, 2, 0),
+            **frozen("width", 2, 2, 0),
+        },
     ),
     (
-        pooling_kernels.avg_pool_rows,
+        pooling_kernels.avg_pools["single"],
         [zeros(2, 16)],
         [noise(2, 49)],
-        [1, 7, 7, 1, 4, 4, 1, 3, 3, 1, 2, 2, 0, 1, 1, 0, 0],
+        [*LINE, 7, 4, 3, 2, 1, 1, 7, 4, 3, 2, 1, 1, 0, 0],
         2,
         FLOAT,
     ),
     (
-        pooling_kernels.adaptive_avg_pool,
+        pooling_kernels.avg_pools["strided"],
+        [zeros(2, 49)],
+        [noise(2, 49)],
+        [*LINE, *PADDED, *PADDED, 0, 0],
+        2,
+        {
+            **FLOAT,
+            **FROZEN_LINE,
+            **frozen("height", 3, 1, 1),
+            **frozen("width", 3, 1, 1),
+        },
+    ),
+    (
+        pooling_kernels.avg_pools["even"],
         [zeros(2, 12)],
         [noise(2, 49)],
-        [1, 7, 7, 1, 3, 4],
+        [*LINE, 7, 3, 1, 1, 0, 1, 7, 4, 1, 1, 0, 1, 0, 0],
+        2,
+        FLOAT,
+    ),
+    (
+        pooling_kernels.max_pools["even"],
+        [zeros(2, 12), places(2, 12)],
+        [noise(2, 49)],
+        [*LINE, 7, 3, 1, 1, 0, 1, 7, 4, 1, 1, 0, 1, 1],
+        2,
+        FLOAT,
+    ),
+    *(
+        (
+            kernels["single"],
+            [zeros(*shape)],
+            [noise(2, 16)],
+            [*LINE, 7, 4, 3, 2, 1, 1, 7, 4, 3, 2, 1, 1, 0, 0],
+            2,
+            FLOAT,
+        )
+        for kernels, shape in (
+            (pooling_kernels.avg_pool_scatters, (2, 49)),
+            (pooling_kernels.avg_pool_gathers, (2, 49)),
+        )
+    ),
+    (
+        pooling_kernels.avg_pool_tiles,
+        [zeros(2, 64)],
+        [noise(2, 16)],
+        [*LINE, *HALVED, *HALVED, 0, 0],
         2,
         FLOAT,
     ),

@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from functools import cached_property
+from types import SimpleNamespace
 
 from rushlight.codegen.frontend.storage import accumulated
 from rushlight.ir.expr import FLOATS, SHORT_NAMES
@@ -45,6 +46,25 @@ class Special:
 lowest, highest = Special("lowest"), Special("highest")
 local, vectorized = Special("local"), Special("vectorized")
 is_float, stored = Special("is_float"), Special("stored")
+
+
+class Integers:
+    """A record of integer parameters: one annotation for several of the launch's ints.
+
+    The field ``count`` of a parameter ``width`` is frozen as ``width_count``.
+
+    >>> sizes = Integers("rows columns")
+    >>> sizes.of([2, 3]).columns
+    3
+    """
+
+    def __init__(self, names):
+        self.names = tuple(names.split())
+
+    def of(self, numbers):
+        """The record with the next numbers of an iterable."""
+        numbers = iter(numbers)
+        return SimpleNamespace(**{name: int(next(numbers)) for name in self.names})
 
 
 class Source:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 
 from rushlight.codegen.frontend.complexes import PARTS, Complex
 from rushlight.codegen.frontend.loop_words import (
     Inline,
+    Integers,
     Special,
     TypeName,
     bounds,
@@ -70,13 +72,18 @@ def read_kernel(kernel, types, frozen):
     names = kernel.parameters
     if [name for name, _ in names[-2:]] != ["begin", "end"]:
         kernel.fail(kernel.tree, "the last two parameters are begin and end")
-    scope, arrays, integers = {}, 0, 0
+    scope, arrays, integers = {}, 0, itertools.count()
+
+    def number(name):
+        at, value = next(integers), frozen.get(name)
+        return reader.named(name, ir.integer(at)) if value is None else value
+
     for name, note in names[:-2]:
         if note == "int":
-            value = frozen.get(name)
-            if value is None:
-                value = reader.named(name, ir.integer(integers))
-            integers += 1
+            value = number(name)
+        elif isinstance(kernel.lookup(note), Integers):
+            fields = kernel.lookup(note).names
+            value = {field: number(f"{name}_{field}") for field in fields}
         elif note and note.endswith("*") and note[:-1] in types:
             kind = types[note[:-1]]
             element = ir.Type(PARTS.get(kind, kind))
@@ -86,7 +93,7 @@ def read_kernel(kernel, types, frozen):
         else:
             kernel.fail(
                 kernel.tree,
-                f"parameter {name} needs an annotation: int or "
+                f"parameter {name} needs an annotation: int, a record of Integers or "
                 f'a type and a star such as "T*"',
             )
         scope[name] = value
@@ -197,7 +204,16 @@ class Reader:
         elif self.is_local(node.value):
             self.make_array(target, node.value)
         else:
-            self.assign(target, self.value(node.value))
+            self.assign(target, self.one_or_several(node.value))
+
+    def one_or_several(self, node):
+        """A value, or several: those that a helper returns, or that a tuple lists."""
+        if isinstance(node, ast.Tuple):
+            return tuple(self.hold(self.argument(item)) for item in node.elts)
+        if isinstance(node, ast.Call):
+            found = self.call(node)
+            return found if isinstance(found, tuple) else self.single(node, found)
+        return self.value(node)
 
     def do_AugAssign(self, node):
         read = ast.copy_location(as_load(node.target), node)
@@ -206,17 +222,26 @@ class Reader:
 
     def assign_several(self, node, target):
         if isinstance(node.value, ast.Tuple):
-            values = [self.value(item) for item in node.value.elts]
+            values = [self.argument(item) for item in node.value.elts]
         else:
-            values = self.call(node.value) if isinstance(node.value, ast.Call) else ()
+            values = self.several(node.value)
         if not isinstance(values, (list, tuple)) or len(values) != len(target.elts):
             self.fail(node, f"{len(target.elts)} targets need as many values")
-        held = [self.named("held", v) if is_symbol(v) else v for v in values]
+        moves = [is_symbol(v) and not is_bound_once(v) for v in values]
+        held = [self.named("held", v) if m else v for v, m in zip(values, moves)]
         for item, value in zip(target.elts, held):
             self.assign(item, value)
 
+    def several(self, node):
+        """The values of a call, or of a name that was given such values."""
+        if isinstance(node, ast.Name):
+            return self.find(node.id)
+        return self.call(node) if isinstance(node, ast.Call) else ()
+
     def assign(self, target, value):
-        if isinstance(target, ast.Name):
+        if is_bound_once(value):
+            self.bind_once(target, value)
+        elif isinstance(target, ast.Name):
             self.assign_name(target, value)
         elif isinstance(target, ast.Subscript):
             pointer, index = self.place(target)
@@ -253,6 +278,15 @@ class Reader:
                 f"is {typed.type}: convert it",
             )
         self.emit(ir.Assign(known, typed))
+
+    def bind_once(self, target, value):
+        """Another name for an array or a record, or one for several values."""
+        once = isinstance(target, ast.Name) and self.counts[-1].get(target.id, 0) <= 1
+        if not once or self.find(target.id) is not None:
+            self.fail(
+                target, "a name for an array or several values is given them once"
+            )
+        self.scopes[-1][target.id] = value
 
     def declared(self, name, value):
         """A variable that may be assigned again; a pair of them for complex values."""
@@ -396,6 +430,12 @@ class Reader:
                 )
         return found
 
+    def get_Attribute(self, node):
+        record = self.find(node.value.id) if isinstance(node.value, ast.Name) else None
+        if not isinstance(record, dict) or node.attr not in record:
+            self.fail(node, f"there is no integer {ast.unparse(node)}")
+        return record[node.attr]
+
     def get_BinOp(self, node):
         action = BINARY.get(type(node.op))
         if action is None:
@@ -516,7 +556,9 @@ class Reader:
     # ---- calls
 
     def get_Call(self, node):
-        result = self.call(node)
+        return self.single(node, self.call(node))
+
+    def single(self, node, result):
         if isinstance(result, (list, tuple)) or result is None:
             self.fail(node, "this call has no single value")
         return result
@@ -566,12 +608,12 @@ class Reader:
         return result
 
     def argument(self, node):
-        """An argument of a call: a value, or an array by name."""
+        """An argument of a call: a value, several, an array or a record by name."""
         if isinstance(node, ast.Name):
             found = self.find(node.id)
             if found is not None:
                 return found
-        return self.value(node)
+        return self.one_or_several(node)
 
     def convert(self, node, name):
         value = self.value(node.args[0])
@@ -620,6 +662,13 @@ class Reader:
 def is_symbol(value):
     """Whether a value is known only when the kernel runs."""
     return isinstance(value, (ir.Expr, Complex))
+
+
+def is_bound_once(value):
+    """Whether a value is no number: an array, a record or several values."""
+    if isinstance(value, ir.Var):
+        return isinstance(value.type, ir.Pointer)
+    return isinstance(value, (tuple, dict, ComplexArray))
 
 
 def as_load(target):

@@ -9,6 +9,7 @@ import numpy as np
 from rushlight.codegen.emit.reference import NAMESPACE
 from rushlight.codegen.frontend.loop_words import (
     Inline,
+    Integers,
     TypeName,
     bounds,
     highest,
@@ -39,7 +40,11 @@ def run_reference(kernel, table, arrays, ints, begin, end):
     pointers, numbers = iter(work), iter(ints)
     values = []
     for _, note in kernel.parameters[:-2]:
-        values.append(int(next(numbers)) if note == "int" else next(pointers))
+        record = kernel.lookup(note)
+        if isinstance(record, Integers):
+            values.append(record.of(numbers))
+        else:
+            values.append(int(next(numbers)) if note == "int" else next(pointers))
     with np.errstate(all="ignore"):
         function(*values, begin, end)
     for array, copy in zip(arrays, work):
@@ -63,30 +68,40 @@ def rebind(function, table):
     """The function with type names, and words of the language, as NumPy knows them."""
     scope = dict(function.__globals__)
     for name in function.__code__.co_names:
-        value = scope.get(name)
-        if isinstance(value, TypeName):
-            scope[name] = scalar_type(table[value.name])
-        elif isinstance(value, Inline):
-            scope[name] = rebind(value.function, table)
-        elif value is local:
-            scope[name] = _local_maker(table)
-        elif value is vectorized:
-            scope[name] = range
-        elif value is is_float:
-            scope[name] = _is_float
-        elif value is stored:
-            scope[name] = _stored_maker(table)
-        elif value is lowest or value is highest:
-            scope[name] = _limit(table, value is highest)
-        elif getattr(value, "__module__", None) == "rushlight.codegen.language":
-            scope[name] = FUNCTIONS.get(name) or NAMESPACE[name]
+        if name in scope:
+            scope[name] = _as_numpy(name, scope[name], table)
+    free = zip(function.__code__.co_freevars, function.__closure__ or ())
+    cells = [
+        types.CellType(_as_numpy(name, cell.cell_contents, table))
+        for name, cell in free
+    ]
     return types.FunctionType(
         function.__code__,
         scope,
         function.__name__,
         function.__defaults__,
-        function.__closure__,
+        tuple(cells),
     )
+
+
+def _as_numpy(name, value, table):
+    if isinstance(value, TypeName):
+        return scalar_type(table[value.name])
+    if isinstance(value, Inline):
+        return rebind(value.function, table)
+    if value is local:
+        return _local_maker(table)
+    if value is vectorized:
+        return range
+    if value is is_float:
+        return _is_float
+    if value is stored:
+        return _stored_maker(table)
+    if value is lowest or value is highest:
+        return _limit(table, value is highest)
+    if getattr(value, "__module__", None) == "rushlight.codegen.language":
+        return FUNCTIONS.get(name) or NAMESPACE[name]
+    return value
 
 
 def _local_maker(table):

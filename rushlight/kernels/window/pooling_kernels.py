@@ -1,6 +1,10 @@
-"""Loop kernels of pooling, over planes of three axes; missing ones have size one.
+"""Pooling: one reduction over windows of three axes; missing ones have size one.
 
-Planes (batch times channels) are independent, so they are what the thread pool divides.
+`max_pool`, `avg_pool` and their gradients are each defined once, and made for a kind of
+windows (`windows.WindowKind`). As written, a kernel goes over planes (batch times
+channels), which are independent: the host's thread pool divides them. Its ``collapsed``
+form has an element to an item, for devices of many threads. Gradients are scattered where
+an item is a plane, and gathered where it is an element.
 """
 
 from __future__ import annotations
@@ -9,115 +13,335 @@ from rushlight.codegen.language import trunc_div
 from rushlight.codegen.loops import (
     A,
     T,
+    i64,
     is_float,
     loops,
     loops_inline,
     lowest,
     vectorized,
 )
+from rushlight.kernels.window.windows import (
+    AXIS,
+    EVEN,
+    INSIDE,
+    SINGLE,
+    STRIDED,
+    inside_span,
+)
+
+
+def _for_kinds(make, *kinds):
+    """The kernels that ``make`` defines for kinds of windows, by the kinds' names."""
+    found = {}
+    for kind in kinds:
+        function = make(kind)
+        function.__name__ = f"{make.__name__}_{kind.name}"
+        function.__doc__ = make.__doc__
+        found[kind.name] = loops(function)
+    return found
+
+
+cover = STRIDED.cover
+
+
+@loops_inline
+def larger_of(best, place, x, plane, first, taps, step):
+    """The largest of a row of a window and its place, where it is above ``best``."""
+    for k in range(taps):
+        here = first + k * step
+        v = x[plane + here]
+        larger = v > best or v != v
+        best = v if larger else best
+        place = here if larger else place
+    return best, place
+
+
+@loops_inline
+def larger_of_many(best, place, x, plane, first, taps, step):
+    """The same for long rows, seldom of which hold anything larger: a vector tells."""
+    above = False
+    for k in range(first, first + taps):
+        v = x[plane + k]
+        above = above | (v > best) | (v != v)
+    if above:
+        best, place = larger_of(best, place, x, plane, first, taps, step)
+    return best, place
+
+
+def max_pool(kind):
+    """Largest of each window, and its place where ``placed``; of NaNs the last."""
+    span, inside = kind.span, kind.inside
+    by_vectors = inside is not None
+    larger = larger_of_many if kind is EVEN else larger_of
+
+    @loops_inline
+    def put(at, results, plane, zs, ys, xs):
+        out, index, placed = results
+        x, start, height, width = plane
+        z0, nz, dz = zs
+        y0, ny, dy = ys
+        x0, nx, dx = xs
+        place = (z0 * height.size + y0) * width.size + x0
+        best = lowest(T)
+        for i in range(nz):
+            for j in range(ny):
+                row = (z0 + i * dz) * height.size + y0 + j * dy
+                first = row * width.size + x0
+                best, place = larger(best, place, x, start, first, nx, dx)
+        out[at] = best
+        if placed != 0:
+            index[at] = place
+
+    def kernel(
+        out: "T*",
+        index: "i64*",
+        x: "T*",
+        depth: AXIS,
+        height: AXIS,
+        width: AXIS,
+        placed: int,
+        begin: int,
+        end: int,
+    ):
+        for p in range(begin, end):
+            for z in range(depth.count):
+                zs = span(z, depth)
+                for y in range(height.count):
+                    ys = span(y, height)
+                    at = ((p * depth.count + z) * height.count + y) * width.count
+                    plane = x, p * depth.size * height.size * width.size, height, width
+                    to = out, index, placed
+                    if by_vectors:
+                        first, last = inside(zs, ys, depth, height, width)
+                        deep, high = inside_span(z, depth), inside_span(y, height)
+                        for c in range(first):
+                            put(at + c, to, plane, zs, ys, span(c, width))
+                        for c in vectorized(first, last):
+                            put(at + c, to, plane, deep, high, inside_span(c, width))
+                        for c in range(last, width.count):
+                            put(at + c, to, plane, zs, ys, span(c, width))
+                    else:
+                        for c in range(width.count):
+                            put(at + c, to, plane, zs, ys, span(c, width))
+
+    return kernel
+
+
+@loops_inline
+def share(mass, count):
+    """The mean: exact for floats, rounded towards zero for integers."""
+    if is_float(A):
+        mean = mass / A(count)
+    else:
+        mean = trunc_div(mass, A(count))
+    return mean
+
+
+@loops_inline
+def sum_of(plane, zs, ys, xs):
+    """The sum of a window."""
+    x, start, height, width = plane
+    z0, nz, dz = zs
+    y0, ny, dy = ys
+    x0, nx, dx = xs
+    mass = A(0)
+    for i in range(nz):
+        for j in range(ny):
+            row = (z0 + i * dz) * height.size + y0 + j * dy
+            for k in range(nx):
+                mass = mass + A(x[start + row * width.size + x0 + k * dx])
+    return mass
+
+
+@loops_inline
+def chosen(divisor, count):
+    """What an average divides by: a number that was given, or how many there are."""
+    either = i64(count)
+    if divisor != 0:
+        either = divisor
+    return either
+
+
+def avg_pool(kind):
+    """Mean of each window: over ``divisor``, or over as many elements as it has."""
+    span, extent, inside = kind.span, kind.extent, kind.inside
+    by_vectors = inside is not None
+
+    @loops_inline
+    def put(at, out, plane, zs, ys, xs, count):
+        out[at] = T(share(sum_of(plane, zs, ys, xs), count))
+
+    @loops_inline
+    def count_of(c, over, rows):
+        width, padded, divisor = over
+        return chosen(divisor, rows * extent(c, width, padded))
+
+    def kernel(
+        out: "T*",
+        x: "T*",
+        depth: AXIS,
+        height: AXIS,
+        width: AXIS,
+        padded: int,
+        divisor: int,
+        begin: int,
+        end: int,
+    ):
+        for p in range(begin, end):
+            for z in range(depth.count):
+                zs = span(z, depth)
+                layers = extent(z, depth, padded)
+                for y in range(height.count):
+                    ys = span(y, height)
+                    rows = layers * extent(y, height, padded)
+                    at = ((p * depth.count + z) * height.count + y) * width.count
+                    plane = x, p * depth.size * height.size * width.size, height, width
+                    over = width, padded, divisor
+                    if by_vectors:
+                        first, last = inside(zs, ys, depth, height, width)
+                        deep, high = inside_span(z, depth), inside_span(y, height)
+                        n = chosen(divisor, depth.taps * height.taps * width.taps)
+                        for c in range(first):
+                            n_c = count_of(c, over, rows)
+                            put(at + c, out, plane, zs, ys, span(c, width), n_c)
+                        for c in vectorized(first, last):
+                            xs = inside_span(c, width)
+                            put(at + c, out, plane, deep, high, xs, n)
+                        for c in range(last, width.count):
+                            n_c = count_of(c, over, rows)
+                            put(at + c, out, plane, zs, ys, span(c, width), n_c)
+                    else:
+                        for c in range(width.count):
+                            n_c = count_of(c, over, rows)
+                            put(at + c, out, plane, zs, ys, span(c, width), n_c)
+
+    return kernel
+
+
+def avg_pool_scatter(kind):
+    """Shares each output's gradient among the elements of its window."""
+    span, extent = kind.span, kind.extent
+
+    def kernel(
+        grad_input: "T*",
+        grad: "T*",
+        depth: AXIS,
+        height: AXIS,
+        width: AXIS,
+        padded: int,
+        divisor: int,
+        begin: int,
+        end: int,
+    ):
+        for p in range(begin, end):
+            size = depth.size * height.size * width.size
+            for r in range(p * size, (p + 1) * size):
+                grad_input[r] = T(0)
+            for z in range(depth.count):
+                z0, nz, dz = span(z, depth)
+                extent_z = extent(z, depth, padded)
+                for y in range(height.count):
+                    y0, ny, dy = span(y, height)
+                    plane = extent_z * extent(y, height, padded)
+                    for c in range(width.count):
+                        x0, nx, dx = span(c, width)
+                        count = plane * extent(c, width, padded)
+                        if divisor != 0:
+                            count = divisor
+                        at = (p * depth.count + z) * height.count + y
+                        g = A(grad[at * width.count + c]) / A(count)
+                        for i in range(nz):
+                            for j in range(ny):
+                                row = p * depth.size + z0 + i * dz
+                                row = row * height.size + y0 + j * dy
+                                first = row * width.size + x0
+                                for k in range(nx):
+                                    place = first + k * dx
+                                    grad_input[place] = T(A(grad_input[place]) + g)
+
+    return kernel
+
+
+def avg_pool_gather(kind):
+    """Adds the shares of the gradients of all windows over an element."""
+    extent, cover = kind.extent, kind.cover
+
+    def kernel(
+        grad_input: "T*",
+        grad: "T*",
+        depth: AXIS,
+        height: AXIS,
+        width: AXIS,
+        padded: int,
+        divisor: int,
+        begin: int,
+        end: int,
+    ):
+        for p in range(begin, end):
+            for z in range(depth.size):
+                z0, z1 = cover(z, depth)
+                for y in range(height.size):
+                    y0, y1 = cover(y, height)
+                    for c in range(width.size):
+                        x0, x1 = cover(c, width)
+                        total = A(0)
+                        for i in range(z0, z1):
+                            nz = extent(i, depth, padded)
+                            for j in range(y0, y1):
+                                plane = nz * extent(j, height, padded)
+                                row = (p * depth.count + i) * height.count + j
+                                for k in range(x0, x1):
+                                    count = plane * extent(k, width, padded)
+                                    if divisor != 0:
+                                        count = divisor
+                                    g = A(grad[row * width.count + k])
+                                    total = total + g / A(count)
+                        at = (p * depth.size + z) * height.size + y
+                        grad_input[at * width.size + c] = T(total)
+
+    return kernel
+
+
+max_pools = _for_kinds(max_pool, INSIDE, STRIDED, SINGLE, EVEN)
+avg_pools = _for_kinds(avg_pool, INSIDE, STRIDED, SINGLE, EVEN)
+avg_pool_gathers = _for_kinds(avg_pool_gather, SINGLE, EVEN)
 
 
 @loops
-def max_pool_inside(
-    out: "T*",
-    index: "i64*",
-    x: "T*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    placed: int,
+def avg_pool_tiles(
+    grad_input: "T*",
+    grad: "T*",
+    depth: AXIS,
+    height: AXIS,
+    width: AXIS,
+    padded: int,
+    divisor: int,
     begin: int,
     end: int,
 ):
-    """Largest of each window, and its place if ``placed``; windows lie inside the plane."""
+    """`avg_pool_scatter` of windows that touch but don't overlap: one write an element."""
     for p in range(begin, end):
-        for z in range(od):
-            for y in range(oh):
-                plane = p * d * h * w
-                row = ((p * od + z) * oh + y) * ow
-                corner = (z * sd * h + y * sh) * w
-                for a in vectorized(ow):
-                    start = corner + a * sw
-                    best = x[plane + start]
-                    place = start
-                    for i in range(kd):
-                        for j in range(kh):
-                            for k in range(kw):
-                                here = start + (i * h + j) * w + k
-                                v = x[plane + here]
-                                larger = v > best or v != v
-                                best = v if larger else best
-                                place = here if larger else place
-                    out[row + a] = best
-                    if placed != 0:
-                        index[row + a] = place
+        count = depth.taps * height.taps * width.taps
+        if divisor != 0:
+            count = divisor
+        for i in range(depth.size):
+            for j in range(height.size):
+                line = ((p * depth.size + i) * height.size + j) * width.size
+                filled = 0
+                if i < depth.count * depth.taps and j < height.count * height.taps:
+                    row = p * depth.count + i // depth.taps
+                    row = (row * height.count + j // height.taps) * width.count
+                    for c in vectorized(width.count):
+                        g = A(grad[row + c]) / A(count)
+                        for k in range(width.taps):
+                            grad_input[line + c * width.taps + k] = T(g)
+                    filled = width.count * width.taps
+                for r in range(filled, width.size):
+                    grad_input[line + r] = T(0)
 
 
-@loops
-def max_pool_rows(
-    out: "T*",
-    index: "i64*",
-    x: "T*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    placed: int,
-    begin: int,
-    end: int,
-):
-    """Largest of each window and its place, where ``placed``; windows may reach over the border."""
-    for p in range(begin, end):
-        for z in range(od):
-            for y in range(oh):
-                plane = p * d * h * w
-                row = ((p * od + z) * oh + y) * ow
-                for a in range(ow):
-                    fz = z * sd - pd
-                    fy = y * sh - ph
-                    fx = a * sw - pw
-                    while fz < 0:
-                        fz = fz + dd
-                    while fy < 0:
-                        fy = fy + dh
-                    while fx < 0:
-                        fx = fx + dw
-                    place = (fz * h + fy) * w + fx
-                    best = lowest(T)
-                    for i in range(fz, min(d, z * sd - pd + kd * dd), dd):
-                        for j in range(fy, min(h, y * sh - ph + kh * dh), dh):
-                            for k in range(fx, min(w, a * sw - pw + kw * dw), dw):
-                                here = (i * h + j) * w + k
-                                v = x[plane + here]
-                                larger = v > best or v != v
-                                best = v if larger else best
-                                place = here if larger else place
-                    out[row + a] = best
-                    if placed != 0:
-                        index[row + a] = place
+avg_pool_scatters = _for_kinds(avg_pool_scatter, INSIDE, STRIDED, SINGLE, EVEN)
+avg_pool_scatters["tiles"] = avg_pool_tiles
 
 
 @loops
@@ -127,7 +351,7 @@ def max_pool_scatter(
     index: "i64*",
     fault: "i64*",
     size: int,
-    osize: int,
+    count: int,
     begin: int,
     end: int,
 ):
@@ -135,13 +359,53 @@ def max_pool_scatter(
     for p in range(begin, end):
         for s in range(size):
             grad_input[p * size + s] = T(0)
-        for o in range(osize):
-            at = index[p * osize + o]
+        for o in range(count):
+            at = index[p * count + o]
             if at < 0 or at >= size:
                 fault[0] = at
             else:
                 place = p * size + at
-                grad_input[place] = grad_input[place] + grad[p * osize + o]
+                grad_input[place] = grad_input[place] + grad[p * count + o]
+
+
+@loops
+def max_pool_gather(
+    grad_input: "T*",
+    grad: "T*",
+    index: "i64*",
+    depth: AXIS,
+    height: AXIS,
+    width: AXIS,
+    begin: int,
+    end: int,
+):
+    """Adds the gradients of the windows whose value came from an element."""
+    for p in range(begin, end):
+        for z in range(depth.size):
+            z0, z1 = cover(z, depth)
+            for y in range(height.size):
+                y0, y1 = cover(y, height)
+                for c in range(width.size):
+                    x0, x1 = cover(c, width)
+                    place = (z * height.size + y) * width.size + c
+                    total = T(0)
+                    for i in range(z0, z1):
+                        for j in range(y0, y1):
+                            row = (p * depth.count + i) * height.count + j
+                            for k in range(x0, x1):
+                                o = row * width.count + k
+                                here = index[o] == place
+                                total = T(total + grad[o]) if here else total
+                    size = depth.size * height.size * width.size
+                    grad_input[p * size + place] = total
+
+
+@loops
+def find_outside(index: "i64*", fault: "i64*", size: int, begin: int, end: int):
+    """Notes a place that is outside of its plane."""
+    for at in range(begin, end):
+        if index[at] < 0 or index[at] >= size:
+            fault[0] = index[at]
 
 
 @loops
@@ -167,312 +431,9 @@ def max_unpool_place(
                 out[p * size + at] = x[p * count + o]
 
 
-@loops
-def avg_pool_inside(
-    out: "T*",
-    x: "T*",
-    scale: "A*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    begin: int,
-    end: int,
-):
-    """Mean of each window, where every window lies inside the plane."""
-    for p in range(begin, end):
-        for z in range(od):
-            for y in range(oh):
-                row = ((p * od + z) * oh + y) * ow
-                corner = p * d * h * w + (z * sd * h + y * sh) * w
-                for a in vectorized(ow):
-                    mass = A(0)
-                    for i in range(kd):
-                        for j in range(kh):
-                            for k in range(kw):
-                                tap = corner + a * sw + (i * h + j) * w + k
-                                mass = mass + A(x[tap])
-                    out[row + a] = T(mass * scale[0])
-
-
-@loops_inline
-def share(mass, count):
-    """The mean: exact for floats, rounded towards zero for integers."""
-    if is_float(A):
-        mean = mass / A(count)
-    else:
-        mean = trunc_div(mass, A(count))
-    return mean
-
-
-@loops
-def avg_pool_rows(
-    out: "T*",
-    x: "T*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    count_pad: int,
-    divisor: int,
-    begin: int,
-    end: int,
-):
-    """Mean of each window; windows may reach over the border."""
-    for p in range(begin, end):
-        for z in range(od):
-            for y in range(oh):
-                row = ((p * od + z) * oh + y) * ow
-                z0 = z * sd - pd
-                y0 = y * sh - ph
-                z1 = min(z0 + kd, d + pd)
-                y1 = min(y0 + kh, h + ph)
-                for a in range(ow):
-                    x0 = a * sw - pw
-                    x1 = min(x0 + kw, w + pw)
-                    count = (z1 - z0) * (y1 - y0) * (x1 - x0)
-                    bz = max(z0, 0)
-                    by = max(y0, 0)
-                    bx = max(x0, 0)
-                    ez = min(z1, d)
-                    ey = min(y1, h)
-                    ex = min(x1, w)
-                    if count_pad == 0:
-                        count = (ez - bz) * (ey - by) * (ex - bx)
-                    if divisor != 0:
-                        count = divisor
-                    mass = A(0)
-                    for i in range(bz, ez):
-                        for j in range(by, ey):
-                            for k in range(bx, ex):
-                                mass = mass + A(x[((p * d + i) * h + j) * w + k])
-                    out[row + a] = T(share(mass, count))
-
-
-@loops
-def avg_pool_spread(
-    grad_input: "T*",
-    grad: "T*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    count_pad: int,
-    divisor: int,
-    begin: int,
-    end: int,
-):
-    """Shares each output's gradient among the places of its window."""
-    for p in range(begin, end):
-        for r in range(p * d * h * w, (p + 1) * d * h * w):
-            grad_input[r] = T(0)
-        for z in range(od):
-            for y in range(oh):
-                z0 = z * sd - pd
-                y0 = y * sh - ph
-                z1 = min(z0 + kd, d + pd)
-                y1 = min(y0 + kh, h + ph)
-                for a in range(ow):
-                    x0 = a * sw - pw
-                    x1 = min(x0 + kw, w + pw)
-                    count = (z1 - z0) * (y1 - y0) * (x1 - x0)
-                    bz = max(z0, 0)
-                    by = max(y0, 0)
-                    bx = max(x0, 0)
-                    ez = min(z1, d)
-                    ey = min(y1, h)
-                    ex = min(x1, w)
-                    if count_pad == 0:
-                        count = (ez - bz) * (ey - by) * (ex - bx)
-                    if divisor != 0:
-                        count = divisor
-                    g = A(grad[((p * od + z) * oh + y) * ow + a]) / A(count)
-                    for i in range(bz, ez):
-                        for j in range(by, ey):
-                            for k in range(bx, ex):
-                                place = ((p * d + i) * h + j) * w + k
-                                grad_input[place] = T(A(grad_input[place]) + g)
-
-
-@loops
-def avg_pool_tiles(
-    grad_input: "T*",
-    grad: "T*",
-    scale: "A*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    begin: int,
-    end: int,
-):
-    """The same for windows that touch but don't overlap: each place is written once."""
-    for p in range(begin, end):
-        for i in range(d):
-            for j in range(h):
-                line = ((p * d + i) * h + j) * w
-                if i < od * kd and j < oh * kh:
-                    row = ((p * od + i // kd) * oh + j // kh) * ow
-                    for a in vectorized(ow):
-                        g = A(grad[row + a]) * scale[0]
-                        for k in range(kw):
-                            grad_input[line + a * kw + k] = T(g)
-                    for r in range(ow * kw, w):
-                        grad_input[line + r] = T(0)
-                else:
-                    for r in range(w):
-                        grad_input[line + r] = T(0)
-
-
-@loops
-def adaptive_avg_pool(
-    out: "T*",
-    x: "T*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    begin: int,
-    end: int,
-):
-    """Mean of windows that divide the plane as evenly as they can."""
-    for p in range(begin, end):
-        for z in range(od):
-            z0 = z * d // od
-            z1 = ((z + 1) * d + od - 1) // od
-            for y in range(oh):
-                y0 = y * h // oh
-                y1 = ((y + 1) * h + oh - 1) // oh
-                for a in range(ow):
-                    x0 = a * w // ow
-                    x1 = ((a + 1) * w + ow - 1) // ow
-                    mass = A(0)
-                    for i in range(z0, z1):
-                        for j in range(y0, y1):
-                            for k in range(x0, x1):
-                                mass = mass + A(x[((p * d + i) * h + j) * w + k])
-                    count = (z1 - z0) * (y1 - y0) * (x1 - x0)
-                    out[((p * od + z) * oh + y) * ow + a] = T(mass / A(count))
-
-
-@loops
-def adaptive_avg_pool_spread(
-    grad_input: "T*",
-    grad: "T*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    begin: int,
-    end: int,
-):
-    """Shares each output's gradient among the places of its adaptive window."""
-    for p in range(begin, end):
-        for r in range(p * d * h * w, (p + 1) * d * h * w):
-            grad_input[r] = T(0)
-        for z in range(od):
-            z0 = z * d // od
-            z1 = ((z + 1) * d + od - 1) // od
-            for y in range(oh):
-                y0 = y * h // oh
-                y1 = ((y + 1) * h + oh - 1) // oh
-                for a in range(ow):
-                    x0 = a * w // ow
-                    x1 = ((a + 1) * w + ow - 1) // ow
-                    count = (z1 - z0) * (y1 - y0) * (x1 - x0)
-                    g = A(grad[((p * od + z) * oh + y) * ow + a]) / A(count)
-                    for i in range(z0, z1):
-                        for j in range(y0, y1):
-                            for k in range(x0, x1):
-                                place = ((p * d + i) * h + j) * w + k
-                                grad_input[place] = T(A(grad_input[place]) + g)
-
-
-@loops
-def adaptive_max_pool(
-    out: "T*",
-    index: "i64*",
-    x: "T*",
-    d: int,
-    h: int,
-    w: int,
-    od: int,
-    oh: int,
-    ow: int,
-    begin: int,
-    end: int,
-):
-    """Largest of each adaptive window and its place."""
-    for p in range(begin, end):
-        plane = p * d * h * w
-        for z in range(od):
-            z0 = z * d // od
-            z1 = ((z + 1) * d + od - 1) // od
-            for y in range(oh):
-                y0 = y * h // oh
-                y1 = ((y + 1) * h + oh - 1) // oh
-                for a in range(ow):
-                    x0 = a * w // ow
-                    x1 = ((a + 1) * w + ow - 1) // ow
-                    place = (z0 * h + y0) * w + x0
-                    best = x[plane + place]
-                    for i in range(z0, z1):
-                        for j in range(y0, y1):
-                            line = (i * h + j) * w
-                            above = False  # anything in this line: rarely, and wide
-                            for k in range(x0, x1):
-                                v = x[plane + line + k]
-                                above = above | (v > best) | (v != v)
-                            if above:
-                                for k in range(x0, x1):
-                                    v = x[plane + line + k]
-                                    larger = (v > best) | (v != v)
-                                    best = v if larger else best
-                                    place = line + k if larger else place
-                    row = ((p * od + z) * oh + y) * ow
-                    out[row + a] = best
-                    index[row + a] = place
-
-
-_HALVING = dict(T="float32", kd=1, kh=2, kw=2, sd=1, sh=2, sw=2, ow=16)
-max_pool_inside.example = avg_pool_inside.example = _HALVING
-avg_pool_tiles.example = dict(T="float32", kd=1, kh=2, kw=2, ow=16)
+_HALVING = {"T": "float32", "width_count": 16, "divisor": 0, "placed": 1}
+for _axis, _taps in (("depth", 1), ("height", 2), ("width", 2)):
+    _HALVING |= {f"{_axis}_taps": _taps, f"{_axis}_stride": _taps}
+    _HALVING |= {f"{_axis}_pad": 0, f"{_axis}_dilation": 1}
+for _kernel in (max_pools["inside"], avg_pools["inside"], avg_pool_tiles):
+    _kernel.example = _HALVING

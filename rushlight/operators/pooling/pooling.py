@@ -5,31 +5,27 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from rushlight.core.dtypes import bool_, float32, float64, int64
+from rushlight.core.dtypes import bool_, int64
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.window.pooling_kernels import (
-    adaptive_avg_pool,
-    adaptive_avg_pool_spread,
-    adaptive_max_pool,
-    avg_pool_inside,
-    avg_pool_rows,
-    avg_pool_spread,
-    avg_pool_tiles,
-    max_pool_inside,
-    max_pool_rows,
+    avg_pool_gathers,
+    avg_pool_scatters,
+    avg_pools,
+    find_outside,
+    max_pool_gather,
     max_pool_scatter,
+    max_pools,
 )
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
     fault_in,
-    filled,
     fresh,
     name_of,
     require,
     run,
 )
-from rushlight.operators.pooling import window_elements
+from rushlight.operators.pooling.geometry import axes_of, spread, windows
 from rushlight.operators.shape.formats import (
     format_of,
     laid_out,
@@ -38,182 +34,21 @@ from rushlight.operators.shape.formats import (
 )
 from rushlight.operators.type_groups import FLOATS
 
-# Windows of few taps, and rows of few outputs, are compiled into the kernel: LLVM then
-# unrolls the window and fits the vector width to the row.
-FROZEN_TAPS = 9
-FROZEN_ROW = 16
-LARGEST = 2**31  # windows are measured in C integers
-KEPT = 512  # geometries remembered between calls
-_known: dict = {}
+
+def _by_planes(out, kernels, kind, operands, ints, planes, work, constants):
+    """Runs a kernel of windows with an item a plane; ``constants`` are compiled in."""
+    types = {"T": name_of(out.dtype), **constants}
+    run(kernels[kind], [out, *operands], ints, planes, work, **types)
 
 
-def spread(value, axes, what, operator):
-    """A window parameter as one number for each axis: a lone number stands for all."""
-    values = [value] if isinstance(value, int) else list(value)
-    if len(values) == 1:
-        return values * axes
-    if len(values) != axes:
-        raise RuntimeError(
-            f"{operator}: {what} must either be a single int, or a tuple of {axes}"
-            f" ints, but got {len(values)}"
-        )
-    return values
+def _by_elements(out, kernels, kind, operands, ints, planes, work, constants):
+    """The same with an item an element of the result, for devices of many threads."""
+    kernel, types = kernels["even" if kind == "even" else "single"], {}
+    types["T"] = name_of(out.dtype)
+    run(kernel.collapsed, [out, *operands], ints, out.numel(), **types)
 
 
-def pooled_size(size, kernel, stride, pad, dilation, ceil_mode):
-    """How many windows fit along an axis; in ceil mode the last may reach over the end.
-
-    >>> pooled_size(7, 2, 2, 0, 1, True), pooled_size(7, 2, 2, 0, 1, False)
-    (4, 3)
-    """
-    span = size + 2 * pad - dilation * (kernel - 1) - 1
-    count = (span + (stride - 1 if ceil_mode else 0)) // stride + 1
-    if ceil_mode and (count - 1) * stride >= size + pad:
-        count -= 1
-    return count
-
-
-def _check_rank(operator, x, axes):
-    if x.ndim in (axes + 1, axes + 2):
-        return
-    if axes == 3:
-        raise RuntimeError(
-            f"{operator}: non-empty 4D or 5D (batch mode) tensor expected for input, but"
-            f" got {list(x.shape)}\n  self: {brief(x)}"
-        )
-    _refuse_shape(operator, x, axes)
-
-
-def _check_filled(operator, x, axes):
-    """Refuses planes without elements; the batch alone may be empty."""
-    if prod(x.shape[x.ndim - axes - 1 :]):
-        return
-    if axes == 3:
-        dim = x.shape.index(0, x.ndim - 4)
-        raise RuntimeError(
-            f"{operator}: Expected input's non-batch dimensions to have positive length,"
-            f" but input has a shape of {list(x.shape)} and non-batch dimension {dim}"
-            " has length zero!"
-        )
-    _refuse_shape(operator, x, axes)
-
-
-def _refuse_shape(operator, x, axes):
-    raise RuntimeError(
-        f"{operator}: Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with"
-        f" optional 0 dim batch size for input, but got:{list(x.shape)}\n"
-        f"  self: {brief(x)}"
-    )
-
-
-class Windows:
-    """The checked geometry of one pooling call, as three axes; missing ones are 1."""
-
-    def __init__(self, operator, x, axes, kernel, stride, padding, dilation, ceil_mode):
-        self.operator = operator
-        _check_rank(operator, x, axes)
-        k = spread(kernel, axes, "kernel_size", operator)
-        s = spread(stride, axes, "stride", operator) if _given(stride) else list(k)
-        p = spread(padding, axes, "padding", operator)
-        d = spread(dilation, axes, "dilation", operator)
-        for value in (*k, *s, *p, *d):
-            if not -LARGEST <= value < LARGEST:
-                raise RuntimeError(
-                    "value cannot be converted to type int without overflow\n"
-                    f"  operator: {operator}\n  value: {value}"
-                )
-        self.check(k, s, p, d)
-        _check_filled(operator, x, axes)
-        sizes = list(x.shape[-axes:])
-        out = [pooled_size(*row, ceil_mode) for row in zip(sizes, k, s, p, d)]
-        if min(out) < 1 and axes == 1:
-            raise RuntimeError(f"{operator}() Invalid computed output size: {out[0]}")
-        if min(out) < 1:
-            raise RuntimeError(
-                f"{operator}: Given input size: ({'x'.join(map(str, sizes))})."
-                f" Calculated output size: ({'x'.join(map(str, out))})."
-                f" Output size is too small\n"
-                f"  self: {brief(x)}"
-            )
-        self.inside = all(
-            a == 0 and (o - 1) * t + e * (n - 1) + 1 <= m
-            for a, o, t, e, n, m in zip(p, out, s, d, k, sizes)
-        )
-        self.lead = list(x.shape[:-axes])
-        self.out_shape = self.lead + out
-        self.planes = prod(self.lead)
-        ones, zeros = [1] * (3 - axes), [0] * (3 - axes)
-        self.sizes, self.out = ones + sizes, ones + out
-        self.kernel, self.stride = ones + k, ones + s
-        self.padding, self.dilation = zeros + p, ones + d
-        self.taps = prod(k)
-        self.constants, self.scales, self.averages = self.frozen(), {}, {}
-        self.work = prod(self.out) * self.taps  # elements read for one plane
-
-    def geometry(self):
-        """The integers of a kernel that knows nothing of the windows."""
-        ints = self.sizes + self.out + self.kernel + self.stride
-        return ints + self.padding + self.dilation
-
-    def check(self, kernel, stride, padding, dilation):
-        """Refuses windows of no size and paddings wider than half a window."""
-        named = ("kernel_size", kernel), ("stride", stride), ("dilation", dilation)
-        for name, values in named:
-            if min(values) <= 0:
-                if len(values) == 1:
-                    raise RuntimeError(
-                        f"{self.operator}() {name} must be greater than zero, but got"
-                        f" {values[0]}"
-                    )
-                raise RuntimeError(
-                    f"{self.operator}: {name.replace('_', ' ')} should be greater than"
-                    f" zero, but got {tuple(values)}"
-                )
-        for pad, taps, gap in zip(padding, kernel, dilation):
-            if pad < 0:
-                raise RuntimeError(
-                    f"{self.operator}: pad must be non-negative, but got pad: {pad}"
-                )
-            if pad > ((taps - 1) * gap + 1) // 2:
-                raise RuntimeError(
-                    f"{self.operator}: pad should be at most half of effective kernel"
-                    f" size, but got pad={pad}, kernel_size={taps} and dilation={gap}"
-                )
-        for pad, taps in zip(padding, kernel):
-            if pad > taps // 2:  # of the window itself, whatever the dilation
-                raise RuntimeError(
-                    f"{self.operator}: pad should be smaller than or equal to half of"
-                    f" kernel size, but got pad={pad}, kernel_size={taps}"
-                )
-
-    def frozen(self):
-        """What becomes a constant of the kernel: small windows and short rows.
-
-        Empty where windows are large or cross the border.
-        """
-        if not self.inside or self.taps > FROZEN_TAPS or max(self.dilation) > 1:
-            return {}
-        names = ("kd", "kh", "kw", "sd", "sh", "sw")
-        constants = dict(zip(names, self.kernel + self.stride))
-        if self.out[2] <= FROZEN_ROW:
-            constants["ow"] = self.out[2]
-        return constants
-
-
-def windows(operator, x, axes, *choices):
-    """The `Windows` of a call; those of earlier calls are kept."""
-    key = (operator, x.shape, *choices)
-    try:
-        hash(key)
-    except TypeError:  # lists among them
-        key = [tuple(c) if isinstance(c, list) else c for c in key]
-        key = tuple(key)
-    win = _known.get(key)
-    if win is None:
-        if len(_known) >= KEPT:
-            _known.clear()
-        win = _known[key] = Windows(operator, x, axes, *choices)
-    return win
+run_windows = KernelTable(cpu=_by_planes, cuda=_by_elements)
 
 
 def layout_of(x, axes):
@@ -285,15 +120,14 @@ def _bring_back_by_elements(grad, tensors, flag, sizes, win):
     """Gathers the gradients of windows, where they are known."""
     if win is None:
         _bring_back_by_planes(grad, tensors, flag, sizes, win)
-    else:
-        window_elements.bring_back(grad, tensors, flag, sizes[1], win.geometry())
+        return
+    grad_input, _, indices = tensors
+    run(find_outside, [indices, flag], [sizes[1]], indices.numel())
+    types = {"T": name_of(grad.dtype)}
+    run(max_pool_gather.collapsed, tensors, win.axes, grad_input.numel(), **types)
 
 
 _bring_back = KernelTable(cpu=_bring_back_by_planes, cuda=_bring_back_by_elements)
-
-
-def _given(stride):
-    return stride is not None and stride != [] and stride != ()
 
 
 def _max_pool(axes, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
@@ -319,25 +153,19 @@ def max_pool_values(x, kernel, stride, padding, dilation, ceil_mode):
 
 def _largest(win, x, index):
     """The largest of each window; their places go to ``index`` unless it is None."""
-    x = x.contiguous()
-    out = fresh(x, win.out_shape)
-    _find_largest(x, out, index, win)
+    x, out = x.contiguous(), fresh(x, win.out_shape)
+    placed = int(index is not None)
+    run_windows(
+        out,
+        max_pools,
+        win.kind,
+        [index if placed else out, x],
+        [*win.axes, placed],
+        win.planes,
+        win.work,
+        {**win.constants, "placed": placed},
+    )
     return out
-
-
-def _largest_by_planes(x, out, index, win):
-    """Goes over planes, with the geometry of small windows as constants."""
-    placed = index is not None
-    types = {"T": name_of(x.dtype), "placed": int(placed), **win.constants}
-    ints = win.sizes + win.out + win.kernel + win.stride
-    kernel = max_pool_inside
-    if not win.constants:
-        kernel, ints = max_pool_rows, ints + win.padding + win.dilation
-    operands = [out, index if placed else out, x]
-    run(kernel, operands, [*ints, int(placed)], win.planes, win.work, **types)
-
-
-_find_largest = KernelTable(cpu=_largest_by_planes, cuda=window_elements.find_largest)
 
 
 def _max_pool_backward(
@@ -388,18 +216,6 @@ def _floating(operator, x):
         )
 
 
-def _scale(x, win, divisor):
-    """One over a divisor, in the type that windows are summed in; kept for later."""
-    key = x.dtype, divisor, x.device
-    scale = win.scales.get(key)
-    if scale is None:
-        wide = float64 if x.dtype.itemsize == 8 else float32
-        scale = filled(x, (1,), 1.0 / (divisor or win.taps), wide)
-        if x.device.on_host:  # a card's memory is not held for later
-            win.scales[key] = scale
-    return scale
-
-
 def _avg_pool(
     axes,
     x,
@@ -420,27 +236,15 @@ def _avg_pool(
                 f"input image {list(x.shape[-3:])} smaller than kernel size {cube}\n"
                 f"  operator: avg_pool3d\n  self: {brief(x)}"
             )
-    key = x.dtype, x.device, count_include_pad, divisor
-    plan = win.averages.get(key)
-    if plan is None:
-        plan = _averaging_plan(win, x, count_include_pad, divisor)
-        if x.device.on_host:  # a card's memory is not held for later
-            win.averages[key] = plan
-    kernel, more, ints, types = plan
+    rule = _averaging(win, x, count_include_pad, divisor)
     layout = _averages_layout(x, axes)
     out, x = fresh(x, win.out_shape), x.contiguous()
-    run(kernel, [out, x, *more], ints, win.planes, win.work, **types)
+    constants = win.with_divisor(divisor)
+    ints = win.axes + rule
+    # integers are divided with a fraction cut off, which vectors don't do
+    kind = win.kind if x.dtype.is_floating_point else "single"
+    run_windows(out, avg_pools, kind, [x], ints, win.planes, win.work, constants)
     return in_layout(out, layout)
-
-
-def _averaging_plan(win, x, count_include_pad, divisor):
-    """The kernel of an average, its last operand, its integers and its types."""
-    rule = _averaging(win, x, count_include_pad, divisor)
-    types = {"T": name_of(x.dtype)}
-    ints = win.sizes + win.out + win.kernel + win.stride
-    if not (win.constants and x.dtype.is_floating_point):
-        return avg_pool_rows, (), ints + win.padding + rule, types
-    return avg_pool_inside, (_scale(x, win, divisor),), ints, types | win.constants
 
 
 def _avg_pool_backward(
@@ -451,18 +255,26 @@ def _avg_pool_backward(
     rule = _averaging(win, x, count_include_pad, divisor)
     _check_grad(operator, grad, win.out_shape)
     grad_input = fresh(x, x.shape, grad.dtype)
-    tensors, types = [grad_input, grad.contiguous()], {"T": name_of(grad.dtype)}
-    constants = win.constants
-    if constants and win.stride == win.kernel:
-        tensors.append(_scale(x, win, divisor))
-        types.update({name: constants[name] for name in ("kd", "kh", "kw")})
-        types.update({name: constants[name] for name in ("ow",) if name in constants})
-        ints = win.sizes + win.out + win.kernel
-        run(avg_pool_tiles, tensors, ints, win.planes, prod(win.sizes), **types)
-    else:
-        ints = win.sizes + win.out + win.kernel + win.stride + win.padding + rule
-        run(avg_pool_spread, tensors, ints, win.planes, 2 * win.work, **types)
+    ints, constants = win.axes + rule, win.with_divisor(divisor)
+    kind = (
+        "tiles" if win.inside and win.stride == win.kernel and constants else win.kind
+    )
+    work = 2 * (win.work if kind == win.kind else prod(win.sizes))
+    _share(grad_input, kind, [grad.contiguous()], ints, win.planes, work, constants)
     return in_layout(grad_input, _averages_layout(x, axes))
+
+
+def _share_by_planes(grad_input, *rest):
+    """Shares gradients among elements, a plane at a time."""
+    _by_planes(grad_input, avg_pool_scatters, *rest)
+
+
+def _share_by_elements(grad_input, *rest):
+    """Gathers for each element the shares of the windows over it."""
+    _by_elements(grad_input, avg_pool_gathers, *rest)
+
+
+_share = KernelTable(cpu=_share_by_planes, cuda=_share_by_elements)
 
 
 _NEED_CHANNELS = ("adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_avg_pool3d")
@@ -529,8 +341,8 @@ def _adaptive_avg_pool(axes, x, output_size):
     x = x.contiguous()
     out = fresh(x, shape)
     if prod(out_sizes):
-        ints, types = sizes + out_sizes, {"T": name_of(x.dtype)}
-        run(adaptive_avg_pool, [out, x], ints, planes, prod(sizes), **types)
+        ints = [*axes_of(sizes, out_sizes), 0, 0]
+        run_windows(out, avg_pools, "even", [x], ints, planes, prod(sizes), {})
     return in_layout(out, layout)
 
 
@@ -541,9 +353,9 @@ def _adaptive_avg_pool_backward(axes, grad, x):
     _check_grad(operator, grad, shape)
     require(f"{operator}_backward", grad.dtype, FLOATS, grad)
     grad_input = fresh(x, x.shape, grad.dtype)
-    operands, ints = [grad_input, grad.contiguous()], sizes + out_sizes
-    types = {"T": name_of(grad.dtype)}
-    run(adaptive_avg_pool_spread, operands, ints, planes, 2 * prod(sizes), **types)
+    ints = [*axes_of(sizes, out_sizes), 0, 0]
+    operands = [grad.contiguous()]
+    _share(grad_input, "even", operands, ints, planes, 2 * prod(sizes), {})
     if prod(out_sizes) == 1:
         return grad_input
     return in_layout(grad_input, _averages_layout(x, axes))
@@ -557,8 +369,9 @@ def _adaptive_max_pool(axes, x, output_size):
     x = x.contiguous()
     out, index = fresh(x, shape), fresh(x, shape, int64)
     if prod(out_sizes):
-        ints, types = sizes + out_sizes, {"T": name_of(x.dtype)}
-        run(adaptive_max_pool, [out, index, x], ints, planes, prod(sizes), **types)
+        ints = [*axes_of(sizes, out_sizes), 1]
+        work, constants = prod(sizes), {"placed": 1}
+        run_windows(out, max_pools, "even", [index, x], ints, planes, work, constants)
     return in_layout(out, layout), in_layout(index, layout)
 
 
