@@ -19,7 +19,9 @@ Type names: ``T`` the data, ``A`` what to accumulate it in, ``I`` an index dtype
 ``f32``, ``i64``, ... themselves. float16 and bfloat16 are computed in float32; bool
 reads as a truth value. ``//`` and ``%`` round as Python's do; ``min`` and ``max`` take
 integers; ``is_float(T)`` is known, so a branch on it is chosen while reading;
-``stored("T", x)`` is ``x`` as it would be read again after it was stored. A name
+``stored("T", x)`` is ``x`` as it would be read again after it was stored;
+``atomic_add(out, place, x)`` and ``atomic_max`` join a value with an element that other
+threads may join theirs with. A name
 keeps the type of its first value; it lives in the block where it first
 appears. Functions of `rushlight.codegen.language` may be called.
 
@@ -42,6 +44,8 @@ from rushlight.codegen.frontend.loop_words import (
     Special,
     T,
     TypeName,
+    atomic_add,
+    atomic_max,
     bf16,
     boolean,
     bounds,
@@ -76,6 +80,8 @@ __all__ = [
     "Special",
     "T",
     "TypeName",
+    "atomic_add",
+    "atomic_max",
     "bf16",
     "boolean",
     "bounds",

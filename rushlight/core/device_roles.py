@@ -158,6 +158,16 @@ class Libraries(Role):
         """
         return False
 
+    def run_blocks(self, make, kinds, operands, ints, blocks, threads):
+        """Runs a function of a grid.
+
+        Args:
+            make: writes it, from a name and ``kinds``; see `rushlight.kernels`.
+            operands: what it reads and writes, all of it dense; ``ints`` its integers.
+            blocks: what there is to divide among blocks of so many ``threads``.
+        """
+        self.refuse("run functions of a grid", self.name)
+
     def sums_apart(self):
         """Whether `run_product` takes results of another dtype than their sums."""
         return False

@@ -7,6 +7,7 @@ is used and not used beyond its block, and stores match what they write to.
 from __future__ import annotations
 
 from rushlight.ir import expr as ir
+from rushlight.ir import threads
 
 
 class SpecError(TypeError):
@@ -92,6 +93,15 @@ class _Checker:
     def barrier(self, s, names, mutable, in_loop):
         if not self.function.grid:
             self.fail("only the threads of a grid wait for each other", s)
+
+    def atomic(self, s, names, mutable, in_loop):
+        for e in (s.pointer, s.index, s.value):
+            self.value(e, names, s)
+        element = getattr(s.pointer.type, "element", None)
+        if element != s.value.type or s.index.type != ir.i64:
+            self.fail(f"{s.value.type} is joined with one of {s.pointer.type}", s)
+        if s.op not in threads.ATOMIC or (s.op == "max" and not element.is_int):
+            self.fail(f"{s.op} of {element} is not joined atomically", s)
 
     def copy(self, s, names, mutable, in_loop):
         if not self.function.grid:
@@ -243,6 +253,13 @@ def _exchange_fault(e):
     return None if good else "lanes exchange scalars, 1, 2, 4, 8 or 16 apart"
 
 
+def _match_fault(e):
+    good = e.args[0].type == ir.u32 and 1 <= e.bits <= 32
+    return (
+        None if good else f"{e.bits} bits of a word are compared, not {e.args[0].type}"
+    )
+
+
 def _units_fault(e):
     factors, sums = {a.type for a in e.args[:-4]}, {a.type for a in e.args[-4:]}
     if e.packed is not None:
@@ -285,7 +302,7 @@ def _unary_fault(e):
 
 
 GRID_ALONE = (
-    ir.Place, ir.Exchange, ir.UnitProduct, ir.UnitRows, ir.GroupProduct,
+    ir.Place, ir.Exchange, threads.Match, ir.UnitProduct, ir.UnitRows, ir.GroupProduct,
     ir.AwaitProducts,
 )  # fmt: skip
 RULES = {
@@ -299,6 +316,7 @@ RULES = {
     ir.Unary: _unary_fault,
     ir.Call: _call_fault,
     ir.Exchange: _exchange_fault,
+    threads.Match: _match_fault,
     ir.UnitProduct: _units_fault,
     ir.UnitRows: _unit_rows_fault,
     ir.GroupProduct: _group_fault,
@@ -309,6 +327,8 @@ CHECKS = {
     ir.Assign: _Checker.assign,
     ir.Array: _Checker.array,
     ir.Barrier: _Checker.barrier,
+    threads.WarpBarrier: _Checker.barrier,
+    threads.Atomic: _Checker.atomic,
     ir.CopyAsync: _Checker.copy,
     ir.CommitCopies: _Checker.group,
     ir.AwaitCopies: _Checker.group,

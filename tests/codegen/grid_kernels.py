@@ -45,6 +45,7 @@ from rushlight.kernels.attention import (
 from rushlight.kernels.matmul import device_tiles, mma, wgmma
 from rushlight.kernels.scan import device_scan, scan_kernels
 from rushlight.kernels.select import device_select
+from rushlight.kernels.sort import radix_sort
 from rushlight.operators.reduction import reduction as reductions
 from rushlight.operators.reduction.reduction import argmax, var_mean
 from rushlight.tensor_expressions import cuda as te_cuda
@@ -142,6 +143,8 @@ SELECTIONS = (
     ("int64", device_select.RANKED, False),
     ("float64", device_select.MIDDLE, False),
 )
+# Sorts by digits by their types and the elements of a thread
+SORTS = (("float32", 16), ("bfloat16", 16), ("int64", 8))
 
 ELEMENTWISE = {
     "add": lambda x, y: x + y,
@@ -328,6 +331,14 @@ def named():
     for kind, way, descending in SELECTIONS:
         key = f"select_{way}_{kind}"
         found[key] = lower(device_select.function(key, kind, way, descending, 512))
+    for kind, each in SORTS:
+        given = kind, True, 256
+        key = f"sort_row_{kind}"
+        found[key] = lower(radix_sort.row(key, *given, each))
+        key = f"sort_count_{kind}"
+        found[key] = lower(radix_sort.count(key, *given))
+        key = f"sort_place_{kind}"
+        found[key] = lower(radix_sort.place(key, *given, each, "int32", False, True))
     for kind, depth, width, mask in ATTENTION:
         name = f"attention_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
         found[name] = attending("forward", name, kind, depth, width, mask)

@@ -37,6 +37,12 @@ EXCHANGE = re.compile(
     r"  (%\S+) = call i32 @llvm\.nvvm\.shfl\.sync\.bfly\.i32"
     r"\(i32 -1, i32 (\S+), i32 (\d+), i32 31\)\n"
 )
+MATCH = re.compile(r"  (%\S+) = call i32 @match_(\d+)\(i32 (\S+)\) convergent\n")
+MATCH_BODY = re.compile(r"define internal i32 @match_\d+\(.*?\n}\n", re.S)
+WARP_BARRIER = re.compile(r"  call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\)\n")
+SHORT_SUM = re.compile(
+    r"  (%\S+) = atomicrmw fadd ptr (%\S+), bfloat (%\S+) syncscope.*\n"
+)
 PRODUCT = re.compile(
     r"  (%\S+) = call (\{ float, float, float, float \}) "
     r"@llvm\.nvvm\.mma\.(\S+?)\((.*)\)\n"
@@ -64,8 +70,12 @@ PURE = re.compile(
     r"call \{ float, float, float, float \} @llvm\.nvvm\.mma).*)"
 )
 # What a thread leaves for, in the low byte; above it is how.
-BARRIERS, EXCHANGES, PRODUCTS, COPIES, ROWS, GROUPED, AWAITED = range(1, 8)
-AMONG_LANES = np.isin(np.arange(256), (EXCHANGES, PRODUCTS, ROWS))  # of what is asked
+BARRIERS, EXCHANGES, PRODUCTS, COPIES, ROWS, GROUPED, AWAITED, MATCHES, WARPS = range(
+    1, 10
+)
+AMONG_LANES = np.isin(  # of what is asked
+    np.arange(256), (EXCHANGES, PRODUCTS, ROWS, MATCHES, WARPS)
+)
 UNITS = ("m16n8k16.row.col.f32.f32", "m16n8k16.row.col.bf16", "m16n8k8.row.col.tf32")
 SHARE = 10  # words of a thread's part in a warp's product: 4 left, 2 right, 4 added
 # What a thread knows: its parameters' addresses, its registers, and where it leaves to.
@@ -145,6 +155,23 @@ SHORT_LINES = """\
   {i}.kept = select <2 x i1> {i}.nan, <2 x i32> splat (i32 32767), <2 x i32> {i}.high
   {i}.short = trunc <2 x i32> {i}.kept to <2 x i16>
   {i} = bitcast <2 x i16> {i}.short to i32
+"""
+
+
+# Adds to a bfloat16, as one thread after another does.
+SHORT_SUM_LINES = """\
+  {i}.old = load i16, ptr {place}
+  {i}.more = bitcast bfloat {value} to i16
+  {i}.old.wide = zext i16 {i}.old to i32
+  {i}.more.wide = zext i16 {i}.more to i32
+  {i}.old.high = shl i32 {i}.old.wide, 16
+  {i}.more.high = shl i32 {i}.more.wide, 16
+  {i}.left = bitcast i32 {i}.old.high to float
+  {i}.right = bitcast i32 {i}.more.high to float
+  {i}.sum = fadd float {i}.left, {i}.right
+  {i}.pair0 = insertelement <2 x float> zeroinitializer, float {i}.sum, i32 0
+{rounded}  {i}.kept.low = trunc i32 {i} to i16
+  store i16 {i}.kept.low, ptr {place}
 """
 
 
@@ -432,6 +459,8 @@ class Team:
             alike = np.flatnonzero(met & (warps[:, 0] == asked))
             if asked & 255 == EXCHANGES:
                 words[alike, :, 0] = words[alike[:, None], LANES ^ (asked >> 8), 0]
+            if asked & 255 == MATCHES:
+                words[alike, :, 0] = matched(words[alike, :, 0], asked >> 8)
             for warp in alike.tolist():
                 if asked & 255 == ROWS:
                     words[warp, :, :4] = self.rows(words[warp], asked >> 8)
@@ -493,6 +522,13 @@ class Team:
             f"{self.threads} have ended, {int((self.asked == 1).sum())} are at a "
             f"barrier, {int((self.asked > 1).sum())} exchange values or multiply"
         )
+
+
+def matched(values, bits):
+    """For each lane of some warps a word that tells which lanes have its value."""
+    values = values & (np.int64(1) << bits) - 1
+    alike = values[:, :, None] == values[:, None, :]
+    return (alike << LANES.astype(np.int64)).sum(-1).astype(np.uint32).view(np.int32)
 
 
 def multiplied(words, how):
@@ -579,6 +615,13 @@ def copy_lines(number, target, source, size):
     return COPY_LINES.format(i=name, target=target, source=source, bytes=size)
 
 
+def short_sum_lines(match):
+    """The lines of a thread that adds to a bfloat16."""
+    name, place, value = match.groups()
+    rounded = SHORT_LINES.format(pair=f"{name}.pair0", i=name)
+    return SHORT_SUM_LINES.format(i=name, place=place, value=value, rounded=rounded)
+
+
 def host_text(text):
     """A module for a card as one for the host, and the bytes that its blocks share.
 
@@ -603,7 +646,9 @@ def host_text(text):
             loads.append(f"  %{name} = load {kind}, ptr %parameter{n}")
     for n, register in enumerate(REGISTERS):
         field(f"register.{register}", PARAMETERS + n, "i32")
-    waits = any(item.search(text) for item in (BARRIER, EXCHANGE, PRODUCT))
+    text = SHORT_SUM.sub(short_sum_lines, text)
+    joins = BARRIER, EXCHANGE, PRODUCT, MATCH, WARP_BARRIER
+    waits = any(item.search(text) for item in joins)
     room = 0
     if waits:
         names = "own", "home", "switch", "asked", "word", "room", "queue"
@@ -624,6 +669,15 @@ def host_text(text):
         )
         text = groups.SHOWN.sub("", text)
         text = text.replace("ptrtoint ptr addrspace(3)", "ptrtoint ptr")
+        text = WARP_BARRIER.sub(LEAVE.format(what=WARPS), MATCH_BODY.sub("", text))
+        text = MATCH.sub(
+            lambda m: (
+                f"  store i32 {m[3]}, ptr %word\n"
+                + LEAVE.format(what=int(m[2]) << 8 | MATCHES)
+                + f"  {m[1]} = load i32, ptr %word\n"
+            ),
+            text,
+        )
         text = BARRIER.sub(LEAVE.format(what=BARRIERS), SHARED.sub("", text))
         text = EXCHANGE.sub(
             lambda m: (

@@ -52,18 +52,29 @@ def test_nan_is_the_largest_and_zeros_of_both_signs_are_equal(descending):
     same(found, rl.sort(x, 1, descending=descending))
 
 
-def test_a_long_row_is_every_threads(machine):
-    x = rl.randn(5000)
-    there = x.cuda()
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "bool"])
+def test_a_long_row_is_many_blocks(machine, kind):
+    x = rl.randint(-99, 99, (2, 4099)).to(getattr(rl, kind))
+    x[0, :1000] = x[1, 0]
+    for part in (x[:1],) if kind == "float32" else (x,):
+        there = part.cuda()
+        machine.fake.calls.clear()
+        same(rl.sort(there, 1, descending=True), rl.sort(part, 1, descending=True))
+        entries = machine.launched()
+        passes = x.dtype.itemsize
+        for way in ("count", "place"):
+            assert sum(f"sort_{way}" in entry for entry in entries) == passes
+        assert not any("radix_rows" in e or "sort_rows" in e for e in entries)
+
+
+def test_a_row_that_fits_is_a_blocks_in_one_launch(machine):
+    there = rl.randn(3, 700).cuda()
     machine.fake.calls.clear()
-    same(rl.sort(there), rl.sort(x))
-    entries = machine.launched()
-    assert not any("sort_rows" in entry or "radix_rows" in entry for entry in entries)
-    # runs of 16 become one of 8,192
-    assert sum("merge_by_ranks" in entry for entry in entries) == 9
+    rl.sort(there)
+    assert [e.startswith("radix_sort_row_") for e in machine.launched()] == [True]
 
 
-@pytest.mark.parametrize("size", [1, 16, 17, 64, 1001])
+@pytest.mark.parametrize("size", [1, 16, 17, 64, 201])
 def test_medians_are_the_hosts_with_their_places(size):
     rl.manual_seed(0)
     x = rl.randint(0, 9, (6, size)).to(rl.float32)

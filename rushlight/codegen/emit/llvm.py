@@ -11,11 +11,12 @@ import hashlib
 import re
 from dataclasses import replace
 
-from rushlight.codegen.emit import llvm_groups, llvm_tiles
+from rushlight.codegen.emit import llvm_groups, llvm_threads, llvm_tiles
 from rushlight.codegen.emit.llvm_expressions import Expressions
 from rushlight.codegen.emit.llvm_text import memory_name, type_name
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
+from rushlight.ir import threads
 from rushlight.ir.rewrite import bodies_of
 
 # Arrays of a kernel that take more than this are not on the stack: threads may have
@@ -641,6 +642,8 @@ STATEMENTS = {
     ir.Assign: _Emitter.assign,
     ir.Array: _Emitter.array,
     ir.Barrier: _Emitter.barrier,
+    threads.WarpBarrier: llvm_threads.warp_barrier,
+    threads.Atomic: llvm_threads.atomic,
     ir.CopyAsync: _Emitter.copy,
     ir.CommitCopies: _Emitter.commit,
     ir.AwaitCopies: _Emitter.await_,

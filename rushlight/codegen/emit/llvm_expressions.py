@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.emit import llvm_dot, llvm_groups
+from rushlight.codegen.emit import llvm_dot, llvm_groups, llvm_threads
 from rushlight.codegen.emit.llvm_tables import Tables
 from rushlight.codegen.emit.llvm_text import (
     C_FUNCTIONS,
@@ -21,6 +21,7 @@ from rushlight.codegen.emit.llvm_text import (
     type_name,
 )
 from rushlight.ir import expr as ir
+from rushlight.ir import threads
 from rushlight.ir.expr import boolean
 
 # Products of matrix units, by the type of the factors: the intrinsic, and its words.
@@ -598,6 +599,7 @@ EXPRESSIONS = {
     ir.Call: Expressions.call,
     ir.Place: Expressions.place,
     ir.Exchange: Expressions.exchange,
+    threads.Match: llvm_threads.match,
     ir.UnitProduct: Expressions.unit_product,
     ir.UnitRows: Expressions.unit_rows,
     ir.GroupProduct: llvm_groups.group_product,

@@ -7,6 +7,7 @@ over the namespace of `reference`, what tests hold the other emitters to.
 from __future__ import annotations
 
 from rushlight.ir import expr as ir
+from rushlight.ir import threads
 
 INFIX = {  # operation -> (Python operator, precedence)
     "or": ("|", 3),
@@ -188,6 +189,7 @@ CALLS = {
     ir.Position: lambda e: "position_along()",
     ir.Place: lambda e: f"grid.{e.name}",
     ir.Exchange: lambda e: f"(yield exchange({render_expr(e.args[0])}, {e.distance}))",
+    threads.Match: lambda e: f"(yield match({render_expr(e.args[0])}, {e.bits}))",
     ir.UnitProduct: lambda e: (
         f"(yield unit_product({e.place}, {e.packed!r}, {_arguments(e.args)}))"
     ),
@@ -244,6 +246,11 @@ def _store(s, depth):
     return _line(depth, f"{base}.put({index}, {value})")
 
 
+def _atomic(s, depth):
+    base, index = _within(s.pointer, ATOM), render_expr(s.index)
+    return _line(depth, f"{base}.join({s.op!r}, {index}, {render_expr(s.value)})")
+
+
 def _copy(s, depth):
     parts = s.pointer, s.index, s.source, s.place, s.bytes
     return _line(depth, f"grid.copy_async({', '.join(map(render_expr, parts))})")
@@ -288,6 +295,8 @@ RENDERERS = {
     ir.Assign: _assign,
     ir.Array: _array,
     ir.Barrier: lambda s, depth: _line(depth, "yield barrier"),
+    threads.WarpBarrier: lambda s, depth: _line(depth, "yield warp_barrier"),
+    threads.Atomic: _atomic,
     ir.CopyAsync: _copy,
     ir.CommitCopies: lambda s, depth: _line(depth, "grid.commit_copies()"),
     ir.AwaitCopies: lambda s, depth: _line(depth, f"grid.await_copies({s.pending})"),

@@ -60,6 +60,14 @@ class Memory:
         else:
             self.view(index)[0] = value
 
+    def join(self, op, index, value):
+        """Joins a value with an element; see `expr.Atomic`."""
+        place = self.view(index)
+        if op == "max":
+            place[0] = max(place[0], value)
+        else:
+            place[0] = place[0] | value if self.dtype.kind == "b" else place[0] + value
+
     def lanes(self, index, count, mask=None):
         """Several elements; those that a mask leaves out are zero and not read."""
         if np.ndim(index) == 0:
@@ -291,6 +299,7 @@ NAMESPACE = {
     "fma": fma,
     "lookup": lookup,
     "isnan": np.isnan,
+    "popcount": lambda x: np.asarray(np.bitwise_count(x)).astype(_dtype_of(x))[()],
     "any_lane": np.any,
     "rarely": select,
     **dict.fromkeys(FAULTS, lambda value, condition: value),

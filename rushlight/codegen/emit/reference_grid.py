@@ -47,6 +47,11 @@ class Watched(Memory):
             self.grid.note(self.address + int(index) * self.dtype.itemsize, True)
         super().__setitem__(index, value)
 
+    def join(self, op, index, value):
+        place = self.address + int(index) * self.dtype.itemsize
+        self.grid.log.note(place, True, joins=True)
+        super().join(op, index, value)
+
     def offset(self, count):
         return Watched(self.address + int(count), self.dtype, self.grid)
 
@@ -54,24 +59,28 @@ class Watched(Memory):
 class Access:
     """Who has been at an element since it was last ordered."""
 
-    __slots__ = ("readers", "shown", "writer")
+    __slots__ = ("joiners", "readers", "shown", "writer")
 
     def __init__(self):
-        self.writer, self.readers = None, set()
+        self.writer, self.readers, self.joiners = None, set(), set()
         self.shown = True  # whether units see what was written
 
 
 class Log:
-    """The accesses of one launch; a time is a block, a thread and how many barriers."""
+    """The accesses of one launch.
+
+    A time is a block, a thread, how many barriers, and how many of its warp's alone.
+    """
 
     def __init__(self):
         self.seen, self.now = {}, None
         self.hidden: dict = {}  # what threads wrote since they last showed it to units
 
-    def note(self, address, writes, shown=False, asked=False):
+    def note(self, address, writes, shown=False, asked=False, joins=False):
         """One access by the thread that runs now.
 
         Args:
+            joins: whether it is atomic: others' may come between.
             shown: whether it is one by units.
             asked: whether it is a copy's that was not waited for, and cannot be shown.
 
@@ -82,9 +91,11 @@ class Log:
         others = [access.writer] if access.writer else []
         if writes:
             others += access.readers
+        if not joins:
+            others += access.joiners
         for other in others:
             if not self.ordered(other):
-                block, thread, _ = other
+                block, thread = other[:2]
                 raise RaceError(
                     f"thread {self.now[1]} of block {self.now[0]} "
                     f"{'writes' if writes else 'reads'} an element that thread "
@@ -97,8 +108,11 @@ class Log:
                 f"units read what thread {access.writer[1]} of block {access.writer[0]} "
                 "wrote and did not show to them"
             )
-        if writes:
+        if joins:
+            access.joiners.add(self.now)
+        elif writes:
             access.writer, access.readers, access.shown = self.now, set(), False
+            access.joiners.clear()
             if not asked:
                 self.hidden.setdefault(self.now[:2], []).append((access, self.now))
         else:
@@ -111,10 +125,11 @@ class Log:
 
     def ordered(self, other):
         """Whether an access came before this thread's: its own, or before a barrier."""
-        block, thread, time = other
+        block, thread, time, synced = other
         if block != self.now[0]:
             return False
-        return thread == self.now[1] or time < self.now[2]
+        alike = thread // WARP == self.now[1] // WARP and synced < self.now[3]
+        return alike or thread == self.now[1] or time < self.now[2]
 
 
 class Thread:
@@ -181,6 +196,14 @@ BARRIER = ("barrier",)
 def exchange(value, distance):
     """What a thread yields to be given another lane's value."""
     return "exchange", int(distance), value
+
+
+WARP_BARRIER = ("warp",)
+
+
+def match(value, bits):
+    """What a thread yields to be told which lanes have its value."""
+    return "match", int(bits), int(value) & (1 << int(bits)) - 1
 
 
 def unit_product(place, packed, *values):
@@ -282,6 +305,7 @@ def run(function: ir.Function, operands, blocks, threads) -> None:
 
     scope = dict(NAMESPACE) | {
         "exchange": exchange, "barrier": BARRIER, "pointer": pointer,
+        "match": match, "warp_barrier": WARP_BARRIER,
         "unit_product": unit_product, "unit_rows": unit_rows,
         "packed_float16": packed_float16, "packed_bfloat16": packed_bfloat16,
         "group_product": reference_groups.group_product,
@@ -305,7 +329,7 @@ def run(function: ir.Function, operands, blocks, threads) -> None:
                 else np.int64(value)
                 for var, value in zip(function.parameters, operands, strict=True)
             ]
-            log.now = (block, number, 0)
+            log.now = (block, number, 0, 0)
             with np.errstate(all="ignore"):
                 made = body(place, *values)
             if inspect.isgenerator(made):
@@ -318,12 +342,15 @@ def _run_block(log, block, threads, running):
     waiting: dict = {}  # what each thread waits at, and what it is given next
     gifts = dict.fromkeys(running)
     groups = [Units(n, log) for n in range(threads // GROUP)]
-    time = 0
+    time, synced_by_warp = (
+        0,
+        [0] * -(-threads // WARP),
+    )  # of the block, and of each warp
     while running:
         for number in list(running):
             if number in waiting:
                 continue
-            log.now = (block, number, time)
+            log.now = (block, number, time, synced_by_warp[number // WARP])
             try:
                 with np.errstate(all="ignore"):
                     waiting[number] = running[number].send(gifts[number])
@@ -341,7 +368,7 @@ def _run_block(log, block, threads, running):
             time += 1
             waiting.clear()
             continue
-        served = _exchange(waiting, gifts, threads)
+        served = _exchange(waiting, gifts, threads, synced_by_warp)
         for units in groups:
             served |= _products(waiting, gifts, units, block, time)
         if not served:
@@ -350,19 +377,26 @@ def _run_block(log, block, threads, running):
             )
 
 
-def _exchange(waiting, gifts, threads):
+def _exchange(waiting, gifts, threads, synced_by_warp):
     """Serves the warps all of whose lanes have arrived; whether there was one."""
     served = False
     for first in range(0, threads, WARP):
         lanes = range(first, first + WARP)
         asked = [waiting.get(lane, ("ended",)) for lane in lanes]
         what = asked[0][:2]
-        known = what[0] in ("exchange", "multiply", "rows")
+        known = what[0] in ("exchange", "multiply", "rows", "match", "warp")
         if not known or any(o[:2] != what for o in asked):
             continue
         if what[0] == "rows":
             words = words_of([one[2] for one in asked], what[1])
             gifts |= {lane: words[lane - first] for lane in lanes}
+        elif what[0] == "warp":
+            synced_by_warp[first // WARP] += 1
+        elif what[0] == "match":
+            values = [one[2] for one in asked]
+            for lane, own in zip(lanes, values, strict=True):
+                word = sum((v == own) << n for n, v in enumerate(values))
+                gifts[lane] = np.uint32(word)
         elif what[0] == "multiply":
             sums = multiplied([one[2] for one in asked])
             gifts |= {lane: sums[lane - first][what[1]] for lane in lanes}

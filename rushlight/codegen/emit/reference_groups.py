@@ -55,7 +55,7 @@ class Units:
             sums: of all threads.
             block, time: see `reference_grid.Log`.
         """
-        self.log.now = (block, -1 - self.number, time)
+        self.log.now = (block, -1 - self.number, time, 0)
         if kind == "product":
             if not self.asked:
                 self.sums = np.array(sums, np.float32)

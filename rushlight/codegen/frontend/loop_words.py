@@ -46,6 +46,7 @@ class Special:
 lowest, highest = Special("lowest"), Special("highest")
 local, vectorized = Special("local"), Special("vectorized")
 is_float, stored = Special("is_float"), Special("stored")
+atomic_add, atomic_max = Special("atomic_add"), Special("atomic_max")
 
 
 class Integers:

@@ -12,6 +12,8 @@ from rushlight.codegen.frontend.loop_words import (
     Integers,
     Special,
     TypeName,
+    atomic_add,
+    atomic_max,
     bounds,
     highest,
     is_float,
@@ -22,6 +24,7 @@ from rushlight.codegen.frontend.loop_words import (
 )
 from rushlight.codegen.frontend.storage import computed, rounded_to
 from rushlight.ir import expr as ir
+from rushlight.ir import threads
 
 BINARY = {
     ast.Add: operator.add,
@@ -563,6 +566,19 @@ class Reader:
             self.fail(node, "this call has no single value")
         return result
 
+    def join_atomically(self, node, op):
+        """Joins a value with an element of an array, as other threads may do."""
+        target, index, value = node.args
+        place = ast.Subscript(target, index, ast.Load())
+        pointer, index = self.place(ast.copy_location(place, node))
+        value = self.value(value)
+        if not isinstance(pointer, ComplexArray):
+            value = as_type(pointer.type.element, value)
+            self.emit(threads.Atomic(op, pointer, index, value))
+            return
+        for store in pointer.stores(index, self.hold(value)):
+            self.emit(threads.Atomic(op, store.pointer, store.index, store.value))
+
     def call(self, node):
         if not isinstance(node.func, ast.Name) or node.keywords:
             self.fail(node, "call a name with positional arguments")
@@ -577,6 +593,8 @@ class Reader:
             return kind in PARTS or computed(kind).is_float
         if callee is stored:
             return rounded_to(self.types[node.args[0].value], self.value(node.args[1]))
+        if callee is atomic_add or callee is atomic_max:
+            return self.join_atomically(node, callee.name.removeprefix("atomic_"))
         if isinstance(callee, Special) or callee is None:
             self.fail(node, f"{node.func.id}(...) cannot be used here")
         values = [self.argument(item) for item in node.args]

@@ -11,6 +11,8 @@ from rushlight.codegen.frontend.loop_words import (
     Inline,
     Integers,
     TypeName,
+    atomic_add,
+    atomic_max,
     bounds,
     highest,
     is_float,
@@ -93,6 +95,10 @@ def _as_numpy(name, value, table):
         return _local_maker(table)
     if value is vectorized:
         return range
+    if value is atomic_add:
+        return _add_at
+    if value is atomic_max:
+        return _max_at
     if value is is_float:
         return _is_float
     if value is stored:
@@ -110,6 +116,14 @@ def _local_maker(table):
         return np.zeros(size, scalar_type(named))
 
     return make
+
+
+def _add_at(array, place, value):
+    array[place] = array[place] + value
+
+
+def _max_at(array, place, value):
+    array[place] = max(array[place], value)
 
 
 def _stored_maker(table):

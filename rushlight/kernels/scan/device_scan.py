@@ -19,6 +19,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import END, INTS, Barrier, Exchange, Pointer, Position, Var
 from rushlight.ir.rewrite import map_expr
+from rushlight.kernels.lanes import shared_array
 
 WARP = 32
 EACH = 8  # neighbours that a thread has of a tile
@@ -79,18 +80,14 @@ class _Scan:
         self.thread = b.let("thread", ir.Place("thread"))
         self.lane = b.let("lane", self.thread % WARP)
         self.warp = b.let("warp", self.thread // WARP)
-        self.warps = [self.shared("warps", t, threads // WARP) for t in monoid.types]
+        self.warps = [
+            shared_array(b, "warps", t, threads // WARP) for t in monoid.types
+        ]
         elements = {storage.element for storage in storages}
         self.turned = {
-            t: self.shared("turned", t, self.tile + self.tile // WARP)
+            t: shared_array(b, "turned", t, self.tile + self.tile // WARP)
             for t in sorted(elements, key=str)
         }
-
-    def shared(self, name, type, size):
-        """An array of the block's."""
-        var = Var(self.b.fresh(name), Pointer(type))
-        self.b.add(ir.Array(var, size, shared=True))
-        return var
 
     def write(self):
         """The parts of rows that a block has, one after the other."""

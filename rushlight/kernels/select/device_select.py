@@ -2,8 +2,8 @@
 
 A row, or a part of one, is a block's. Each element has a key, a whole number that orders
 as the elements do, NaN last. The block's threads count how many keys have each value of
-their two highest bits; that tells those bits of the key of the wanted rank, and which
-keys are candidates still, and so on, two bits at a time. Then the elements before that
+their eight highest bits; that tells those bits of the key of the wanted rank, and which
+keys are candidates still, and so on, eight bits at a time. Then the elements before that
 key are found, and as many that equal it as there is room for: in the order of the row,
 each warp going over a stretch of it. No bit depends on what other threads do first.
 """
@@ -17,16 +17,20 @@ from rushlight.ir.expr import (
     END,
     INTS,
     Barrier,
-    Exchange,
+    Call,
     Pointer,
-    Reinterpret,
     Var,
     i64,
-    u64,
+    u32,
 )
+from rushlight.ir.threads import Atomic, Match
+from rushlight.kernels.lanes import shared_array, sum_of_lanes, sums_before
+from rushlight.kernels.select.ordered_keys import key_of, width_of, word_of
 
 WARP = 32
-BITS = 2  # that one pass over the candidates tells
+BITS = 8  # that one pass over the candidates tells
+DIGITS = 1 << BITS
+AHEAD = 4  # elements that a thread asks for before it looks at the first
 INTEGERS = ("size", "parts", "rank", "skip")
 FIRST, RANKED, MIDDLE = "first", "ranked", "middle"
 LOW = 0xFFFFFFFF  # two numbers are counted in one word: this is the first's half
@@ -56,11 +60,6 @@ def function(name, dtype, way, descending, threads) -> ir.Function:
     return ir.Function(name, (*pointers, INTS, END), b.statements, grid=True)
 
 
-def width_of(dtype):
-    """How many bits the keys of a dtype have."""
-    return Storage(dtype).computed.bits if dtype != "bool" else 8
-
-
 class _Selection:
     """Writes the program of a block."""
 
@@ -68,17 +67,15 @@ class _Selection:
         self.b, self.storage, self.way = b, storage, way
         self.descending, self.threads = descending, threads
         self.out, self.place, self.x = pointers
-        self.width = width_of(storage.dtype)
+        self.width, self.word = width_of(storage.dtype), word_of(storage.dtype)
         for k, name in enumerate(INTEGERS):
             setattr(self, name, b.let(name, ir.integer(k)))
         self.thread = b.let("thread", ir.Place("thread"))
         self.lane = b.let("lane", self.thread % WARP)
         self.warp = b.let("warp", self.thread // WARP)
-        self.warps = []
-        for _ in range(2):
-            array = Var(b.fresh("warps"), Pointer(i64))
-            b.add(ir.Array(array, threads // WARP, shared=True))
-            self.warps.append(array)
+        self.warps = shared_array(b, "warps", i64, threads // WARP)
+        self.found = shared_array(b, "found", u32, DIGITS)
+        self.chosen = shared_array(b, "chosen", i64, 2)
 
     def write(self):
         """The parts of rows that a block has, one after the other."""
@@ -97,63 +94,48 @@ class _Selection:
 
     # ---- keys
 
-    def key(self, place):
-        """The key of an element of the row."""
-        raw = ir.load(self.x, self.base + place)
-        value = self.b.let("value", self.storage.read(raw, self.storage.computed))
-        return self.b.let("key", self.key_of(value))
+    def keys(self, positions, last):
+        """The keys of elements of the row, all read before the first is looked at.
 
-    def key_of(self, value):
-        """A whole number without a sign, less for what comes earlier."""
-        type, top = value.type, (1 << self.width) - 1
-        half = 1 << self.width - 1
-        if type.is_float:
-            whole = ir.i32 if self.width == 32 else i64
-            bits = Reinterpret(whole, value)
-            # sign and magnitude; both zeros are equal, NaN is beyond infinity
-            rank = ir.select(bits < 0, bits ^ (half - 1), bits)
-            rank = ir.select(value == 0.0, ir.Const(whole, 0), rank)
-            rank = ir.select(value != value, ir.Const(whole, half - 1), rank)
-        else:
-            rank = value
-        key = ir.cast(u64, ir.cast(i64, rank) if self.width < 64 else rank)
-        if rank.type.is_signed and not rank.type.is_bool:
-            key = (key ^ constant(half)) if self.width == 64 else key + constant(half)
-        return (constant(top) - key) if self.descending else key
+        Those of places from ``last`` on are of the element before it.
+        """
+        held = [ir.binary("min", place, last - 1) for place in positions]
+        raws = [self.b.let("raw", ir.load(self.x, self.base + place)) for place in held]
+        return [key_of(self.b, raw, self.descending) for raw in raws]
+
+    def constant(self, value):
+        """A number of a key's type."""
+        return ir.Const(self.word, value)
 
     # ---- what the threads of a block know together
 
-    def summed(self, counts):
-        """The sums of all threads' numbers; they may count on from there."""
+    def summed(self, count):
+        """The sum of all threads' numbers."""
         b = self.b
-        for distance in (1, 2, 4, 8, 16):
-            counts = [b.let("count", c + Exchange(distance, c)) for c in counts]
+        count = sum_of_lanes(b, count)
         with b.when(self.lane == 0):
-            for array, value in zip(self.warps, counts, strict=False):
-                b.store(array, self.warp, value)
+            b.store(self.warps, self.warp, count)
         b.add(Barrier())
-        totals = [b.declare("total", ir.Const(i64, 0)) for _ in counts]
+        total = b.declare("total", ir.Const(i64, 0))
         with b.loop("w", 0, self.threads // WARP, kind="rolled") as w:
-            for array, total in zip(self.warps, totals, strict=False):
-                b.assign(total, total + ir.load(array, w))
-        b.add(Barrier())
-        return totals
+            b.assign(total, total + ir.load(self.warps, w))
+        return total
 
     def middle(self):
         """The rank of the lower middle; of the first NaN, where one counts."""
         b = self.b
         good = b.declare("numbers", ir.Const(i64, 0))
-        with self.own_places() as place:
+        with self.own_positions() as place:
             raw = ir.load(self.x, self.base + place)
             value = b.let("value", self.storage.read(raw, self.storage.computed))
             one = ir.select(value == value, ir.Const(i64, 1), ir.Const(i64, 0))
             b.assign(good, good + one)
-        (good,) = self.summed([good])
+        good = self.summed(good)
         lower = ir.select(good > 0, (good - 1) // 2, ir.Const(i64, 0))
         lost = (good < self.size) & ((self.skip == 0) | (good == 0))
         return b.let("rank", ir.select(lost, good, lower))
 
-    def own_places(self):
+    def own_positions(self):
         """A loop over every place of the part that is this thread's."""
         first = self.start + self.thread
         return self.b.loop("i", first, self.stop, self.threads, kind="rolled")
@@ -161,37 +143,57 @@ class _Selection:
     def key_of_rank(self, rank):
         """The key of the element of a rank, and how many equals come before that."""
         b = self.b
-        prefix, mask = (b.declare(name, constant(0)) for name in ("prefix", "mask"))
+        prefix, mask = (b.declare(n, self.constant(0)) for n in ("prefix", "mask"))
         left = b.declare("left", rank)
-        shift = b.declare("shift", constant(self.width - BITS))
+        shift = b.declare("shift", self.constant(self.width - BITS))
         with b.loop("sweep", 0, self.width // BITS, kind="rolled"):
-            # how many keys have each value of the bits, two counts in each word
-            low, high = (b.declare("counted", ir.Const(i64, 0)) for _ in range(2))
-            with self.own_places() as place:
-                key = self.key(place)
-                digit = b.let("digit", ir.cast(i64, (key >> shift) & constant(3)))
-                one = ir.Const(i64, 1)
-                one = ir.select(digit % 2 == 1, ir.Const(i64, 1 << 32), one)
-                one = ir.select((key & mask) == prefix, one, ir.Const(i64, 0))
-                one = b.let("one", one)
-                nothing = ir.Const(i64, 0)
-                b.assign(low, low + ir.select(digit < 2, one, nothing))
-                b.assign(high, high + ir.select(digit < 2, nothing, one))
-            low, high = self.summed([low, high])
-            before = [b.let("before", low & LOW)]
-            for more in (low >> 32, high & LOW):
-                before.append(b.let("before", before[-1] + more))
-            digit, less = ir.Const(i64, 0), ir.Const(i64, 0)
-            for number, count in enumerate(before):
-                passed = b.let("passed", left >= count)
-                digit = ir.select(passed, ir.Const(i64, number + 1), digit)
-                less = ir.select(passed, count, less)
-            digit, less = b.let("chosen", digit), b.let("less", less)
-            b.assign(left, left - less)
-            b.assign(prefix, prefix | (ir.cast(u64, digit) << shift))
-            b.assign(mask, mask | (constant(3) << shift))
-            b.assign(shift, shift - constant(BITS))
+            with b.loop("d", self.thread, DIGITS, self.threads, kind="rolled") as d:
+                b.store(self.found, d, 0)
+            b.add(Barrier())
+            self.count_digits(prefix, mask, shift)
+            b.add(Barrier())
+            with b.when(self.warp == 0):
+                self.choose_digit(left)
+            b.add(Barrier())
+            digit = b.let("digit", ir.cast(self.word, ir.load(self.chosen, 0)))
+            b.assign(left, left - ir.load(self.chosen, 1))
+            b.assign(prefix, prefix | (digit << shift))
+            b.assign(mask, mask | (self.constant(DIGITS - 1) << shift))
+            b.assign(shift, shift - self.constant(BITS))
         return prefix, left
+
+    def count_digits(self, prefix, mask, shift):
+        """How many candidates have each value of some bits of their keys."""
+        b = self.b
+        first, step = self.start + self.thread, self.threads
+        with b.loop("i", first, self.stop, AHEAD * step, kind="rolled") as i:
+            positions = [b.let("own", i + k * step) for k in range(AHEAD)]
+            for place, key in zip(
+                positions, self.keys(positions, self.stop), strict=True
+            ):
+                digit = ir.cast(i64, (key >> shift) & self.constant(DIGITS - 1))
+                with b.when((place < self.stop) & ((key & mask) == prefix)):
+                    b.add(Atomic("add", self.found, digit, ir.Const(u32, 1)))
+
+    def choose_digit(self, left):
+        """The digit of the rank that is left, and how many candidates have lower ones.
+
+        The lanes of a warp have neighbouring digits.
+        """
+        b, each = self.b, DIGITS // WARP
+        counts = [
+            b.let("counted", ir.cast(i64, ir.load(self.found, self.lane * each + k)))
+            for k in range(each)
+        ]
+        mine = counts[0]
+        for count in counts[1:]:
+            mine = mine + count
+        ahead, _ = sums_before(b, self.lane, mine)
+        for k, count in enumerate(counts):
+            with b.when((left >= ahead) & (left < ahead + count)):
+                b.store(self.chosen, 0, self.lane * each + k)
+                b.store(self.chosen, 1, ahead)
+            b.assign(ahead, ahead + count)
 
     # ---- what is given
 
@@ -205,32 +207,53 @@ class _Selection:
         )
         first = b.let("first", self.start + self.warp * stretch)
         last = b.let("last", ir.binary("min", first + stretch, self.stop))
+        own, step = first + self.lane, WARP * AHEAD
         mine = b.declare("mine", ir.Const(i64, 0))
-        with b.loop("i", first + self.lane, last, WARP, kind="rolled") as place:
-            b.assign(mine, mine + self.flags(self.key(place), key))
-        for distance in (1, 2, 4, 8, 16):
-            b.assign(mine, mine + Exchange(distance, mine))
+        with b.loop("i", own, last, step, kind="rolled") as i:
+            positions = [b.let("own", i + k * WARP) for k in range(AHEAD)]
+            for place, found in zip(positions, self.keys(positions, last), strict=True):
+                flags = ir.select(
+                    place < last, self.flags(found, key), ir.Const(i64, 0)
+                )
+                b.assign(mine, mine + flags)
+        total = sum_of_lanes(b, mine)
         with b.when(self.lane == 0):
-            b.store(self.warps[0], self.warp, mine)
+            b.store(self.warps, self.warp, total)
         b.add(Barrier())
         carry = b.declare("carry", ir.Const(i64, 0))
         with b.loop("w", 0, self.warp, kind="rolled") as w:
-            b.assign(carry, carry + ir.load(self.warps[0], w))
-        b.add(Barrier())
-        with b.loop("tile", first, last, WARP, kind="rolled") as tile:
-            place = b.let("at_place", tile + self.lane)
-            inside = b.let("inside", place < last)
-            own = self.key(ir.select(inside, place, last - 1))
-            flags = self.flags(own, key)
-            flags = b.let("flags", ir.select(inside, flags, ir.Const(i64, 0)))
-            ahead, total = b.declare("ahead", carry), b.declare("sum", flags)
-            for distance in (1, 2, 4, 8, 16):
-                other = b.let("other", Exchange(distance, total))
-                upper = self.lane // distance % 2 == 1
-                b.assign(ahead, ahead + ir.select(upper, other, ir.Const(i64, 0)))
-                b.assign(total, total + other)
-            b.assign(carry, carry + total)
-            self.put(at, place, flags, ahead, left, rank)
+            b.assign(carry, carry + ir.load(self.warps, w))
+        if self.way == MIDDLE:  # the next row's sum goes where this is read
+            b.add(Barrier())
+        before = b.declare("before", carry & LOW)
+        equals = b.declare("equals", carry >> 32)
+        with b.loop("tile", first, last, step, kind="rolled") as tile:
+            positions = [
+                b.let("at_place", tile + self.lane + k * WARP) for k in range(AHEAD)
+            ]
+            for place, found in zip(positions, self.keys(positions, last), strict=True):
+                inside = b.let("inside", place < last)
+                is_before = b.let("is_before", inside & (found < key))
+                is_equal = b.let("is_equal", inside & (found == key))
+                given = at, place, left, rank
+                self.put(
+                    *given,
+                    (is_before, self.next(is_before, before)),
+                    (is_equal, self.next(is_equal, equals)),
+                )
+
+    def next(self, flag, count):
+        """How many elements with a flag come before this lane's; counts those of the tile."""
+        b = self.b
+        bit = b.let("bit", ir.cast(u32, flag))
+        alike = b.let("alike", Match(1, bit))
+        lanes = b.let("lanes", ir.select(flag, alike, ~alike))
+        one = ir.Const(u32, 1)
+        below = (one << ir.cast(u32, self.lane)) - one
+        ahead = count + ir.cast(i64, Call("popcount", u32, lanes & below))
+        ahead = b.let("ahead", ahead)
+        b.assign(count, count + ir.cast(i64, Call("popcount", u32, lanes)))
+        return ahead
 
     def flags(self, own, key):
         """One where an element comes before the key, and one in the upper half where it
@@ -239,27 +262,24 @@ class _Selection:
         equal = ir.select(own == key, other, ir.Const(i64, 0))
         return self.b.let("flag", ir.select(own < key, one, equal))
 
-    def put(self, at, place, flags, ahead, left, rank):
-        """Writes an element that is wanted where it belongs."""
+    def put(self, at, place, left, rank, before, equal):
+        """Writes an element that is wanted where it belongs.
+
+        Args:
+            before, equal: whether it is such a one, and how many are before it.
+        """
         b = self.b
-        equals = b.let("equals", ahead >> 32)
-        equal = (flags >> 32) == 1
         if self.way != FIRST:
-            with b.when(equal & (equals == left)):
+            with b.when(equal[0] & (equal[1] == left)):
                 self.store(at, place)
             return
         base = b.let("to", at * (rank + 1))
-        with b.when((flags & LOW) == 1):
-            self.store(base + (ahead & LOW), place)
-        with b.when(equal & (equals <= left)):
-            self.store(base + (rank - left) + equals, place)
+        with b.when(before[0]):
+            self.store(base + before[1], place)
+        with b.when(equal[0] & (equal[1] <= left)):
+            self.store(base + (rank - left) + equal[1], place)
 
     def store(self, to, place):
         """An element and its place in the row."""
         self.b.store(self.out, to, ir.load(self.x, self.base + place))
         self.b.store(self.place, to, place)
-
-
-def constant(value):
-    """A number of 64 bits without a sign."""
-    return ir.Const(u64, value)

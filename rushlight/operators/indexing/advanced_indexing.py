@@ -8,9 +8,11 @@ from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core.dtypes import bool_, int64, uint8
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.overlap import refuse_overlap
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import warn_of_expanded
 from rushlight.operators import call
 from rushlight.operators.functions import tensor
+from rushlight.operators.indexing import place_joins, place_runs
 from rushlight.operators.indexing.gather import (
     coordinates,
     has_plain_steps,
@@ -365,11 +367,33 @@ def put(self, index, source, accumulate=False):
         name = name_of(self.dtype.to_real())
         if parts == 2:
             operands[:2] = as_pairs(out), as_pairs(source)
-    types = {"T": name, "add": int(bool(accumulate)), "parts": parts}
-    ints = [self.numel(), types["add"], parts]
-    run_whole(put_kernel, operands, ints, index.numel(), **types)
+    _put(*operands, int(bool(accumulate)), name, parts)
     _raise_fault(flag, self)
     return out if out is self else laid_as(self, out)
+
+
+def _put_in_order(out, source, index, flag, add, name, parts):
+    types = {"T": name, "add": add, "parts": parts}
+    ints = [out.numel() // parts if add else out.numel(), add, parts]
+    run_whole(put_kernel, [out, source, index, flag], ints, index.numel(), **types)
+
+
+def _put_by_threads(out, source, index, flag, add, name, parts):
+    """The same where each element of the index is a thread's."""
+    size = out.numel() // (parts if add else 1)
+    if parts > 1:
+        index = index.reshape(-1, 1).expand(-1, parts).contiguous()
+    extents = index.numel() // parts, size, parts
+    given = out, source, index, flag, extents
+    if add and not place_joins.joins_in_any_order(out.dtype):
+        place_runs.scatter(*given, 1, 0, 1)
+    elif add:
+        place_joins.scatter_add(*given, 0, 1)
+    else:
+        place_joins.scatter_put(*given, 0, 1, name)
+
+
+_put = KernelTable(cpu=_put_in_order, cuda=_put_by_threads)
 
 
 def _check_flat(operator, x, index, nothing):

@@ -8,7 +8,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.warning import warn_once
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
-from rushlight.operators.indexing import place_runs
+from rushlight.operators.indexing import place_joins, place_runs
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
     index_add_kernel,
@@ -150,7 +150,8 @@ def _combine_slices(
     count, flag = index.numel(), fault_flag(out)
     source, index = source.contiguous(), index.contiguous()
     if kernel is index_add_kernel and _goes_by_places(out, count):
-        place_runs.add_slices(out, source, index, start, flag, sizes)
+        by = place_joins if place_joins.joins_in_any_order(out.dtype) else place_runs
+        by.add_slices(out, source, index, start, flag, sizes)
         raise_fault(flag, dim, size, error, "index out of range in self: ")
         return
     run(
@@ -289,7 +290,8 @@ def _put(out, dim, index, source, single, before):
     if _goes_by_places(out, count):
         sizes = outer, size, inner
         given = source, index.contiguous(), flag, sizes, parts - 1, int(single), name
-        place_runs.put_slices(out, *given)
+        by = place_joins if size <= place_joins.ROOM * count else place_runs
+        by.put_slices(out, *given)
         raise_fault(flag, dim, size, IndexError, before)
         return
     run(

@@ -11,9 +11,9 @@ from __future__ import annotations
 from rushlight.codegen.language import select
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core.dtypes import int64
-from rushlight.operators import call as ops
 from rushlight.operators.indexing.bounds import checked, wrapped
 from rushlight.operators.loop_calls import fresh, name_of, run
+from rushlight.operators.sorting import device_sort_rows
 
 MANY_LINES = 8192  # that are threads enough
 FEW = 8  # places of a line, that one thread goes over
@@ -27,13 +27,16 @@ def element_places(
     count: int,
     size: int,
     inner: int,
+    wrap: int,
     begin: int,
     end: int,
 ):
     """Where in a tensor of ``(outer, size, inner)`` each element of an index leads."""
     for at in range(begin, end):
         outer = at // (count * inner)
-        place = outer * size + checked(index[at], size, fault)
+        place = index[at]
+        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
+        place = outer * size + place
         keys[at] = place * inner + at % inner
 
 
@@ -184,16 +187,25 @@ def sorted_slices(index, size, flag, wrap=0):
     keys = fresh(index, (index.numel(),), int64)
     operands = [keys, index, flag]
     run(slice_places, operands, [size, wrap], index.numel(), I=name_of(index.dtype))
-    return ops.sort(keys, stable=True, dim=0, descending=False)
+    return in_order(keys, size)
 
 
-def scatter(target, source, index, flag, extents, mode, single):
+def in_order(keys, bound):
+    """Numbers from zero to a bound in order, and which element had each, stably."""
+    values, order = fresh(keys, keys.shape), fresh(keys, keys.shape, int64)
+    bits = max(1, (bound - 1).bit_length())
+    device_sort_rows.sort_rows(values, order, keys, keys.numel(), False, bits)
+    return values, order
+
+
+def scatter(target, source, index, flag, extents, mode, single, wrap=0):
     """Scatters into a tensor of ``(outer, size, inner)``; see `scatter_runs`."""
     count, size, inner = extents
     total = index.numel()
     keys = fresh(index, (total,), int64)
-    run(element_places, [keys, index, flag], [count, size, inner], total)
-    keys, order = ops.sort(keys, stable=True, dim=0, descending=False)
+    ints = [count, size, inner, wrap]
+    run(element_places, [keys, index, flag], ints, total, wrap=wrap)
+    keys, order = in_order(keys, target.numel())
     types = {"T": name_of(target.dtype), "mode": mode, "single": single}
     operands = [target, source, keys, order]
     run(scatter_runs, operands, [total, mode, single], total, **types)

@@ -9,7 +9,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.warning import warn_once
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
-from rushlight.operators.indexing import place_runs
+from rushlight.operators.indexing import place_joins, place_runs
 from rushlight.operators.indexing.gather import shares_storage
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
@@ -187,8 +187,13 @@ def _combine_by_lines(target, source, index, flag, dim, size, mode, single):
 def _combine_by_places(target, source, index, flag, dim, size, mode, single):
     """The same where few lines would be few threads: each place is one's."""
     outer, count, inner = around(list(index.shape), dim)
-    if place_runs.worth_sorting(outer * inner, count):
-        extents = count, size, inner
+    extents = count, size, inner
+    given = target, source, index, flag, extents, single
+    if mode == ADD and place_joins.joins_in_any_order(target.dtype):
+        place_joins.scatter_add(*given)
+    elif mode == ASSIGN and place_joins.has_room(target, index):
+        place_joins.scatter_put(*given)
+    elif place_runs.worth_sorting(outer * inner, count):
         place_runs.scatter(target, source, index, flag, extents, mode, single)
     else:
         _combine_by_lines(target, source, index, flag, dim, size, mode, single)

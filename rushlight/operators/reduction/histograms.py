@@ -4,10 +4,12 @@ import math
 
 from rushlight.codegen.loops import f64, i64, loops
 from rushlight.core.dtypes import float64, int64
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import require, run, run_whole
 from rushlight.operators.return_types import return_type
+from rushlight.operators.sorting import device_tallies
 from rushlight.operators.type_groups import FLOATS
 
 
@@ -57,6 +59,22 @@ def add_masses(
         out[cell[i]] = out[cell[i]] + (mass[i] if weighed else f64(1))
 
 
+def _masses_in_order(cell, mass, cells):
+    """What the points of each cell weigh; one each where no mass is given."""
+    flat = ops.new_zeros(cell, [cells], dtype=float64)
+    weighed = int(mass is not None)
+    operands = [flat, cell, mass if weighed else flat]
+    run_whole(add_masses, operands, [weighed], cell.numel(), weighed=weighed)
+    return flat
+
+
+def _masses_by_threads(cell, mass, cells):
+    if mass is None:
+        return device_tallies.counts_of(cell, cells).to(float64)
+    return device_tallies.sums_of(cell, mass, cells)
+
+
+_masses = KernelTable(cpu=_masses_in_order, cuda=_masses_by_threads)
 _SINGLE_AND_DOUBLE = FLOATS - {5, 15}
 
 
@@ -204,11 +222,8 @@ def points_in_cells(self, bins, weight, density):
         place, edges = points[:, dim].contiguous(), edges.contiguous()
         ints = [edges.shape[0], math.prod(shape)]
         run(find_cells, [cell, place, edges], ints, count, 4, T=self.dtype.name)
-    flat = ops.new_zeros(points, [math.prod(shape) + 1], dtype=float64)
-    mass = flat if weight is None else weight.reshape([-1]).to(flat.dtype).contiguous()
-    weighed = 0 if weight is None else 1
-    run_whole(add_masses, [flat, cell, mass], [weighed], count, weighed=weighed)
-    hist = flat[:-1].reshape(shape)
+    mass = None if weight is None else weight.reshape([-1]).to(float64).contiguous()
+    hist = _masses(cell, mass, math.prod(shape) + 1)[:-1].reshape(shape)
     if density:
         hist = hist / hist.sum()
         for dim, edges in enumerate(bins):

@@ -44,7 +44,11 @@ from rushlight.operators.loop_calls import (
 )
 from rushlight.operators.shape.copying import check_number
 from rushlight.operators.shared import has_elements
-from rushlight.operators.sorting import device_select_rows
+from rushlight.operators.sorting import (
+    device_select_rows,
+    device_sort_rows,
+    device_tallies,
+)
 from rushlight.operators.type_groups import (
     FLOATS,
     INTEGERS,
@@ -115,76 +119,6 @@ def sort_rows(
                 out, index, spare, spare_index, base, size, 2 * width, descending
             )
             width = width * 4
-
-
-@loops
-def sort_runs(
-    out: "T*",
-    index: "i64*",
-    x: "T*",
-    size: int,
-    runs: int,
-    descending: int,
-    begin: int,
-    end: int,
-):
-    """Sorts runs of 16 neighbours; each row has so many, the last perhaps shorter."""
-    for number in range(begin, end):
-        base = number // runs * size
-        start = base + number % runs * 16
-        stop = min(start + 16, base + size)
-        for k in range(start, stop):
-            v = x[k]
-            j = k
-            while j > start and comes_first(v, out[j - 1], descending):
-                out[j] = out[j - 1]
-                index[j] = index[j - 1]
-                j = j - 1
-            out[j] = v
-            index[j] = k - base
-
-
-@loops
-def merge_by_ranks(
-    out: "T*",
-    index: "i64*",
-    x: "T*",
-    source_index: "i64*",
-    size: int,
-    width: int,
-    descending: int,
-    begin: int,
-    end: int,
-):
-    """Merges neighbouring sorted runs of ``width``, each element on its own.
-
-    It goes as far behind its run's start as it was there, and as many elements of the
-    other run belong before it. Equal elements of the earlier run do.
-    """
-    for at in range(begin, end):
-        base = at // size * size
-        place = at - base
-        pair = place // (2 * width) * (2 * width)
-        middle = min(pair + width, size)
-        later = place >= middle
-        low = pair if later else middle
-        high = middle if later else min(pair + 2 * width, size)
-        first = low
-        v = x[at]
-        while low < high:
-            half = (low + high) // 2
-            w = x[base + half]
-            before = comes_first(w, v, descending)
-            if later:
-                before = not comes_first(v, w, descending)
-            if before:
-                low = half + 1
-            else:
-                high = half
-        start = middle if later else pair
-        to = base + pair + (place - start) + (low - first)
-        out[to] = v
-        index[to] = source_index[at]
 
 
 @loops_inline
@@ -505,25 +439,13 @@ def _sort_host(rows, values, index, size, down):
     return values, index
 
 
-def _sort_by_ranks(rows, values, index, size, down):
-    """The same where there are as many threads as elements: each finds its own place."""
-    runs, total, width = -(-size // RUN), rows.numel(), RUN
-    types = {"T": name_of(rows.dtype), "descending": down}
-    operands = [values, index, rows]
-    run(sort_runs, operands, [size, runs, down], total // size * runs, RUN, **types)
-    spare, spare_index = (
-        fresh(rows, rows.shape),
-        fresh(rows, rows.shape, int64),
-    )
-    while width < size:
-        operands = [spare, spare_index, values, index]
-        run(merge_by_ranks, operands, [size, width, down], total, 64, **types)
-        values, index, spare, spare_index = spare, spare_index, values, index
-        width *= 2
+def _sort_by_digits(rows, values, index, size, down):
+    """The same where there are as many threads as elements."""
+    device_sort_rows.sort_rows(values, index, rows, size, down)
     return values, index
 
 
-_sort_long = KernelTable(cpu=_sort_host, cuda=_sort_by_ranks, meta=_sort_by_ranks)
+_sort_long = KernelTable(cpu=_sort_host, cuda=_sort_by_digits, meta=_sort_host)
 
 
 def _sort_by_bytes(values, index, rows, size, down):
@@ -817,9 +739,7 @@ def bincount(self, weights=None, minlength=0):
         if found is not None:
             return found
     x = self.to(int64).contiguous()
-    limits = filled(self, (2,), -1, int64)
-    run_whole(lowest_and_highest, [limits, x], [], x.numel())
-    low, high = limits.tolist()
+    low, high = _limits(x)
     if self.dim() != 1 or (x.numel() and low < 0):
         raise RuntimeError(
             "bincount only supports 1-d non-negative integral inputs.\n"
@@ -829,10 +749,36 @@ def bincount(self, weights=None, minlength=0):
     if weights is not None:
         kind = weights.dtype if weights.dtype is float32 else float64
         weights = weights.to(kind).contiguous()
-    out = filled(self, (max(minlength, high + 1),), 0, kind)
+    return _counted(x, weights, max(minlength, high + 1), kind)
+
+
+def _limits_in_order(x):
+    """The extremes of integers; -1 twice where there are none."""
+    limits = filled(x, (2,), -1, int64)
+    run_whole(lowest_and_highest, [limits, x], [], x.numel())
+    return limits.tolist()
+
+
+def _limits_by_reduction(x):
+    return [x.min().item(), x.max().item()] if x.numel() else [-1, -1]
+
+
+def _counted_in_order(x, weights, size, kind):
+    """How often each number occurs, or the sum of its weights."""
+    out = filled(x, (size,), 0, kind)
     types = {"A": name_of(kind), "weighted": int(weights is not None)}
     run_whole(count_values, [out, x, weights], [types["weighted"]], x.numel(), **types)
     return out
+
+
+def _counted_by_threads(x, weights, size, kind):
+    if weights is None:
+        return device_tallies.counts_of(x, size)
+    return device_tallies.sums_of(x, weights, size)
+
+
+_limits = KernelTable(cpu=_limits_in_order, cuda=_limits_by_reduction)
+_counted = KernelTable(cpu=_counted_in_order, cuda=_counted_by_threads)
 
 
 def searchsorted(
@@ -978,6 +924,13 @@ def histc(self, bins=100, min=0, max=0):
         raise RuntimeError("torch.histc: max must be larger than min")
     require("histogram_cpu", self.dtype, FLOATS, self)
     limits = tensor([low, high], dtype=float64, device=self.device)
-    out, x = filled(self, (bins,), 0), self.contiguous()
+    return _histogram(self.contiguous(), limits, bins)
+
+
+def _histogram_in_order(x, limits, bins):
+    out = filled(x, (bins,), 0)
     run_whole(histogram, [out, x, limits], [bins], x.numel(), T=name_of(x.dtype))
     return out
+
+
+_histogram = KernelTable(cpu=_histogram_in_order, cuda=device_tallies.histogram)

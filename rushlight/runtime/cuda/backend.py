@@ -9,6 +9,7 @@ from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import (
     attention,
     batched_launch,
+    block_kernels,
     contexts,
     cublas,
     cudnn,
@@ -176,6 +177,11 @@ class CudaLibraries(device_roles.Libraries):
         card = context_of(operands[0].device)
         given = rows, size, parts, rank, descending, skip
         return select.run(card, way, operands, *given)
+
+    def run_blocks(self, make, kinds, operands, ints, blocks, threads):
+        batched_launch.flush()
+        context = context_of(operands[0].device)
+        block_kernels.run(context, make, kinds, operands, ints, blocks, threads)
 
     def sums_apart(self):
         return True

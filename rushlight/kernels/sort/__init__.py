@@ -1,0 +1,1 @@
+"""Sorts by digits, as functions of a device's grid."""
