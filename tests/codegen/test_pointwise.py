@@ -82,6 +82,16 @@ def extremes(x, y):
 
 
 @pointwise
+def larger_than(x, bound):
+    return L.maximum(x, bound)
+
+
+@pointwise
+def smaller_than(x, bound):
+    return L.minimum(x, bound)
+
+
+@pointwise
 def magnitude(x):
     return abs(x)
 
@@ -325,6 +335,23 @@ def test_narrow_floats_are_computed_in_single_precision(native):
     got = native.pointwise(gelu, x, static=("none",))
     expected = native.pointwise(gelu, x.astype(np.float32), static=("none",))
     np.testing.assert_array_equal(got, expected.astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_extremes_with_a_number_are_those_with_a_value(runner, dtype):
+    ends = [0.0, -0.0, 1.5, np.inf, -np.inf, np.nan, -1.5]
+    x = np.array(ends * 7, dtype)
+    for bound in (0.0, 1.5, np.inf, -np.inf, np.nan, -1.5):
+        others = np.full_like(x, bound)
+        for with_number, pick in (
+            (larger_than, np.maximum),
+            (smaller_than, np.minimum),
+        ):
+            got = runner.pointwise(with_number, x, static=(bound,))
+            np.testing.assert_array_equal(got, pick(x, others))
+            # Of two zeros the number is taken.
+            zeros = (x == 0) & (bound == 0)
+            assert np.array_equal(np.signbit(got[zeros]), np.signbit(others[zeros]))
 
 
 def test_a_specialisation_is_made_once():

@@ -215,6 +215,9 @@ class Expressions(Tables):
         if type.is_int:
             name = ("s" if type.is_signed else "u") + stem
             return self.intrinsic(name, type, self.typed(left), self.typed(right))
+        number = isinstance(right, ir.Const) and right.value == right.value
+        if number and op in ("min", "max"):
+            return self.extreme_of_constant(compare, left, right)
         # The picked side is the right one where either is NaN, as `vmaxps` does;
         # one more blend then keeps the left side's NaN, or drops the right side's.
         a, b, name = self.value(left), self.value(right), type_name(type)
@@ -224,6 +227,20 @@ class Expressions(Tables):
         special = a if op in ("min", "max") else b
         isnan = self.fresh(f"fcmp uno {name} {special}, {special}")
         return self.fresh(f"select {mask} {isnan}, {name} {a}, {name} {picked}")
+
+    def extreme_of_constant(self, compare, left, right):
+        """The smaller or larger of a float and a number: a NaN is on the left, and stays.
+
+        Where they are equal the number is taken, whose zero may have another sign; if it is
+        none, either is, and one instruction picks its right side.
+        """
+        a, b, name = self.value(left), self.value(right), type_name(left.type)
+        mask = type_name(boolean.like(left.type))
+        if right.value == 0:
+            keep = self.fresh(f"{compare.replace(' o', ' u')} {name} {a}, {b}")
+            return self.fresh(f"select {mask} {keep}, {name} {a}, {name} {b}")
+        keep = self.fresh(f"{compare} {name} {b}, {a}")
+        return self.fresh(f"select {mask} {keep}, {name} {b}, {name} {a}")
 
     def divide(self, e, type, left, right):
         """Divides; by a positive constant in place, otherwise through a helper."""

@@ -154,6 +154,10 @@ ERFINV_FAR = (
 ERF_PIECES = 32, 1 / 8, 5, 3.93
 FEW_ERF_PIECES = 8, 17 / 32, 9, 3.93
 ERF_PIECES_DOUBLE = 16, 25 / 64, 14, 5.95
+# Two over the root of pi in two parts, and what lifts the smallest numbers.
+SLOPE_OF_ERF = (1.128379225730896, -5.863538342219759e-08)
+SLOPE_OF_ERF_DOUBLE = (1.1283791670955126, 1.533545961316588e-17)
+RAISED = 2.0**64
 
 
 def erf(x):
@@ -168,7 +172,10 @@ def erf(x):
     d = fma(whole, -step, near)
     rows = pieces(series.erf, equal_places(count, step), degree)
     high, low = fine_curve(d, index, rows)
-    return copysign(high + low, x)
+    # What rounding takes from a product is lost where that is subnormal.
+    large, (slope, beyond) = x * RAISED, pick(x, SLOPE_OF_ERF, SLOPE_OF_ERF_DOUBLE)
+    line = fma(large, slope, large * beyond) * (1 / RAISED)
+    return select(a < format_of(x).tiny * 64.0, line, copysign(high + low, x))
 
 
 def _erf_over_x(x):

@@ -225,15 +225,21 @@ def _exp_of_rest(count, terms):
         return tuple(float(term) for term in shortened(series, reach, terms))
 
 
-def _with_power_of_table(r, pattern):
-    """``exp(r)`` times the power of two whose parts the low bits of a pattern are."""
+def _with_power_of_table(r, pattern, exact=None, beyond=None):
+    """``exp(r)`` times the power of two whose parts the low bits of a pattern are.
+
+    ``exact`` less ``beyond`` is what ``r`` was rounded from: the line is that one's.
+    """
     count, _ = _parts_of_a_power(r)
     curve = polynomial(r, _exp_of_rest(count, TERMS_OF_REST[count]))
     power, lost = (lookup(pattern, r, part) for part in parts(_powers(count), r))
     # What is left is added last of the small parts: its sum with them is not rounded.
-    rest = fma(power, curve * (r * r), lost)
+    square = r * r
+    small = curve * square if beyond is None else fma(curve, square, -beyond)
+    rest = fma(power, small, lost)
     whole = pattern >> count.bit_length() - 1 << format_of(r).mantissa
-    return (power + fma(power, r, rest)) * from_bits(whole, r)
+    line = r if exact is None else exact
+    return (power + fma(power, line, rest)) * from_bits(whole, r)
 
 
 def _exp_by_table(x):
@@ -242,8 +248,11 @@ def _exp_by_table(x):
     high, low = (part / count for part in pick(x, LN2, LN2_DOUBLE))
     shifted = fma(x, LOG2_E * count, magic)
     whole = shifted - magic
-    r = fma(whole, -low, fma(whole, -high, x))
-    return _with_power_of_table(r, bits(shifted))
+    first = fma(whole, -high, x)
+    if count == 4:  # what is left is long enough for its rounding to be seen
+        beyond = whole * low
+        return _with_power_of_table(first - beyond, bits(shifted), first, beyond)
+    return _with_power_of_table(fma(whole, -low, first), bits(shifted))
 
 
 def far_exp(x):
