@@ -48,8 +48,8 @@ def log_sum(a, b, c):
     base = A(0) if nothing else top
     # States without ways are in every step: nothing infinite goes to the functions, whose
     # far arguments take a branch. What is bounded here adds nothing to one.
-    total = exp(maximum(middle - base, A(LEAST))) + exp(maximum(low - base, A(LEAST)))
-    total = log(A(1) + total) + base
+    rest = exp(maximum(middle - base, A(LEAST))) + exp(maximum(low - base, A(LEAST)))
+    total = log(A(1) + rest) + base  # a name that is assigned twice is not vectorized
     return A(MINUS_INF) if nothing else total
 
 
