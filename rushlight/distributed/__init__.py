@@ -12,6 +12,7 @@ import os as _os
 from rushlight.distributed.distributed_c10d import (
     _coalescing_manager,
     _get_default_group,
+    _make_nccl_premul_sum,
     _world,
 )
 from rushlight.distributed import constants, distributed_c10d

@@ -19,7 +19,7 @@ class CoalescedWork:
 
     def append(self, work):
         """Add a work."""
-        if work:
+        if work and work not in self.works:
             self.works.append(work)
 
     def wait(self):
@@ -54,7 +54,7 @@ def coalescing_manager(group=None, device=None, async_ops=False):
 
     Args:
         group: the group; all processes without it.
-        device: without effect on the host.
+        device: without effect: the tensors say it.
         async_ops: whether the block ends at once; then its value has ``wait``.
     """
     world.membership(group)
@@ -69,7 +69,8 @@ def coalescing_manager(group=None, device=None, async_ops=False):
         yield manager
     finally:
         asked = _open.pop(chosen)
-    for method, args in asked:
-        manager.append(method(*args, async_op=True))
+    with chosen._together():
+        for method, args in asked:
+            manager.append(method(*args, async_op=True))
     if not async_ops:
         manager.wait()

@@ -248,7 +248,8 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
     if chosen is None:
         return None
     _as_many(tensor_list, chosen, "tensor_list")
-    _equal_sizes(tensor_list, tensor, "all_gather")
+    if not chosen.takes_uneven:
+        _equal_sizes(tensor_list, tensor, "all_gather")
     return chosen._all_gather(tensor_list, tensor, async_op)
 
 

@@ -185,10 +185,14 @@ class DistributedDataParallel(Module, Joinable):
             if name not in self.parameters_to_ignore
         ]
 
+    def _said(self, values):
+        """Numbers that other ranks are told."""
+        return rl.tensor(values, device=self.process_group._coordination_device())
+
     def _verify_shapes(self):
         """Raises where this rank's parameters are not those of rank 0."""
         sizes = [[p.numel(), *p.shape] for p in self._module_parameters]
-        count = rl.tensor([len(sizes)])
+        count = self._said([len(sizes)])
         self.process_group._broadcast(count, 0)
         rank = self.process_group.rank()
         if int(count) != len(sizes):
@@ -196,7 +200,7 @@ class DistributedDataParallel(Module, Joinable):
                 f"DDP expects same model across all ranks, but Rank {rank} has "
                 f"{len(sizes)} params, while rank 0 has {int(count)} params."
             )
-        own = rl.tensor([[s[0], hash(tuple(s)) & 0x7FFFFFFF] for s in sizes])
+        own = self._said([[s[0], hash(tuple(s)) & 0x7FFFFFFF] for s in sizes])
         first = own.clone()
         self.process_group._broadcast(first, 0)
         for index, (mine, theirs) in enumerate(zip(own.tolist(), first.tolist())):
@@ -244,7 +248,7 @@ class DistributedDataParallel(Module, Joinable):
     def _sync_final_model(self, is_last_joiner):
         """Take parameters and buffers of the highest rank that came last."""
         rank = self.process_group.rank() if is_last_joiner else -1
-        found = rl.tensor([rank])
+        found = self._said([rank])
         self.process_group._all_reduce([found], rl.distributed.ReduceOp.MAX)
         self._sync_states(int(found))
 
@@ -279,7 +283,7 @@ class DistributedDataParallel(Module, Joinable):
             return
         active = self.process_group.size()
         if not self._divides_by_all:
-            count = rl.ones(1)
+            count = self._said([1.0])
             self.process_group._all_reduce([count])
             active = int(count)
         self.reducer.divisor = active

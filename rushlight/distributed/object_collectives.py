@@ -15,6 +15,7 @@ from rushlight.distributed.collective_functions import (
     scatter,
 )
 from rushlight.distributed.point_to_point import recv, send
+from rushlight.distributed.world import world
 
 __all__ = [
     "all_gather_object",
@@ -26,16 +27,26 @@ __all__ = [
 ]
 
 
-def to_tensor(obj):
+def _place(group):
+    return (world.default if group is None else group)._coordination_device()
+
+
+def to_tensor(obj, group=None):
     """An object's pickle as a tensor, and its length as another.
 
     Args:
         obj: anything that pickles.
+        group: whose ranks are told; without it the tensors are on the host.
     """
     buffer = io.BytesIO()
     pickle.Pickler(buffer).dump(obj)
     data = rl.frombuffer(bytearray(buffer.getbuffer()), dtype=rl.uint8)
-    return data, rl.tensor([data.numel()])
+    size = rl.tensor([data.numel()])
+    return (
+        (data, size)
+        if group is None
+        else (data.to(_place(group)), size.to(_place(group)))
+    )
 
 
 def to_object(tensor, size):
@@ -45,19 +56,19 @@ def to_object(tensor, size):
         tensor: its octets, and perhaps more.
         size: their number.
     """
-    return pickle.loads(bytes(memoryview(tensor[: int(size)].numpy())))
+    return pickle.loads(bytes(memoryview(tensor[: int(size)].cpu().numpy())))
 
 
 def _padded(data, size):
     if data.numel() == size:
         return data
-    padded = rl.zeros(size, dtype=rl.uint8)
+    padded = data.new_zeros(size)
     padded[: data.numel()] = data
     return padded
 
 
 def _all_sizes(size, group):
-    sizes = [rl.zeros(1, dtype=rl.int64) for _ in range(group.size())]
+    sizes = [rl.zeros_like(size) for _ in range(group.size())]
     all_gather(sizes, size, group=group)
     return [int(each) for each in sizes]
 
@@ -73,10 +84,10 @@ def all_gather_object(object_list, obj, group=None):
     chosen = group_for(group, "all_gather_object")
     if chosen is None:
         return
-    data, size = to_tensor(obj)
+    data, size = to_tensor(obj, chosen)
     sizes = _all_sizes(size, chosen)
     most = max(sizes)
-    outputs = list(rl.empty(chosen.size(), most, dtype=rl.uint8).unbind(0))
+    outputs = list(data.new_empty(chosen.size(), most).unbind(0))
     all_gather(outputs, _padded(data, most), group=group)
     for index, (output, count) in enumerate(zip(outputs, sizes)):
         object_list[index] = to_object(output, count)
@@ -107,21 +118,21 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
         raise ValueError(
             "Argument ``gather_list`` must NOT be specified on non-destination ranks."
         )
-    data, size = to_tensor(obj)
+    data, size = to_tensor(obj, chosen)
     sizes = _all_sizes(size, chosen)
     most = max(sizes)
     outputs = []
     if is_root:
-        outputs = list(rl.empty(chosen.size(), most, dtype=rl.uint8).unbind(0))
+        outputs = list(data.new_empty(chosen.size(), most).unbind(0))
     gather(_padded(data, most), outputs or None, group=group, group_dst=root)
     for index, output in enumerate(outputs):
         object_gather_list[index] = to_object(output, sizes[index])
 
 
-def _pack(object_list):
+def _pack(object_list, device):
     pairs = [to_tensor(each) for each in object_list]
     sizes = rl.cat([size for _, size in pairs])
-    return sizes, rl.cat([data for data, _ in pairs])
+    return sizes.to(device), rl.cat([data for data, _ in pairs]).to(device)
 
 
 def _unpack(object_list, sizes, data):
@@ -138,7 +149,7 @@ def broadcast_object_list(
         object_list: what is sent on ``src``; filled on the others, which unpickle it.
         src: the rank, among all processes; 0 without it.
         group: the group; all processes without it.
-        device: without effect on the host.
+        device: where the octets go by; as the group needs it without it.
         group_src: the rank, in the group.
     """
     chosen = group_for(group, "broadcast_object_list")
@@ -148,13 +159,14 @@ def broadcast_object_list(
         group_src = 0
     root = rank_in_group(chosen, src, group_src, "src")
     is_root = chosen.rank() == root
+    place = device or _place(chosen)
     if is_root:
-        sizes, data = _pack(object_list)
+        sizes, data = _pack(object_list, place)
     else:
-        sizes = rl.zeros(len(object_list), dtype=rl.int64)
+        sizes = rl.zeros(len(object_list), dtype=rl.int64, device=place)
     broadcast(sizes, group=group, group_src=root)
     if not is_root:
-        data = rl.empty(int(sizes.sum()), dtype=rl.uint8)
+        data = sizes.new_empty(int(sizes.sum()), dtype=rl.uint8)
     broadcast(data, group=group, group_src=root)
     if not is_root:
         _unpack(object_list, sizes, data)
@@ -169,13 +181,13 @@ def send_object_list(
         object_list: the objects.
         dst: the rank, among all processes.
         group: the group; all processes without it.
-        device: without effect on the host.
+        device: where the octets go by; as the group needs it without it.
         group_dst: the rank, in the group.
         use_batch: without effect here.
     """
     if group_for(group, "send_object_list") is None:
         return
-    sizes, data = _pack(object_list)
+    sizes, data = _pack(object_list, device or _place(group))
     send(sizes, dst, group, group_dst=group_dst)
     send(data, dst, group, group_dst=group_dst)
 
@@ -189,7 +201,7 @@ def recv_object_list(
         object_list: a list with a place for each.
         src: the rank, among all processes; any without it.
         group: the group; all processes without it.
-        device: without effect on the host.
+        device: where the octets go by; as the group needs it without it.
         group_src: the rank, in the group.
         use_batch: without effect here.
 
@@ -198,9 +210,10 @@ def recv_object_list(
     """
     if group_for(group, "recv_object_list") is None:
         return -1
-    sizes = rl.zeros(len(object_list), dtype=rl.int64)
+    place = device or _place(group)
+    sizes = rl.zeros(len(object_list), dtype=rl.int64, device=place)
     source = recv(sizes, src, group, group_src=group_src)
-    data = rl.empty(int(sizes.sum()), dtype=rl.uint8)
+    data = sizes.new_empty(int(sizes.sum()), dtype=rl.uint8)
     recv(data, source, group)
     _unpack(object_list, sizes, data)
     return source
@@ -236,14 +249,14 @@ def scatter_object_list(
         group_src = 0
     root = rank_in_group(chosen, src, group_src, "src")
     is_root = chosen.rank() == root
-    sizes = rl.zeros(chosen.size(), dtype=rl.int64)
+    sizes = rl.zeros(chosen.size(), dtype=rl.int64, device=_place(chosen))
     pairs = []
     if is_root:
-        pairs = [to_tensor(each) for each in scatter_object_input_list]
+        pairs = [to_tensor(each, chosen) for each in scatter_object_input_list]
         sizes = rl.cat([size for _, size in pairs])
     broadcast(sizes, group=group, group_src=root)
     most = int(sizes.max())
-    output = rl.empty(most, dtype=rl.uint8)
+    output = sizes.new_empty(most, dtype=rl.uint8)
     inputs = [_padded(data, most) for data, _ in pairs]
     scatter(output, inputs or None, group=group, group_src=root)
     scatter_object_output_list[0] = to_object(output, sizes[chosen.rank()])

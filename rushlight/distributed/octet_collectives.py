@@ -9,21 +9,25 @@ from rushlight.distributed.collective_functions import (
     gather,
     scatter,
 )
-from rushlight.distributed.world import get_rank, get_world_size
+from rushlight.distributed.world import get_rank, get_world_size, world
 
 __all__ = ["broadcast_octets", "gather_octets", "scatter_octets"]
 
 
-def _tensor(octets, size):
+def _place(group):
+    return (world.default if group is None else group)._coordination_device()
+
+
+def _tensor(octets, size, group):
     """Octets in a tensor of some more."""
     made = rl.zeros(size, dtype=rl.uint8)
     if octets:
         made[: len(octets)] = rl.frombuffer(bytearray(octets), dtype=rl.uint8)
-    return made
+    return made.to(_place(group))
 
 
 def _octets(tensor, size):
-    return bytes(memoryview(tensor.numpy())[:size])
+    return bytes(memoryview(tensor.cpu().numpy())[:size])
 
 
 def gather_octets(octets, root, group=None):
@@ -37,14 +41,14 @@ def gather_octets(octets, root, group=None):
     Returns:
         Their list on that rank; None on the others.
     """
-    own = rl.tensor([len(octets)])
+    own = rl.tensor([len(octets)], device=_place(group))
     sizes = [rl.zeros_like(own) for _ in range(get_world_size(group))]
     all_gather(sizes, own, group)
     sizes = [int(each) for each in sizes]
     outputs = None
     if get_rank(group) == root:
-        outputs = [rl.empty(max(sizes), dtype=rl.uint8) for _ in sizes]
-    gather(_tensor(octets, max(sizes)), outputs, group=group, group_dst=root)
+        outputs = [_tensor(b"", max(sizes), group) for _ in sizes]
+    gather(_tensor(octets, max(sizes), group), outputs, group=group, group_dst=root)
     if outputs is None:
         return None
     return [_octets(each, size) for each, size in zip(outputs, sizes)]
@@ -58,13 +62,14 @@ def scatter_octets(parts, root, group=None):
         root: the rank, in the group.
         group: the group; all processes without it.
     """
-    sizes = rl.zeros(get_world_size(group), dtype=rl.int64)
+    sizes = [0] * get_world_size(group)
     if parts is not None:
-        sizes = rl.tensor([len(each) for each in parts])
+        sizes = [len(each) for each in parts]
+    sizes = rl.tensor(sizes, device=_place(group))
     broadcast(sizes, group=group, group_src=root)
     most = int(sizes.max())
-    inputs = None if parts is None else [_tensor(each, most) for each in parts]
-    output = rl.empty(most, dtype=rl.uint8)
+    inputs = None if parts is None else [_tensor(each, most, group) for each in parts]
+    output = _tensor(b"", most, group)
     scatter(output, inputs, group=group, group_src=root)
     return _octets(output, int(sizes[get_rank(group)]))
 
@@ -77,8 +82,8 @@ def broadcast_octets(octets, root, group=None):
         root: the rank, in the group.
         group: the group; all processes without it.
     """
-    size = rl.tensor([0 if octets is None else len(octets)])
+    size = rl.tensor([0 if octets is None else len(octets)], device=_place(group))
     broadcast(size, group=group, group_src=root)
-    data = _tensor(octets, int(size))
+    data = _tensor(octets, int(size), group)
     broadcast(data, group=group, group_src=root)
     return _octets(data, int(size))

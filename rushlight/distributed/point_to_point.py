@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from rushlight.distributed.collective_functions import (
     check_tensor,
     group_for,
@@ -139,7 +141,7 @@ def batch_isend_irecv(p2p_op_list):
         p2p_op_list: a list of ``P2POp``.
 
     Returns:
-        The ``Work`` of each.
+        The ``Work`` of each; one, where the group puts them together.
 
     Raises:
         ValueError: the list is empty, or has something else.
@@ -153,10 +155,15 @@ def batch_isend_irecv(p2p_op_list):
         )
     if not p2p_op_list:
         raise IndexError("list index out of range")
-    return [
-        each.op(each.tensor, group=each.group, tag=each.tag, **_other(each))
-        for each in p2p_op_list
-    ]
+    works = []
+    with ExitStack() as stack:
+        for group in dict.fromkeys(each.group for each in p2p_op_list):
+            stack.enter_context(group._together())
+        for each in p2p_op_list:
+            work = each.op(each.tensor, group=each.group, tag=each.tag, **_other(each))
+            if work not in works:
+                works.append(work)
+    return works
 
 
 def _other(each):

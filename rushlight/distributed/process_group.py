@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from datetime import timedelta
 
 import rushlight as rl
+from rushlight.core.device import Device
 from rushlight.distributed import nan_check
 from rushlight.distributed.collectives.engine import Alone, Connected
 from rushlight.distributed.collectives.operands import Operand, octets, type_name
@@ -33,6 +35,7 @@ class ProcessGroup:
     """
 
     __module__ = "rushlight.distributed"
+    takes_uneven = False  # whether ranks may gather tensors of different sizes
 
     def __init__(
         self, store, rank, size, timeout=timedelta(minutes=30), meeting_host=None
@@ -95,6 +98,24 @@ class ProcessGroup:
 
     def __deepcopy__(self, memo):
         return self
+
+    def _join_record(self, group, ranks):
+        """Say of whom the flight recorder writes.
+
+        Args:
+            group: what others know as the group.
+            ranks: the global rank of each of its ranks.
+        """
+        self._executor.recorder.join(group, ranks)
+
+    def _coordination_device(self):
+        """Where tensors that only say something to other ranks are made."""
+        return Device("cpu")
+
+    @contextmanager
+    def _together(self):
+        """Collectives and messages of the block may become one."""
+        yield
 
     # -- how all collectives run ------------------------------------------------------
 

@@ -252,7 +252,8 @@ class Reducer:
             return
         if len(self.order) != len(self.parameters):
             return
-        order = rl.tensor([self.indices[id(p)] for p in self.order])
+        order = [self.indices[id(p)] for p in self.order]
+        order = rl.tensor(order, device=self.group._coordination_device())
         broadcast(order)
         self._set_buckets([self.parameters[i] for i in order.tolist()])
         self.rebuilt = self.statistics["rebuilt"] = True
@@ -362,7 +363,9 @@ class Reducer:
         """Whether each parameter was used on any rank; None where all were."""
         if self.used is None:
             return None
-        used = rl.tensor(self.used, dtype=rl.int32)
+        used = rl.tensor(
+            self.used, dtype=rl.int32, device=self.group._coordination_device()
+        )
         self.group._all_reduce([used], ReduceOp.MAX)
         return used.tolist()
 

@@ -40,6 +40,31 @@ class ReduceOp(enum.Enum):
 
 
 ReduceOp.RedOpType = ReduceOp
+
+
+class PremultipliedSum:
+    """A sum whose values are first multiplied by a factor, on the way: of NCCL alone.
+
+    Args:
+        factor: a number, or a tensor of one element.
+    """
+
+    def __init__(self, factor):
+        self.factor = float(factor)
+
+    def __repr__(self):
+        return f"<RedOpType.PREMUL_SUM: {ReduceOp.PREMUL_SUM.value}>"
+
+
+def _make_nccl_premul_sum(factor):
+    """A sum whose values are first multiplied by a factor.
+
+    Args:
+        factor: a number, or a tensor of one element.
+    """
+    return PremultipliedSum(factor)
+
+
 _BITWISE = {ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR}
 
 
@@ -55,6 +80,8 @@ def reduction_name(op, tensor, backend="Gloo"):
         RuntimeError: the backend does not have it, or not for the tensor's type.
         TypeError: ``op`` is no ``ReduceOp``.
     """
+    if isinstance(op, PremultipliedSum):
+        op = ReduceOp.PREMUL_SUM
     if not isinstance(op, ReduceOp):
         raise TypeError(f"op must be a ReduceOp, not {type(op).__name__}")
     if op in (ReduceOp.AVG, ReduceOp.PREMUL_SUM):

@@ -50,10 +50,10 @@ def new_group(
         ranks: their global ranks; all without it.
         timeout: how long a collective may take, a ``timedelta``; as the default group.
         backend: as the default group without it.
-        pg_options: options of a backend; this one has none.
+        pg_options: options of a backend: a ``ProcessGroupNCCL.Options``.
         use_local_synchronization: whether its members alone call it.
         group_desc: what it is for.
-        device_id: without effect on the host.
+        device_id: the card of this process: NCCL connects it at once.
         sort_ranks: whether its ranks go in the order of the global ones.
 
     Returns:
@@ -72,7 +72,9 @@ def new_group(
     if rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER
     timeout = world.default._timeout if timeout is None else timeout
-    made = make_group(world.store, ranks, rank, backend, name, timeout)
+    made = make_group(
+        world.store, ranks, rank, backend, name, timeout, device_id, pg_options
+    )
     made.group_desc = group_desc or "undefined"
     return made
 

@@ -7,23 +7,26 @@ import os
 import sys
 import warnings
 from datetime import timedelta
-from importlib.util import find_spec
 
-from rushlight.distributed import constants
+from rushlight.core.device import Device
+from rushlight.distributed.backends import (
+    Backend,
+    BackendConfig,
+    backend_for,
+    make_backend,
+    patience_of,
+)
 from rushlight.distributed.errors import DistNetworkError
-from rushlight.distributed.process_group import ProcessGroup, ProcessGroupGloo
+from rushlight.distributed.process_group import ProcessGroup
 from rushlight.distributed.process_group_mpi import ProcessGroupMPI, find_processes
 from rushlight.distributed.rendezvous import rendezvous
 from rushlight.distributed.stores import PrefixStore
 
 __all__ = [
-    "Backend",
-    "BackendConfig",
     "GroupMember",
     "destroy_process_group",
     "get_backend",
     "get_backend_config",
-    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
@@ -33,95 +36,9 @@ __all__ = [
     "get_world_size",
     "group",
     "init_process_group",
-    "is_backend_available",
-    "is_gloo_available",
     "is_initialized",
-    "is_mpi_available",
-    "is_nccl_available",
     "is_torchelastic_launched",
-    "is_ucc_available",
-    "is_xccl_available",
 ]
-
-
-class Backend(str):
-    """The name of what processes talk through.
-
-    >>> Backend("GLOO"), Backend.GLOO
-    ('gloo', 'gloo')
-    """
-
-    UNDEFINED = "undefined"
-    GLOO = "gloo"
-    NCCL = "nccl"
-    UCC = "ucc"
-    MPI = "mpi"
-    XCCL = "xccl"
-    FAKE = "fake"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
-    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL}
-    _plugins: dict = {}
-
-    def __new__(cls, name):
-        if not isinstance(name, str):
-            raise ValueError("Backend constructor parameter must be string-ish")
-        return str.__new__(cls, name.lower())
-
-    @classmethod
-    def register_backend(cls, name, func, extended_api=False, devices=None):
-        """Name one more backend.
-
-        Args:
-            name: its name.
-            func: called with store, rank, size and timeout; gives a process group.
-            extended_api: whether ``func`` takes two objects with all of these.
-            devices: the devices whose tensors it takes.
-
-        Raises:
-            RuntimeError: there is one of that name.
-        """
-        if hasattr(cls, name.upper()):
-            raise RuntimeError(
-                f"{name.lower()} c10d backend already exist"
-                if name.lower() not in cls._plugins
-                else f"{name.upper()} c10d backend creator function already exist"
-            )
-        setattr(cls, name.upper(), name.lower())
-        cls.backend_list.append(name.lower())
-        cls._plugins[name.lower()] = func
-
-
-class BackendConfig:
-    """The backend of each device, from ``gloo`` or ``cpu:gloo,cuda:nccl``.
-
-    Args:
-        backend: the text.
-
-    >>> str(BackendConfig("gloo"))
-    'cpu:gloo,cuda:gloo'
-    """
-
-    def __init__(self, backend):
-        text = str(backend)
-        if ":" in text:
-            pairs = [each.split(":") for each in text.lower().split(",")]
-            if any(len(pair) != 2 for pair in pairs):
-                raise ValueError(
-                    f"The custom backend string argument is invalid: {backend}.\n  "
-                    "remedy: write cpu:gloo,cuda:nccl"
-                )
-            self.device_backend_map = {device: name for device, name in pairs}
-        else:
-            name = "gloo" if text == Backend.UNDEFINED else text
-            self.device_backend_map = {device: name for device in ("cpu", "cuda")}
-
-    def __repr__(self):
-        pairs = self.device_backend_map.items()
-        return ",".join(f"{device}:{backend}" for device, backend in pairs)
-
-    def get_device_backend_map(self):
-        """Device -> backend."""
-        return self.device_backend_map
 
 
 class Membership:
@@ -196,59 +113,9 @@ def is_initialized():
     return world.default is not None
 
 
-def is_gloo_available():
-    """Whether groups of processes on hosts are there: yes."""
-    return True
-
-
-def is_nccl_available():
-    """Whether NVIDIA's library of collectives is used: not yet."""
-    return False
-
-
-def is_mpi_available():
-    """Whether groups over MPI are there: where mpi4py is installed."""
-    return find_spec("mpi4py") is not None
-
-
-def is_ucc_available():
-    """Whether UCC is used: no."""
-    return False
-
-
-def is_xccl_available():
-    """Whether Intel's library is used: no."""
-    return False
-
-
-def is_backend_available(backend):
-    """Whether a backend is there, by its name.
-
-    Args:
-        backend: as ``gloo``.
-    """
-    name = backend.lower()
-    if name == Backend.MPI:
-        return is_mpi_available()
-    return name == Backend.GLOO or name in Backend._plugins
-
-
 def is_torchelastic_launched():
     """Whether a launcher of several processes started this one."""
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
-
-
-def get_default_backend_for_device(device):
-    """The backend that tensors of a device go through.
-
-    Args:
-        device: a device or its name.
-    """
-    kind = str(getattr(device, "type", device)).partition(":")[0]
-    found = Backend.default_device_backend_map.get(kind)
-    if found is None:
-        raise ValueError(f"Default backend not registered for device : {device}")
-    return found
 
 
 def get_node_local_rank(fallback_rank=None):
@@ -377,40 +244,29 @@ def get_group_rank(group, global_rank):
     return ranks.index(global_rank)
 
 
-def backend_for(backend):
-    """The one backend that host tensors go through, which must be there."""
-    name = BackendConfig(backend).device_backend_map.get("cpu", str(backend))
-    if name == Backend.MPI:
-        find_processes()
-    if name in (Backend.NCCL, Backend.UCC, Backend.XCCL):
-        raise RuntimeError(
-            f"Distributed package doesn't have {name.upper()} built in\n  remedy: "
-            'backend="gloo", which takes tensors of the host and copies those of devices'
-        )
-    if not is_backend_available(name):
-        raise ValueError(f"Unknown c10d backend type {name.upper()}")
-    return name
-
-
 def _meeting_host(store):
     while isinstance(store, PrefixStore):
         store = store.underlying_store
     return getattr(store, "host", None)
 
 
-def make_group(store, ranks, rank, backend, name, timeout):
+def make_group(store, ranks, rank, backend, name, timeout, device=None, options=None):
     """Connect a group and note that this process is in it."""
-    own = ranks.index(rank)
-    below = PrefixStore(f"group/{name}", store)
-    host = _meeting_host(store)
+    arguments = (
+        PrefixStore(f"group/{name}", store),
+        ranks.index(rank),
+        len(ranks),
+        patience_of(backend, timeout),
+    )
     maker = Backend._plugins.get(backend)
     if backend == Backend.MPI:
-        made = ProcessGroupMPI(ranks, timeout)
+        made = ProcessGroupMPI(ranks, arguments[-1])
     elif maker is not None:
-        made = maker(below, own, len(ranks), timeout)
+        made = maker(*arguments)
     else:
+        host = _meeting_host(store)
         try:
-            made = ProcessGroupGloo(below, own, len(ranks), timeout, host)
+            made = make_backend(backend, arguments, host, device, options)
         except DistNetworkError as error:
             raise DistNetworkError(
                 f"rank {rank}, group {name} of ranks {ranks}: the store where they meet "
@@ -418,7 +274,7 @@ def make_group(store, ranks, rank, backend, name, timeout):
             ) from error
     made.group_name = name
     if isinstance(made, ProcessGroup):
-        made._executor.recorder.join(made, ranks)
+        made._join_record(made, ranks)
     world.members[made] = Membership(ranks, backend, name)
     return made
 
@@ -453,16 +309,17 @@ def init_process_group(
     """Join all processes of a program: returns once every one has come.
 
     Args:
-        backend: ``gloo``, a text such as ``cpu:gloo,cuda:gloo``, or ``mpi``, which knows
-            the processes by itself.
+        backend: ``gloo``; ``nccl``, for tensors of cards; ``cpu:gloo,cuda:nccl``, for
+            both; or ``mpi``, which knows the processes by itself.
         init_method: ``env://`` (the default), ``tcp://HOST:PORT`` or ``file:///PATH``.
-        timeout: how long a collective may take, a ``timedelta``: 30 minutes.
+        timeout: how long a collective may take, a ``timedelta``: 30 minutes,
+            and 10 of NCCL's.
         world_size: the number of processes, where the environment does not say it.
         rank: this process's number, where the environment does not say it.
         store: where the processes meet, in place of ``init_method``.
         group_name: without effect, as in PyTorch.
-        pg_options: options of a backend; this one has none.
-        device_id: without effect on the host.
+        pg_options: options of a backend: a ``ProcessGroupNCCL.Options``.
+        device_id: the card of this process: NCCL connects it at once.
 
     Raises:
         ValueError: it has joined already, or a number is missing.
@@ -472,7 +329,8 @@ def init_process_group(
         raise ValueError("trying to initialize the default process group twice!")
     _check_arguments(init_method, store, world_size, rank, timeout)
     chosen = backend_for(backend or Backend.UNDEFINED)
-    timeout = constants.default_pg_timeout if timeout is None else timeout
+    patience = patience_of(chosen, timeout)
+    device_id = _bound_device(device_id)
     if chosen == Backend.MPI:
         if (world_size, rank) != (-1, -1):
             warnings.warn(
@@ -482,22 +340,41 @@ def init_process_group(
             )
         store, rank, world_size = find_processes()
     elif store is None:
-        found = rendezvous(init_method or "env://", rank, world_size, timeout=timeout)
+        found = rendezvous(init_method or "env://", rank, world_size, timeout=patience)
         store, rank, world_size = next(found)
-        store.set_timeout(timeout)
+        store.set_timeout(patience)
     world.joined += 1
     below = PrefixStore(f"default_pg/{world.joined}", store)
-    _join(below, rank, world_size, chosen, timeout)
+    _join(below, rank, world_size, chosen, (timeout, device_id, pg_options))
     if not world.listens:
         world.listens = True
         atexit.register(_leave_at_exit)
 
 
-def _join(store, rank, world_size, backend, timeout):
+def _bound_device(given):
+    """The card that a process says to be its own, or None.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if given is None:
+        return None
+    if isinstance(given, int):
+        return Device("cuda", given)
+    found = Device(given) if isinstance(given, str) else given
+    if found.type != "cuda" or found.index is None:
+        raise ValueError(
+            f"init_process_group device_id parameter must be an int or a device with an "
+            f"index of an accelerator, got {given!r}"
+        )
+    return found
+
+
+def _join(store, rank, world_size, backend, options):
     ranks = list(range(world_size))
     if rank not in ranks:
         raise ValueError(f"rank {rank} is not below the world size {world_size}")
-    made = make_group(store, ranks, rank, backend, str(world.count), timeout)
+    made = make_group(store, ranks, rank, backend, str(world.count), *options)
     made.group_desc = "default_pg"
     world.default, world.store = made, store
     world.count += 1

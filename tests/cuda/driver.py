@@ -295,6 +295,7 @@ class FakeDriver:
         # A thread that waits does the work of all queues: no other may find a queue
         # empty while its last piece of work is not done.
         self.lock = threading.RLock()
+        self.others = threading.Condition(self.lock)
         self.calls: list = []
         self.handles = 0x1000
         self.clock = 0  # pieces of work that were done
@@ -408,9 +409,10 @@ class FakeDriver:
 
     def step(self):
         """Does one piece of work that nothing holds back; whether there was one."""
-        heads = [q for q in self.queues.values() if q.work and self.ready(q.work[0])]
+        waiting = [q for q in self.queues.values() if q.work]
+        heads = [q for q in waiting if self.ready(q.work[0])]
         if not heads:
-            return False
+            return self.wait_for_others(waiting)
         work = self.random.choice(heads).work.pop(0)
         try:
             self.clock += 1
@@ -422,6 +424,13 @@ class FakeDriver:
                 queue.work.clear()
             raise
         return True
+
+    def wait_for_others(self, waiting):
+        """Lets other threads in, where a queue waits for another process; whether one does."""
+        foreign = [q for q in waiting if q.work[0].what == "nccl"]
+        if foreign:
+            self.others.wait(0.001)
+        return bool(foreign)
 
     def drain(self, queue=None):
         """Does the work of a queue, or all of it."""

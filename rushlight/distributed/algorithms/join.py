@@ -101,10 +101,10 @@ class Join:
 
     def _active_ranks(self):
         """How many ranks have input; this one has none."""
-        count = rl.zeros(1)
+        count = rl.zeros(1, device=self._group._coordination_device())
         self._group._all_reduce([count])
         if self._throws:
-            ends = rl.ones(1)
+            ends = rl.ones_like(count)
             self._group._all_reduce([ends])
             raise RuntimeError(f"Rank {self._group.rank()} exhausted all inputs.")
         return int(count)
@@ -133,9 +133,10 @@ class Join:
         if not config.is_first_joinable or not config.enable:
             return None
         group = joinable.join_process_group
-        group._all_reduce([rl.ones(1)])
+        one = rl.ones(1, device=group._coordination_device())
+        group._all_reduce([one])
         if config.throw_on_early_termination:
-            ends = rl.zeros(1)
+            ends = rl.zeros_like(one)
             group._all_reduce([ends])
             if int(ends):
                 raise RuntimeError(

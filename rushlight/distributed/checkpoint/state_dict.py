@@ -10,7 +10,7 @@ import rushlight as rl
 from rushlight.distributed import collective_functions as collectives
 from rushlight.distributed.octet_collectives import broadcast_octets
 from rushlight.distributed.tensor import DTensor, distribute_tensor
-from rushlight.distributed.world import get_rank, is_initialized
+from rushlight.distributed.world import default_group, get_rank, is_initialized
 
 __all__ = [
     "StateDictOptions",
@@ -170,7 +170,7 @@ def _from_first(value, like):
     """The first rank's value, on every rank, spread as this rank's is."""
     if isinstance(like, rl.Tensor):
         is_first = get_rank() == 0
-        whole = rl.empty(like.shape, dtype=like.dtype)
+        whole = rl.empty(like.shape, dtype=like.dtype, device=like.device)
         if is_first:
             whole.copy_(value.full_tensor() if isinstance(value, DTensor) else value)
         collectives.broadcast(whole, 0)
@@ -201,7 +201,7 @@ def _taken(state, own, options):
 
 def _first_has(value):
     """What the first rank says."""
-    flag = rl.tensor(int(value))
+    flag = rl.tensor(int(value), device=default_group()._coordination_device())
     collectives.broadcast(flag, 0)
     return bool(flag)
 

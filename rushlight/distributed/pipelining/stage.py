@@ -10,7 +10,12 @@ import rushlight as rl
 from rushlight.distributed.fsdp import FSDPModule
 from rushlight.distributed.pipelining._split_backward import SplitBackward
 from rushlight.distributed.point_to_point import irecv, isend
-from rushlight.distributed.world import get_global_rank, get_rank, get_world_size
+from rushlight.distributed.world import (
+    get_global_rank,
+    get_rank,
+    get_world_size,
+    world,
+)
 from rushlight.fx.node import map_arg
 from rushlight.utils._pytree import tree_leaves
 
@@ -61,6 +66,7 @@ class _Flight:
     def __init__(self, group, num_stages):
         self.group, self.num_stages = group, num_stages
         self.sent, self.local = [], {}
+        self.device = (group or world.default)._coordination_device()
 
     def _tag(self, kind, stage, microbatch, number):
         """A number that no other message between two stages has at a time."""
@@ -73,7 +79,7 @@ class _Flight:
         if rank == get_rank(self.group):
             self.local[key] = tensor
             return
-        whole = tensor.detach().contiguous()
+        whole = tensor.detach().contiguous().to(self.device)
         where = get_global_rank(self.group, rank) if self.group else rank
         work = isend(whole, where, self.group, self._tag(*key))
         self.sent.append((work, whole))
@@ -83,7 +89,7 @@ class _Flight:
         key = kind, stage, microbatch, number
         if rank == get_rank(self.group):
             return self.local.pop(key)
-        found = rl.empty(like.shape, dtype=like.dtype)
+        found = rl.empty(like.shape, dtype=like.dtype, device=self.device)
         where = get_global_rank(self.group, rank) if self.group else rank
         irecv(found, where, self.group, self._tag(*key)).wait()
         return found

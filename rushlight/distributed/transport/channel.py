@@ -275,13 +275,30 @@ class Channel:
             else:
                 raise self.fail(note["text"], note["culprit"], passed_on=True)
 
-    def _tick(self, waited):
+    def look(self):
+        """Read what others have said, without waiting.
+
+        Raises:
+            DistBackendError: one has failed, does not live, or does something else.
+        """
+        if self.broken is not None:
+            self._check_whole("group")
+        for peer in self.peers.values():
+            peer.flush()
+            self._pump(peer)
+            self._read_control(peer)
+        self._check_alive()
+
+    def _check_alive(self):
         for peer in self.peers.values():
             peer.reports = peer.reports + 1 if peer.pid and is_stopped(peer.pid) else 0
             if peer.reports > 1:
                 self._lost(peer, f"its process {peer.pid} is stopped")
             if silence := self.silence_of(peer.rank):
                 self._lost(peer, f"it has given no sign of life for {silence:.1f} s")
+
+    def _tick(self, waited):
+        self._check_alive()
         if time.monotonic() > self.deadline:
             self._late(waited)
 

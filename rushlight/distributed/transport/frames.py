@@ -21,9 +21,10 @@ PADDING = bytes(HEADER_SIZE - PREFIX.size - SIGNATURE.size)
 DIMS = 6
 OPERATORS = """
     barrier all_reduce reduce broadcast all_gather gather scatter reduce_scatter
-    all_to_all monitored_barrier rendezvous release
+    all_to_all monitored_barrier rendezvous release message coalesced
 """.split()
 REDUCTIONS = ["", "sum", "avg", "product", "min", "max", "band", "bor", "bxor"]
+REDUCTIONS += ["premul_sum"]
 DTYPES = """
     none uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64
     complex128 bool bfloat16 uint16 uint32 uint64 float8_e5m2 float8_e4m3fn

@@ -112,7 +112,7 @@ class Card(launch.DeviceContext):
         self.convolutions: OrderedDict = OrderedDict()  # plans of them, by thread
         self._properties = self._target = None
         self._writer = None
-        self.launched: dict = {}  # graphs whose faults were not looked for, and where
+        self.launched: dict = {}  # whose faults were not looked for, and where: None is anywhere
 
     def attribute(self, number):
         """One of the driver's figures of this card."""
@@ -210,7 +210,11 @@ class Card(launch.DeviceContext):
         Raises:
             IndexError: a graph's kernel met an index that is none.
         """
-        done = [g for g, where in self.launched.items() if queue in (None, where)]
+        done = [
+            graph
+            for graph, where in self.launched.items()
+            if queue is None or where in (None, queue)
+        ]
         for graph in done:
             del self.launched[graph]
         for graph in done:

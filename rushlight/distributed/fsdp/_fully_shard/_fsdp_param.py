@@ -39,7 +39,7 @@ class ShardMesh:
 
 def _over_storage(storage, shape, dtype):
     """A tensor over a storage, with a count of changes of its own."""
-    made = rl.empty(0, dtype=dtype)
+    made = rl.empty(0, dtype=dtype, device=storage.device)
     return made.set_(storage, 0, shape, contiguous_strides(shape))
 
 
@@ -162,7 +162,8 @@ class FSDPParam:
             sizes[0] = self.rows * self.shard_mesh.size
         count = math.prod(sizes)
         if self.storage is None:
-            made = rl.empty(count, dtype=self.gathered_dtype)
+            device = self.sharded.to_local().device
+            made = rl.empty(count, dtype=self.gathered_dtype, device=device)
             self.storage = made.untyped_storage()
             self.buffer = _over_storage(self.storage, (count,), self.gathered_dtype)
             whole = _over_storage(self.storage, self.shape, self.gathered_dtype)
