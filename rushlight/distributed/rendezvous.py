@@ -93,6 +93,8 @@ def _meeting_store(host, port, rank, world_size, timeout):
     """A store whose server is in rank 0, or in the launcher of all."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        # Machines that come or go begin a round, too, which is no restart.
+        attempt = os.environ.get("RUSHLIGHT_RENDEZVOUS_ROUND", attempt)
         store = TCPStore(host, port, world_size, False, timeout)
         return PrefixStore(f"/worker/attempt_{attempt}", store)
     return TCPStore(host, port, world_size, rank == 0, timeout, multi_tenant=True)

@@ -15,6 +15,7 @@ import uuid
 
 from rushlight.distributed.elastic.agent import Agent, Job
 from rushlight.distributed.elastic.multiprocessing.errors import ChildFailedError
+from rushlight.distributed.elastic.rendezvous.rounds import Limits
 from rushlight.distributed.elastic.workers import Logs, streams_of
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
@@ -27,7 +28,7 @@ VALUES = [
     ("rdzv-backend", "static", "static, or c10d: machines are numbered as they come"),
     ("rdzv-endpoint", "", "where machines meet: HOST:PORT"),
     ("rdzv-id", "none", "the run's name"),
-    ("rdzv-conf", "", "timeout=600,last_call_timeout=30"),
+    ("rdzv-conf", "", "timeout=600,last_call_timeout=30,keep_alive_interval=5"),
     ("max-restarts", 0, "how often to start again after a failure"),
     ("monitor-interval", 0.1, "seconds between looks at the processes"),
     ("start-method", "spawn", "without effect: processes are programs of their own"),
@@ -126,6 +127,18 @@ def _settings(text):
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
+def _limits(least, most, settings):
+    """What ``--rdzv-conf`` says of coming together."""
+    return Limits(
+        least,
+        most,
+        float(settings.get("timeout", settings.get("join_timeout", 600))),
+        float(settings.get("last_call_timeout", 30)),
+        float(settings.get("keep_alive_interval", 5)),
+        int(settings.get("keep_alive_max_attempt", 3)),
+    )
+
+
 def _command(args):
     if args.no_python:
         if args.module:
@@ -158,28 +171,24 @@ def job_of(args):
         args: the parsed options.
     """
     settings = _settings(args.rdzv_conf)
-    least, most = _nodes(args.nnodes)
     job = Job(
         args.training_script,
         _command(args),
         _processes(str(args.nproc_per_node)),
-        least,
-        most,
         args.master_addr,
         args.master_port,
         args.node_rank,
         args.rdzv_id,
         args.max_restarts,
         float(args.monitor_interval),
-        float(settings.get("timeout", settings.get("join_timeout", 600))),
-        float(settings.get("last_call_timeout", 30)),
+        _limits(*_nodes(args.nnodes), settings),
         args.role,
         float(args.shutdown_timeout),
         args.virtual_local_rank,
     )
     if args.standalone:
         job.host, job.port, job.node_rank, job.run_id = "127.0.0.1", 0, 0, _new_id()
-        job.least = job.most = 1
+        job.limits.least = job.limits.most = 1
     elif args.rdzv_backend != "static":
         job.host, job.port = _endpoint(args.rdzv_endpoint, DEFAULT_PORT)
         job.node_rank = None

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
-from rushlight.distributed.elastic.multiprocessing.errors import ChildFailedError
+from rushlight.distributed.elastic.multiprocessing.errors import (
+    ChildFailedError,
+    ProcessFailure,
+)
+from rushlight.distributed.elastic.rendezvous.errors import RendezvousClosedError
+from rushlight.distributed.elastic.rendezvous.rounds import Limits, Rounds
 from rushlight.distributed.elastic.workers import Workers
 from rushlight.distributed.errors import DistError, DistNetworkError
 from rushlight.distributed.stores import PrefixStore, TCPStore
 
 __all__ = ["Agent", "Job", "meet"]
 
+DONE = "it has ended"  # what machines that come later are told
 SIBLING_PATIENCE = 5.0  # seconds that ranks have to fail by themselves after the first
 
 
@@ -25,14 +31,12 @@ class Job:
         name: the program, for messages.
         command: the program and its arguments.
         processes: how many on this machine.
-        least, most: how many machines.
         host, port: where launchers meet.
         node_rank: this machine's number; None where they are given as they come.
         run_id: the run's name.
         max_restarts: how often to start again after a failure.
         interval: seconds between looks at the processes.
-        join_patience: seconds to wait for machines.
-        last_call: seconds to wait for more machines than the least.
+        limits: how many machines come together, and how long they are waited for.
         role: a name that processes are told.
         end_patience: seconds that processes have to end.
         virtual: whether every process is told that it is local rank 0.
@@ -41,16 +45,13 @@ class Job:
     name: str
     command: list
     processes: int
-    least: int = 1
-    most: int = 1
     host: str = "127.0.0.1"
     port: int = 0
     node_rank: int | None = 0
     run_id: str = "none"
     max_restarts: int = 0
     interval: float = 0.1
-    join_patience: float = 600.0
-    last_call: float = 30.0
+    limits: Limits = field(default_factory=Limits)
     role: str = "default"
     end_patience: float = 30.0
     virtual: bool = False
@@ -65,7 +66,7 @@ def meet(job):
     Returns:
         The store, and this machine's number where it was given here; else None.
     """
-    patience = timedelta(seconds=job.join_patience)
+    patience = timedelta(seconds=job.limits.join)
     options = {"timeout": patience, "wait_for_workers": False}
     if job.node_rank is not None:
         return TCPStore(job.host, job.port, None, job.node_rank == 0, **options)
@@ -76,7 +77,8 @@ def meet(job):
 
 
 class Agent:
-    """Starts the processes of this machine, and again with all others after a failure.
+    """Starts the processes of this machine, and again with all others: after a failure, or
+    when a machine comes or goes.
 
     Args:
         job: what is run.
@@ -87,64 +89,58 @@ class Agent:
         self.job, self.logs = job, logs
         self.server = meet(job)
         self.store = PrefixStore(f"launcher/{job.run_id}", self.server)
-        self.node, self.counts, self.workers = job.node_rank, [], None
+        fact = job.processes
+        self.rounds = Rounds(self.store, job.limits, fact, job.node_rank)
+        self.round, self.workers = None, None
 
     def run(self):
         """Run the program to its end.
 
         Raises:
             ChildFailedError: it failed, and was not to be started again.
+            DistError: too few machines have come.
         """
-        self._join()
-        attempt = 0
         try:
-            while True:
-                self.workers = Workers(
-                    self.job.command, self._environments(attempt), self.logs, attempt
-                )
-                failures = self._watch(attempt)
-                if failures is None:
-                    return
-                self.workers.end(self.job.end_patience)
-                if attempt >= self.job.max_restarts:
-                    raise ChildFailedError(self.job.name, failures)
-                attempt += 1
+            while self._run_round():
+                pass
         finally:
             if self.workers is not None:
                 self.workers.end(self.job.end_patience)
             self._leave()
 
-    def _join(self):
-        """Come together with the other machines: who has which number."""
-        job = self.job
-        if self.node is None:
-            self.node = self.store.add("nodes", 1) - 1
-        self.store.set(f"node/{self.node}", str(job.processes))
-        self.store.add("joined", 1)
-        last = time.monotonic() + job.join_patience
-        call = time.monotonic() + job.last_call
-        while (joined := self.store.add("joined", 0)) < job.most:
-            now = time.monotonic()
-            if joined >= job.least and now > call and job.node_rank is None:
-                break
-            if now > last:
-                raise DistError(
-                    f"{joined} of {job.least} machines have come in "
-                    f"{job.join_patience:.0f} seconds\n  meeting point: {job.host}:"
-                    f"{self.server.port}"
-                )
-            time.sleep(0.05)
-        nodes = int(self.store.compare_set("count", "", str(joined)))
-        if self.node >= nodes:
-            raise DistError(f"machine {self.node} came after {nodes} had started")
-        self.counts = [int(self.store.get(f"node/{i}")) for i in range(nodes)]
+    def _run_round(self):
+        """Run the program with the machines that there are; whether it is to run again."""
+        try:
+            self.round = self.rounds.join()
+        except RendezvousClosedError as error:
+            if DONE in str(error):
+                return False
+            raise ChildFailedError(
+                self.job.name, self._failure_of_others(str(error))
+            ) from None
+        number = self.round.number
+        self.workers = Workers(
+            self.job.command, self._environments(self.round), self.logs, number
+        )
+        failures = self._watch()
+        if failures is None:
+            self.rounds.close(DONE)
+            return False
+        if failures and self.round.restarts >= self.job.max_restarts:
+            rank = self.round.rank
+            self.rounds.close(f"a process of machine {rank} has failed")
+            self.workers.end(self.job.end_patience)
+            raise ChildFailedError(self.job.name, failures)
+        self.rounds.reopen(number, bool(failures))
+        self.workers.end(self.job.end_patience)
+        return True
 
-    def _environments(self, attempt):
+    def _environments(self, round_):
         """What each process of this machine is told."""
-        job, counts = self.job, self.counts
-        first, world = sum(counts[: self.node]), sum(counts)
+        job, counts, rank = self.job, round_.facts, round_.rank
+        first, world = sum(counts[:rank]), sum(counts)
         common = {
-            "GROUP_RANK": self.node,
+            "GROUP_RANK": rank,
             "ROLE_NAME": job.role,
             "LOCAL_WORLD_SIZE": job.processes,
             "WORLD_SIZE": world,
@@ -152,8 +148,9 @@ class Agent:
             "ROLE_WORLD_SIZE": world,
             "MASTER_ADDR": job.host,
             "MASTER_PORT": self.server.port,
-            "TORCHELASTIC_RESTART_COUNT": attempt,
+            "TORCHELASTIC_RESTART_COUNT": round_.restarts,
             "TORCHELASTIC_MAX_RESTARTS": job.max_restarts,
+            "RUSHLIGHT_RENDEZVOUS_ROUND": round_.number,
             "TORCHELASTIC_RUN_ID": job.run_id,
             "TORCHELASTIC_USE_AGENT_STORE": "True",
         }
@@ -169,26 +166,43 @@ class Agent:
             found.append({k: str(v) for k, v in {**common, **own}.items()})
         return found
 
-    def _watch(self, attempt):
-        """Wait for the end of an attempt.
+    def _watch(self):
+        """Wait for the end of a round.
 
         Returns:
-            None where all machines' processes ended well; else the failures of this.
+            None where all machines' processes ended well; else the failures of this one's,
+            which are none where others come, go or have failed.
         """
-        reported = False
+        number, count = self.round.number, len(self.round.facts)
+        is_reported = False
         while True:
             failures = self.workers.failures()
             if failures:
-                self.store.set(f"failed/{attempt}", str(self.node))
                 return self._all_failures(failures)
-            if self.workers.are_done() and not reported:
-                reported = True
-                self.store.add(f"done/{attempt}", 1)
-            if reported and self.store.add(f"done/{attempt}", 0) >= len(self.counts):
+            if self.workers.are_done() and not is_reported:
+                is_reported = True
+                self.store.add(f"done/{number}", 1)
+            if is_reported and self.store.add(f"done/{number}", 0) >= count:
                 return None
-            if len(self.counts) > 1 and self.store.check([f"failed/{attempt}"]):
-                return self._all_failures({}) or self._failure_of_others(attempt)
+            if self.job.limits.most > 1 and self._has_changed(number):
+                return {}
             time.sleep(self.job.interval)
+
+    def _has_changed(self, number):
+        """Whether machines come together anew."""
+        state = self.rounds.state()
+        if state["closed"] and state["closed"] != DONE:
+            failures = self._all_failures({})
+            raise ChildFailedError(
+                self.job.name, failures or self._failure_of_others(state["closed"])
+            )
+        if state["round"] != number or state["open"]:
+            return True
+        # What has ended well on a machine is not begun anew for one that comes now.
+        is_over = self.store.add(f"done/{number}", 0) > 0
+        return bool(
+            self.rounds.waiting(state) and not is_over or self.rounds.gone(state)
+        )
 
     def _all_failures(self, failures):
         """The failures of the processes, which learn of the first one by themselves."""
@@ -199,24 +213,22 @@ class Agent:
             time.sleep(0.02)
         return self.workers.failures() or failures
 
-    def _failure_of_others(self, attempt):
-        from rushlight.distributed.elastic.multiprocessing.errors import ProcessFailure
-
-        node = self.store.get(f"failed/{attempt}").decode()
+    def _failure_of_others(self, why):
         failure = ProcessFailure(-1, 0, 1, "")
-        failure.message = (
-            f"a process of machine {node} has failed; its launcher says how"
-        )
+        failure.message = f"{why}; its launcher says how"
         return {-1: failure}
 
     def _leave(self):
         """Keep the store until all machines are through with it."""
+        count = len(self.round.facts) if self.round is not None else 1
+        left = f"left/{self.round.number if self.round is not None else 0}"
+        self.rounds.stop()
         try:
-            self.store.add("left", 1)
+            self.store.add(left, 1)
             last = time.monotonic() + SIBLING_PATIENCE
             serves = getattr(self.server, "_server", None) is not None
             while serves and time.monotonic() < last:
-                if self.store.add("left", 0) >= len(self.counts):
+                if self.store.add(left, 0) >= count:
                     break
                 time.sleep(0.02)
         except DistError:
