@@ -157,6 +157,7 @@ SHARED_PRIVATE = (
     "ao.pruning._mappings",
     "compiler._cache",
     "distributed._composable",
+    "distributed._functional_collectives",
     "distributed._tensor",
     "distributed.algorithms._checkpoint",
     "distributed.checkpoint._nested_dict",

@@ -33,3 +33,17 @@ def test_collectives_of_four_processes_are_pytorchs_over_memory_and_sockets():
     compare(results("rushlight", 4), expected)
     over_sockets = results("rushlight", 4, RUSHLIGHT_DISTRIBUTED_SHARED_MEMORY="0")
     compare(over_sockets, expected)
+
+
+def test_functional_collectives_and_their_gradients_are_pytorchs():
+    ours, theirs = (
+        [
+            json.loads(each.partition("FOUND ")[2])
+            for each in run("functional.py", 2, lib)
+        ]
+        for lib in ("rushlight", "torch")
+    )
+    for rank in range(2):
+        assert len(theirs[rank]) > 30
+        wrong = {k: (v, ours[rank].get(k)) for k, v in theirs[rank].items()}
+        assert not {k: pair for k, pair in wrong.items() if pair[0] != pair[1]}

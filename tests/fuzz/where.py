@@ -128,6 +128,13 @@ WHERE = [
         "whole numbers PyTorch copies into out= once it is resized, and looks then",
     ),
     (
+        r"(special\.)?logit_?",
+        r"gradient",
+        r".*, not -?0\.0",
+        infinite,
+        "beside a bound of NaN PyTorch's first gradient goes on, its second does not",
+    ),
+    (
         r"scatter_reduce_?",
         r"gradient",
         r"\[1\]: .*is -?0\.0, not .*",
