@@ -29,7 +29,8 @@ globals().update(
     {name: getattr(distributed_c10d, name) for name in distributed_c10d.__all__}
 )
 _LATER = """
-    algorithms autograd checkpoint elastic fsdp launch nn optim pipelining rpc run tensor
+    algorithms autograd checkpoint elastic fsdp launch launcher nn optim pipelining rpc run
+    tensor
 """
 
 

@@ -67,6 +67,7 @@ OWN = (
     "distributed.data_parallel",
     "distributed.device_work",
     "distributed.elastic.agent",
+    "distributed.elastic.multiprocessing.entry",
     "distributed.elastic.rendezvous.errors",
     "distributed.elastic.rendezvous.rounds",
     "distributed.elastic.workers",
