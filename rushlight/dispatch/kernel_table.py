@@ -22,6 +22,9 @@ from cython.cimports.rushlight.core.tensor import Tensor
 class KernelTable:
     """One function with a form for each kind of device; the first argument chooses.
 
+    Compiled modules keep objects of a class for it, and call methods of the form that is
+    a tensor's.
+
     Args:
         cpu: the host's form, and that of every kind that has none.
         cuda: that of devices whose backend is asked.
@@ -34,8 +37,6 @@ class KernelTable:
     ('here', 'nowhere')
     """
 
-    forms = cython.declare(list)
-
     def __init__(self, *, cpu, cuda=None, meta=None):
         self.forms = [cpu] * N_KINDS
         if cuda is not None:
@@ -44,13 +45,24 @@ class KernelTable:
             self.forms[KIND_META] = meta
 
     def variants(self):
-        """The distinct forms, the host's first."""
-        return list(dict.fromkeys(self.forms))
+        """Key -> form: the host's, and those that differ from it."""
+        host = self.forms[0]
+        keys = {"cpu": 0, "cuda": KIND_CUDA, "meta": KIND_META}
+        return {
+            key: self.forms[kind]
+            for key, kind in keys.items()
+            if kind == 0 or self.forms[kind] is not host
+        }
 
-    def __call__(self, operand, *args):
+    @cython.cfunc
+    def form(self, operand: Tensor) -> object:
+        return self.forms[operand.storage.device.kind]
+
+    def __call__(self, *args):
+        operand = args[0]
         device: Device = (
             cython.cast(Tensor, operand).storage.device
             if isinstance(operand, Tensor)
             else operand
         )
-        return self.forms[device.kind](operand, *args)
+        return self.forms[device.kind](*args)

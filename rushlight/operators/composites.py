@@ -19,6 +19,7 @@ from rushlight.core.subclass import dispatched
 from rushlight.core.tensor import Tensor
 from rushlight.core.views import viewable
 from rushlight.dispatch.guard import GradMode
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.functions import broadcast_shapes, result_type, tensor
 
@@ -328,12 +329,16 @@ def cosine_similarity(x1, x2, dim, eps):
     return ops.sum(ops.mul(ops.div(x1, first), ops.div(x2, second)), [dim])
 
 
+# Whether a batch norm is recorded as `native_batch_norm`.
+_is_native = KernelTable(cpu=lambda _: True, cuda=lambda _: False, meta=lambda _: False)
+
+
 def batch_norm(
     input, weight, bias, running_mean, running_var, training, momentum, eps,
     cudnn_enabled,
 ):  # fmt: skip
     """The normalized batch; room that the host's kernel keeps nothing in comes first."""
-    if input.numel() == 0 or not input.device.on_host:
+    if input.numel() == 0 or not _is_native(input.device):
         return NotImplemented
     if not training and (running_mean is None or running_var is None):
         return NotImplemented

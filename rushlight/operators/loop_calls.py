@@ -10,6 +10,7 @@ from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
 from cython.cimports.rushlight.core.storage import fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor, alias, new_empty
+from cython.cimports.rushlight.dispatch.kernel_table import KernelTable
 from cython.cimports.rushlight.dispatch.kernels import steps_freely
 from cython.cimports.rushlight.dispatch.launchers import grain_for, launcher_of
 
@@ -46,20 +47,28 @@ def copy_to_write(x: Tensor, read):
     same memory (see ``writes_large`` of a declaration).
     """
     st: cython.pointer(ThreadState) = state()
-    other: Tensor
     if st.written == cython.cast(cython.p_void, x) and x.row_major:
         st.written = cython.NULL  # what is called from here on makes its copies
-        for item in read:
-            other = item
-            if (
-                other.storage is x.storage
-                or other.storage.data == x.storage.data
-                or not x.storage.device.on_host
-            ):
-                break
-        else:
+        if _IS_UNSHARED.form(x)(x, read):
             return x
     return x.contiguous().clone()
+
+
+def is_unshared(x: Tensor, read):
+    """Whether nothing that is read lies in a tensor's memory."""
+    other: Tensor
+    for item in read:
+        other = item
+        if other.storage is x.storage or other.storage.data == x.storage.data:
+            return False
+    return True
+
+
+# Kernels of other devices were not written for a result that is also read.
+_IS_UNSHARED = cython.declare(
+    KernelTable,
+    KernelTable(cpu=is_unshared, cuda=lambda *_: False, meta=lambda *_: False),
+)
 
 
 def changed_in_place(function, x: Tensor, *arguments):
@@ -206,17 +215,29 @@ def host_address(tensor: Tensor):
     Raises:
         NotImplementedError: they are not in the host's memory.
     """
-    device = tensor.storage.device
-    if not device.on_host and device.has_memory:
-        raise NotImplementedError(
-            f"launch: a kernel of the host's cannot read a tensor on {device}\n"
-            "  remedy: move it with .cpu()"
-        )
+    return _ADDRESS.form(tensor)(tensor)
+
+
+def refuse_address(tensor: Tensor):
+    """Refuses a tensor of a device's."""
+    raise NotImplementedError(
+        f"launch: a kernel of the host's cannot read a tensor on {tensor.storage.device}\n"
+        "  remedy: move it with .cpu()"
+    )
+
+
+def address(tensor: Tensor):
+    """Where a tensor's elements are, once they are there."""
     if state().included & RECORDING:  # what waits has no memory
         tell_readers()
     if following:
         fetch(tensor.storage)
     return cython.cast(uintptr_t, tensor.pointer())
+
+
+_ADDRESS = cython.declare(
+    KernelTable, KernelTable(cpu=address, cuda=refuse_address, meta=address)
+)
 
 
 def mover(dtype: DType):

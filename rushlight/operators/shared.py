@@ -10,6 +10,7 @@ from rushlight.core.switches import switch
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
 from rushlight.dispatch import deferred, python_key
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.operators import call as ops
 from rushlight.operators.shape.formats import format_of, laid_out
@@ -109,16 +110,24 @@ def readable(tensor):
     if intercepted(tensor):
         return False
     stand = tensor._stand
-    return _in_memory(tensor) and (stand is None or stand.readable)
+    return _in_memory(tensor.device) and (stand is None or stand.readable)
 
 
 def has_elements(tensor):
     """Whether there is anything to compute: elements, and memory that they lie in."""
-    return tensor.numel() > 0 and _in_memory(tensor)
+    return tensor.numel() > 0 and _in_memory(tensor.device)
 
 
-def _in_memory(tensor):
-    return tensor.device.has_memory
+_in_memory = KernelTable(cpu=lambda _: True, meta=lambda _: False)
+
+
+def _refuse(device, message):
+    raise RuntimeError(message.format(device=device))
+
+
+# Refuses the device of an argument that has to be on the host; ``{device}`` of the message
+# is replaced.
+require_on_host = KernelTable(cpu=lambda *_: None, cuda=_refuse, meta=_refuse)
 
 
 def wrap_dims(dims, ndim):

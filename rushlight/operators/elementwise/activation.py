@@ -7,6 +7,7 @@ from rushlight.codegen.language import pointwise
 from rushlight.core.dtype import finfo
 from rushlight.core.dtypes import float64
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import require
@@ -336,15 +337,23 @@ def rrelu(self, lower, upper, training, generator):
     require("rrelu_with_noise_out_cpu", self.dtype, (6, 7, 15), self)
     # Slopes are drawn for the elements that need one, in their order.
     values = self.detach().contiguous()
-    if readable(values) and values.device.on_host and not followed():
-        slopes = ops.empty_like(values)
-        source = distributions.plain_address(values)
-        if source:
-            distributions.fill_slopes(
-                generator, distributions.plain_address(slopes), values.numel(),
-                values.dtype.code, source, lower, upper,
-            )  # fmt: skip
-        return slopes * self
+    return _leak(values.device, values, self, generator, lower, upper)
+
+
+def _leak_in_order(device, values, self, generator, lower, upper):
+    if not readable(values) or followed():
+        return _leak_by_mask(device, values, self, generator, lower, upper)
+    slopes = ops.empty_like(values)
+    source = distributions.plain_address(values)
+    if source:
+        distributions.fill_slopes(
+            generator, distributions.plain_address(slopes), values.numel(),
+            values.dtype.code, source, lower, upper,
+        )  # fmt: skip
+    return slopes * self
+
+
+def _leak_by_mask(_, values, self, generator, lower, upper):
     if not has_elements(values):
         return ops.ones_like(values) * self
     sloped = values <= 0
@@ -352,6 +361,9 @@ def rrelu(self, lower, upper, training, generator):
     slopes = ops.empty(count, dtype=float64, device=self.device)
     slopes = slopes.uniform_(lower, upper, generator=generator).to(values.dtype)
     return ops.ones_like(values).masked_scatter_(sloped, slopes) * self
+
+
+_leak = KernelTable(cpu=_leak_in_order, cuda=_leak_by_mask, meta=_leak_by_mask)
 
 
 def glu(self, dim):

@@ -8,8 +8,10 @@ lists.
 
 from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import scalar_name
+from rushlight.operators.shared import require_on_host
 
 
 def over(name):
@@ -129,10 +131,9 @@ def numbers(scalars, tensors):
         RuntimeError: it is no vector of as many elements as there are tensors, lies
             elsewhere than in the host's memory or not element by element.
     """
-    if not scalars.device.on_host:
-        raise RuntimeError(
-            f"Expected scalars to be on CPU, got {scalars.device.type} instead."
-        )
+    require_on_host(
+        scalars.device, "Expected scalars to be on CPU, got {device.type} instead."
+    )
     if not scalars.is_contiguous():
         raise RuntimeError("Expected scalars to be contiguous.")
     if scalars.ndim != 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from rushlight.codegen.loops import A, T, i64, loops
+from rushlight.core.device import backend_for
 from rushlight.core.dtypes import bool_, int64, uint8
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.overlap import refuse_overlap
@@ -14,7 +15,6 @@ from rushlight.operators import call
 from rushlight.operators.functions import tensor
 from rushlight.operators.indexing import place_joins, place_runs
 from rushlight.operators.indexing.gather import (
-    coordinates,
     has_plain_steps,
     indices_on_device,
     shares_storage,
@@ -216,9 +216,17 @@ def index_put(self, indices, values, accumulate=False):
         check_values_type(self, values)
         return self + values if accumulate else values.expand(self.shape).clone()
     require("index_put", self.dtype, PUT, self)
-    masks = [one for one in indices if one is not None and one.dtype.itemsize == 1]
-    if masks and not self.device.has_memory:
-        return self.clone()  # how many places there are, nobody knows
+    return _index_put(self.device, self, indices, values, accumulate)
+
+
+def _index_put_meta(device, self, indices, values, accumulate):
+    """A copy without elements: how many places masks name, nobody knows."""
+    if any(one is not None and one.dtype.itemsize == 1 for one in indices):
+        return self.clone()
+    return _index_put_elements(device, self, indices, values, accumulate)
+
+
+def _index_put_elements(_, self, indices, values, accumulate):
     _check_count(self, indices)
     indices, values = indices_on_device(self, indices), _value_on_device(self, values)
     places = Places(self, indices, values)
@@ -227,6 +235,9 @@ def index_put(self, indices, values, accumulate=False):
         out = out.clone()
     _write(places, out, values, accumulate)
     return laid_as(self, places.apart(out))
+
+
+_index_put = KernelTable(cpu=_index_put_elements, meta=_index_put_meta)
 
 
 def index_put_(self, indices, values, accumulate=False):
@@ -257,15 +268,26 @@ def index_put_(self, indices, values, accumulate=False):
 
 def _value_on_device(x, values):
     """Values where the tensor is; one number of the host's may go anywhere."""
-    if values.device.type == x.device.type:
+    if backend_for(values.device) is backend_for(x.device):
         return values
-    if values.ndim or not values.device.on_host:
-        raise RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two "
-            f"devices, {x.device} and {values.device}!\n"
-            f"  self: {brief(x)}\n  values: {brief(values)}"
-        )
-    return values.to(x.device)
+    return _value_from(values.device, values, x)
+
+
+def _refuse_values(_, values, x):
+    raise RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two "
+        f"devices, {x.device} and {values.device}!\n"
+        f"  self: {brief(x)}\n  values: {brief(values)}"
+    )
+
+
+def _value_from_host(device, values, x):
+    return _refuse_values(device, values, x) if values.ndim else values.to(x.device)
+
+
+_value_from = KernelTable(
+    cpu=_value_from_host, cuda=_refuse_values, meta=_refuse_values
+)
 
 
 def _filling(x, indices, mask):

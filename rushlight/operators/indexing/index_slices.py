@@ -348,6 +348,18 @@ def _reduced_slices(self, dim, index, source, reduce, include_self):
     return out
 
 
+def _check_range_on_host(_, self, dim, index):
+    """Refuses indices that nothing is written at: no kernel looks at them."""
+    size = self.shape[dim] if self.dim() else 1
+    if bool(((index < 0) | (index >= size)).any()):
+        raise IndexError("index out of range in self")
+
+
+_check_range = KernelTable(
+    cpu=_check_range_on_host, cuda=lambda *_: None, meta=lambda *_: None
+)
+
+
 def index_reduce(self, dim, index, source, reduce, include_self):
     """``scatter_reduce`` of whole slices.
 
@@ -369,10 +381,8 @@ def index_reduce(self, dim, index, source, reduce, include_self):
         require(kernel, self.dtype, real, self)
     if reduce == "mean":
         require("div_floor_cpu", self.dtype, USUAL - {11}, self)
-    if self.numel() == 0 and self.device.on_host:
-        size = self.shape[dim] if self.dim() else 1
-        if bool(((index < 0) | (index >= size)).any()):
-            raise IndexError("index out of range in self")
+    if self.numel() == 0:
+        _check_range(self.device, self, dim, index)
     if _in_one_sweep(self, index):
         return _reduced_slices(self, dim, index, source, reduce, include_self)
     places = along(index, dim, source.shape)

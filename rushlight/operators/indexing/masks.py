@@ -8,8 +8,7 @@ from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.warning import warn
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.functions import tensor
-from rushlight.operators.indexing import mask_ranks
-from rushlight.operators.indexing.gather import coordinates
+from rushlight.operators.indexing import few_elements, mask_ranks
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
@@ -211,10 +210,15 @@ def _replace_in_order(out, source, mask, name, parts):
 _replace = KernelTable(cpu=_replace_in_order, cuda=mask_ranks.replace)
 
 
+_few_coordinates = KernelTable(
+    cpu=few_elements.coordinates, cuda=lambda _: None, meta=lambda _: None
+)
+
+
 def nonzero(self):
     """The coordinates of the elements that aren't zero, one row each."""
     require("nonzero_count_cpu", self.dtype, COUNTED, self)
-    found = coordinates(self)
+    found = _few_coordinates(self)
     if found is not None:
         return found.t()
     mask = self if self.dtype is bool_ else self != 0

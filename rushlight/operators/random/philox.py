@@ -261,7 +261,7 @@ def draw(like, mode, generator, ending=PLAIN, ends=(0.0, 0.0, 0.0), out=None, ea
     device, count = like.device, like.numel()
     backend = backend_for(device.type)
     source = backend.generator(device) if generator is None else generator
-    if isinstance(source, Generator) and source.device.type != device.type:
+    if isinstance(source, Generator) and backend_for(source.device) is not backend:
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found "
             f"'{source.device.type}'"

@@ -23,6 +23,7 @@ from rushlight.operators.shared import (
     has_elements,
     intercepted,
     readable,
+    require_on_host,
 )
 from rushlight.operators.type_groups import REAL
 from rushlight.random import distributions
@@ -455,6 +456,9 @@ def randint_like(
     return random_from(fresh, 0, high, generator)
 
 
+_HIGH_ON_HOST = "high must be a scalar tensor and on CPU"
+
+
 def randint_like_tensor(
     self, high, generator, dtype, layout, device, pin_memory, memory_format
 ):
@@ -463,8 +467,9 @@ def randint_like_tensor(
     Raises:
         RuntimeError: the bound has dimensions, or is elsewhere.
     """
-    if high.ndim or not high.device.on_host:
-        raise RuntimeError("high must be a scalar tensor and on CPU")
+    if high.ndim:
+        raise RuntimeError(_HIGH_ON_HOST)
+    require_on_host(high.device, _HIGH_ON_HOST)
     fresh = _empty_like(self, dtype, device, memory_format)
     return random_from(fresh, 0, int(high.item()), generator)
 

@@ -230,15 +230,14 @@ class Packed:
         return rows
 
 
-_has_sequence_kernel = KernelTable(
-    cpu=lambda _: True, cuda=lambda _: False, meta=lambda _: False
-)
-
-
 def _whole(kind, form, data, state, weights):
     """Whether one operator takes all steps: plain numbers in memory that fit."""
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
-    if w_hr is not None or not data.numel() or not _has_sequence_kernel(data.device):
+    if (
+        w_hr is not None
+        or not data.numel()
+        or not kernels.has_sequence_kernel(data.device)
+    ):
         return False
     if included_keys() >> DispatchKey.Autocast & 1:
         return False

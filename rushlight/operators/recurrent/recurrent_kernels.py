@@ -12,6 +12,7 @@ import functools
 from rushlight.codegen.language import select, sigmoid, tanh
 from rushlight.codegen.loops import A, T, loops, vectorized
 from rushlight.core.roles import host
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.matmul.contraction import width_of
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import brief, expect, filled, fresh, name_of, run
@@ -236,6 +237,12 @@ class Shares:
         return product_into, made, across, added
 
 
+# Whether one operator takes all steps on a device.
+has_sequence_kernel = KernelTable(
+    cpu=lambda _: True, cuda=lambda _: False, meta=lambda _: False
+)
+
+
 def check(operator, gates, input, states, w_ih, w_hh, b_ih, b_hh, counts):
     """Refuses operands of all steps that don't go together.
 
@@ -246,7 +253,7 @@ def check(operator, gates, input, states, w_ih, w_hh, b_ih, b_hh, counts):
     Raises:
         RuntimeError: a size, a type or a count isn't right.
     """
-    fits = input.ndim == w_hh.ndim == 2 and input.device.on_host
+    fits = input.ndim == w_hh.ndim == 2 and has_sequence_kernel(input.device)
     fits = fits and name_of(input.dtype) in ("float32", "float64")
     if not fits or not w_hh.shape[1]:
         raise RuntimeError(

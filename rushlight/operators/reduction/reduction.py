@@ -275,6 +275,14 @@ SPREADS = {
 }
 
 
+def _warn_of_both_parts(_, name):
+    for _ in range(2):  # PyTorch says it of each
+        warning.warn_of_freedom(name)
+
+
+_warn_of_freedom = KernelTable(cpu=_warn_of_both_parts, meta=lambda *_: None)
+
+
 def spread_of_complex(name, self, dim, correction, keepdim):
     """Variances of the parts added; the mean's parts are put together again."""
     dims = wrap_dims(dim, self.ndim) or [0]
@@ -284,9 +292,8 @@ def spread_of_complex(name, self, dim, correction, keepdim):
         parts, means = ops.var_mean(parts, dims, correction=correction, keepdim=keepdim)
     spread = parts.sum([-1])
     counted = count(self.shape, dim) if spread.numel() else 0
-    if counted - correction <= 0 and self.device.has_memory:
-        for _ in range(2):  # PyTorch says it of both parts
-            warning.warn_of_freedom(name)
+    if counted - correction <= 0:
+        _warn_of_freedom(self.device, name)
     rooted, with_mean = SPREADS[name]
     spread = ops.sqrt(spread) if rooted else spread
     if not with_mean:

@@ -7,11 +7,22 @@ from rushlight.core.dtype import BOOLEAN, INTEGER, get_default_dtype
 from rushlight.core.dtypes import float32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.warning import warn
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.reduction.reduction import real_of, vector_norm_gradient
 from rushlight.operators.shared import conjugated, readable
+
+
+def _warn_of_few_observations(_):
+    warn(
+        "cov(): degrees of freedom is <= 0. Correction should be strictly less than "
+        "the number of observations."
+    )
+
+
+_warn_of_freedom = KernelTable(cpu=_warn_of_few_observations, meta=lambda _: None)
 
 
 def cov(self, correction, fweights, aweights):
@@ -46,11 +57,8 @@ def cov(self, correction, fweights, aweights):
         left = total - correction
         if correction and aweights is not None:
             left = total - correction * (weights * aweights).sum() / total
-    if (weights is None or readable(left)) and self.device.has_memory and left <= 0:
-        warn(
-            "cov(): degrees of freedom is <= 0. Correction should be strictly less than "
-            "the number of observations."
-        )
+    if (weights is None or readable(left)) and left <= 0:
+        _warn_of_freedom(self.device)
     left = max(left, 0) if weights is None else ops.clamp_min(left, 0)
     gaps = rows - means
     weighted = gaps if weights is None else gaps * weights

@@ -20,6 +20,7 @@ from cython.cimports.rushlight.core.dtype import (
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.dispatch.kernel_table import KernelTable
 from cython.cimports.rushlight.dispatch.launchers import grain_for, launch_host
 
 from rushlight.dispatch.outputs import TYPE_NAMES
@@ -65,36 +66,6 @@ def choices(name: str, dtype: DType, frozen: int64_t, flag: cython.int) -> dict:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def device_scan(
-    name: str,
-    dtype: DType,
-    frozen: int64_t,
-    flag: cython.int,
-    tensors: list,
-    ints: list,
-    total: int64_t,
-) -> cython.int:
-    """Launches a scan where another backend has the tensors.
-
-    It has a layout for what joins states, or takes a thread for a row.
-    """
-    source = importlib.import_module("rushlight.kernels.scan.scan_kernels")
-    found = source.states_of(name, dtype.name, flag)
-    if found is not None:
-        first: Tensor = tensors[0]
-        size, inner = ints[0], ints[1]
-        extents = total // inner, size, inner
-        if backend_of(first.storage.device).libraries.run_scan(
-            *found, tensors, *extents
-        ):
-            return 0
-    types = choices(name, dtype, frozen, flag)
-    run(getattr(source, name), tensors, ints, total, **types)
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
 def launch(
     native: object,
     data: cython.pp_char,
@@ -123,11 +94,121 @@ def around(
         extents[0 if d < axis else 1 if d == axis else 2] *= x.sizes[d]
 
 
+@cython.cclass
+class Scans:
+    """Scans on devices whose backend is asked."""
+
+    def cumulate(self, name, out, x, extents):
+        """Writes what a kernel makes of the elements so far, in the result's type."""
+        frozen: int64_t = 1 if extents[2] == 1 else 0
+        ints = [extents[1], extents[2]]
+        self.run(name, out.dtype_, frozen, 0, [out, x], ints, extents)
+        return 0
+
+    def extremes(self, out, index, x, extents, largest):
+        """Writes the extremes so far, and where they were."""
+        frozen: int64_t = 1 if extents[2] == 1 else 0
+        ints = [extents[1], extents[2], largest]
+        operands = [out, index, x]
+        kind = "cumulative_extreme"
+        self.run(kind, x.dtype_, frozen, largest, operands, ints, extents)
+        return 0
+
+    def run(self, name, dtype, frozen, flag, tensors, ints, extents):
+        """Launches a scan: the backend's own, or one that takes a thread for a row."""
+        source = importlib.import_module("rushlight.kernels.scan.scan_kernels")
+        found = source.states_of(name, dtype.name, flag)
+        if found is not None:
+            first: Tensor = tensors[0]
+            if backend_of(first.storage.device).libraries.run_scan(
+                *found, tensors, extents[0], extents[1], extents[2]
+            ):
+                return 0
+        types = choices(name, dtype, frozen, flag)
+        run(getattr(source, name), tensors, ints, extents[0] * extents[2], **types)
+        return 0
+
+
+@cython.final
+@cython.cclass
+class HostScans(Scans):
+    """Scans by machine code on the pool: of rows, or of blocks of columns."""
+
+    def cumulate(self, name, out, x, extents):
+        ints: int64_t[5]
+        data: cython.p_char[2]
+        dtype: DType = out.dtype_
+        outer: int64_t = extents[0]
+        size: int64_t = extents[1]
+        inner: int64_t = extents[2]
+        data[0] = out.pointer()
+        data[1] = x.pointer()
+        plain: cython.bint = name == "cumsum_kernel" or name == "cumprod_kernel"
+        native: object
+        if inner >= COLUMNS and plain and dtype.name in EXACT:
+            multiply: cython.int = name == "cumprod_kernel"
+            across: cython.bint = outer == 1
+            native = native_for("cumulate_columns", dtype, across, multiply)
+            ints[0] = outer
+            ints[1] = size
+            ints[2] = inner
+            ints[3] = across
+            ints[4] = multiply
+            total: int64_t = inner if across else outer
+            work: int64_t = grain_for(2 * size * (1 if across else inner))
+            launch(native, data, 2, ints, 5, total, max(COLUMNS if across else 1, work))
+            return 0
+        native = native_for(name, dtype, 1 if inner == 1 else 0, 0)
+        ints[0] = size
+        ints[1] = inner
+        launch(native, data, 2, ints, 2, outer * inner, grain_for(2 * size))
+        return 0
+
+    def extremes(self, out, index, x, extents, largest):
+        ints: int64_t[5]
+        data: cython.p_char[3]
+        data[0] = out.pointer()
+        data[1] = index.pointer()
+        data[2] = x.pointer()
+        if extents[2] >= COLUMNS:
+            extremes_of_columns(x.dtype_, data, extents, largest)
+            return 0
+        ints[0] = extents[1]
+        ints[1] = extents[2]
+        ints[2] = largest
+        frozen: int64_t = 1 if extents[2] == 1 else 0
+        native = native_for("cumulative_extreme", x.dtype_, frozen, largest)
+        total: int64_t = extents[0] * extents[2]
+        launch(native, data, 3, ints, 3, total, grain_for(2 * extents[1]))
+        return 0
+
+
+@cython.final
+@cython.cclass
+class MetaScans(Scans):
+    """Nothing is scanned where there are no elements."""
+
+    def cumulate(self, name, out, x, extents):
+        return 0
+
+    def extremes(self, out, index, x, extents, largest):
+        return 0
+
+
+_SCANS = cython.declare(
+    KernelTable, KernelTable(cpu=HostScans(), cuda=Scans(), meta=MetaScans())
+)
+scan_forms: object = _SCANS  # the same for modules that are not compiled
+
+
+@cython.cfunc
+def scans_of(tensor: Tensor) -> Scans:
+    return cython.cast(Scans, _SCANS.form(tensor))
+
+
 @cython.cfunc
 def scan(name: str, self: Tensor, dim: object, wanted: object):
     extents: int64_t[3]
-    ints: int64_t[5]
-    data: cython.p_char[2]
     axis: cython.int = wrap_dim(dim, self.ndim_)
     dtype: DType
     x: Tensor = self
@@ -143,37 +224,9 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
     if dtype.code == CODE_BOOL and x.numel_ and x.ndim_:
         kind: str = name.partition("_")[0]
         raise NotImplementedError(f"\"{kind}_out_cpu\" not implemented for 'Bool'")
-    if x.numel_ == 0 or not x.storage.device.has_memory:
-        return out
-    around(x, axis, extents)
-    outer: int64_t = extents[0]
-    size: int64_t = extents[1]
-    inner: int64_t = extents[2]
-    if not x.storage.device.on_host:
-        frozen: int64_t = 1 if inner == 1 else 0
-        device_scan(name, dtype, frozen, 0, [out, x], [size, inner], outer * inner)
-        return out
-    data[0] = out.pointer()
-    data[1] = x.pointer()
-    plain: cython.bint = name == "cumsum_kernel" or name == "cumprod_kernel"
-    if inner >= COLUMNS and plain and dtype.name in EXACT:
-        multiply: cython.int = name == "cumprod_kernel"
-        across: cython.bint = outer == 1
-        native: object = native_for("cumulate_columns", dtype, across, multiply)
-        ints[0] = outer
-        ints[1] = size
-        ints[2] = inner
-        ints[3] = across
-        ints[4] = multiply
-        if across:
-            launch(native, data, 2, ints, 5, inner, max(COLUMNS, grain_for(2 * size)))
-        else:
-            launch(native, data, 2, ints, 5, outer, grain_for(2 * size * inner))
-        return out
-    native = native_for(name, dtype, 1 if inner == 1 else 0, 0)
-    ints[0] = size
-    ints[1] = inner
-    launch(native, data, 2, ints, 2, outer * inner, grain_for(2 * size))
+    if x.numel_:
+        around(x, axis, extents)
+        scans_of(x).cumulate(name, out, x, extents)
     return out
 
 
@@ -229,10 +282,6 @@ def extremes_of_columns(
 @cython.cfunc
 def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
     extents: int64_t[3]
-    ints: int64_t[5]
-    data: cython.p_char[3]
-    native: object
-    total: int64_t
     axis: cython.int = wrap_dim(dim, self.ndim_) if self.numel_ else 0
     x: Tensor = self if self.row_major else self.contiguous()
     out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, x.dtype_, x.storage.device)
@@ -241,27 +290,9 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
     )
     if x.ndim_ == 0:  # a number of any type is the largest of itself
         return out.copy_(x), index.zero_()
-    if x.numel_ and x.storage.device.has_memory:
+    if x.numel_:
         around(x, axis, extents)
-        data[0] = out.pointer()
-        data[1] = index.pointer()
-        data[2] = x.pointer()
-        if extents[2] >= COLUMNS and x.storage.device.on_host:
-            extremes_of_columns(x.dtype_, data, extents, largest)
-            return out, index
-        ints[0] = extents[1]
-        ints[1] = extents[2]
-        ints[2] = largest
-        frozen: int64_t = 1 if extents[2] == 1 else 0
-        total = extents[0] * extents[2]
-        if not x.storage.device.on_host:
-            operands = [out, index, x]
-            numbers = [extents[1], extents[2], largest]
-            kind = "cumulative_extreme"
-            device_scan(kind, x.dtype_, frozen, largest, operands, numbers, total)
-            return out, index
-        native = native_for("cumulative_extreme", x.dtype_, frozen, largest)
-        launch(native, data, 3, ints, 3, total, grain_for(2 * extents[1]))
+        scans_of(x).extremes(out, index, x, extents, largest)
     return out, index
 
 

@@ -6,6 +6,7 @@ from rushlight.core.device import Device, backend_for
 from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.storage import wrap_address
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.operators import call as ops
 from rushlight.operators.shape.formats import format_of
@@ -45,8 +46,10 @@ def to_options(
     self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format
 ):
     """Itself where nothing changes, else a converted copy."""
-    if device is not None and device.index is None and device.type == self.device.type:
-        device = backend_for(device).place(device)  # the current one is meant
+    if device is not None and device.index is None:
+        backend = backend_for(device)
+        if backend is backend_for(self.device):
+            device = backend.place(device)  # the current one is meant
     same = dtype is None or dtype == self.dtype
     same = same and (device is None or device == self.device)
     if same and not copy and memory_format in (None, preserve_format):
@@ -143,6 +146,17 @@ class Locked:
         self.backend.memory.unpin(self.address, self.n_bytes)
 
 
+def _refuse_pinned_device(_, self):
+    raise RuntimeError(
+        f"cannot pin '{self.type()}' only dense CPU tensors can be pinned"
+    )
+
+
+_refuse_to_pin = KernelTable(
+    cpu=lambda *_: None, cuda=_refuse_pinned_device, meta=_refuse_pinned_device
+)
+
+
 def pin_memory(self, device=None):
     """A copy in page-locked memory, which a GPU reads while the host goes on.
 
@@ -151,10 +165,7 @@ def pin_memory(self, device=None):
     """
     if not has_cuda():
         raise RuntimeError("Cannot access accelerator device when none is available.")
-    if not self.device.on_host:
-        raise RuntimeError(
-            f"cannot pin '{self.type()}' only dense CPU tensors can be pinned"
-        )
+    _refuse_to_pin(self.device, self)
     if is_pinned(self):
         return self
     room = self.untyped_storage().nbytes()
@@ -170,9 +181,16 @@ def pin_memory(self, device=None):
 
 def is_pinned(self, device=None):
     """Whether a tensor lies in page-locked memory."""
-    if not self.device.on_host or not has_cuda():
-        return False
+    return has_cuda() and _lies_in_locked(self.device, self)
+
+
+def _host_lies_in_locked(_, self):
     return backend_for("cuda").memory.is_pinned(self.untyped_storage().data_ptr())
+
+
+_lies_in_locked = KernelTable(
+    cpu=_host_lies_in_locked, cuda=lambda *_: False, meta=lambda *_: False
+)
 
 
 def to_copy_gradient(grad, dtype, device):

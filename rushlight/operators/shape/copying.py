@@ -10,10 +10,6 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, backend_of
 from cython.cimports.rushlight.core.dtype import CODE_BOOL, COMPLEX, FLOATING, DType
 from cython.cimports.rushlight.core.elements import write_element, write_wrapped
-from cython.cimports.rushlight.core.geometry import (
-    __builtin_add_overflow,
-    wrap_dim,
-)
 from cython.cimports.rushlight.core.iteration import Operand
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
@@ -25,6 +21,7 @@ from cython.cimports.rushlight.core.tensor import (
     new_empty,
     same_window,
 )
+from cython.cimports.rushlight.dispatch.kernel_table import KernelTable
 from cython.cimports.rushlight.dispatch.loops import (
     Call,
     run_call,
@@ -33,14 +30,12 @@ from cython.cimports.rushlight.dispatch.loops import (
 )
 from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel
 
-from rushlight.core.dtype import promote_types
 from rushlight.core.factories import empty, empty_like, from_sequence
 from rushlight.core.layout import strided
 from rushlight.core.storage import copy_span
 from rushlight.core.warning import warn_once
 from rushlight.dispatch import loops
 from rushlight.operators.registry import call as ops
-from rushlight.operators.shape.formats import format_of
 
 _SOURCE = cython.declare(object, None)
 _NATIVE = cython.declare(dict, {})
@@ -83,31 +78,6 @@ def copy_source() -> object:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def run_copy(
-    call: cython.pointer(Call), source: DType, target: Tensor, value: object
-) -> cython.int:
-    """Runs the copy of a prepared call, on the host or where its memory is."""
-    device: Device = target.storage.device
-    if device.on_host:
-        run_call(native_copy(source, target.dtype_).fn, call)
-        return 0
-    call.values[0] = cython.cast(cython.pointer(PyObject), value)
-    kernel = backend_of(device).launch.specialize(
-        copy_source(), (source.name,), (target.dtype_.name,), source.name
-    )
-    run_on_device(kernel, device, call)
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def has_compiled_kernels(device: Device) -> cython.bint:
-    """Whether the device runs generated kernels: the host, and some backends."""
-    return device.on_host or backend_of(device).launch.compiles()
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
 def describe(operand: cython.pointer(Operand), t: Tensor) -> cython.int:
     operand.data = t.pointer()
     operand.ndim = t.ndim_
@@ -142,7 +112,6 @@ def loses_imaginary(kind: DType) -> cython.bint:
 @cython.cfunc
 def move(target: Tensor, source: Tensor):
     """Convert and broadcast one tensor's values into another."""
-    call: Call
     d: cython.int
     shift: cython.int = target.ndim_ - source.ndim_
     fits: cython.bint = shift >= 0
@@ -158,35 +127,210 @@ def move(target: Tensor, source: Tensor):
             f"  target: {target.dtype_.name}{list(target.shape)}\n"
             f"  source: {source.dtype_.name}{list(source.shape)}"
         )
-    if target.numel_ == 0 or not target.storage.device.has_memory:
+    if target.numel_ == 0:
         return
-    if not source.storage.device.has_memory:
+    copies: Copies = copies_of(target)
+    copies.move(target, source, same)
+
+
+@cython.cclass
+class Copies:
+    """Values moved on devices whose backend is asked: by its kernels, if it runs any.
+
+    Other backends move bytes and nothing else: what changes their type or their order
+    happens on the host.
+    """
+
+    def compiles(self, t):
+        """Whether generated kernels run where a tensor is."""
+        return backend_of(t.storage.device).launch.compiles()
+
+    def reaches(self, target, source):
+        """Whether a kernel of the target's device reads the source."""
+        where: Device = target.storage.device
+        return where == source.storage.device and self.compiles(target)
+
+    def run(self, call, source, target, value):
+        """Runs the copy of a prepared call."""
+        device: Device = target.storage.device
+        call.values[0] = cython.cast(cython.pointer(PyObject), value)
+        kernel = backend_of(device).launch.specialize(
+            copy_source(), (source.name,), (target.dtype_.name,), source.name
+        )
+        run_on_device(kernel, device, call)
+        return 0
+
+    def move(self, target, source, same):
+        """Converts and broadcasts values of a size that fits."""
+        call: Call
+        copies_of(source).refuse_source()
+        if source.dtype_.category == COMPLEX and loses_imaginary(target.dtype_):
+            warn_once("Casting complex values to real discards the imaginary part")
+        if not self.reaches(target, source):
+            move_across(target, source)
+            return 0
+        aim(cython.address(call), target)
+        call.is_tensor[0] = True
+        call.flat = same and target.row_major and source.row_major
+        describe(cython.address(call.operands[1]), source)
+        self.run(cython.address(call), source.dtype_, target, source)
+        return 0
+
+    def refuse_source(self):
+        """Refuses to give values that there are none of."""
+        return 0
+
+    def host_copy(self, t):
+        """The tensor, or the same window on a copy of its storage on the host."""
+        window: Tensor = same_window(t)
+        window.storage = cython.cast(object, t.storage).cpu()
+        window.keys = keys_for(CPU_DEVICE)
+        return window
+
+    def take(self, target, here):
+        """Writes what a tensor of the host's holds."""
+        if target.row_major:
+            dense: Tensor = new_empty(
+                target.ndim_, target.sizes, cython.NULL, target.dtype_, CPU_DEVICE
+            )
+            move(dense, here)
+            move_across(target, dense)
+            return 0
+        window: Tensor = self.host_copy(target)  # what lies between its elements stays
+        move(window, here)
+        copy_span(target.storage, 0, window.storage, 0, target.storage.n_bytes)
+        return 0
+
+    def put(self, target, value):
+        """Writes one number everywhere."""
+        call: Call
+        number: cython.p_char = cython.cast(cython.p_char, call.scalars)
+        kind: DType = target.dtype_
+        if target.numel_ == 0:
+            check_number(kind, value)
+            return 0
+        if not self.compiles(target):
+            move_across(target, from_sequence(value, kind, None))
+            return 0
+        if target.numel_ == 1 and kind.category == FLOATING and kind.itemsize <= 2:
+            # a single one is rounded, as an assigned element is, and may become infinite
+            write_wrapped(kind.code, number, value)
+        else:
+            write_element(kind.code, number, value)
+        aim(cython.address(call), target)
+        call.is_tensor[0] = False
+        call.flat = target.row_major
+        call.operands[1].ndim = 0
+        call.operands[1].itemsize = kind.itemsize
+        call.operands[1].data = number
+        self.run(cython.address(call), kind, target, value)
+        return 0
+
+    def fill(self, result, value):
+        """Writes a number into a new tensor; a backend without kernels may have its own."""
+        if self.compiles(result):
+            self.put(result, value)
+        else:
+            ops.fill_(result, value)
+        return 0
+
+    def convert(self, result, source):
+        """Writes a tensor's values into a new one."""
+        ops.copy_(result, source)
+        return 0
+
+    def join(self, out, parts, axis):
+        """Writes tensors behind one another along a dimension."""
+        call: Call
+        part: Tensor
+        at: int64_t = 0
+        compiled: cython.bint = self.compiles(out)
+        for one in parts:
+            part = one
+            if part.numel_ == 0:
+                continue
+            if not compiled:
+                move_across(out.narrow(axis, at, part.sizes[axis]), part)
+                at += part.sizes[axis]
+                continue
+            aim(cython.address(call), out)
+            call.sizes[axis] = part.sizes[axis]
+            call.numel = part.numel_
+            call.operands[0].data += at * out.strides[axis] * out.dtype_.itemsize
+            call.operands[0].sizes = part.sizes
+            call.is_tensor[0] = True
+            call.flat = axis == 0 and out.row_major and part.row_major
+            describe(cython.address(call.operands[1]), part)
+            self.run(cython.address(call), part.dtype_, out, part)
+            at += part.sizes[axis]
+        return 0
+
+
+@cython.final
+@cython.cclass
+class HostCopies(Copies):
+    """The host's, whose machine code is called on the pool."""
+
+    def compiles(self, t):
+        return True
+
+    def reaches(self, target, source):
+        return copies_of(source) is self
+
+    def run(self, call, source, target, value):
+        run_call(native_copy(source, target.dtype_).fn, call)
+        return 0
+
+    def host_copy(self, t):
+        return t
+
+    def take(self, target, here):
+        move(target, here)
+        return 0
+
+    def convert(self, result, source):
+        if copies_of(source) is self:
+            move(result, source)
+        else:
+            ops.copy_(result, source)
+        return 0
+
+
+@cython.final
+@cython.cclass
+class MetaCopies(Copies):
+    """Nothing is written where there are no elements, and nothing can be read."""
+
+    def move(self, target, source, same):
+        return 0
+
+    def refuse_source(self):
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    if source.dtype_.category == COMPLEX and loses_imaginary(target.dtype_):
-        warn_once("Casting complex values to real discards the imaginary part")
-    where: Device = target.storage.device
-    source_device: Device = source.storage.device
-    if not (source_device.on_host and where.on_host) and (
-        source_device.kind != where.kind
-        or source_device.index != where.index
-        or not has_compiled_kernels(where)
-    ):
-        move_across(target, source)
-        return
-    aim(cython.address(call), target)
-    call.is_tensor[0] = True
-    call.flat = same and target.row_major and source.row_major
-    describe(cython.address(call.operands[1]), source)
-    run_copy(cython.address(call), source.dtype_, target, source)
+
+    def put(self, target, value):
+        return 0
+
+    def fill(self, result, value):
+        return 0
+
+    def join(self, out, parts, axis):
+        return 0
+
+
+_COPIES = cython.declare(
+    KernelTable, KernelTable(cpu=HostCopies(), cuda=Copies(), meta=MetaCopies())
+)
+copy_forms: object = _COPIES  # the same for modules that are not compiled
+
+
+@cython.cfunc
+def copies_of(tensor: Tensor) -> Copies:
+    return cython.cast(Copies, _COPIES.form(tensor))
 
 
 @cython.cfunc
 def move_across(target: Tensor, source: Tensor):
-    """The same where a device other than the host has one of them.
-
-    Its backend moves bytes and nothing else: what changes their type or their order
-    happens on the host.
-    """
+    """Moves between devices, or where a backend has no kernels."""
     size: cython.size_t = target.numel_ * target.dtype_.itemsize
     if (
         source.dtype_ is target.dtype_
@@ -202,30 +346,7 @@ def move_across(target: Tensor, source: Tensor):
             size,
         )
         return
-    here: Tensor = on_host(source)
-    if target.storage.device.on_host:
-        move(target, here)
-    elif target.row_major:
-        dense: Tensor = new_empty(
-            target.ndim_, target.sizes, cython.NULL, target.dtype_, CPU_DEVICE
-        )
-        move(dense, here)
-        move_across(target, dense)
-    else:
-        window: Tensor = on_host(target)  # what lies between its elements stays
-        move(window, here)
-        copy_span(target.storage, 0, window.storage, 0, target.storage.n_bytes)
-
-
-@cython.cfunc
-def on_host(t: Tensor) -> Tensor:
-    """The tensor, or the same window on a copy of its storage on the host."""
-    if t.storage.device.on_host:
-        return t
-    window: Tensor = same_window(t)
-    window.storage = cython.cast(object, t.storage).cpu()
-    window.keys = keys_for(CPU_DEVICE)
-    return window
+    copies_of(target).take(target, copies_of(source).host_copy(source))
 
 
 def copy_(self: Tensor, src: Tensor, non_blocking=False):
@@ -258,29 +379,8 @@ def clone(self: Tensor, memory_format=None):
 @cython.cfunc
 def put_number(target: Tensor, value: object):
     """Write one number everywhere."""
-    call: Call
-    number: cython.p_char = cython.cast(cython.p_char, call.scalars)
-    kind: DType = target.dtype_
-    if not target.storage.device.has_memory:
-        return
-    if target.numel_ == 0:
-        check_number(kind, value)
-        return
-    if not has_compiled_kernels(target.storage.device):
-        move_across(target, from_sequence(value, kind, None))
-        return
-    if target.numel_ == 1 and kind.category == FLOATING and kind.itemsize <= 2:
-        # a single one is rounded, as an assigned element is, and may become infinite
-        write_wrapped(kind.code, number, value)
-    else:
-        write_element(kind.code, number, value)
-    aim(cython.address(call), target)
-    call.is_tensor[0] = False
-    call.flat = target.row_major
-    call.operands[1].ndim = 0
-    call.operands[1].itemsize = kind.itemsize
-    call.operands[1].data = number
-    run_copy(cython.address(call), kind, target, value)
+    copies: Copies = copies_of(target)
+    copies.put(target, value)
 
 
 def check_number(dtype: DType, value):
@@ -325,12 +425,7 @@ def zero_(self: Tensor):
 @cython.cfunc
 def fill_new(result: Tensor, value: object) -> Tensor:
     """A new tensor with one number everywhere."""
-    if not result.storage.device.has_memory or has_compiled_kernels(
-        result.storage.device
-    ):
-        put_number(result, value)
-    else:
-        ops.fill_(result, value)
+    copies_of(result).fill(result, value)
     return result
 
 
@@ -395,134 +490,5 @@ def to_copy(
 ):
     """A converted copy."""
     result: Tensor = empty_like(self, dtype, None, device, None, memory_format)
-    if result.storage.device.on_host and self.storage.device.on_host:
-        move(result, self)
-        return result
-    return ops.copy_(result, self)
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def join_sizes(
-    parts: list, dim: cython.int, sizes: cython.pointer(int64_t)
-) -> cython.int:
-    """Sizes of the joined tensor, checked."""
-    first: Tensor = parts[0]
-    part: Tensor
-    d: cython.int
-    number: cython.int = 0
-    for d in range(first.ndim_):
-        sizes[d] = first.sizes[d]
-    sizes[dim] = 0
-    for one in parts:
-        part = one
-        if part.ndim_ != first.ndim_:
-            raise RuntimeError(
-                f"Tensors must have same number of dimensions: got {first.ndim_} and "
-                f"{part.ndim_}"
-            )
-        for d in range(first.ndim_):
-            if d != dim and part.sizes[d] != first.sizes[d]:
-                raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {dim}. Expected "
-                    f"size {first.sizes[d]} but got size {part.sizes[d]} for tensor "
-                    f"number {number} in the list."
-                )
-        if __builtin_add_overflow(
-            sizes[dim], part.sizes[dim], cython.address(sizes[dim])
-        ):
-            raise RuntimeError(
-                f"numel: integer addition overflow: the tensors have more than 2 ** 63 "
-                f"elements along dimension {dim}"
-            )
-        number += 1
-    return 0
-
-
-@cython.cfunc
-def common_dtype(tensors: object) -> DType:
-    best: DType = None
-    t: Tensor
-    position: cython.int = 0
-    for one in tensors:
-        t = one
-        if t.ndim_ == 0:
-            raise RuntimeError(
-                f"zero-dimensional tensor (at position {position}) cannot be concatenated"
-            )
-        if best is None:
-            best = t.dtype_
-        elif t.dtype_ is not best:
-            best = promote_types(best, t.dtype_)
-        position += 1
-    return best
-
-
-def cat(tensors, dim):
-    """Copies every tensor to its place; empty vectors are passed over.
-
-    Raises:
-        RuntimeError: no tensors, or sizes that differ beside ``dim``.
-    """
-    sizes: int64_t[64]
-    call: Call
-    part: Tensor
-    out: Tensor
-    at: int64_t = 0
-    if not tensors:
-        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    dtype: DType = common_dtype(tensors)
-    parts: list = [
-        t
-        for t in tensors
-        if cython.cast(Tensor, t).ndim_ != 1 or cython.cast(Tensor, t).sizes[0] != 0
-    ]
-    axis: cython.int = 0  # empty vectors alone are joined whatever the dimension is
-    if parts:
-        part = parts[0]
-        axis = wrap_dim(dim, part.ndim_)
-    else:
-        parts = list(tensors)[:1]
-    join_sizes(parts, axis, sizes)
-    out = joined(parts, axis, sizes, dtype)
-    if not out.storage.device.has_memory or out.numel_ == 0:
-        return out
-    for one in parts:
-        part = one
-        if part.numel_ == 0:
-            continue
-        aim(cython.address(call), out)
-        call.sizes[axis] = part.sizes[axis]
-        call.numel = part.numel_
-        call.operands[0].data += at * out.strides[axis] * dtype.itemsize
-        call.operands[0].sizes = part.sizes
-        call.is_tensor[0] = True
-        call.flat = axis == 0 and out.row_major and part.row_major
-        describe(cython.address(call.operands[1]), part)
-        if has_compiled_kernels(out.storage.device):
-            run_copy(cython.address(call), part.dtype_, out, part)
-        else:
-            move_across(out.narrow(axis, at, part.sizes[axis]), part)
-        at += part.sizes[axis]
-    return out
-
-
-@cython.cfunc
-def joined(
-    parts: list, axis: cython.int, sizes: cython.pointer(int64_t), dtype: DType
-) -> Tensor:
-    """The result's memory: channels-last where the strides of all the parts are."""
-    first: Tensor = parts[0]
-    d: cython.int = first.ndim_ - 1
-    if (d == 3 or d == 4) and first.strides[d] >= first.strides[1]:
-        formats = {format_of(one) for one in parts}
-        if len(formats) == 1 and None not in formats:
-            return empty(
-                [sizes[i] for i in range(first.ndim_)],
-                dtype,
-                None,
-                first.storage.device,
-                None,
-                formats.pop(),
-            )
-    return new_empty(first.ndim_, sizes, cython.NULL, dtype, first.storage.device)
+    copies_of(result).convert(result, self)
+    return result

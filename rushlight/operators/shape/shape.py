@@ -10,14 +10,15 @@ from rushlight.core.layout import channels_last_3d, contiguous_format
 from rushlight.core.views import unsafe_view
 from rushlight.core.warning import warn_once
 from rushlight.dispatch import python_key
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.indexing.gather import shares_storage
 from rushlight.operators.loop_calls import brief, require, scalar_name
 from rushlight.operators.shape.conversion import copy
-from rushlight.operators.shape.copying import cat
 from rushlight.operators.shape.formats import format_of, laid_out
+from rushlight.operators.shape.joining import cat
 from rushlight.operators.shape.view import call_slice
 from rushlight.operators.shared import readable, written
 
@@ -253,12 +254,16 @@ def repeat_interleave_positions(repeats, output_size):
     require("repeat_interleave_cpu", repeats.dtype, (3, 4), repeats)
     if not repeats.numel():
         return ops.empty_like(repeats)
-    if not repeats.device.has_memory:
-        if output_size is None:
-            raise RuntimeError(
-                "cannot repeat_interleave a meta tensor without output_size"
-            )
-        return ops.new_empty(repeats, [output_size])
+    return _positions(repeats.device, repeats, output_size)
+
+
+def _positions_without_numbers(_, repeats, output_size):
+    if output_size is None:
+        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
+    return ops.new_empty(repeats, [output_size])
+
+
+def _positions_by_numbers(_, repeats, output_size):
     if bool((_numbers_of(repeats) < 0).any()):
         raise RuntimeError(f"repeats can not be negative\n  repeats: {brief(repeats)}")
     ends = ops.cumsum(repeats, 0)
@@ -270,6 +275,9 @@ def repeat_interleave_positions(repeats, output_size):
         )
     positions = ops.arange(total, device=repeats.device)
     return ops.searchsorted(ends, positions, right=True).to(repeats.dtype)
+
+
+_positions = KernelTable(cpu=_positions_by_numbers, meta=_positions_without_numbers)
 
 
 def _numbers_of(tensor):

@@ -28,7 +28,7 @@ from rushlight.kernels.select import stable_select
 from rushlight.kernels.select.stable_select import any_first, comes_first
 from rushlight.operators import call
 from rushlight.operators.functions import result_type, tensor
-from rushlight.operators.indexing.gather import tally
+from rushlight.operators.indexing import few_elements
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
@@ -722,6 +722,11 @@ def unique_consecutive(self, return_inverse=False, return_counts=False):
     return _runs(flat, flat, index, inverse, return_inverse, return_counts)
 
 
+_few_counts = KernelTable(
+    cpu=few_elements.tally, cuda=lambda *_: None, meta=lambda *_: None
+)
+
+
 def bincount(self, weights=None, minlength=0):
     """How often each small integer occurs, or the sum of its weights.
 
@@ -735,7 +740,7 @@ def bincount(self, weights=None, minlength=0):
     if weights is not None and (weights.dim() != 1 or weights.shape != self.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if weights is None:
-        found = tally(self, minlength)
+        found = _few_counts(self, minlength)
         if found is not None:
             return found
     x = self.to(int64).contiguous()
