@@ -8,6 +8,7 @@ from opgen.model import (
     CONDITIONS,
     DEVICES,
     FORWARD,
+    KEYS,
     NAMESPACES,
     RECORDS,
     RULES,
@@ -88,11 +89,13 @@ def _check_implementation(entry, operators, faults):
     references = [entry.function]
     if entry.decomposition is not None:
         references.append(entry.decomposition)
-    for key in DEVICES:
-        if (own := getattr(entry, key)) is not None:
-            references.append(own)
-            if entry.kind != "cpu":
-                faults.add(entry.location, f"'{key}:' stands beside 'cpu:' alone")
+    for key in KEYS:
+        forms = getattr(entry, key)
+        references += [form.function for form in forms]
+        if forms and key in DEVICES and entry.kind != "cpu":
+            faults.add(entry.location, f"'{key}:' stands beside 'cpu:' alone")
+        if len(forms) > 1 + ("inplace" in entry.variants):
+            faults.add(entry.location, f"'{key}:' has kernels of forms that are not")
     if entry.check is not None:
         references.append(entry.check)
         if entry.kind != "pointwise":

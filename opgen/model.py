@@ -4,11 +4,14 @@ from dataclasses import dataclass, field
 
 from opgen.schema import Schema
 
-IMPLEMENTATIONS = (
-    "pointwise", "reduction", "cpu", "composite", "view", "sparse", "quantized",
-)  # fmt: skip
+IMPLEMENTATIONS = ("pointwise", "reduction", "cpu", "composite", "view")
 # Dispatch keys that may have a kernel of their own; without one they have that of the host.
 DEVICES = {"cuda": "CUDA", "meta": "Meta"}
+# Those of layouts and of quantized tensors: without one they refuse.
+LAYOUTS = {
+    "sparse_coo": "SparseCPU", "sparse_csr": "SparseCsrCPU", "quantized": "QuantizedCPU"
+}  # fmt: skip
+KEYS = {**DEVICES, **LAYOUTS}
 VARIANTS = {"function": 1, "method": 2, "inplace": 4, "out": 8}
 RULES = {
     "promote", "promote_float", "promote_integer", "bool", "same", "int64", "sum",
@@ -25,6 +28,8 @@ TAGS = {
     "unset",  # the elements of its result are whatever was there
     "anywhere",  # its function asks the backend for all that it does with memory
     "planned",  # its function looks at no element: see `dispatch.launch_cache`
+    "geometry",  # looks at sizes and types of tensors alone: conjugates wait on
+    "mixed_devices",  # refuses tensors of two devices in words of its own, if at all
     "reshapes",  # gives a tensor another shape in place: no element changes
     "unrelated",  # shares its source's memory and is no view of it all the same
     "untracked",  # derivatives and tangents do not go through it, though it is a view
@@ -136,6 +141,28 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """A function, or one that makes a function of an argument: ``over(exp)``.
+
+    >>> str(Reference.of("foreach.over(exp)")), Reference.of("clone").argument
+    ('foreach.over(exp)', None)
+    """
+
+    function: str
+    argument: str | None = None
+
+    @classmethod
+    def of(cls, text):
+        """What a declaration's text refers to."""
+        function, _, argument = text.partition("(")
+        return cls(function, argument.removesuffix(")") or None)
+
+    def __str__(self):
+        made = "" if self.argument is None else f"({self.argument})"
+        return f"{self.function}{made}"
+
+
+@dataclass(frozen=True)
 class Formula:
     """The gradient of one argument, or of several at once."""
 
@@ -173,7 +200,8 @@ class Entry:
     """One overload of one operator.
 
     Where there is an ``argument``, ``function`` makes what computes the operator of it:
-    ``foreach.over(exp)``.
+    ``foreach.over(exp)``. The kernels of a key are those of the operator and of its form
+    in place; an operator that only keys have is of the first one's kind.
     """
 
     schema: Schema
@@ -184,8 +212,11 @@ class Entry:
     variants: tuple[str, ...] = ("function",)
     operators: tuple[str, ...] = ()
     namespace: str | None = None
-    cuda: str | None = None
-    meta: str | None = None
+    cuda: tuple[Reference, ...] = ()
+    meta: tuple[Reference, ...] = ()
+    sparse_coo: tuple[Reference, ...] = ()
+    sparse_csr: tuple[Reference, ...] = ()
+    quantized: tuple[Reference, ...] = ()
     check: str | None = None
     rule: Rule | None = None
     derivative: tuple[Formula, ...] = ()
@@ -237,9 +268,13 @@ class Entry:
             lines.append(f"  operators: [{', '.join(self.operators)}]")
         if self.namespace:
             lines.append(f"  namespace: {self.namespace}")
-        made = "" if self.argument is None else f"({self.argument})"
-        lines.append(f"  {self.kind}: {self.function}{made}")
-        for name in (*DEVICES, "check", "rule"):
+        if self.kind not in KEYS:
+            lines.append(f"  {self.kind}: {Reference(self.function, self.argument)}")
+        for key in KEYS:
+            if forms := [str(form) for form in getattr(self, key)]:
+                listed = forms[0] if len(forms) == 1 else f"[{', '.join(forms)}]"
+                lines.append(f"  {key}: {listed}")
+        for name in ("check", "rule"):
             value = getattr(self, name)
             if value is not None:
                 lines.append(f"  {'dtype' if name == 'rule' else name}: {value}")

@@ -6,8 +6,8 @@ import yaml
 
 from opgen import schema
 from opgen.model import (
-    DEVICES,
     IMPLEMENTATIONS,
+    KEYS,
     PAIRS,
     POLICIES,
     RECORDS,
@@ -16,12 +16,13 @@ from opgen.model import (
     Formula,
     Location,
     Naming,
+    Reference,
     Rule,
 )
 
 _LISTS = {"variants", "operators", "tags", *RECORDS}
 _TEXTS = {
-    "namespace", *DEVICES, "check", *POLICIES, "decomposition", "sample", "reference",
+    "namespace", "check", *POLICIES, "decomposition", "sample", "reference",
     "doc", *TEXTS,
 }  # fmt: skip
 _KEYS = {
@@ -35,6 +36,7 @@ _KEYS = {
     *_TEXTS,
     *PAIRS,
     *IMPLEMENTATIONS,
+    *KEYS,
 }
 
 
@@ -165,19 +167,22 @@ def _parse_entry(node, file, faults):
         return None
     parsed = _parse_schema(fields["op"], file, faults)
     kinds = [kind for kind in IMPLEMENTATIONS if kind in fields]
+    kinds = kinds or [key for key in KEYS if key in fields][:1]
     if len(kinds) != 1:
         faults.add(
             location,
-            f"'{fields['op'].value}' needs exactly one of {', '.join(IMPLEMENTATIONS)};"
+            f"'{fields['op'].value}' needs exactly one of {', '.join(IMPLEMENTATIONS)},"
+            " or kernels for keys;"
             f" it has {', '.join(kinds) or 'none'}",
         )
     options = _parse_options(fields, file, faults)
     if len(faults.messages) > before:
         return None
-    function, _, argument = fields[kinds[0]].value.partition("(")
+    (kind,) = kinds
+    own = Reference.of(fields[kind].value) if kind not in KEYS else options[kind][0]
     return Entry(
-        parsed, kinds[0], function, location,
-        argument=argument.removesuffix(")") or None, family=Path(file).stem, **options,
+        parsed, kind, own.function, location,
+        argument=own.argument, family=Path(file).stem, **options,
     )  # fmt: skip
 
 
@@ -193,6 +198,10 @@ def _parse_options(fields, file, faults):
     options = {}
     for key in _LISTS & fields.keys():
         options[key] = tuple(_items(fields[key], file, faults))
+    for key in KEYS & fields.keys():
+        one = isinstance(fields[key], yaml.ScalarNode)
+        forms = [fields[key].value] if one else _items(fields[key], file, faults)
+        options[key] = tuple(map(Reference.of, forms))
     for key in _TEXTS & fields.keys():
         options[key] = _text(fields[key], file, faults)
     for key in set(PAIRS) & fields.keys():

@@ -15,9 +15,10 @@ returns
 variants
     bits: 1 function, 2 method, 4 in-place, 8 ``out=``.
 implementation
-    ``(kind, module, attribute, ((key, module, attribute), ...) of devices with kernels
-    of their own, optional operands, module and attribute of what refuses operands or
-    None, argument that the attribute makes a function of or None)``.
+    ``(kind, module, attribute, by key, optional operands, module and attribute of what
+    refuses operands or None, argument that the attribute makes a function of or None)``;
+    by key there are ``(key, kernel)`` or ``(key, kernel, kernel in place)`` of those with
+    kernels ``(module, attribute, argument)`` of their own.
 rule
     ``(name, indices of the arguments that decide)`` or None.
 derivative
@@ -39,8 +40,8 @@ from opgen.model import (
     AUTOCAST,
     BATCHING,
     CONDITIONS,
-    DEVICES,
     FORWARD,
+    KEYS,
     RECORDS,
     VARIANTS,
 )
@@ -124,9 +125,9 @@ def _namings(entry):
 def _implementation(entry):
     module, attribute = locate(entry.function, entry.family)
     by_key = tuple(
-        (name, *locate(own, entry.family))
-        for key, name in DEVICES.items()
-        if (own := getattr(entry, key)) is not None
+        (name, *((*locate(f.function, entry.family), f.argument) for f in forms))
+        for key, name in KEYS.items()
+        if (forms := getattr(entry, key))
     )
     check = None if entry.check is None else locate(entry.check, entry.family)
     optional = _optional_operands(entry, module)

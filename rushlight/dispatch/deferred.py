@@ -26,40 +26,14 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     Operator,
 )
 
-_ONE = cython.declare(uint64_t, 1)
+from rushlight.dispatch.declared import says
 
-# What looks at sizes and types alone, so that there is nothing to compute.
-PASSING = (
-    "_conj",
-    "_neg_view",
-    "_has_same_storage_numel",
-    "as_strided_",
-    "detach",
-    "empty_like",
-    "full_like",
-    "new_empty",
-    "new_empty_strided",
-    "new_full",
-    "new_ones",
-    "new_zeros",
-    "ones_like",
-    "rand_like",
-    "randint_like",
-    "randn_like",
-    "resize_",
-    "set_",
-    "squeeze_",
-    "t_",
-    "transpose_",
-    "unsqueeze_",
-    "zeros_like",
-)
+_ONE = cython.declare(uint64_t, 1)
 
 
 def passes(op: Operator) -> bool:
     """Whether an operator takes deferred tensors as they are."""
-    name = op.name.split(".")[0]
-    return op.is_view or name in PASSING
+    return op.is_view or says(op, "geometry")
 
 
 @cython.cfunc

@@ -19,6 +19,7 @@ from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import N_KEYS, Kernel, Operator
 
+from rushlight.dispatch.declared import says
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import KeySet
 
@@ -28,10 +29,6 @@ _AUTOGRAD_BITS = cython.declare(
     | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
 )
 _DEVICES = cython.declare(uint64_t, 15)  # the backends
-# What takes indices, or elements, from another device has words of its own.
-_MIXED = frozenset(
-    ("copy_", "_to_copy", "to", "set_", "index", "index_put_", "index_put", "isin")
-)
 
 
 @cython.cclass
@@ -83,7 +80,7 @@ def refuse_devices(
             if isinstance(t, Tensor):
                 tensors.append(t)
     if (
-        op.name.split(".")[0] in _MIXED
+        says(op, "mixed_devices")
         or not cython.cast(Tensor, tensors[0]).storage.device.has_memory
     ):
         return 0

@@ -14,6 +14,7 @@ from rushlight.dispatch import profiling as _profiling  # before there are opera
 from rushlight.dispatch.declared import (
     ARGUMENT,
     ARGUMENTS,
+    BY_KEY,
     CHECK,
     DECOMPOSITION,
     DERIVATIVE,
@@ -48,7 +49,7 @@ from rushlight.dispatch.python_kernels import (
 )
 from rushlight.operators import call
 from rushlight.operators.return_types import return_type
-from rushlight.operators.sparse import sparse_table
+from rushlight.operators.sparse import layout_fallbacks
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
 _HOST = (DispatchKey.CPU, DispatchKey.Meta)
@@ -57,7 +58,7 @@ _ELEMENTS = (*_HOST, DispatchKey.CUDA)
 _MEMORY = (DispatchKey.CPU, DispatchKey.CUDA)
 # Tags of functions that ask a device's backend for all that they do with its memory.
 _ANYWHERE = frozenset(("anywhere", "reshapes"))
-# Of coordinates and of compressed tensors, by the module that a kernel is in.
+# Where forms without a kernel copy the operator's result.
 _SPARSE = (DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU)
 _DERIVED = DerivedKernel()
 
@@ -78,7 +79,7 @@ def load(entries):
 
 def make_operators(entries):
     """Packets of the entries, and what is attached to them when all are there."""
-    sparse_table.refuse_others()  # first: every operator looks for it when it is made
+    layout_fallbacks.refuse_others()  # first: every operator looks for it when it is made
     at = 0
     while at < len(entries):
         end = at + 1
@@ -89,7 +90,7 @@ def make_operators(entries):
     set_copy_operator(call.copy_.overloads[0])
     set_folded_writer(write_overlapping)
     defer()
-    sparse_table.attach({op.full_name: op for op in every_operator()}, _DERIVED)
+    layout_fallbacks.bind({op.full_name: op for op in every_operator()})
 
 
 def write_overlapping(*args):
@@ -318,20 +319,16 @@ def attach_kernels(op, inplace, out, entry):
         elif "own_kernel" in entry[OUTPUT]:
             out.set_composite(LazyKernel(module, f"{attribute}_into"))
             forms.remove(out)
-    elif kind == "quantized":
-        op.set_kernel(DispatchKey.QuantizedCPU, LazyKernel(module, attribute))
-    elif kind == "sparse":
-        key = _SPARSE[module.endswith("compressed")]
-        op.set_kernel(key, LazyKernel(module, attribute))
-    else:
-        attach_by_key(op, inplace, out, entry)
+    elif kind in ("cpu", "view"):
+        attach_everywhere(op, inplace, out, entry)
     for form in forms:
         derive_kernels(form, kind)
+    attach_by_key(op, inplace, out, entry)
 
 
-def attach_by_key(op, inplace, out, entry):
-    """The host's kernel at every key of a device, but where the key has its own."""
-    kind, module, attribute, by_key = entry[IMPLEMENTATION][:4]
+def attach_everywhere(op, inplace, out, entry):
+    """The host's kernel at every key of a device."""
+    kind, module, attribute = entry[IMPLEMENTATION][:3]
     make = make_planned if "planned" in entry[TAGS] else None
     kernel = LazyKernel(module, attribute, make)
     everywhere = kind == "view" or _ANYWHERE.intersection(entry[TAGS])
@@ -339,11 +336,29 @@ def attach_by_key(op, inplace, out, entry):
         op.set_kernel(key, kernel)
         if "own_kernel" in entry[OUTPUT]:
             out.set_kernel(key, LazyKernel(module, f"{attribute}_into"))
-    for name, home, own in by_key:
-        op.set_kernel(DispatchKey[name], LazyKernel(home, own, make))
     if "in_place_kernel" in entry[OUTPUT] and inplace is not None:
         for key in _MEMORY:
             inplace.set_kernel(key, LazyKernel(module, f"{attribute}_"))
+
+
+def attach_by_key(op, inplace, out, entry):
+    """Kernels of single keys; sparse forms without one copy the operator's result."""
+    for name, *kernels in entry[IMPLEMENTATION][BY_KEY]:
+        key = DispatchKey[name]
+        for form, (module, attribute, argument) in zip((op, inplace), kernels):
+            make = make_planned if "planned" in entry[TAGS] else None
+            if key not in BACKENDS:
+                make = None if argument is None else made_of(argument)
+            form.set_kernel(key, LazyKernel(module, attribute, make))
+    for key in _SPARSE:
+        for form in (inplace, out):
+            if form is not None and op.has_kernel(key) and not form.has_kernel(key):
+                form.set_kernel(key, _DERIVED)
+
+
+def made_of(argument):
+    """What makes the kernel that a function makes of an argument."""
+    return lambda make, op: PythonKernel(make(argument))
 
 
 def make_writer(packet, op):

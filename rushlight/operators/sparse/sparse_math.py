@@ -72,6 +72,16 @@ def on_values_(name, ordered=True):
     return apply
 
 
+def on_linear_values(name):
+    """An operator that is linear: values of one coordinate may be added later."""
+    return on_values(name, ordered=False)
+
+
+def on_linear_values_(name):
+    """`on_linear_values` in place."""
+    return on_values_(name, ordered=False)
+
+
 def _refuse_other_kind(name, result, own):
     """Raises RuntimeError where values in place would have to be of a larger kind."""
     if own.is_complex:
