@@ -112,6 +112,47 @@ def test_where_names_files_and_lines(name):
     assert f"op: {name}(" in (ROOT / path).read_text().splitlines()[int(line) - 1]
 
 
+SHOWN = {  # of each operator: its rules and its forms by device
+    "gelu": (
+        "one expression for every device",
+        "elementwise: the derivative's formula",
+        "elementwise",
+    ),
+    "cumsum": ("HostScans", "linear: the operator itself", "along_dim"),
+    "scatter_reduce": ("_combine_by_places", "transposed twice", "example by example"),
+    "linalg_qr": ("one function for all", "transposed twice", "behind"),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_rules_and_forms_by_device_are_shown(name):
+    shown = explained(name, "tangent,batching,variants")
+    for title, words in zip(("variants", "tangent", "batching"), SHOWN[name]):
+        found = [part for part in shown.split("==== ") if part.startswith(title)]
+        text = "".join(found)
+        assert words in text, (title, text)
+    assert "kernel: rushlight/" in explained(name, "kernel")
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_operator_is_made_in_the_folder_of_its_family(name):
+    rows = [line.split(maxsplit=2) for line in where(name).stdout.splitlines()]
+    kinds = {row[0] for row in rows}
+    assert {"declared", "kernel", "derivative"} <= kinds
+    assert "variants" in kinds or name in ("gelu", "linalg_qr")
+    folder = next(row[1] for row in rows if row[0] == "declared").rpartition("/")[0]
+    for what, place, *_ in rows:
+        shared = what == "variants" and place.count("/") == 2  # by all families
+        if what in ("declared", "kernel", "variants", "derivative") and not shared:
+            assert place.startswith((folder, "rushlight/kernels")), (what, place)
+
+
+def test_kernels_of_other_keys_are_where_they_are_declared():
+    rows = where("relu").stdout
+    for key in ("pointwise", "sparse_coo", "sparse_csr", "quantized"):
+        assert f"({key})" in rows
+
+
 def test_where_fails_for_unknown_names():
     done = where("nonsense")
     assert done.returncode == 1 and "no operator 'nonsense'" in done.stderr

@@ -46,13 +46,9 @@ class KernelTable:
 
     def variants(self):
         """Key -> form: the host's, and those that differ from it."""
-        host = self.forms[0]
-        keys = {"cpu": 0, "cuda": KIND_CUDA, "meta": KIND_META}
-        return {
-            key: self.forms[kind]
-            for key, kind in keys.items()
-            if kind == 0 or self.forms[kind] is not host
-        }
+        host, cuda, meta, _ = self.forms
+        others = {"cuda": cuda, "meta": meta}
+        return {"cpu": host, **{k: f for k, f in others.items() if f is not host}}
 
     @cython.cfunc
     def form(self, operand: Tensor) -> object:

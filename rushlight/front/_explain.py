@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import inspect
@@ -9,12 +10,22 @@ import os
 import sys
 import types
 
+from rushlight._explain_rules import (
+    batching_of,
+    device_variants,
+    met,
+    tangent_of,
+    without_variants,
+)
 from rushlight.dispatch.declared import IMPLEMENTATION, KIND, OPTIONAL, RULE, SOURCE
 
 SECTIONS = (
     "declaration",
     "kernel",
     "derivative",
+    "tangent",
+    "batching",
+    "variants",
     "dispatch",
     "expression",
     "loops",
@@ -120,6 +131,12 @@ def describe_operator(op, wanted, code=True):
         yield f"kernel: {location(shown)}", source(shown)
     if "derivative" in wanted:
         yield from describe_derivative(op)
+    if "tangent" in wanted:
+        yield described("tangent", tangent_of(op))
+    if "batching" in wanted:
+        yield described("batching", batching_of(op))
+    if "variants" in wanted:
+        yield from describe_variants(op, kernel)
     if "dispatch" in wanted:
         yield f"dispatch table: {op.namespace}::{op.name}", dispatch_table(op)
     if code and wanted & {"expression", "loops", "llvm", "assembly"}:
@@ -157,6 +174,31 @@ def describe_derivative(op):
     module = importlib.import_module(op.derivative.module)
     function = getattr(module, op.derivative.function)
     yield f"derivative: {location(function)}", source(function)
+
+
+def described(title, rule):
+    """A rule's place and source, or the words that there are in place of a rule."""
+    if isinstance(rule, str):
+        return title, rule
+    return f"{title}: {location(rule)}", source(rule)
+
+
+def describe_variants(op, kernel):
+    """The forms of an operator's parts that differ by device."""
+    parts = list(device_variants(op, kernel))
+    if not parts:
+        yield "variants", without_variants(op)
+    for name, forms in parts:
+        rows = [f"{key:18} {form_name(form)}" for key, form in forms.items()]
+        yield f"variants: {name}", "\n".join(rows)
+
+
+def form_name(form):
+    """Where a form for a device is: a function, an object's class, a module and a name."""
+    if isinstance(form, tuple):
+        return ".".join(form)
+    named = form if hasattr(form, "__qualname__") else type(form)
+    return f"{location(named)}  {named.__qualname__.rpartition('.')[2]}"
 
 
 # Keys of transformations, of autocast and of what records programs: registered for every
@@ -266,32 +308,8 @@ def plain(default):
 def loop_kernels(function):
     """The loop kernels that a Python function, or one that it calls, may launch."""
     from rushlight.codegen.loops import Loops
-    from rushlight.dispatch.kernel_table import KernelTable
 
-    found, seen, todo = [], set(), [function]
-    while todo:
-        item = todo.pop(0)
-        if isinstance(item, Loops):
-            found.append(item)
-        if not isinstance(item, types.FunctionType):
-            continue
-        for name in item.__code__.co_names:
-            value = item.__globals__.get(name)
-            if isinstance(value, KernelTable):
-                forms = value.variants()
-            else:
-                forms = value.values() if type(value) is dict else [value]
-            for form in filter(is_near, forms):
-                if id(form) not in seen:
-                    seen.add(id(form))
-                    todo.append(form)
-    return found
-
-
-def is_near(item):
-    """Whether something of a family's or a kernel's file is met."""
-    home = str(getattr(item, "__module__", ""))
-    return home.startswith(("rushlight.operators", "rushlight.kernels"))
+    return [item for _, item in met(function) if isinstance(item, Loops)]
 
 
 def describe_stages(name, stages, wanted):
@@ -315,6 +333,9 @@ def describe_stages(name, stages, wanted):
 
 def source(item):
     """The source text of a function or class."""
+    found = compiled_source(item)
+    if found is not None:
+        return found[2]
     try:
         return inspect.getsource(inspect.unwrap(item))
     except (OSError, TypeError):
@@ -323,9 +344,28 @@ def source(item):
 
 def location(item):
     """``path:line`` of a function or class, relative to the project."""
+    found = compiled_source(item)
     try:
-        path = inspect.getsourcefile(item)
-        line = inspect.getsourcelines(item)[1]
+        path = found[0] if found else inspect.getsourcefile(item)
+        line = found[1] if found else inspect.getsourcelines(item)[1]
     except (OSError, TypeError):
         return f"{getattr(item, '__module__', '?')}.{getattr(item, '__name__', '?')}"
     return f"{os.path.relpath(path, ROOT)}:{line}"
+
+
+def compiled_source(item):
+    """Path, line and text of what stands in the source beside a compiled module, or None."""
+    module = sys.modules.get(getattr(item, "__module__", None))
+    path = getattr(module, "__file__", None) or ""
+    if not path.endswith((".so", ".pyd")):
+        return None
+    path = path.partition(".")[0] + ".py"
+    try:
+        with open(path) as file:
+            text = file.read()
+    except OSError:
+        return None
+    for node in ast.parse(text).body:
+        if getattr(node, "name", None) == item.__name__:
+            return path, node.lineno, ast.get_source_segment(text, node)
+    return None

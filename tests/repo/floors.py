@@ -26,7 +26,8 @@ FLOORS = {
         fx.passes.utils _subclasses _higher_order_ops _inductor _dynamo.exc
     """,
     "front": """
-        runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _inductor.package _explain _profiling
+        runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _inductor.package _explain
+        _explain_rules _profiling
         _functions _host_streams
         _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods _value_types
