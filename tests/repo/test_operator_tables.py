@@ -1,0 +1,66 @@
+"""What is true of an operator stands in its declaration, not in a list of names elsewhere.
+
+Counted are lists, sets, mappings and texts of words of which most are operators' names, six
+or more, in the rooms that run operators; PyTorch's own lists of its namespaces are in others.
+"""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from rushlight._generated.tables import OPERATORS
+from tests.repo.ratchet import hold
+from tests.repo.trees import nodes
+
+ROOT = Path(__file__).parents[2] / "rushlight"
+NAMES = {entry[0] for entry in OPERATORS}
+FEWEST = 6
+ROOMS = (
+    "core", "codegen", "runtime", "dispatch", "operators", "autograd", "graph", "export",
+    "fx", "func", "front/_subclasses",
+)  # fmt: skip
+
+
+def words_in(node):
+    """The words of a literal that lists some."""
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        items = node.elts
+    elif isinstance(node, ast.Dict):
+        items = node.keys
+    else:
+        text = node.value if isinstance(node, ast.Constant) else None
+        return text.split() if isinstance(text, str) else []
+    return [one.value for one in items if isinstance(one, ast.Constant)]
+
+
+def operators_in(words):
+    """How many words of a list name operators; 0 where it is no list of operators."""
+    words = [word for word in words if isinstance(word, str)]
+    named = [w for w in words if w.split(".")[0].removesuffix("_") in NAMES]
+    return len(named) if 2 * len(named) > len(words) and len(named) >= FEWEST else 0
+
+
+def docstrings(path):
+    """The texts of a file that are documentation."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    bodies = [node.body for node in nodes(path) if isinstance(node, owners)]
+    firsts = [body[0] for body in bodies if body]
+    return {id(one.value) for one in firsts if isinstance(one, ast.Expr)}
+
+
+def test_no_more_lists_of_operators_stand_outside_declarations():
+    found = Counter()
+    for path in sorted(one for room in ROOMS for one in (ROOT / room).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        passed = docstrings(path)
+        for node in nodes(path):
+            if id(node) not in passed:
+                found[name] += operators_in(words_in(node))
+    hold("operator_tables", +found, "a word, or a record, in the operators' entries")
+
+
+def test_lists_of_operators_are_seen():
+    listed = "{'exp': 1, 'sin': 2, 'add': 3, 'mul.Tensor': 4, 'neg_': 5, 'gelu': 6}"
+    for text in (listed, "'exp sin cos tan add mul'.split()", "('exp', 'sin', 'add')"):
+        counts = [operators_in(words_in(n)) for n in ast.walk(ast.parse(text))]
+        assert max(counts) == (0 if text.startswith("(") else 6)
