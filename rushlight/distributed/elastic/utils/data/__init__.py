@@ -22,7 +22,7 @@ class ElasticDistributedSampler(DistributedSampler):
 
     >>> sampler = ElasticDistributedSampler(range(10), num_replicas=2, rank=0, start_index=6)
     >>> sorted(sampler), len(sampler)
-    ([7, 8], 2)
+    ([6, 9], 2)
     """
 
     def __init__(self, dataset, num_replicas=None, rank=None, start_index=0):
