@@ -94,7 +94,7 @@ class _Place:
         """The loops of rows, where their elements lie as a mode wants it.
 
         Where rows lie neither so nor side by side, they are written one by one. Where
-        none are worth turning, as on processors without masks, they are gone along.
+        none are worth turning, as without a mask for their elements, they are gone along.
         """
         b, program = self.b, self.program
         if mode == TURNED and longest(program):

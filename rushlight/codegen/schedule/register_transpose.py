@@ -94,7 +94,8 @@ def longest(program):
     paid for. A lone sum of cheap values is worth that in rows of a vector, and not
     where results must be turned back.
     """
-    if not (current().has_masks and program.beside):
+    masks = all(current().masks(operand.itemsize) for operand in program.operands)
+    if not (masks and program.beside):
         return 0
     states = [state for group in program.levels for state in group]
     steps = 0
