@@ -347,6 +347,23 @@ def can_cast(from_, to):
     return not (from_.category == INTEGER and to.category == BOOLEAN)
 
 
+_DEFAULT_NOW = object()  # the type that is the default when the limits are asked for
+
+
+def _limited(name, type):
+    """A type whose limits are asked for.
+
+    Raises:
+        TypeError: it is no type.
+    """
+    if not isinstance(type, DType):
+        raise TypeError(
+            f"{name}(): argument 'type' (position 1) must be {naming.package}.dtype, not "
+            f"{type.__class__.__name__}"
+        )
+    return type
+
+
 class finfo:
     """Limits of a floating-point type: ``bits eps max min tiny smallest_normal``.
 
@@ -355,8 +372,8 @@ class finfo:
     32
     """
 
-    def __init__(self, type=None):
-        type = _DEFAULT if type is None else type.to_real()
+    def __init__(self, type=_DEFAULT_NOW):
+        type = _limited("finfo", _DEFAULT if type is _DEFAULT_NOW else type).to_real()
         if type.name not in _FLOAT_LIMITS:
             raise TypeError(
                 f"{naming.package}.finfo() requires a floating point input type. {type!r} is "
@@ -376,6 +393,11 @@ class finfo:
             f"dtype={self.dtype})"
         )
 
+    def __eq__(self, other):
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    __hash__ = None  # as in PyTorch
+
 
 class iinfo:
     """Limits of an integer type: ``bits max min``.
@@ -386,6 +408,7 @@ class iinfo:
     """
 
     def __init__(self, type):
+        type = _limited("iinfo", type)
         quantized = type.name.startswith(("qint", "quint"))
         if type.category != INTEGER and not quantized:
             raise TypeError(
@@ -398,4 +421,9 @@ class iinfo:
         self.min = -(1 << (self.bits - 1)) if type.is_signed else 0
 
     def __repr__(self):
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+    def __eq__(self, other):
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    __hash__ = None  # as in PyTorch

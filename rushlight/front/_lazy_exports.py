@@ -44,7 +44,7 @@ NAMES = {
     "ir.sym_functions": tuple(
         "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum".split()
     ),
-    "operators.assertions": ("_assert", "_assert_async"),
+    "operators.assertions": ("_assert", "_assert_async", "_assert_tensor_metadata"),
     "_host_streams": ("Event", "Stream"),
     "_runtime_flags": tuple(
         """

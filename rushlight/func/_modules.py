@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import rushlight
+from rushlight.nn.utils.stateless import _functional_call
 
 __all__ = [
     "debug_unwrap",
@@ -27,14 +26,17 @@ def functional_call(
 
     Args:
         module: the module; it is left as it was.
-        parameter_and_buffer_dicts: names with their tensors, or several such.
+        parameter_and_buffer_dicts: names with their tensors, or several such. What the
+            module puts in the place of one is put into the dictionary.
         args: the positional arguments, as a tuple; one that is none stands for itself.
         kwargs: the keyword arguments.
         tie_weights: a tensor given for one name counts for all names of the same one.
         strict: every parameter and buffer must be given.
 
     Raises:
-        RuntimeError: with ``strict``, names are missing or unknown.
+        RuntimeError: with ``strict``, names are missing or unknown; or the module is a
+            translated program, or one for several devices.
+        TypeError: a value is no tensor, or stands for what is none.
         ValueError: a name is given twice, or there are no dictionaries.
 
     >>> layer = rl.nn.Linear(1, 1)
@@ -45,83 +47,39 @@ def functional_call(
             [1.]])
     """
     if isinstance(parameter_and_buffer_dicts, (list, tuple)):
-        given = {}
-        for part in parameter_and_buffer_dicts:
-            twice = given.keys() & part.keys()
-            if twice:
-                raise ValueError(
-                    f"{sorted(twice)} appear in multiple dictionaries; behavior of "
-                    "functional call is ambiguous"
-                )
-            given.update(part)
+        given = _joined(parameter_and_buffer_dicts)
     elif isinstance(parameter_and_buffer_dicts, dict):
-        given = dict(parameter_and_buffer_dicts)
+        given = parameter_and_buffer_dicts
     else:
         raise ValueError(
             "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, "
             f"but got {type(parameter_and_buffer_dicts)}"
         )
-    if args is None:
-        args = ()
-    elif not isinstance(args, tuple):
-        args = (args,)
-    with _replaced(module, given, tie_weights, strict):
-        return module(*args, **(kwargs or {}))
+    return _functional_call(
+        module, given, args, kwargs, tie_weights=tie_weights, strict=strict
+    )
 
 
-def _places(module):
-    """Where each parameter and buffer lies: ``{name: (table, key)}``."""
-    found = {}
-    for prefix, part in module.named_modules(remove_duplicate=False):
-        for table in (part._parameters, part._buffers):
-            for key in table:
-                found[f"{prefix}.{key}" if prefix else key] = (table, key)
-    return found
+def _joined(parts):
+    """Several dictionaries as one.
 
-
-@contextlib.contextmanager
-def _replaced(module, given, tie_weights, strict):
-    places = _places(module)
-    unknown = given.keys() - places.keys()
-    if strict:
-        missing = {n for n, (t, k) in places.items() if t[k] is not None} - given.keys()
-        if missing or unknown:
-            raise RuntimeError(
-                f"Missing key(s): {sorted(missing)}. Unexpected key(s): {sorted(unknown)}."
-            )
-    if tie_weights:
-        given = _tied(places, given)
-    before = []
-    try:
-        for name, tensor in given.items():
-            if name in places:
-                table, key = places[name]
-                before.append((table, key, table[key]))
-                table[key] = tensor
-        yield
-    finally:
-        for table, key, tensor in reversed(before):
-            table[key] = tensor
-
-
-def _tied(places, given):
-    """The same tensor for every name of a parameter of which one name is given."""
-    names = {}
-    for name, (table, key) in places.items():
-        if table[key] is not None:
-            names.setdefault(id(table[key]), []).append(name)
-    full = dict(given)
-    for group in names.values():
-        chosen = [name for name in group if name in given]
-        if len({id(given[name]) for name in chosen}) > 1:
+    Raises:
+        ValueError: one is none, or a name is in two of them.
+    """
+    if not all(isinstance(part, dict) for part in parts):
+        raise ValueError(
+            "Expected all elements of parameter_and_buffer_dicts to be dictionaries"
+        )
+    given: dict = {}
+    for part in parts:
+        twice = given.keys() & part.keys()
+        if twice:
             raise ValueError(
-                f"functional_call got multiple values for keys {chosen}, which are tied. "
-                "Consider using tie_weights=False"
+                f"{sorted(twice)} appeared in multiple dictionaries; behavior of "
+                "functional call is ambiguous"
             )
-        for name in group:
-            if chosen:
-                full.setdefault(name, given[chosen[0]])
-    return full
+        given.update(part)
+    return given
 
 
 def stack_module_state(models):

@@ -20,6 +20,8 @@ _OWN = {"_script_type", "_script_methods", "_python"}
 class ScriptModule(Module):
     """A module whose program was translated."""
 
+    _keeps_its_tensors = "Jitted modules"
+
 
 class RecursiveScriptModule(ScriptModule):
     """A translated module: the tensors of the original, and a program for its methods.

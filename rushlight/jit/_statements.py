@@ -26,6 +26,8 @@ class Statements(Loops):
         """The function's graph."""
         for argument in self.function.schema.arguments:
             self.env[argument.name] = self.graph.param(argument.type, argument.name)
+        if self.self_type is not None:  # the program may call it otherwise
+            self.env[(tree.args.posonlyargs + tree.args.args)[0].arg] = self.env["self"]
         body = tree.body
         if (
             isinstance(body[0], ast.Expr)

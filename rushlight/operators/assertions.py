@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight.core.device import Device
+from rushlight.core.dtype import TYPE_NAMES, DType
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import torch_function
 from rushlight.operators import call
@@ -30,3 +32,48 @@ def _assert_async(condition, message=None):
     """
     given = () if message is None else (message,)
     call._assert_async(condition, *given)
+
+
+def _assert_tensor_metadata(
+    a, size=None, stride=None, dtype=None, *, device=None, layout=None
+):
+    """Raises where a tensor is not what a program was told it would be.
+
+    Args:
+        a: the tensor.
+        size: its sizes; any without.
+        stride: its strides; any without.
+        dtype: its type; any without.
+        device: where it is; anywhere without.
+        layout: how it is stored; any without.
+
+    Raises:
+        RuntimeError: it is something else.
+    """
+    for what, expected, found in (
+        ("sizes", size, list(a.shape)),
+        ("strides", stride, list(a.stride()) if stride is not None else None),
+        ("dtype", dtype, a.dtype),
+        ("device", device, a.device),
+        ("layout", layout, a.layout),
+    ):
+        if expected is None:
+            continue
+        if what in ("sizes", "strides"):
+            expected = list(expected)
+        if what == "device":
+            expected = Device(expected)
+        if expected != found:
+            raise RuntimeError(
+                f"Tensor {what} mismatch! Expected: {_told(expected)}, Got: {_told(found)}"
+            )
+
+
+def _told(value):
+    """A type or a layout by PyTorch's word for it, and anything else as it is."""
+    if isinstance(value, DType):
+        return TYPE_NAMES.get(value.name, value.name)
+    word = str(value).rpartition(".")[2]
+    if word.startswith(("sparse_", "strided")):
+        return word.replace("_coo", "").title().replace("_", "")
+    return value

@@ -23,6 +23,8 @@ class DataParallel(Module):
     ['module.weight', 'module.bias']
     """
 
+    _keeps_its_tensors = "nn.DataParallel module"
+
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
         super().__init__()
         self.module = module

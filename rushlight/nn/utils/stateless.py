@@ -4,47 +4,150 @@ from __future__ import annotations
 
 import contextlib
 
+from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
+from rushlight.nn.modules.module import Module
 
 __all__ = ["functional_call"]
 
+_ABSENT = object()  # where a module has had nothing
 
-def _slot(module, path):
-    """The dictionary and the key that hold the tensor at a path."""
-    *route, name = path.split(".")
-    owner = module.get_submodule(".".join(route))
+
+def _table_of(owner, name):
+    """The dictionary of parameters or buffers that has a name, or None."""
     for table in (owner._parameters, owner._buffers):
         if name in table:
-            return table, name
-    raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+            return table
+    return None
 
 
-def _with_tied_names(module, values):
-    """The values, given to every name that shares a tensor with one of them."""
-    names = {}
+def _owner(module, path):
+    """The submodule that has the tensor at a path.
+
+    Raises:
+        AttributeError: a part of the path is no attribute.
+        TypeError: it is no module.
+    """
+    route = path.split(".")[:-1]
+    for depth, name in enumerate(route):
+        child = module._modules.get(name) or getattr(module, name, _ABSENT)
+        if child is _ABSENT:
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        if not isinstance(child, Module):
+            raise TypeError(
+                f"submodule `{'.'.join(route[: depth + 1])}`: {child} is not an instance "
+                "of torch.nn.Module"
+            )
+        module = child
+    return module
+
+
+def _swap(module, path, tensor):
+    """Puts a tensor, or nothing, where a module has another; returns that one.
+
+    Raises:
+        KeyError: the path is empty.
+        TypeError: what is given, or what is there, is no tensor.
+    """
+    owner, name = _owner(module, path), path.rpartition(".")[2]
+    if tensor is not None and tensor is not _ABSENT and not isinstance(tensor, Tensor):
+        raise TypeError(f"{tensor} is not an instance of torch.Tensor")
+    if name == "":
+        raise KeyError('tensor name can\'t be empty string ""')
+    table = _table_of(owner, name)
+    if table is not None:
+        before = table[name]
+        if tensor is _ABSENT:
+            del table[name]
+        else:
+            table[name] = tensor
+        return before
+    before = getattr(owner, name, _ABSENT)
+    if before is not None and before is not _ABSENT and not isinstance(before, Tensor):
+        raise TypeError(
+            f"attribute `{name}`: {before} is not an instance of torch.Tensor"
+        )
+    if tensor is not _ABSENT:
+        setattr(owner, name, tensor)
+    elif before is not _ABSENT:
+        delattr(owner, name)
+    return before
+
+
+def _names_of_tensors(module):
+    """The names of each parameter and buffer, by the tensor's identity."""
+    names: dict = {}
     for named in (module.named_parameters, module.named_buffers):
         for path, tensor in named(remove_duplicate=False):
             names.setdefault(id(tensor), []).append(path)
+    return names
+
+
+def _with_tied_names(module, values):
+    """The values, given to every name that shares a tensor with one of them.
+
+    Raises:
+        ValueError: names of one tensor have several values.
+    """
     tied = dict(values)
-    for paths in names.values():
+    for paths in _names_of_tensors(module).values():
         given = [path for path in paths if path in values]
+        if len({id(values[path]) for path in given}) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(paths)}, which are "
+                "tied. Consider using tie_weights=False"
+            )
         for path in paths if given else ():
-            tied.setdefault(path, values[given[0]])
+            tied[path] = values[given[0]]
     return tied
 
 
+def _check_names(module, values):
+    """Refuses values that are not for exactly the module's own names."""
+    known = {path for paths in _names_of_tensors(module).values() for path in paths}
+    told = []
+    for word, names in (
+        ("Unexpected", values.keys() - known),
+        ("Missing", known - values.keys()),
+    ):
+        if names:
+            told.append(f"{word} key(s): {', '.join(map(repr, sorted(names)))}.")
+    if told:
+        raise RuntimeError(
+            f"Error(s) in reparametrizing for {module._get_name()}:\n\t"
+            + "\n\t".join(told)
+        )
+
+
 @contextlib.contextmanager
-def _replaced(module, values):
-    saved = []
+def _reparametrize_module(
+    module, parameters_and_buffers, tie_weights=False, strict=False
+):
+    """A module with other tensors; what it puts in their place goes into the dictionary.
+
+    Args:
+        module: the module, which is left as it was.
+        parameters_and_buffers: tensors by path.
+        tie_weights: whether a tensor known by several names is replaced in all.
+        strict: whether the paths must be exactly the module's own.
+    """
+    values = parameters_and_buffers
+    if tie_weights:
+        values = _with_tied_names(module, values)
+    if strict:
+        _check_names(module, values)
+    saved: dict = {}
     try:
-        for path, value in values.items():
-            table, name = _slot(module, path)
-            saved.append((table, name, table[name]))
-            table[name] = value
+        for path, tensor in values.items():
+            saved[path] = _swap(module, path, tensor)
         yield
     finally:
-        for table, name, value in reversed(saved):
-            table[name] = value
+        left = {path: _swap(module, path, own) for path, own in reversed(saved.items())}
+        for path in parameters_and_buffers.keys() & left.keys():
+            if left[path] is not parameters_and_buffers[path] and (
+                left[path] is not _ABSENT
+            ):
+                parameters_and_buffers[path] = left[path]
 
 
 def functional_call(
@@ -60,14 +163,18 @@ def functional_call(
 
     Args:
         module: the module, which is left as it was.
-        parameters_and_buffers: tensors by path; the others stay.
+        parameters_and_buffers: tensors by path; the others stay. What the module puts
+            in their place is put into the dictionary.
         args: one argument, or a tuple of them.
         kwargs: keyword arguments.
         tie_weights: whether a tensor known by several names is replaced in all.
         strict: whether the paths must be exactly the module's own.
 
     Raises:
-        RuntimeError: with ``strict``, paths are missing or not the module's.
+        RuntimeError: with ``strict``, paths are missing or not the module's; or the
+            module is a translated program, or one for several devices.
+        TypeError: a value is no tensor, or stands for what is none.
+        ValueError: names of one tensor have several values.
     """
     warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and "
@@ -76,28 +183,30 @@ def functional_call(
         FutureWarning,
     )
     return _functional_call(
-        module, parameters_and_buffers, args, kwargs, tie_weights, strict
+        module,
+        parameters_and_buffers,
+        args,
+        kwargs,
+        tie_weights=tie_weights,
+        strict=strict,
     )
 
 
-def _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights, strict):
-    values = dict(parameters_and_buffers)
-    if strict:
-        known = {
-            *dict(module.named_parameters(remove_duplicate=False)),
-            *dict(module.named_buffers(remove_duplicate=False)),
-        }
-        missing, unexpected = known - set(values), set(values) - known
-        if missing or unexpected:
-            raise RuntimeError(
-                "Error(s) in loading state_dict: Unexpected key(s): "
-                f"{sorted(unexpected)}. Missing key(s): {sorted(missing)}."
-            )
-    if tie_weights:
-        values = _with_tied_names(module, values)
+def _functional_call(
+    module,
+    parameters_and_buffers,
+    args=None,
+    kwargs=None,
+    *,
+    tie_weights=True,
+    strict=False,
+):
+    kind = getattr(module, "_keeps_its_tensors", None)
+    if kind is not None:
+        raise RuntimeError(f"The stateless API can't be used with {kind}")
     if args is None:
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
-    with _replaced(module, values):
+    with _reparametrize_module(module, parameters_and_buffers, tie_weights, strict):
         return module(*args, **(kwargs or {}))
