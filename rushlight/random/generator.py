@@ -8,6 +8,7 @@ import contextlib
 import os
 import struct
 from numbers import Integral
+from weakref import WeakSet
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
@@ -355,8 +356,32 @@ def generator_or_default(generator) -> Generator:
     return generator
 
 
+_followers = WeakSet()  # generators of devices
+_last_seed = None  # that a program has chosen for all
+
+
+def follow(generator):
+    """Has a device's generator be seeded with the default one; returns it.
+
+    What was last chosen for all is its seed, too: a device may be first used later.
+    """
+    _followers.add(generator)
+    if _last_seed is not None:
+        generator.manual_seed(_last_seed)
+    return generator
+
+
+def seed_followers() -> None:
+    """Seeds the generators of all devices as the default one is."""
+    global _last_seed
+    _last_seed = shared.initial_seed()
+    for generator in list(_followers):
+        generator.manual_seed(_last_seed)
+
+
 def manual_seed(seed) -> Generator:
-    """Seeds the default generator, on which every draw without a generator depends.
+    """Seeds the default generator, and those of all devices: what every draw without a
+    generator depends on.
 
     Args:
         seed: an integer of 64 bits.
@@ -369,12 +394,16 @@ def manual_seed(seed) -> Generator:
     >>> rl.rand(1)
     tensor([0.4963])
     """
-    return shared.manual_seed(int(seed))
+    shared.manual_seed(int(seed))
+    seed_followers()
+    return shared
 
 
 def seed() -> int:
-    """Seeds the default generator from the system's entropy; returns the seed."""
-    return shared.seed()
+    """Seeds the generators of all devices from the system's entropy; returns the seed."""
+    chosen = shared.seed()
+    seed_followers()
+    return chosen
 
 
 def initial_seed() -> int:

@@ -104,6 +104,21 @@ def test_plans_of_one_kernel_are_kept_in_bounds(machine):
     assert len(kernel.plans) <= device_kernel.KEPT
 
 
+def test_places_of_a_random_stream_share_a_plan(machine, monkeypatch):
+    made = []
+    plan = device_kernel.launch.LaunchPlan
+    monkeypatch.setattr(
+        device_kernel.launch, "LaunchPlan", lambda *a: made.append(1) or plan(*a)
+    )
+    drawn = [rl.rand(100, device="cuda").cpu() for _ in range(5)]
+    assert len(made) <= 2
+    assert not any(rl.equal(drawn[0], other) for other in drawn[1:])
+    rl.cuda.manual_seed(3)
+    first = rl.rand(100, device="cuda").cpu()
+    rl.cuda.manual_seed(3)
+    assert rl.equal(rl.rand(100, device="cuda").cpu(), first)
+
+
 def test_a_plan_is_told_how_many_pointers_it_has(machine):
     card = machine.card()
     plan = launch.LaunchPlan(card, None, 0, 2, (0, 32, 0), (), 0)

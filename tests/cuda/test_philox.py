@@ -206,3 +206,17 @@ def test_ends_of_a_range_are_those_that_pytorch_leaves_out():
     for dtype in (rl.float16, rl.float32, rl.float64):
         x = rl.empty(4096, device="cuda", dtype=dtype).uniform_(-1, 1).cpu()
         assert x.min() >= -1 and x.max() < 1
+
+
+def test_one_seed_is_all_devices_seed_also_of_those_first_used_later(machine):
+    rl.manual_seed(11)
+    machine.start(cards=2, memory=1 << 27)
+    first = [rl.rand(50, device=f"cuda:{n}").cpu() for n in range(2)]
+    assert rl.equal(*first)
+    assert rl.cuda.initial_seed() == 11
+    rl.manual_seed(11)
+    assert rl.equal(rl.rand(50, device="cuda:1").cpu(), first[1])
+    chosen = rl.seed()
+    assert rl.cuda.initial_seed() == chosen == rl.initial_seed()
+    rl.default_generator.manual_seed(5)
+    assert rl.cuda.initial_seed() == chosen, "a generator's own seed is its own"

@@ -6,7 +6,7 @@ import functools
 import math
 from decimal import Decimal, localcontext
 
-from rushlight.codegen.math import exponential, series
+from rushlight.codegen.math import exponential, series, tableless
 from rushlight.codegen.math.formats import (
     bits,
     copysign,
@@ -41,6 +41,7 @@ from rushlight.codegen.math.pieces import (
     rounded,
     rows_from_memory,
     shortened,
+    threads_alone,
 )
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, select
@@ -165,6 +166,8 @@ def erf(x):
     if x.type.name == "float64" and rows_from_memory():
         return copysign(_erf_on_grid(abs(x)), x)
     a = abs(x)
+    if x.type.name == "float32" and threads_alone():
+        return copysign(tableless.erf(a, exponential.exp_in_range), x)
     narrow = FEW_ERF_PIECES if permuted_floats() == 8 else ERF_PIECES
     count, step, degree, end = pick(x, narrow, ERF_PIECES_DOUBLE)
     near = select(a > end, end, a)

@@ -6,7 +6,7 @@ import functools
 import math
 from decimal import Decimal, localcontext
 
-from rushlight.codegen.math import series
+from rushlight.codegen.math import series, tableless
 from rushlight.codegen.math.formats import (
     bits,
     clamp,
@@ -42,6 +42,7 @@ from rushlight.codegen.math.pieces import (
     pieces,
     rows_from_memory,
     shortened,
+    threads_alone,
 )
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, Reinterpret, Type, select
@@ -656,6 +657,8 @@ def sigmoid(x):
 def tanh(x):
     """From a table's place by the rule for sums; of a float32, in pieces."""
     a = abs(x)
+    if x.type.name == "float32" and threads_alone():
+        return copysign(tableless.tanh(a, exp_in_range), x)
     if x.type.name == "float32":
         return copysign(_short_tanh(a), x)
     return copysign(_tanh_by_places(a), x)

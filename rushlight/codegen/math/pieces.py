@@ -49,6 +49,11 @@ def rows_from_memory() -> bool:
     return not current().is_gpu and not tables_in_registers()
 
 
+def threads_alone() -> bool:
+    """Whether values are a thread's each, which reads a table number by number."""
+    return current().is_gpu
+
+
 def permuted_floats() -> int:
     """How many float32 one instruction picks from: 32 by AVX-512, 8 by AVX2, or none.
 

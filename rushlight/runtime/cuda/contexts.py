@@ -14,6 +14,7 @@ import uuid
 from collections import OrderedDict
 
 from rushlight.core.state import tell_of_reading
+from rushlight.random.generator import follow
 from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import driver, launch
 from rushlight.runtime.cuda.allocator import Allocator
@@ -102,7 +103,7 @@ class Card(launch.DeviceContext):
         self.streams = Streams(self)
         self.allocator = Allocator(self)
         self.modules = Modules(self)
-        self.generator = PhiloxGenerator(index)
+        self.generator = follow(PhiloxGenerator(index))
         self.peers: set = set()
         self.handles: dict = {}  # of entries, by kernel and layout
         self.block_limits: dict = {}  # of those: threads of a block, at most

@@ -301,7 +301,11 @@ class DeviceKernel(launch.CachedKernel):
                 card, self, handle, count, shape, ints, total, chunk
             )
 
-        self.plan((card.serial, "spans", ints, total, chunk), make).run(addresses)
+        # what kernels are given by number, such as a place in a random stream, changes
+        # from call to call, and the plan does not
+        key = card.serial, "spans", total, chunk
+        if not self.plan(key, make).run_with(addresses, ints):
+            self.plan((*key, ints), make).run(addresses)
 
     def run_rows(self, card, addresses, ints, rows, length, beside=False, held=()):
         """Runs a kernel over rows in this thread's queue.

@@ -39,6 +39,8 @@ cdef class LaunchPlan(PlannedLaunch):
     cdef int64_t total, chunk
     cdef int n_data                 # pointers
     cdef int64_t ints[64]
+    cdef int take_addresses(self, tuple addresses, char** data) except -1
+    cdef int put_with(self, char** data, double* numbers, int64_t* ints) except -1
 
 # A kernel of cards: its plans by layout.
 cdef class CachedKernel:

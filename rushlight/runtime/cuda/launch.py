@@ -260,22 +260,59 @@ class LaunchPlan(PlannedLaunch):
         """
         data: cython.p_char[24]
         room: cython.double[24]
+        if len(numbers) > 8 * 24:
+            raise ValueError(f"launch: {len(numbers)} bytes of numbers")
+        self.take_addresses(addresses, data)
+        memcpy(room, cython.cast(cython.p_char, numbers), len(numbers))
+        self.submit(data, room)
+
+    def run_with(self, addresses: tuple, ints: tuple) -> bool:
+        """The same with other integers than the plan's, of a kernel without numbers.
+
+        False where launches are written down, which a plan of these integers is for.
+        """
+        data: cython.p_char[24]
+        values: int64_t[64]
+        i: cython.Py_ssize_t
+        if watched:
+            return False
+        if len(ints) > MOST_INTS or self.elementwise:
+            raise ValueError(f"launch: {len(ints)} integers, or numbers, too")
+        self.take_addresses(addresses, data)
+        memset(values, 0, cython.sizeof(values))
+        for i in range(len(ints)):
+            values[i] = ints[i]
+        self.put_with(data, cython.NULL, values)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take_addresses(self, addresses: tuple, data: cython.pp_char) -> cython.int:
+        """Writes pointers down; 0 for None."""
         i: cython.Py_ssize_t
         address: uintptr_t
         if len(addresses) != self.n_data:
             raise ValueError(f"launch: {len(addresses)} pointers, not {self.n_data}")
-        if len(numbers) > 8 * 24:
-            raise ValueError(f"launch: {len(numbers)} bytes of numbers")
         for i in range(len(addresses)):
             address = addresses[i] or 0
             data[i] = cython.cast(cython.p_char, address)
-        memcpy(room, cython.cast(cython.p_char, numbers), len(numbers))
-        self.submit(data, room)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def submit(self, data: cython.pp_char, numbers: cython.p_double) -> cython.int:
         """Puts the launch into this thread's queue; there is room for 24 of both."""
+        return self.put_with(data, numbers, self.ints)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_with(
+        self,
+        data: cython.pp_char,
+        numbers: cython.p_double,
+        ints: cython.pointer(int64_t),
+    ) -> cython.int:
+        """The same with some integers, of which there is room for 64."""
         i: cython.int
         st: cython.pointer(ThreadState) = state()
         parameters: cython.p_void[5]
@@ -290,7 +327,7 @@ class LaunchPlan(PlannedLaunch):
             tell_planned(self, data, self.n_data, numbers)
         if st.card != self.context.index + 1:
             self.context.enter()
-        parameters[0], parameters[1] = data, self.ints
+        parameters[0], parameters[1] = data, ints
         if self.elementwise:
             parameters[2] = numbers
             parameters[3] = cython.address(self.total)
