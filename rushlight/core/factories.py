@@ -331,6 +331,10 @@ def empty_like(
     operand: Operand
     kind: DType = self.dtype_ if dtype is None else dtype
     target: Device = self.storage.device if device is None else as_device(device)
+    if layout is not None and layout is not strided:
+        raise NotImplementedError(
+            f"Could not run 'aten::empty_strided' for layout {layout}\n  remedy: to_sparse"
+        )
     if memory_format is not None and memory_format is not preserve_format:
         return undefined(
             empty_in_format(self.ndim_, self.sizes, kind, target, memory_format)

@@ -15,6 +15,7 @@ import math
 
 import rushlight
 from rushlight.core.dtype import FLOATING
+from rushlight.masked import _sparse
 from rushlight.operators import call as _call
 
 __all__ = [
@@ -68,25 +69,48 @@ def _filled(name, input, mask, *details):
 
 
 def _put(mask, input, value):
+    if input.layout is not rushlight.strided:
+        return _sparse.where(mask, input, value)
     other = rushlight.tensor(value, dtype=input.dtype, device=input.device)
     return _call.where(mask, input, other)
 
 
 def _whole(mask, input):
-    """The mask, in the input's shape.
+    """The mask, in the input's shape and layout.
 
     Raises:
         IndexError: the mask has more dimensions than the input.
         RuntimeError: a size of the mask does not fit.
+        ValueError: the input's layout is none that is masked.
     """
+    if input.layout not in _sparse.LAYOUTS:
+        raise ValueError(
+            "_input_mask expects strided or sparse COO or sparse CSR tensor but got "
+            f"{input.layout}"
+        )
     if mask.shape != input.shape:
         if mask.ndim > input.ndim:
             raise IndexError(
                 "_input_mask expected broadcastable mask (got mask dimensionality "
                 "higher than of the input)"
             )
-        mask = _call.broadcast_to(mask, input.shape)
+        if mask.layout is rushlight.strided:
+            mask = _call.broadcast_to(mask, input.shape)
+        else:
+            mask = _sparse.broadcast(mask.to_sparse_coo(), input.shape)
+    if mask.layout is not input.layout or input.layout is not rushlight.strided:
+        mask = _sparse.alike(mask, input)
     return mask.to(rushlight.bool)
+
+
+def _reduced(name, input, dim, keepdim, dtype, mask):
+    """A reduction of a sparse input; None of a dense one."""
+    if input.layout is rushlight.strided:
+        return None
+    _sparse.check_layout(name, input, mask)
+    dims, whole = _dims(input, dim), _filled(name, input, mask)
+    neutral = _neutral(name, whole)
+    return _sparse.reduced(name, whole, dims, bool(keepdim), dtype, neutral)
 
 
 def _dims(input, dim):
@@ -135,6 +159,9 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """
     dtype = _summed(input, dtype)
     dims = _dims(input, dim)
+    found = _reduced("sum", input, dim, keepdim, dtype, mask)
+    if found is not None:
+        return found
     return _call.sum(_filled("sum", input, mask), dims, bool(keepdim), dtype=dtype)
 
 
@@ -153,6 +180,9 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """
     dtype = _summed(input, dtype)
     dims = _dims(input, dim)
+    result = _reduced("prod", input, dim, keepdim, dtype, mask)
+    if result is not None:
+        return result
     result = _filled("prod", input, mask).to(dtype=dtype)
     for axis in reversed(dims):
         result = result.prod(axis, keepdim=bool(keepdim))
@@ -207,9 +237,12 @@ def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> amax(rl.tensor([1, 5, 3]), mask=rl.tensor([True, False, True]))
     tensor(3)
     """
+    dtype = input.dtype if dtype is None else dtype
+    result = _reduced("amax", input, dim, keepdim, dtype, mask)
+    if result is not None:
+        return result
     whole = _filled("amax", input, mask)
-    result = _call.amax(whole, _dims(whole, dim), bool(keepdim))
-    return result.to(dtype=input.dtype if dtype is None else dtype)
+    return _call.amax(whole, _dims(whole, dim), bool(keepdim)).to(dtype=dtype)
 
 
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -225,9 +258,12 @@ def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> amin(rl.tensor([1, 5, 3]), mask=rl.tensor([False, True, True]))
     tensor(3)
     """
+    dtype = input.dtype if dtype is None else dtype
+    result = _reduced("amin", input, dim, keepdim, dtype, mask)
+    if result is not None:
+        return result
     whole = _filled("amin", input, mask)
-    result = _call.amin(whole, _dims(whole, dim), bool(keepdim))
-    return result.to(dtype=input.dtype if dtype is None else dtype)
+    return _call.amin(whole, _dims(whole, dim), bool(keepdim)).to(dtype=dtype)
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -298,6 +334,11 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
             f"mean(): Could not infer output dtype. {source} dtype must be either a "
             f"floating point or complex dtype. Got: torch.{kind.name}"
         )
+    if input.layout is not rushlight.strided:
+        _sparse.check_layout("mean", input, mask, ("strided", "sparse_csr"))
+        # what is written down counts, and a group has an element at least
+        whole, dims = _filled("sum", input, mask), _dims(input, dim)
+        return _sparse.reduced("mean", whole, dims, bool(keepdim), kind, 0)
     count, total = _counted(input, dim, keepdim, kind, mask)
     return total / count
 

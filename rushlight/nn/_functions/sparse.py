@@ -120,6 +120,21 @@ def _equal_bounds(bags, length, device):
     return rl.arange(0, bags * length + 1, length, device=device)
 
 
+def _bags_of_parts(nested, weights):
+    """The values of a nested tensor, whose parts are bags, and of their weights.
+
+    Raises:
+        ValueError: the weights are not nested.
+    """
+    if weights is not None:
+        if not weights.is_nested:
+            raise ValueError(
+                "If input is nested, then per_sample_weights must be nested if specified"
+            )
+        weights = weights.values().reshape(-1)
+    return nested.values().reshape(-1), weights
+
+
 def embedding_bag(
     input,
     weight,
@@ -158,6 +173,9 @@ def embedding_bag(
             stacklevel=2,
         )
         weight, input = input, weight
+    if input.is_nested and input.dim() == 2:
+        include_last_offset, offsets = True, input.offsets()
+        input, per_sample_weights = _bags_of_parts(input, per_sample_weights)
     _check_bags(
         input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse
     )

@@ -130,11 +130,8 @@ def number_type(number):
 
 def full_like(self, fill_value, dtype, layout, device, pin_memory, memory_format):
     """One value, like another tensor."""
-    return ops.fill_(_like(self, dtype, device, memory_format), fill_value)
-
-
-def _like(self, dtype, device, memory_format):
-    return ops.empty_like(self, dtype=dtype, device=device, memory_format=memory_format)
+    how = {"layout": layout, "device": device, "memory_format": memory_format}
+    return ops.fill_(ops.empty_like(self, dtype=dtype, **how), fill_value)
 
 
 def new_empty(self, size, dtype, layout, device, pin_memory):

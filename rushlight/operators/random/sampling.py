@@ -121,8 +121,9 @@ def _empty(size, dtype, device):
     return ops.empty(size, dtype=dtype, device=device)
 
 
-def _empty_like(self, dtype, device, memory_format):
-    return ops.empty_like(self, dtype=dtype, device=device, memory_format=memory_format)
+def _empty_like(self, dtype, layout, device, memory_format):
+    how = {"layout": layout, "device": device, "memory_format": memory_format}
+    return ops.empty_like(self, dtype=dtype, **how)
 
 
 # In place.
@@ -384,7 +385,7 @@ def rand(size, generator, dtype, layout, device, pin_memory):
 
 def rand_like(self, generator, dtype, layout, device, pin_memory, memory_format):
     """Uniform numbers in [0, 1), like another tensor."""
-    fresh = _empty_like(self, dtype, device, memory_format)
+    fresh = _empty_like(self, dtype, layout, device, memory_format)
     return uniform_(fresh, 0.0, 1.0, generator)
 
 
@@ -395,7 +396,9 @@ def randn(size, generator, dtype, layout, device, pin_memory):
 
 def randn_like(self, generator, dtype, layout, device, pin_memory, memory_format):
     """Standard normal numbers, like another tensor."""
-    return normal_(_empty_like(self, dtype, device, memory_format), 0.0, 1.0, generator)
+    return normal_(
+        _empty_like(self, dtype, layout, device, memory_format), 0.0, 1.0, generator
+    )
 
 
 def randint(high, size, generator, dtype, layout, device, pin_memory):
@@ -452,7 +455,7 @@ def randint_like(
     self, high, generator, dtype, layout, device, pin_memory, memory_format
 ):
     """Integers in ``[0, high)``, like another tensor."""
-    fresh = _empty_like(self, dtype, device, memory_format)
+    fresh = _empty_like(self, dtype, layout, device, memory_format)
     return random_from(fresh, 0, high, generator)
 
 
@@ -470,7 +473,7 @@ def randint_like_tensor(
     if high.ndim:
         raise RuntimeError(_HIGH_ON_HOST)
     require_on_host(high.device, _HIGH_ON_HOST)
-    fresh = _empty_like(self, dtype, device, memory_format)
+    fresh = _empty_like(self, dtype, layout, device, memory_format)
     return random_from(fresh, 0, int(high.item()), generator)
 
 
@@ -479,7 +482,7 @@ def randint_like_low(
 ):
     """Integers in ``[low, high)``, like another tensor."""
     return random_from(
-        _empty_like(self, dtype, device, memory_format), low, high, generator
+        _empty_like(self, dtype, layout, device, memory_format), low, high, generator
     )
 
 

@@ -449,9 +449,14 @@ def ones(size, dtype=None, layout=None, device=None, pin_memory=None):
 
 @cython.cfunc
 def constant_like(
-    like: Tensor, value: object, dtype: object, device: object, memory_format: object
+    like: Tensor,
+    value: object,
+    dtype: object,
+    layout: object,
+    device: object,
+    memory_format: object,
 ) -> Tensor:
-    result: Tensor = empty_like(like, dtype, None, device, None, memory_format)
+    result: Tensor = empty_like(like, dtype, layout, device, None, memory_format)
     return fill_new(result, value)
 
 
@@ -463,8 +468,12 @@ def zeros_like(
     pin_memory=None,
     memory_format=None,
 ):
-    """Zeros of the same sizes."""
-    return constant_like(self, 0, dtype, device, memory_format)
+    """Zeros of the same sizes; in another layout, nothing is written down."""
+    if layout is not None and layout is not strided:
+        kind = self.dtype_ if dtype is None else dtype
+        there = self.storage.device if device is None else device
+        return ops.empty(self.shape, dtype=kind, layout=layout, device=there)
+    return constant_like(self, 0, dtype, None, device, memory_format)
 
 
 def ones_like(
@@ -476,7 +485,7 @@ def ones_like(
     memory_format=None,
 ):
     """Ones of the same sizes."""
-    return constant_like(self, 1, dtype, device, memory_format)
+    return constant_like(self, 1, dtype, layout, device, memory_format)
 
 
 def to_copy(

@@ -1,5 +1,7 @@
 """Sparse matrices compressed by rows or columns, of numbers or of blocks."""
 
+import math
+
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
 from rushlight.core.dtypes import int64
@@ -100,14 +102,13 @@ def _matrices(tensor):
     compressed, plain, values = parts(tensor)
     if compressed.ndim == 1:
         return [(compressed, plain, values)]
-    batch = compressed.shape[:-1]
-    return list(
-        zip(
-            compressed.reshape([-1, compressed.shape[-1]]),
-            plain.reshape([-1, plain.shape[-1]]),
-            values.reshape([-1, *values.shape[len(batch) :]]),
-        )
-    )
+    batch = compressed.ndim - 1
+    return list(zip(*(_one_batch(part, batch) for part in parts(tensor))))
+
+
+def _one_batch(part, batch):
+    """The first dimensions as one, however many elements there are."""
+    return part.reshape([math.prod(part.shape[:batch]), *part.shape[batch:]])
 
 
 def dense_or_compressed(grad, self, masked_grad):
@@ -159,8 +160,7 @@ def from_dense(self, layout, blocksize, dense_dim):
             f"dense_to_{layout.name}: tensor sparse size ({rows},{columns}) must be "
             f"divisible by given blocksize ({high},{wide})"
         )
-    rest = list(self.shape[batch + 2 :])
-    flat = self.reshape([-1, rows, columns, *rest]) if batch else self.unsqueeze(0)
+    flat = _one_batch(self, batch) if batch else self.unsqueeze(0)
     found = [
         _compress(matrix, layout, blocksize, high, wide) for matrix in flat.unbind(0)
     ]
@@ -239,12 +239,14 @@ def _blocks_like(self, mask):
     high, wide = block_of(mask)
     rows, columns = mask.shape[batch : batch + 2]
     rest = list(mask.shape[batch + 2 :])
-    cells = self.reshape([-1, rows // high, high, columns // wide, wide, *rest])
-    cells = cells.transpose(2, 3)
-    flat = compressed.reshape([-1, compressed.shape[-1]])
+    split = [math.prod(self.shape[:batch]), rows // high, high, columns // wide, wide]
+    cells = self.reshape([*split, *rest]).transpose(2, 3)
     found = []
     for matrix, starts, others in zip(
-        cells.unbind(0), flat, plain.reshape([-1, plain.shape[-1]]), strict=True
+        cells.unbind(0),
+        _one_batch(compressed, batch),
+        _one_batch(plain, batch),
+        strict=True,
     ):
         pair = [lines_of(starts), others.to(int64)]
         if mask.layout not in BY_ROWS:
@@ -327,7 +329,8 @@ def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
     compressed, plain, values = parts(self)
     if layout is layouts.sparse_coo:
         return empty_coo(list(self.shape), kind, options["device"])
-    if layout is not None and layout is not self.layout:
+    layout = self.layout if layout is None else layout
+    if (layout in IN_BLOCKS) != (self.layout in IN_BLOCKS) or layout not in COMPRESSED:
         raise RuntimeError(
             "empty_like with different sparse layout is not supported (self is "
             f"{layout_name(self.layout)} but you requested {layout_name(layout)})"
@@ -335,8 +338,10 @@ def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
     none = ops.new_empty(plain, [*plain.shape[:-1], 0], **options)
     size = [*plain.shape[:-1], 0, *values.shape[plain.ndim :]]
     empty = ops.new_empty(values, size, dtype=kind, **options)
-    starts = ops.zeros_like(compressed, **options)
-    return made(starts, none, empty, self.shape, self.layout)
+    down = 0 if layout in BY_ROWS else 1
+    lines = self.shape[compressed.ndim - 1 + down] // block_of(self)[down]
+    starts = ops.new_zeros(compressed, [*compressed.shape[:-1], lines + 1], **options)
+    return made(starts, none, empty, self.shape, layout)
 
 
 def mul(self, other):
@@ -522,11 +527,9 @@ def sampled_addmm(self, mat1, mat2, beta, alpha):
     compressed, plain, values = parts(self)
     if compressed.ndim > 1:
         full = ops.matmul(mat1, mat2)
-        lead = [_sampled(c, p, f) for c, p, f in zip(
-            compressed.reshape([-1, compressed.shape[-1]]),
-            plain.reshape([-1, plain.shape[-1]]),
-            full.reshape([-1, *full.shape[-2:]]),
-        )]  # fmt: skip
+        batch = compressed.ndim - 1
+        matrices = (_one_batch(part, batch) for part in (compressed, plain, full))
+        lead = [_sampled(*each) for each in zip(*matrices)]
         products = ops.stack(lead).reshape(list(values.shape))
     else:
         lines, places = lines_of(compressed), plain.to(int64)

@@ -282,21 +282,18 @@ def moved(part, dtype, device, non_blocking=False):
 
 
 def empty_like(self, dtype, layout, device, pin_memory, memory_format):
-    """No values, the same sizes."""
+    """No values, the same sizes; dense where that is asked for."""
     kind = self.dtype if dtype is None else dtype
     there = self.device if device is None else device
-    if layout is layouts.strided:
-        return ops.empty(list(self.shape), dtype=kind, device=there)
-    return empty(list(self.shape), kind, there, parts(self)[0].shape[0])
+    if layout is None or layout is self.layout:
+        return empty(list(self.shape), kind, there, parts(self)[0].shape[0])
+    return ops.empty(list(self.shape), dtype=kind, layout=layout, device=there)
 
 
-def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
-    """No values, the same sizes."""
-    if layout is layouts.strided:
-        kind = self.dtype if dtype is None else dtype
-        there = self.device if device is None else device
-        return ops.zeros(list(self.shape), dtype=kind, device=there)
-    return empty_like(self, dtype, layout, device, pin_memory, memory_format)
+def zeros_like(self, *options):
+    """No values, the same sizes; zeros where a dense tensor is asked for."""
+    made = empty_like(self, *options)
+    return made.zero_() if made.layout is layouts.strided else made
 
 
 def new_empty(self, size, dtype, layout, device, pin_memory):

@@ -100,6 +100,38 @@ def randn_like(self, generator, dtype, layout, device, pin_memory, memory_format
     )
 
 
+class Filled:
+    """An operator that fills a tensor like another, of no values unless it is dense.
+
+    Args:
+        name: of the operator, ``ones_like``.
+    """
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, self_, *given):
+        *more, dtype, layout, device, pin_memory, memory_format = given
+        if layout is None or layout is self_.layout:
+            raise NotImplementedError(
+                f"Could not run 'aten::{self.name}' with arguments from the 'SparseCPU' "
+                "backend: values are written down for no element"
+            )
+        made = sparse_coo.empty_like(
+            self_, dtype, layout, device, pin_memory, memory_format
+        )
+        if made.layout is not layouts.strided:
+            return made
+        function = getattr(ops, self.name)
+        if self.name.startswith("rand"):
+            return function(made, generator=more[-1])
+        return function(made, *more)
+
+
+ones_like_coo, full_like_coo = Filled("ones_like"), Filled("full_like")
+rand_like_coo, randn_like_coo = Filled("rand_like"), Filled("randn_like")
+
+
 def fill_(self, value):
     """One value at every position that is written down."""
     parts(self)[2].fill_(value)

@@ -286,7 +286,6 @@ RULES = {
     "select": _select,
     "slice": _slice,
     "narrow": _narrow,
-    "split": _along,
     "split_with_sizes": _along,
     "tensor_split": _along,
     "cat": _cat,
