@@ -16,7 +16,7 @@ from opgen.model import (
     VARIANTS,
 )
 from opgen.schema import TENSOR_KINDS
-from opgen.sources import defined_names, locate, locate_batching, module_of
+from opgen.sources import INVERSES, defined_names, locate, locate_batching, module_of
 
 CALL = "rushlight.operators.call"  # the namespace of all operators
 
@@ -138,6 +138,8 @@ def _check_policies(entry, faults):
         found.append((entry.batching, locate_batching(entry.batching)))
     if entry.forward is not None and entry.forward not in FORWARD:
         found.append((entry.forward, locate(entry.forward, entry.family)))
+    if entry.inverse is not None:
+        found.append((entry.inverse, (INVERSES, entry.inverse)))
     for text, (module, attribute) in found:
         if attribute not in (defined_names(module) or {}):
             faults.add(entry.location, f"'{text}': there is no such rule in {module}")

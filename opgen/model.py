@@ -231,6 +231,7 @@ class Entry:
     autocast: str | None = None
     autocast_cuda: str | None = None
     decomposition: str | None = None
+    inverse: str | None = None
     overloads: tuple[Naming, ...] = ()
     sample: str | None = None
     reference: str | None = None
@@ -289,7 +290,9 @@ class Entry:
         for name in ("tags", *RECORDS):
             if words := getattr(self, name):
                 lines.append(f"  {name}: [{', '.join(words)}]")
-        for name in POLICIES + ("decomposition", "sample", "reference", "doc"):
+        for name in POLICIES + (
+            "decomposition", "inverse", "sample", "reference", "doc",
+        ):  # fmt: skip
             if value := getattr(self, name):
                 lines.append(f"  {name}: {_scalar(value)}")
         lines += _documents(self)

@@ -22,7 +22,7 @@ from opgen.model import (
 
 _LISTS = {"variants", "operators", "tags", *RECORDS}
 _TEXTS = {
-    "namespace", "check", *POLICIES, "decomposition", "sample", "reference",
+    "namespace", "check", *POLICIES, "decomposition", "inverse", "sample", "reference",
     "doc", *TEXTS,
 }  # fmt: skip
 _KEYS = {

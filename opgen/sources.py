@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+# Where views' ways back are: `inverse:` names them.
+INVERSES = "rushlight.autograd.levels.view_inverse"
 
 
 def locate(reference, family):

@@ -5,7 +5,7 @@ order in which a call tries them. An entry is the tuple
 
     (name, overload, args, returns, variants, operators, namespace,
      implementation, rule, derivative, source, tags, out, overlap, layout, numbers,
-     batching, forward, autocast, autocast_cuda, decomposition, overloads)
+     batching, forward, autocast, autocast_cuda, decomposition, inverse, overloads)
 
 args
     ``(name, kind, default, kwarg_only, size, flags)`` each; ``...`` is no default;
@@ -29,6 +29,8 @@ batching, forward, autocast, autocast_cuda
     None, a word, or ``(module, attribute)`` of a rule.
 decomposition
     None, or ``(module, attribute)`` of what PyTorch takes the operator apart into.
+inverse
+    None, or ``(module, attribute)`` of the way back from a window to what it is a view of.
 overloads
     ``(name, form or None, ((what, argument index), ...))`` each: when PyTorch has an
     overload of another name; ``what`` is an index in ``opgen.model.CONDITIONS``.
@@ -46,7 +48,7 @@ from opgen.model import (
     VARIANTS,
 )
 from opgen.schema import NUMBER_KINDS, argument_rows, return_rows
-from opgen.sources import locate, locate_batching, parameter_defaults
+from opgen.sources import INVERSES, locate, locate_batching, parameter_defaults
 
 _HEAD = '"""Every operator, as the dispatcher loads it; written by opgen."""\n\n'
 
@@ -72,6 +74,7 @@ def entry_row(entry, derivative):
         _policy(entry.autocast, AUTOCAST, lambda text: locate(text, entry.family)),
         _policy(entry.autocast_cuda, AUTOCAST, lambda text: locate(text, entry.family)),
         entry.decomposition and locate(entry.decomposition, entry.family),
+        entry.inverse and (INVERSES, entry.inverse),
         _namings(entry),
     )
 

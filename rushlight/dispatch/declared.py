@@ -31,8 +31,9 @@ NUMBER_KINDS = frozenset(
     AUTOCAST,
     AUTOCAST_CUDA,
     DECOMPOSITION,
+    INVERSE,
     OVERLOADS,
-) = range(22)
+) = range(23)
 # The row of what stands among operators without a declaration.
 BLANK = ((),) * (OVERLOADS + 1)
 # A further name of an overload, and what its conditions ask of an argument.

@@ -22,8 +22,7 @@ from cython.cimports.rushlight.core.tensor import Tensor
 class KernelTable:
     """One function with a form for each kind of device; the first argument chooses.
 
-    Compiled modules keep objects of a class for it, and call methods of the form that is
-    a tensor's.
+    Compiled modules keep objects of a class in it, and call methods of a tensor's form.
 
     Args:
         cpu: the host's form, and that of every kind that has none.

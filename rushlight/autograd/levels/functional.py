@@ -19,6 +19,7 @@ from rushlight.autograd.levels.stack import (
     mapped,
     tensors,
 )
+from rushlight.autograd.levels.view_inverse import way_back
 from rushlight.core.subclass import is_absent
 from rushlight.core.tensor import Tensor
 from rushlight.core.views import take_window
@@ -57,9 +58,7 @@ class Step:
 
     def put_back(self, whole, window):
         """The whole with the window's values in their places."""
-        back = _BACK.get(self.op.name.split(".")[0])
-        if back is None:
-            return _by_places(self, whole, window)
+        back = way_back(self.op) or _by_places
         return back(self, whole, window)
 
 
@@ -362,95 +361,9 @@ def _functional(op, values):
 # -- the way back through views --------------------------------------------------------
 
 
-def _given(step):
-    """The view's arguments behind the tensor, by their names."""
-    return {row[0]: value for row, value in zip(step.op.signature.rows[1:], step.rest)}
-
-
 def _by_places(step, whole, window):
     """Into the places that the view looks at, whatever they are."""
     numbers = call.arange(whole.numel(), device=whole.device).view(whole.shape)
     places = step.taken(_laid_out_like(whole, numbers)).reshape(-1)
     flat = call.index_put(whole.reshape(-1), (places,), window.reshape(-1))
     return flat.view(whole.shape)
-
-
-def _reshaped(step, whole, window):
-    if window.dtype is not whole.dtype:
-        return window.view(whole.dtype)
-    if window.is_contiguous():
-        return window.view(whole.shape)
-    return window.reshape(whole.shape)
-
-
-def _permuted(step, whole, window):
-    dims = [dim % whole.dim() for dim in step.rest[0]]
-    return window.permute([dims.index(at) for at in range(len(dims))])
-
-
-def _selected(step, whole, window):
-    return call.select_scatter(whole, window, **_given(step))
-
-
-def _sliced(step, whole, window):
-    return call.slice_scatter(whole, window, **_given(step))
-
-
-def _diagonal(step, whole, window):
-    return call.diagonal_scatter(whole, window, **_given(step))
-
-
-def _unbound(step, whole, window):
-    dim = step.rest[0] if step.rest else 0
-    return call.select_scatter(whole, window, dim, step.number)
-
-
-def _split(step, whole, window):
-    sizes, dim = step.rest
-    if isinstance(sizes, int):
-        start = sizes * step.number
-    else:
-        start = sum(sizes[: step.number])
-    stop = start + window.shape[dim]
-    return call.slice_scatter(whole, window, dim, start, stop)
-
-
-_BACK = {
-    "view": _reshaped,
-    "view_copy": _reshaped,
-    "reshape": _reshaped,
-    "flatten": _reshaped,
-    "squeeze": _reshaped,
-    "squeeze_copy": _reshaped,
-    "unsqueeze": lambda step, whole, window: window.squeeze(step.rest[0]),
-    "unsqueeze_copy": lambda step, whole, window: window.squeeze(step.rest[0]),
-    "permute": _permuted,
-    "permute_copy": _permuted,
-    "transpose": lambda step, whole, window: window.transpose(*step.rest),
-    "transpose_copy": lambda step, whole, window: window.transpose(*step.rest),
-    "t": lambda step, whole, window: window.t(),
-    "t_copy": lambda step, whole, window: window.t(),
-    "alias": lambda step, whole, window: window,
-    "alias_copy": lambda step, whole, window: window,
-    "detach": lambda step, whole, window: window,
-    "detach_copy": lambda step, whole, window: window,
-    "lift_fresh": lambda step, whole, window: window,
-    "expand": lambda step, whole, window: window.sum_to_size(whole.shape),
-    "select": _selected,
-    "select_copy": _selected,
-    "slice": _sliced,
-    "slice_copy": _sliced,
-    "diagonal": _diagonal,
-    "diagonal_copy": _diagonal,
-    "unbind": _unbound,
-    "unbind_copy": _unbound,
-    "split": _split,
-    "split_copy": _split,
-    "split_with_sizes": _split,
-    "split_with_sizes_copy": _split,
-    "view_as_real": lambda step, whole, window: call.view_as_complex(window),
-    "view_as_real_copy": lambda step, whole, window: call.view_as_complex(window),
-    "view_as_complex": lambda step, whole, window: call.view_as_real(window),
-    "_conj": lambda step, whole, window: window.conj(),
-    "_neg_view": lambda step, whole, window: -window,
-}

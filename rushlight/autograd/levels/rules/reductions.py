@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from rushlight.autograd.levels.rules.dimensions import shift
 from rushlight.autograd.levels.stack import each, mapped
 from rushlight.dispatch.declared import ARGUMENTS, NAME
@@ -33,22 +35,24 @@ def reduction(level, op, args):
     if at is not None and rows[at][1] in DIMS:
         values[at] = list(range(1, rank + 1))
         return mapped(level.wrap, op.redispatch(None, *values))
-    return _of_rows(level, op.entry[NAME], names, values)
+    return _of_rows(level, op, names, values)
 
 
-def _of_rows(level, base, names, values):
-    """The elements of each example as a row, by the form of an operator for rows."""
+def _of_rows(level, op, names, values):
+    """The elements of each example as a row, by the form of the operator for rows."""
+    base = op.entry[NAME]
     given = dict(zip(names[1:], values[1:], strict=True))
     given.pop("dim", None)
     keepdim = given.pop("keepdim", False)
     flat = values[0].flatten(1)
-    if base in ("max", "min"):
+    along = _overload_along(base)
+    if base in ("max", "min"):  # gradients go to all extremes, not to the first
         result = getattr(call, "a" + base)(flat, 1)
-    elif base in ROWS:
+    elif along is not None:
         given = {k: v for k, v in given.items() if v is not None}
         result = getattr(call, base)(flat, dim=1, **given)
-    elif base in FIRST_OF:
-        result = getattr(call, base)(flat, dim=1)[0]
+        if len(along.returns) > len(op.returns):  # its place comes with it
+            result = result[0]
     else:
         return NotImplemented
     if keepdim:
@@ -57,12 +61,14 @@ def _of_rows(level, base, names, values):
     return mapped(level.wrap, result)
 
 
+@functools.cache
+def _overload_along(base):
+    """The overload of a name that goes along one dimension; None where there is none."""
+    for op in getattr(call, base).overloads:
+        if any(row[0] == "dim" for row in op.entry[ARGUMENTS]):
+            return op
+    return None
+
+
 # The kinds of arguments that are a list of dimensions.
 DIMS = frozenset({KINDS["int[]"], KINDS["int[]?"]})
-# What these give along a dimension is what they give of all elements.
-ROWS = frozenset(
-    ("sum", "nansum", "mean", "prod", "any", "all", "amax", "amin", "argmax", "argmin")
-    + ("count_nonzero", "var", "std", "logsumexp", "var_mean", "std_mean")
-)
-# These give its place with it.
-FIRST_OF = frozenset(("median", "nanmedian"))
