@@ -62,10 +62,16 @@ def read_places(
     end: int,
 ):
     """``out[o, k, :] = x[o, place[k], :]`` for places that are known to be good."""
-    for r in range(begin, end):
-        source = (r // count * size + place[r % count]) * inner
-        for i in range(inner):
-            out[r * inner + i] = x[source + i]
+    r = begin + 0
+    while r < end:  # of each outer block a run: a division for one, not for each place
+        block = r // count
+        first = r - block * count
+        last = min(first + end - r, count)
+        for k in range(first, last):
+            source = (block * size + place[k]) * inner
+            for i in range(inner):
+                out[(block * count + k) * inner + i] = x[source + i]
+        r = r + last - first
 
 
 @loops

@@ -62,12 +62,18 @@ def copy_rows(
     end: int,
 ):
     """Row ``index[k]`` of ``x`` becomes row ``k``, within each outer block."""
-    for r in range(begin, end):
-        place = i64(index[r % count])
-        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
-        source = (r // count * size + place) * inner
-        for i in range(inner):
-            out[r * inner + i] = x[source + i]
+    r = begin + 0
+    while r < end:
+        block = r // count
+        first = r - block * count
+        last = min(first + end - r, count)
+        for k in range(first, last):
+            place = i64(index[k])
+            place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
+            source = (block * size + place) * inner
+            for i in range(inner):
+                out[(block * count + k) * inner + i] = x[source + i]
+        r = r + last - first
 
 
 @loops_inline
