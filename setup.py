@@ -55,6 +55,7 @@ COMPILED = [
     "runtime.cpu.matmul",
     "runtime.cpu.foreach",
     "runtime.cpu.lapack_small",
+    "runtime.cpu.lapack_library",
     "runtime.cpu.lapack_tasks",
     "runtime.cpu.lapack",
     "runtime.cuda.memory_stats",

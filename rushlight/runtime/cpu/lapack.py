@@ -1,26 +1,16 @@
 """LAPACK over batches of column-major matrices, loaded when the first of them comes.
 
-The routines are OpenBLAS's, found in the wheel `scipy-openblas32`. Each function here
-takes tensors whose matrices lie column by column, one after the other, and works in
-place; a code for each matrix goes into an int32 tensor, and nobody raises. The
-matrices of a batch are shared among the threads of the pool, each factored by one
-thread. OpenBLAS's own threads are for large matrices that come alone: they wait for
-each other by spinning, which costs more than it brings where another process has a core.
+Each function here takes tensors whose matrices lie column by column, one after the other,
+and works in place; a code for each matrix goes into an int32 tensor, and nobody raises. The
+matrices of a batch are shared among the threads of the pool, each factored by one thread.
 """
 
 from __future__ import annotations
-
-import contextlib
-import glob
-import importlib.util
-import os
-import threading
 
 import cython
 from cython.cimports.libc.math import isinf
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.string import memset
-from cython.cimports.posix.dlfcn import RTLD_LOCAL, RTLD_NOW, dlerror, dlopen, dlsym
 from cython.cimports.rushlight.core.dtype import (
     CODE_COMPLEX64,
     CODE_COMPLEX128,
@@ -30,6 +20,28 @@ from cython.cimports.rushlight.core.dtype import (
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.runtime.cpu.lapack_library import (
+    GEEV,
+    GELS,
+    GELSD,
+    GELSY,
+    GEQRF,
+    GESDD,
+    GETRF,
+    GETRS,
+    HETRF,
+    HETRS,
+    ORGQR,
+    ORMQR,
+    POTRF,
+    POTRI,
+    POTRS,
+    SYEVD,
+    SYTRF,
+    SYTRS,
+    TRSM,
+    routine,
+)
 from cython.cimports.rushlight.runtime.cpu.lapack_small import (
     REPEATED,
     SMALL,
@@ -42,140 +54,29 @@ from cython.cimports.rushlight.runtime.cpu.lapack_small import (
     small_trsm,
 )
 from cython.cimports.rushlight.runtime.cpu.lapack_tasks import (
-    run_geev,
-    run_gesdd,
-    run_getrf,
-    run_getrs,
-    run_lstsq,
-    run_ormqr,
-    run_potrf,
-    run_potrs,
-    run_qr,
-    run_syevd,
-    run_sytrf,
-    run_trsm,
-    set_threads_t,
+    ARG_CODE,
+    ARG_MEMORY,
+    ARG_NOTHING,
+    ARG_ZEROS,
+    LENGTH_AS_INT,
+    LapackCall,
+    argument,
+    begin_call,
+    bits,
+    call_each,
+    each,
+    each_code,
+    matrices,
+    number,
+    numbers,
+    real_bytes,
+    spread,
+    told,
+    unpack_pairs,
 )
-from cython.cimports.rushlight.runtime.cpu.launch import (
-    kernel_t,
-    parallel_for,
-    run_here,
-)
+from cython.cimports.rushlight.runtime.cpu.launch import kernel_t
 
-from rushlight.runtime.cpu.pool import get_num_threads
-
-# The routines by number, as they are called for real and for complex numbers.
-_NAMES = (
-    ("potrf", "potrf"),
-    ("potri", "potri"),
-    ("potrs", "potrs"),
-    ("getrf", "getrf"),
-    ("getrs", "getrs"),
-    ("trsm", "trsm"),
-    ("geqrf", "geqrf"),
-    ("orgqr", "ungqr"),
-    ("ormqr", "unmqr"),
-    ("gesdd", "gesdd"),
-    ("geev", "geev"),
-    ("syevd", "heevd"),
-    ("sytrf", "sytrf"),
-    ("sytrs", "sytrs"),
-    ("sytrf", "hetrf"),
-    ("sytrs", "hetrs"),
-    ("gels", "gels"),
-    ("gelsy", "gelsy"),
-    ("gelsd", "gelsd"),
-    ("gelss", "gelss"),
-)
-POTRF = cython.declare(cython.int, 0)
-POTRI = cython.declare(cython.int, 1)
-POTRS = cython.declare(cython.int, 2)
-GETRF = cython.declare(cython.int, 3)
-GETRS = cython.declare(cython.int, 4)
-TRSM = cython.declare(cython.int, 5)
-GEQRF = cython.declare(cython.int, 6)
-ORGQR = cython.declare(cython.int, 7)
-ORMQR = cython.declare(cython.int, 8)
-GESDD = cython.declare(cython.int, 9)
-GEEV = cython.declare(cython.int, 10)
-SYEVD = cython.declare(cython.int, 11)
-SYTRF = cython.declare(cython.int, 12)
-SYTRS = cython.declare(cython.int, 13)
-HETRF = cython.declare(cython.int, 14)
-HETRS = cython.declare(cython.int, 15)
-GELS = cython.declare(cython.int, 16)
 _DRIVERS = {"gels": 16, "gelsy": 17, "gelsd": 18, "gelss": 19}
-
-# Floating-point operations from which one matrix is worth OpenBLAS's threads, and those
-# that make a piece of a batch worth a thread of the pool.
-LARGE = cython.declare(int64_t, 1 << 28)
-PIECE = cython.declare(int64_t, 1 << 17)
-
-_functions = cython.declare(cython.p_void[80])
-_library = cython.declare(cython.p_void)
-_set_threads = cython.declare(set_threads_t)
-_threads = cython.declare(cython.int, 0)
-_loading = threading.Lock()
-
-
-def library_path() -> str:
-    """Where OpenBLAS's shared library lies.
-
-    Raises:
-        RuntimeError: it is not installed.
-    """
-    spec = importlib.util.find_spec("scipy_openblas32")
-    if spec is not None:
-        for folder in spec.submodule_search_locations:
-            found = glob.glob(os.path.join(folder, "lib", "libscipy_openblas*.*"))
-            if found:
-                return sorted(found)[0]
-    raise RuntimeError(
-        "linear algebra needs LAPACK, and it was not found\n"
-        "  remedy: pip install scipy-openblas32"
-    )
-
-
-@contextlib.contextmanager
-def plain_kernels():
-    """While the library is loaded it takes its kernels for AVX2, unless told otherwise.
-
-    Those for AVX-512 solve triangles at half their speed, and are no faster elsewhere.
-    """
-    from rushlight.runtime.cpu.code_cache import cpu_identity
-
-    chosen = "OPENBLAS_CORETYPE" in os.environ or "avx512" not in cpu_identity()
-    if not chosen:
-        os.environ["OPENBLAS_CORETYPE"] = "Haswell"
-    try:
-        yield
-    finally:
-        if not chosen:
-            del os.environ["OPENBLAS_CORETYPE"]
-
-
-def load() -> None:
-    """Loads the library and looks up every routine; later calls find it done."""
-    global _library, _set_threads
-    with _loading:
-        if _library != cython.NULL:
-            return
-        path = os.fsencode(library_path())
-        with plain_kernels():
-            found: cython.p_void = dlopen(path, RTLD_NOW | RTLD_LOCAL)
-        if found == cython.NULL:
-            raise RuntimeError(f"LAPACK: {dlerror().decode()}")
-        for number in range(len(_NAMES)):
-            for kind in range(4):
-                name = "sdcz"[kind] + _NAMES[number][kind > 1]
-                symbol = f"scipy_{name}_".encode()
-                _functions[4 * number + kind] = dlsym(found, symbol)
-                if _functions[4 * number + kind] == cython.NULL:
-                    raise RuntimeError(f"LAPACK: {os.fsdecode(path)} has no {name}")
-        _set_threads = cython.cast(
-            set_threads_t, dlsym(found, b"scipy_openblas_set_num_threads")
-        )
-        _library = found
 
 
 @cython.cfunc
@@ -205,6 +106,14 @@ def kind_of(a: Tensor) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1)
+def kind_by_columns(a: Tensor) -> cython.int:
+    """The kind of matrices, which lie column by column."""
+    check_columns(a)
+    return kind_of(a)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
 def kind_of_system(a: Tensor, b: Tensor) -> cython.int:
     """The kind of a matrix; both it and its right-hand sides lie column by column."""
     check_columns(a)
@@ -221,14 +130,6 @@ def keep_shape(a: Tensor, ints: cython.pointer(int64_t)) -> cython.int:
     ints[1] = rows_of(a)
     ints[2] = columns_of(a)
     return 0
-
-
-@cython.cfunc
-def routine(number: cython.int, kind: cython.int) -> cython.p_char:
-    """A routine's address, as the tasks take it."""
-    if _library == cython.NULL:
-        load()
-    return cython.cast(cython.p_char, _functions[4 * number + kind])
 
 
 @cython.cfunc
@@ -286,33 +187,6 @@ def check_rows(a: Tensor, count: int64_t) -> cython.int:
 
 
 @cython.cfunc
-@cython.exceptval(-1)
-def spread(
-    task: kernel_t,
-    data: cython.pp_char,
-    ints: cython.pointer(int64_t),
-    count: int64_t,
-    work: int64_t,
-) -> cython.int:
-    """Runs a task over the matrices of a batch, ``work`` operations each."""
-    global _threads
-    wanted: cython.int = get_num_threads()
-    grain: int64_t = count
-    if work < LARGE or count >= wanted:
-        wanted = 1
-        grain = max(cython.cast(int64_t, 1), PIECE // (work + 1))
-    if wanted != _threads:
-        _threads = wanted
-        _set_threads(wanted)
-    with cython.nogil:
-        if count <= grain:
-            run_here(task, data, ints, count)
-        else:
-            parallel_for(task, data, ints, count, grain)
-    return 0
-
-
-@cython.cfunc
 @cython.exceptval(check=False)
 def small(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
     """Whether a matrix of two such sizes is done without a call of LAPACK."""
@@ -332,6 +206,23 @@ def fused(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
 def few(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
     """Whether that holds for equations, where LAPACK catches up sooner."""
     return kind < 2 and a <= SMALL // 2 and b <= SMALL // 2
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def spread_small(
+    task: kernel_t,
+    a: Tensor,
+    b: Tensor,
+    ints: cython.pointer(int64_t),
+    count: int64_t,
+    work: int64_t,
+) -> cython.int:
+    """Runs a task of `lapack_small` over matrices and what goes with them."""
+    data: cython.p_char[3]
+    data[1] = a.pointer()
+    data[2] = b.pointer()
+    return spread(task, data, ints, count, work)
 
 
 # What operators call. Nothing is done for empty matrices and on devices without data.
@@ -362,9 +253,8 @@ def cholesky_inverse(a: Tensor, codes: Tensor, upper: cython.bint) -> None:
 @cython.cfunc
 @cython.exceptval(-1)
 def factor_triangle(
-    number: cython.int, a: Tensor, codes: Tensor, upper: cython.bint
+    routine_number: cython.int, a: Tensor, codes: Tensor, upper: cython.bint
 ) -> cython.int:
-    data: cython.p_char[3]
     ints: int64_t[3]
     if nothing(a):
         return 0
@@ -374,19 +264,20 @@ def factor_triangle(
     ints[0] = kind_of(a)
     ints[1] = 85 if upper else 76
     ints[2] = columns_of(a)
-    data[0] = routine(number, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = codes.pointer()
-    task: kernel_t = run_potrf
-    if number == POTRF and fused(ints[0], ints[2], ints[2]):
-        task = small_potrf
-    spread(task, data, ints, count, cubes(ints[2], ints[2], ints[2]) // 3)
-    return 0
+    work: int64_t = cubes(ints[2], ints[2], ints[2]) // 3
+    if routine_number == POTRF and fused(ints[0], ints[2], ints[2]):
+        return spread_small(small_potrf, a, codes, ints, count, work)
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, routine_number, ints[0])
+    numbers(c, ints, 2)
+    matrices(c, a)
+    each_code(c, codes)
+    return call_each(c, count, work)
 
 
 def cholesky_solve(a: Tensor, b: Tensor, upper: cython.bint) -> None:
     """Solves with a factor; the solutions replace the right-hand sides."""
-    data: cython.p_char[3]
     ints: int64_t[4]
     if nothing(b):
         return
@@ -397,11 +288,18 @@ def cholesky_solve(a: Tensor, b: Tensor, upper: cython.bint) -> None:
     count: int64_t = batch_of(b, 2)
     if a.numel_ != count * ints[2] * ints[2] or kind_of(b) != ints[0]:
         raise RuntimeError(f"LAPACK: {list(a.shape)} beside {list(b.shape)}")
-    data[0] = routine(POTRS, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = b.pointer()
-    task: kernel_t = small_potrs if few(ints[0], ints[2], ints[3]) else run_potrs
-    spread(task, data, ints, count, 2 * cubes(ints[2], ints[2], ints[3]))
+    work: int64_t = 2 * cubes(ints[2], ints[2], ints[3])
+    if few(ints[0], ints[2], ints[3]):
+        spread_small(small_potrs, a, b, ints, count, work)
+        return
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, POTRS, ints[0])
+    numbers(c, ints, 3)
+    matrices(c, a)
+    matrices(c, b)
+    argument(c, ARG_CODE, 0, 0)
+    call_each(c, count, work)
 
 
 def lu(a: Tensor, pivots: Tensor, codes: Tensor) -> None:
@@ -417,17 +315,26 @@ def lu(a: Tensor, pivots: Tensor, codes: Tensor) -> None:
     ints[2] = columns_of(a)
     check_rows(codes, count)
     check_rows(pivots, count * min(ints[1], ints[2]))
-    data[0] = routine(GETRF, kind_of(a))
+    least: int64_t = min(ints[1], ints[2])
+    work: int64_t = cubes(ints[1], ints[2], least)
     data[1] = a.pointer()
     data[2] = pivots.pointer()
     data[3] = codes.pointer()
-    least: int64_t = min(ints[1], ints[2])
-    task: kernel_t = run_getrf
     if fused(ints[0], ints[1], ints[2]):
-        task = small_getrf
-    elif ints[0] < 2 and ints[1] <= REPEATED and ints[2] <= REPEATED:
-        task = repeated_getrf
-    spread(task, data, ints, count, cubes(ints[1], ints[2], least))
+        spread(small_getrf, data, ints, count, work)
+        return
+    if ints[0] < 2 and ints[1] <= REPEATED and ints[2] <= REPEATED:
+        data[0] = routine(GETRF, ints[0])
+        spread(repeated_getrf, data, ints, count, work)
+        return
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, GETRF, ints[0])
+    numbers(c, ints, 2)
+    matrices(c, a)
+    each(c, pivots.pointer(), least * 4)
+    each_code(c, codes)
+    call_each(c, count, work)
 
 
 def lu_solve(a: Tensor, pivots: Tensor, b: Tensor, form: str) -> None:
@@ -485,7 +392,7 @@ def _pivot_fault(paired, size, rows):
 @cython.cfunc
 @cython.exceptval(-1)
 def solve_pivoted(
-    number: cython.int, a: Tensor, pivots: Tensor, b: Tensor, letter: cython.int
+    routine_number: cython.int, a: Tensor, pivots: Tensor, b: Tensor, letter: cython.int
 ) -> cython.int:
     data: cython.p_char[4]
     ints: int64_t[4]
@@ -501,16 +408,24 @@ def solve_pivoted(
     if a.numel_ != count * ints[2] * ints[2] or kind_of(b) != ints[0]:
         raise RuntimeError(f"LAPACK: {list(a.shape)} beside {list(b.shape)}")
     check_rows(pivots, count * ints[2])
-    check_pivots(pivots, count, ints[2], number != GETRS)
-    data[0] = routine(number, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = pivots.pointer()
-    data[3] = b.pointer()
-    task: kernel_t = run_getrs
-    if number == GETRS and few(ints[0], ints[2], ints[3]):
-        task = small_getrs
-    spread(task, data, ints, count, 2 * cubes(ints[2], ints[2], ints[3]))
-    return 0
+    check_pivots(pivots, count, ints[2], routine_number != GETRS)
+    work: int64_t = 2 * cubes(ints[2], ints[2], ints[3])
+    if routine_number == GETRS and few(ints[0], ints[2], ints[3]):
+        data[1] = a.pointer()
+        data[2] = pivots.pointer()
+        data[3] = b.pointer()
+        return spread(small_getrs, data, ints, count, work)
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, routine_number, ints[0])
+    number(c, letter)
+    number(c, ints[2])
+    number(c, ints[3])
+    matrices(c, a)
+    each(c, pivots.pointer(), ints[2] * 4)
+    matrices(c, b)
+    argument(c, ARG_CODE, 0, 0)
+    return call_each(c, count, work)
 
 
 def triangular_solve(
@@ -522,7 +437,6 @@ def triangular_solve(
     unit: cython.bint,
 ) -> None:
     """Solves with a triangle from the left or the right; solutions replace ``b``."""
-    data: cython.p_char[3]
     ints: int64_t[7]
     if nothing(b):
         return
@@ -537,16 +451,23 @@ def triangular_solve(
     count: int64_t = batch_of(b, 2)
     if a.numel_ != count * order * order or kind_of(b) != ints[0]:
         raise RuntimeError(f"LAPACK: {list(a.shape)} beside {list(b.shape)}")
-    data[0] = routine(TRSM, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = b.pointer()
-    task: kernel_t = small_trsm if few(ints[0], ints[5], ints[6]) else run_trsm
-    spread(task, data, ints, count, cubes(order, ints[5], ints[6]))
+    work: int64_t = cubes(order, ints[5], ints[6])
+    if few(ints[0], ints[5], ints[6]):
+        spread_small(small_trsm, a, b, ints, count, work)
+        return
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, TRSM, ints[0])
+    numbers(c, ints, 6)
+    bits(c, ints[0], 1)
+    each(c, a.pointer(), order * order * a.dtype_.itemsize)
+    number(c, order)
+    matrices(c, b)
+    call_each(c, count, work)
 
 
 def qr(a: Tensor, tau: Tensor) -> None:
     """R in the upper triangle, reflectors below it, their factors in ``tau``."""
-    data: cython.p_char[3]
     ints: int64_t[4]
     if nothing(a):
         return
@@ -555,16 +476,23 @@ def qr(a: Tensor, tau: Tensor) -> None:
     least: int64_t = min(ints[1], ints[2])
     count: int64_t = batch_of(a, 2)
     check_rows(tau, count * least)
-    data[0] = routine(GEQRF, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = tau.pointer()
-    task: kernel_t = small_qr if small(ints[0], ints[1], ints[2]) else run_qr
-    spread(task, data, ints, count, 2 * cubes(ints[1], ints[2], least))
+    work: int64_t = 2 * cubes(ints[1], ints[2], least)
+    if small(ints[0], ints[1], ints[2]):
+        spread_small(small_qr, a, tau, ints, count, work)
+        return
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, GEQRF, ints[0])
+    numbers(c, ints, 2)
+    matrices(c, a)
+    each(c, tau.pointer(), least * a.dtype_.itemsize)
+    told(c, a.dtype_.itemsize, ints[0] & 1, True)
+    argument(c, ARG_CODE, 0, 0)
+    call_each(c, count, work)
 
 
 def expand_reflectors(a: Tensor, tau: Tensor) -> None:
     """The product of the reflectors, in their place."""
-    data: cython.p_char[3]
     ints: int64_t[4]
     if nothing(a):
         return
@@ -574,39 +502,54 @@ def expand_reflectors(a: Tensor, tau: Tensor) -> None:
     check_rows(tau, count * ints[3])
     if ints[3] > ints[2] or ints[2] > ints[1]:
         raise RuntimeError(f"LAPACK: {list(tau.shape)} beside {list(a.shape)}")
-    data[0] = routine(ORGQR, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = tau.pointer()
-    task: kernel_t = small_qr if small(ints[0], ints[1], ints[2]) else run_qr
-    spread(task, data, ints, count, 4 * cubes(ints[1], ints[2], ints[2]))
+    work: int64_t = 4 * cubes(ints[1], ints[2], ints[2])
+    if small(ints[0], ints[1], ints[2]):
+        spread_small(small_qr, a, tau, ints, count, work)
+        return
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, ORGQR, ints[0])
+    numbers(c, ints, 3)
+    matrices(c, a)
+    each(c, tau.pointer(), ints[3] * a.dtype_.itemsize)
+    told(c, a.dtype_.itemsize, ints[0] & 1, True)
+    argument(c, ARG_CODE, 0, 0)
+    call_each(c, count, work)
 
 
 def apply_reflectors(
     a: Tensor, tau: Tensor, c: Tensor, left: cython.bint, adjoint: cython.bint
 ) -> None:
     """Multiplies ``c`` by the product of the reflectors, or by its adjoint."""
-    data: cython.p_char[4]
-    ints: int64_t[6]
     if nothing(c):
         return
     check_columns(a)
     check_columns(c)
-    ints[0] = kind_of(a)
-    ints[1] = 76 if left else 82
-    ints[2] = (84 if ints[0] < 2 else 67) if adjoint else 78
-    ints[3] = rows_of(c)
-    ints[4] = columns_of(c)
-    ints[5] = tau.sizes[tau.ndim_ - 1]
-    order: int64_t = ints[3] if left else ints[4]
+    kind: cython.int = kind_of(a)
+    rows: int64_t = rows_of(c)
+    columns: int64_t = columns_of(c)
+    reflectors: int64_t = tau.sizes[tau.ndim_ - 1]
+    order: int64_t = rows if left else columns
     count: int64_t = batch_of(c, 2)
-    check_rows(tau, count * ints[5])
-    if a.numel_ != count * order * ints[5] or kind_of(c) != ints[0]:
+    item: int64_t = a.dtype_.itemsize
+    check_rows(tau, count * reflectors)
+    if a.numel_ != count * order * reflectors or kind_of(c) != kind:
         raise RuntimeError(f"LAPACK: {list(a.shape)} beside {list(c.shape)}")
-    data[0] = routine(ORMQR, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = tau.pointer()
-    data[3] = c.pointer()
-    spread(run_ormqr, data, ints, count, 4 * cubes(ints[3], ints[4], ints[5]))
+    call: LapackCall
+    to: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(to, ORMQR, kind)
+    number(to, 76 if left else 82)
+    number(to, (84 if kind < 2 else 67) if adjoint else 78)
+    number(to, rows)
+    number(to, columns)
+    number(to, reflectors)
+    each(to, a.pointer(), order * reflectors * item)
+    number(to, order)
+    each(to, tau.pointer(), reflectors * item)
+    matrices(to, c)
+    told(to, item, kind & 1, True)
+    argument(to, ARG_CODE, 0, 0)
+    call_each(to, count, 4 * cubes(rows, columns, reflectors))
 
 
 def has_infinity(a: Tensor) -> bool:
@@ -635,105 +578,162 @@ def svd(
     a: Tensor, u: Tensor, s: Tensor, vh: Tensor, codes: Tensor, letter: str
 ) -> None:
     """Singular values, and vectors: none (N), as many as values (S), all (A)."""
-    data: cython.p_char[6]
-    ints: int64_t[4]
     if nothing(a):
         return
     check_columns(a)
-    ints[0] = kind_of(a)
-    ints[1] = ord(letter)
-    ints[2] = rows_of(a)
-    ints[3] = columns_of(a)
-    least: int64_t = min(ints[2], ints[3])
+    kind: cython.int = kind_of(a)
+    rows: int64_t = rows_of(a)
+    columns: int64_t = columns_of(a)
+    least: int64_t = min(rows, columns)
+    most: int64_t = max(rows, columns)
     count: int64_t = batch_of(a, 2)
+    item: int64_t = a.dtype_.itemsize
+    wide: int64_t = rows if letter == "A" else least
+    tall: int64_t = columns if letter == "A" else least
+    reals: int64_t = 7 * least
     check_rows(codes, count)
     check_rows(s, count * least)
     if letter != "N":
         check_columns(u)
         check_columns(vh)
-        wide: int64_t = ints[2] if letter == "A" else least
-        tall: int64_t = ints[3] if letter == "A" else least
-        if u.numel_ != count * ints[2] * wide or vh.numel_ != count * ints[3] * tall:
+        if u.numel_ != count * rows * wide or vh.numel_ != count * columns * tall:
             raise RuntimeError(f"LAPACK: {list(u.shape)} beside {list(vh.shape)}")
-    data[0] = routine(GESDD, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = u.pointer()
-    data[3] = s.pointer()
-    data[4] = vh.pointer()
-    data[5] = codes.pointer()
-    work: int64_t = cubes(ints[2], ints[3], least)
-    spread(run_gesdd, data, ints, count, (4 if letter == "N" else 20) * work)
+        reals = least * max(5 * least + 7, 2 * most + 2 * least + 1)
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, GESDD, kind)
+    number(c, ord(letter))
+    number(c, rows)
+    number(c, columns)
+    matrices(c, a)
+    each(c, s.pointer(), least * real_bytes(kind))
+    each(c, u.pointer(), 0 if letter == "N" else rows * wide * item)
+    number(c, rows)
+    each(c, vh.pointer(), 0 if letter == "N" else columns * tall * item)
+    number(c, tall)
+    told(c, item, kind & 1, True)
+    if kind > 1:
+        argument(c, ARG_MEMORY, reals * real_bytes(kind), 0)
+    argument(c, ARG_MEMORY, 8 * least * 4, 0)
+    each_code(c, codes)
+    work: int64_t = cubes(rows, columns, least)
+    call_each(c, count, (4 if letter == "N" else 20) * work)
 
 
 def eigh(
     a: Tensor, values: Tensor, codes: Tensor, upper: cython.bint, vectors: cython.bint
 ) -> None:
     """Eigenvalues in ascending order; vectors, where wanted, replace the matrices."""
-    data: cython.p_char[4]
-    ints: int64_t[4]
     if nothing(a):
         return
-    check_columns(a)
-    ints[0] = kind_of(a)
-    ints[1] = 86 if vectors else 78
-    ints[2] = 85 if upper else 76
-    ints[3] = columns_of(a)
+    kind: cython.int = kind_by_columns(a)
+    n: int64_t = columns_of(a)
     count: int64_t = batch_of(a, 2)
     check_rows(codes, count)
-    check_rows(values, count * ints[3])
-    data[0] = routine(SYEVD, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = values.pointer()
-    data[3] = codes.pointer()
-    work: int64_t = cubes(ints[3], ints[3], ints[3])
-    spread(run_syevd, data, ints, count, (8 if vectors else 2) * work)
+    check_rows(values, count * n)
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, SYEVD, kind)
+    number(c, 86 if vectors else 78)
+    number(c, 85 if upper else 76)
+    number(c, n)
+    matrices(c, a)
+    each(c, values.pointer(), n * real_bytes(kind))
+    told(c, a.dtype_.itemsize, kind & 1, True)
+    if kind > 1:
+        told(c, real_bytes(kind), kind & 1, True)
+    told(c, 4, LENGTH_AS_INT, True)
+    each_code(c, codes)
+    call_each(c, count, (8 if vectors else 2) * cubes(n, n, n))
 
 
 def eig(
     a: Tensor, values: Tensor, vectors: Tensor, codes: Tensor, wanted: cython.bint
 ) -> None:
     """Complex eigenvalues and, where wanted, vectors of unit length."""
-    data: cython.p_char[5]
-    ints: int64_t[3]
     if nothing(a):
         return
-    check_columns(a)
-    ints[0] = kind_of(a)
-    ints[1] = 86 if wanted else 78
-    ints[2] = columns_of(a)
+    kind: cython.int = kind_by_columns(a)
+    n: int64_t = columns_of(a)
     count: int64_t = batch_of(a, 2)
+    short: int64_t = n * real_bytes(kind)
     check_rows(codes, count)
-    check_rows(values, count * ints[2])
+    check_rows(values, count * n)
     if wanted:
         check_columns(vectors)
         if vectors.numel_ != a.numel_:
             raise RuntimeError(f"LAPACK: {list(vectors.shape)} of {list(a.shape)}")
-    data[0] = routine(GEEV, kind_of(a))
-    data[1] = a.pointer()
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    sizes: int64_t[1]
+    parts: Tensor = values
+    packed: Tensor = vectors if wanted else values
+    if kind < 2:
+        sizes[0] = 2 * count * n
+        parts = new_empty(1, sizes, cython.NULL, a.dtype_, a.storage.device)
+        sizes[0] = count * n * n if wanted else 1
+        packed = new_empty(1, sizes, cython.NULL, a.dtype_, a.storage.device)
+    begin_call(c, GEEV, kind)
+    number(c, 78)
+    number(c, 86 if wanted else 78)
+    number(c, n)
+    matrices(c, a)
+    each(c, parts.pointer(), 2 * short)
+    if kind < 2:
+        each(c, parts.pointer() + short, 2 * short)
+    argument(c, ARG_NOTHING, 0, 0)
+    number(c, n)
+    each(c, packed.pointer(), n * n * a.dtype_.itemsize if wanted else 0)
+    number(c, n)
+    told(c, a.dtype_.itemsize, kind & 1, True)
+    if kind > 1:
+        argument(c, ARG_MEMORY, 2 * short, 0)
+    each_code(c, codes)
+    call_each(c, count, 25 * cubes(n, n, n))
+    if kind < 2:
+        unpack(parts, packed, values, vectors, wanted)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def unpack(
+    parts: Tensor, packed: Tensor, values: Tensor, vectors: Tensor, wanted: cython.bint
+) -> cython.int:
+    """Complex eigenvalues and vectors out of those of real matrices."""
+    data: cython.p_char[4]
+    ints: int64_t[3]
+    n: int64_t = values.sizes[values.ndim_ - 1]
+    ints[0] = kind_of(parts)
+    ints[1] = n
+    ints[2] = wanted
+    data[0] = parts.pointer()
+    data[1] = packed.pointer()
     data[2] = values.pointer()
     data[3] = vectors.pointer()
-    data[4] = codes.pointer()
-    spread(run_geev, data, ints, count, 25 * cubes(ints[2], ints[2], ints[2]))
+    return spread(unpack_pairs, data, ints, values.numel_ // n, 4 * n * n)
 
 
 def ldl(a: Tensor, pivots: Tensor, codes: Tensor, hermitian: cython.bint) -> None:
     """L and D in the lower triangle; pivots as LAPACK has them."""
-    data: cython.p_char[4]
-    ints: int64_t[3]
     if nothing(a):
         return
-    check_columns(a)
-    ints[0] = kind_of(a)
-    ints[1] = 76
-    ints[2] = columns_of(a)
+    ints: int64_t[3]
+    keep_shape(a, ints)
+    kind: cython.int = ints[0]
+    n: int64_t = ints[2]
     count: int64_t = batch_of(a, 2)
     check_rows(codes, count)
-    check_rows(pivots, count * ints[2])
-    data[0] = routine(HETRF if hermitian else SYTRF, kind_of(a))
-    data[1] = a.pointer()
-    data[2] = pivots.pointer()
-    data[3] = codes.pointer()
-    spread(run_sytrf, data, ints, count, cubes(ints[2], ints[2], ints[2]) // 3)
+    check_rows(pivots, count * n)
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, HETRF if hermitian else SYTRF, kind)
+    number(c, 76)
+    number(c, n)
+    matrices(c, a)
+    each(c, pivots.pointer(), n * 4)
+    told(c, a.dtype_.itemsize, kind & 1, True)
+    each_code(c, codes)
+    call_each(c, count, cubes(n, n, n) // 3)
 
 
 def lstsq(
@@ -753,36 +753,48 @@ def lstsq(
         driver: ``gels``, ``gelsy``, ``gelsd`` or ``gelss``.
         cut: the share of the largest singular value below which one is zero.
     """
-    data: cython.p_char[6]
-    ints: int64_t[6]
     if nothing(a) or nothing(b):
         return
-    check_columns(a)
-    check_columns(b)
-    ints[0] = kind_of(a)
-    ints[1] = rows_of(a)
-    ints[2] = columns_of(a)
-    ints[3] = columns_of(b)
-    ints[4] = _DRIVERS[driver]
-    ints[5] = 0
-    if ints[0] == 0 or ints[0] == 2:
-        cython.cast(cython.p_float, ints + 5)[0] = cut
-    else:
-        cython.cast(cython.p_double, ints + 5)[0] = cut
-    least: int64_t = min(ints[1], ints[2])
+    kind: cython.int = kind_of_system(a, b)
+    rows: int64_t = rows_of(a)
+    columns: int64_t = columns_of(a)
+    least: int64_t = min(rows, columns)
+    tall: int64_t = max(rows, columns)
     count: int64_t = batch_of(a, 2)
-    if b.numel_ != count * max(ints[1], ints[2]) * ints[3] or kind_of(b) != ints[0]:
+    item: int64_t = a.dtype_.itemsize
+    chosen: cython.int = _DRIVERS[driver]
+    if b.numel_ != count * tall * columns_of(b) or kind_of(b) != kind:
         raise RuntimeError(f"LAPACK: {list(a.shape)} beside {list(b.shape)}")
     check_rows(codes, count)
     check_rows(ranks, count)
     check_rows(values, count * least)
-    data[0] = routine(cython.cast(cython.int, ints[4]), kind_of(a))
-    data[1] = a.pointer()
-    data[2] = b.pointer()
-    data[3] = values.pointer()
-    data[4] = ranks.pointer()
-    data[5] = codes.pointer()
-    spread(run_lstsq, data, ints, count, 8 * cubes(ints[1], ints[2], least))
+    call: LapackCall
+    c: cython.pointer(LapackCall) = cython.address(call)
+    begin_call(c, chosen, kind)
+    if chosen == GELS:
+        number(c, 78)
+    number(c, rows)
+    number(c, columns)
+    number(c, columns_of(b))
+    matrices(c, a)
+    each(c, b.pointer(), tall * columns_of(b) * item)
+    number(c, max(tall, 1))
+    if chosen == GELSY:
+        argument(c, ARG_ZEROS, columns * 4, 0)  # the columns' pivots
+    elif chosen != GELS:
+        each(c, values.pointer(), least * real_bytes(kind))
+    if chosen != GELS:
+        bits(c, kind, cut)
+        each_code(c, ranks)
+    told(c, item, kind & 1, True)
+    if kind > 1 and chosen == GELSD:
+        told(c, real_bytes(kind), kind & 1, False)
+    elif kind > 1 and chosen != GELS:
+        argument(c, ARG_MEMORY, max(5 * least, 2 * columns) * real_bytes(kind), 0)
+    if chosen == GELSD:
+        told(c, 4, LENGTH_AS_INT, False)
+    each_code(c, codes)
+    call_each(c, count, 8 * cubes(rows, columns, least))
 
 
 def small_columns(a: Tensor):

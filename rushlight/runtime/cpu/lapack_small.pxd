@@ -6,7 +6,7 @@ cdef enum:
     # The largest whose factorization is repeated where a pivot is zero.
     REPEATED = 128
 
-# As the tasks of lapack_tasks of like names, for real numbers and small orders.
+# Tasks named as the routines they stand for, for real numbers and small orders.
 cdef int small_potrf(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
 cdef int small_potrs(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
 cdef int small_getrf(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil

@@ -1,8 +1,7 @@
 """Factorizations of small real matrices, where a call of LAPACK costs more than its work.
 
 The algorithms are LAPACK's unblocked ones, with its pivots, signs and codes, in loops
-along the columns. Each task takes what the task of `lapack_tasks` with the like name
-takes.
+along the columns. `lapack` chooses them in the place of calls of LAPACK.
 
 A product is not rounded before it is subtracted. A matrix that is singular but for the
 rounding of its elements keeps a last pivot that says so, a small one, where rounded

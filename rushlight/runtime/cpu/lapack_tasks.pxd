@@ -1,42 +1,68 @@
 # Routines of LAPACK and BLAS as Fortran has them: every argument is an address, and the
-# lengths of the letters follow. One type stands for all four number types.
+# lengths of the letters follow the last one. As many are always passed: who is called
+# takes its own.
 from libc.stdint cimport int64_t
 
-ctypedef void (*set_threads_t)(int number) noexcept nogil
-ctypedef void (*potrf_t)(char* uplo, int* n, char* a, int* lda, int* info, size_t) noexcept nogil
-ctypedef void (*potrs_t)(char* uplo, int* n, int* nrhs, char* a, int* lda, char* b, int* ldb, int* info, size_t) noexcept nogil
+from rushlight.core.tensor cimport Tensor
+from rushlight.runtime.cpu.launch cimport kernel_t
+
+ctypedef void (*routine_t)(
+    void*, void*, void*, void*, void*, void*, void*, void*, void*, void*,
+    void*, void*, void*, void*, void*, void*, void*, void*, void*, void*,
+) noexcept nogil
+
+# A routine that small matrices call, too.
 ctypedef void (*getrf_t)(int* m, int* n, char* a, int* lda, int* ipiv, int* info) noexcept nogil
-ctypedef void (*getrs_t)(char* trans, int* n, int* nrhs, char* a, int* lda, int* ipiv, char* b, int* ldb, int* info, size_t) noexcept nogil
-ctypedef void (*trsm_t)(char* side, char* uplo, char* trans, char* diag, int* m, int* n, char* alpha, char* a, int* lda, char* b, int* ldb, size_t, size_t, size_t, size_t) noexcept nogil
-ctypedef void (*geqrf_t)(int* m, int* n, char* a, int* lda, char* tau, char* work, int* lwork, int* info) noexcept nogil
-ctypedef void (*orgqr_t)(int* m, int* n, int* k, char* a, int* lda, char* tau, char* work, int* lwork, int* info) noexcept nogil
-ctypedef void (*ormqr_t)(char* side, char* trans, int* m, int* n, int* k, char* a, int* lda, char* tau, char* c, int* ldc, char* work, int* lwork, int* info, size_t, size_t) noexcept nogil
-ctypedef void (*gesdd_t)(char* jobz, int* m, int* n, char* a, int* lda, char* s, char* u, int* ldu, char* vt, int* ldvt, char* work, int* lwork, int* iwork, int* info, size_t) noexcept nogil
-ctypedef void (*gesdd_c)(char* jobz, int* m, int* n, char* a, int* lda, char* s, char* u, int* ldu, char* vt, int* ldvt, char* work, int* lwork, char* rwork, int* iwork, int* info, size_t) noexcept nogil
-ctypedef void (*geev_t)(char* jobvl, char* jobvr, int* n, char* a, int* lda, char* wr, char* wi, char* vl, int* ldvl, char* vr, int* ldvr, char* work, int* lwork, int* info, size_t, size_t) noexcept nogil
-ctypedef void (*geev_c)(char* jobvl, char* jobvr, int* n, char* a, int* lda, char* w, char* vl, int* ldvl, char* vr, int* ldvr, char* work, int* lwork, char* rwork, int* info, size_t, size_t) noexcept nogil
-ctypedef void (*syevd_t)(char* jobz, char* uplo, int* n, char* a, int* lda, char* w, char* work, int* lwork, int* iwork, int* liwork, int* info, size_t, size_t) noexcept nogil
-ctypedef void (*syevd_c)(char* jobz, char* uplo, int* n, char* a, int* lda, char* w, char* work, int* lwork, char* rwork, int* lrwork, int* iwork, int* liwork, int* info, size_t, size_t) noexcept nogil
-ctypedef void (*sytrf_t)(char* uplo, int* n, char* a, int* lda, int* ipiv, char* work, int* lwork, int* info, size_t) noexcept nogil
-ctypedef void (*sytrs_t)(char* uplo, int* n, int* nrhs, char* a, int* lda, int* ipiv, char* b, int* ldb, int* info, size_t) noexcept nogil
-ctypedef void (*gels_t)(char* trans, int* m, int* n, int* nrhs, char* a, int* lda, char* b, int* ldb, char* work, int* lwork, int* info, size_t) noexcept nogil
-ctypedef void (*gelsy_t)(int* m, int* n, int* nrhs, char* a, int* lda, char* b, int* ldb, int* jpvt, char* rcond, int* rank, char* work, int* lwork, int* info) noexcept nogil
-ctypedef void (*gelsy_c)(int* m, int* n, int* nrhs, char* a, int* lda, char* b, int* ldb, int* jpvt, char* rcond, int* rank, char* work, int* lwork, char* rwork, int* info) noexcept nogil
-ctypedef void (*gelss_t)(int* m, int* n, int* nrhs, char* a, int* lda, char* b, int* ldb, char* s, char* rcond, int* rank, char* work, int* lwork, int* info) noexcept nogil
-ctypedef void (*gelss_c)(int* m, int* n, int* nrhs, char* a, int* lda, char* b, int* ldb, char* s, char* rcond, int* rank, char* work, int* lwork, char* rwork, int* info) noexcept nogil
-ctypedef void (*gelsd_t)(int* m, int* n, int* nrhs, char* a, int* lda, char* b, int* ldb, char* s, char* rcond, int* rank, char* work, int* lwork, int* iwork, int* info) noexcept nogil
-ctypedef void (*gelsd_c)(int* m, int* n, int* nrhs, char* a, int* lda, char* b, int* ldb, char* s, char* rcond, int* rank, char* work, int* lwork, char* rwork, int* iwork, int* info) noexcept nogil
+
+cdef enum:
+    MOST_ARGUMENTS = 20  # the lengths of letters included
+
+# What an argument is, by three integers of a call: its kind and what the kind says.
+cdef enum:
+    ARG_NUMBER  # the address of a number or letter
+    ARG_EACH  # a matrix's place: which of the call's addresses, bytes between matrices
+    ARG_WORKSPACE  # memory whose length the routine tells: bytes of an element, a form
+    ARG_LENGTH  # the length of a workspace: the number of its argument
+    ARG_MEMORY  # memory: bytes
+    ARG_ZEROS  # memory that is cleared for each matrix: bytes
+    ARG_BITS  # the address of an integer of the call: which
+    ARG_CODE  # the address of a code that nobody reads
+    ARG_NOTHING  # no address
+
+# How a routine tells a length at the beginning of a workspace.
+cdef enum:
+    LENGTH_AS_FLOAT
+    LENGTH_AS_DOUBLE
+    LENGTH_AS_INT
+
+# A call as the pool's task takes it: ``ints`` holds the number of arguments, three integers
+# for each, and two of whatever ARG_BITS points to.
+cdef struct LapackCall:
+    char* data[8]
+    int64_t ints[63]
+    int addresses
+
+# The arguments of one thread's call, and the memory that is freed after it.
+cdef struct Places:
+    void* at[20]
+    void* held[20]
+    int numbers[20]
+    double asked[40]
 
 # Tasks: one loop over matrices `begin` to `end` of a batch each.
-cdef int run_potrf(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_potrs(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_getrf(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_getrs(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_trsm(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_qr(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_ormqr(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_gesdd(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_syevd(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_geev(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_sytrf(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
-cdef int run_lstsq(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
+cdef int run_routine(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
+cdef int unpack_pairs(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
+
+# A call is put together in the order of its routine's arguments.
+cdef int begin_call(LapackCall* c, int number, int kind) except? -1
+cdef int argument(LapackCall* c, int what, int64_t a, int64_t b) noexcept
+cdef void number(LapackCall* c, int64_t value) noexcept
+cdef void numbers(LapackCall* c, int64_t* ints, int count) noexcept
+cdef void each(LapackCall* c, char* first, int64_t step) noexcept
+cdef void matrices(LapackCall* c, Tensor a) noexcept
+cdef void each_code(LapackCall* c, Tensor codes) noexcept
+cdef void told(LapackCall* c, int64_t item, int64_t form, bint length) noexcept
+cdef void bits(LapackCall* c, int64_t kind, double value) noexcept
+cdef int64_t real_bytes(int64_t kind) noexcept
+cdef int call_each(LapackCall* c, int64_t count, int64_t work) except? -1
+cdef int spread(kernel_t task, char** data, int64_t* ints, int64_t count, int64_t work) except? -1

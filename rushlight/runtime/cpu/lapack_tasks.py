@@ -1,9 +1,12 @@
-"""One loop over the matrices of a batch for each routine of LAPACK that is called.
+"""Calls of LAPACK for the matrices of a batch, each routine's arguments given as data.
 
-A task is what the pool runs: `data` has the routine and the tensors' addresses, `ints`
-the kind of numbers (0 to 3 for float32, float64, complex64, complex128), then what the
-task says. A routine is asked for its workspace once for each piece of the batch. Results
-are faults as kernels report them: NO_MEMORY where there is no workspace.
+A routine takes addresses alone: of numbers and letters, of a matrix's place in a tensor, of
+memory to work in. What each argument is stands in a `LapackCall` (see ``lapack_tasks.pxd``),
+and `run_routine` is the one task that the pool runs: a routine that wants to be asked for
+its workspace is asked once for each piece of the batch. Results are faults as kernels report
+them: NO_MEMORY where there is no workspace.
+
+Source: LAPACK Users' Guide, 3rd edition, chapter 5, "Documentation and Software Conventions".
 """
 
 from __future__ import annotations
@@ -12,513 +15,182 @@ import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memset
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.runtime.cpu.lapack_library import routine, use_threads
+from cython.cimports.rushlight.runtime.cpu.launch import (
+    kernel_t,
+    parallel_for,
+    run_here,
+)
+
+from rushlight.runtime.cpu.pool import get_num_threads
 
 NO_MEMORY = cython.declare(cython.int, 2)
 
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def answer(kind: int64_t, work: cython.p_char) -> int64_t:
-    """The length that a routine, asked for it, left in its workspace."""
-    if kind == 0 or kind == 2:
-        return cython.cast(int64_t, cython.cast(cython.p_float, work)[0])
-    return cython.cast(int64_t, cython.cast(cython.p_double, work)[0])
+# Floating-point operations from which one matrix is worth OpenBLAS's threads, and those
+# that make a piece of a batch worth a thread of the pool.
+LARGE = cython.declare(int64_t, 1 << 28)
+PIECE = cython.declare(int64_t, 1 << 17)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def workspace(kind: int64_t, work: cython.pp_char, length: cython.p_int) -> cython.bint:
-    """Allocates what a routine asked for, by the number that it left in ``work``."""
-    length[0] = max(1, cython.cast(cython.int, answer(kind, work[0])))
-    work[0] = cython.cast(cython.p_char, malloc(length[0] * width(kind)))
-    return work[0] != cython.NULL
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def width(kind: int64_t) -> int64_t:
-    """Bytes of a number."""
-    return 4 << ((kind + 1) >> 1)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def real_width(kind: int64_t) -> int64_t:
-    """Bytes of a number's real part."""
-    return 4 << (kind & 1)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_potrf(
+def run_routine(
     data: cython.pp_char,
     ints: cython.pointer(cython.const[int64_t]),
     begin: int64_t,
     end: int64_t,
 ) -> cython.int:
-    """Of matrices and codes; ints: letter, order. Also `potri`."""
-    call: potrf_t = cython.cast(potrf_t, data[0])
-    uplo: cython.char = ints[1]
-    n: cython.int = ints[2]
-    step: int64_t = ints[2] * ints[2] * width(ints[0])
-    codes: cython.p_int = cython.cast(cython.p_int, data[2])
+    """Calls the routine ``data[0]`` for the matrices from ``begin`` to ``end``."""
+    place: Places
+    count: cython.int = ints[0]
     i: int64_t
-    for i in range(begin, end):
-        call(
-            cython.address(uplo), cython.address(n), data[1] + i * step,
-            cython.address(n), codes + i, 1,
-        )  # fmt: skip
+    k: cython.int
+    failed: cython.int = 0
+    for k in range(MOST_ARGUMENTS):
+        place.held[k] = cython.NULL
+        place.at[k] = cython.cast(cython.p_void, 1)  # the lengths of letters
+    for k in range(count):
+        if not stand(cython.address(place), ints, k):
+            failed = NO_MEMORY
+    if not failed:
+        failed = ask(cython.address(place), data, ints, begin)
+    for i in range(begin, begin if failed else end):
+        call_one(cython.address(place), data, ints, i)
+    for k in range(count):
+        free(place.held[k])
+    return failed
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def stand(
+    place: cython.pointer(Places),
+    ints: cython.pointer(cython.const[int64_t]),
+    k: cython.int,
+) -> cython.bint:
+    """Places an argument that is the same for all matrices; whether there is memory."""
+    what: int64_t = ints[1 + 3 * k]
+    place.numbers[k] = ints[2 + 3 * k] if what == ARG_NUMBER else -1
+    place.asked[2 * k] = 0
+    if what == ARG_NUMBER or what == ARG_LENGTH:
+        place.at[k] = cython.address(place.numbers[k])
+    elif what == ARG_BITS:
+        place.at[k] = cython.cast(cython.p_void, ints + ints[2 + 3 * k])
+    elif what == ARG_WORKSPACE:
+        place.at[k] = cython.address(place.asked[2 * k])
+    elif what == ARG_MEMORY or what == ARG_ZEROS:
+        place.at[k] = place.held[k] = malloc(max(ints[2 + 3 * k], 1))
+        return place.held[k] != cython.NULL
+    elif what == ARG_CODE:
+        place.at[k] = cython.address(place.numbers[k])
+    elif what == ARG_NOTHING:
+        place.at[k] = cython.NULL
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def ask(
+    place: cython.pointer(Places),
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    begin: int64_t,
+) -> cython.int:
+    """Lets a routine tell the lengths of its workspaces, and allocates them."""
+    k: cython.int
+    length: int64_t
+    asked: cython.bint = False
+    for k in range(ints[0]):
+        asked = asked or ints[1 + 3 * k] == ARG_WORKSPACE
+    if not asked:
+        return 0
+    call_one(place, data, ints, begin)
+    for k in range(ints[0]):
+        if ints[1 + 3 * k] == ARG_WORKSPACE:
+            length = max(1, answer(ints[3 + 3 * k], cython.address(place.asked[2 * k])))
+            place.numbers[k] = cython.cast(cython.int, length)
+            place.at[k] = place.held[k] = malloc(length * ints[2 + 3 * k])
+            if place.held[k] == cython.NULL:
+                return NO_MEMORY
+    for k in range(ints[0]):
+        if ints[1 + 3 * k] == ARG_LENGTH:
+            place.numbers[k] = place.numbers[ints[2 + 3 * k]]
     return 0
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def run_potrs(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of factors and right-hand sides; ints: letter, order, columns."""
-    call: potrs_t = cython.cast(potrs_t, data[0])
-    uplo: cython.char = ints[1]
-    n: cython.int = ints[2]
-    columns: cython.int = ints[3]
-    code: cython.int = 0
-    step: int64_t = ints[2] * ints[2] * width(ints[0])
-    wide: int64_t = ints[2] * ints[3] * width(ints[0])
-    i: int64_t
-    for i in range(begin, end):
-        call(
-            cython.address(uplo), cython.address(n), cython.address(columns),
-            data[1] + i * step, cython.address(n), data[2] + i * wide,
-            cython.address(n), cython.address(code), 1,
-        )  # fmt: skip
-    return 0
+def answer(form: int64_t, left: cython.pointer(cython.double)) -> int64_t:
+    """The length that a routine left at the beginning of a workspace."""
+    if form == LENGTH_AS_FLOAT:
+        return cython.cast(int64_t, cython.cast(cython.p_float, left)[0])
+    if form == LENGTH_AS_DOUBLE:
+        return cython.cast(int64_t, left[0])
+    return cython.cast(cython.p_int, left)[0]
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def run_getrf(
+def call_one(
+    place: cython.pointer(Places),
     data: cython.pp_char,
     ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of matrices, pivots and codes; ints: rows, columns."""
-    call: getrf_t = cython.cast(getrf_t, data[0])
-    m: cython.int = ints[1]
-    n: cython.int = ints[2]
-    step: int64_t = ints[1] * ints[2] * width(ints[0])
-    least: int64_t = min(ints[1], ints[2])
-    pivots: cython.p_int = cython.cast(cython.p_int, data[2])
-    codes: cython.p_int = cython.cast(cython.p_int, data[3])
-    i: int64_t
-    for i in range(begin, end):
-        call(
-            cython.address(m), cython.address(n), data[1] + i * step, cython.address(m),
-            pivots + i * least, codes + i,
-        )  # fmt: skip
-    return 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_getrs(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of factors, pivots and right-hand sides; ints: letter, order, columns.
-
-    Also `sytrs` and `hetrs`, which take the same arguments.
-    """
-    call: getrs_t = cython.cast(getrs_t, data[0])
-    letter: cython.char = ints[1]
-    n: cython.int = ints[2]
-    columns: cython.int = ints[3]
-    code: cython.int = 0
-    step: int64_t = ints[2] * ints[2] * width(ints[0])
-    wide: int64_t = ints[2] * ints[3] * width(ints[0])
-    pivots: cython.p_int = cython.cast(cython.p_int, data[2])
-    i: int64_t
-    for i in range(begin, end):
-        call(
-            cython.address(letter), cython.address(n), cython.address(columns),
-            data[1] + i * step, cython.address(n), pivots + i * ints[2],
-            data[3] + i * wide, cython.address(n), cython.address(code), 1,
-        )  # fmt: skip
-    return 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_trsm(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of triangles and right-hand sides; ints: side, triangle, form, diagonal, sizes."""
-    call: trsm_t = cython.cast(trsm_t, data[0])
-    side: cython.char = ints[1]
-    uplo: cython.char = ints[2]
-    trans: cython.char = ints[3]
-    diag: cython.char = ints[4]
-    m: cython.int = ints[5]
-    n: cython.int = ints[6]
-    order: cython.int = ints[5] if ints[1] == 76 else ints[6]
-    one: cython.double[2] = [0.0, 0.0]
-    step: int64_t = cython.cast(int64_t, order) * order * width(ints[0])
-    wide: int64_t = ints[5] * ints[6] * width(ints[0])
-    i: int64_t
-    if ints[0] == 0 or ints[0] == 2:
-        cython.cast(cython.p_float, one)[0] = 1.0
-    else:
-        one[0] = 1.0
-    for i in range(begin, end):
-        call(
-            cython.address(side), cython.address(uplo), cython.address(trans),
-            cython.address(diag), cython.address(m), cython.address(n),
-            cython.cast(cython.p_char, one), data[1] + i * step, cython.address(order),
-            data[2] + i * wide, cython.address(m), 1, 1, 1, 1,
-        )  # fmt: skip
-    return 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_qr(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of matrices and factors; ints: rows, columns, reflectors (-1 for `geqrf`)."""
-    factor: geqrf_t = cython.cast(geqrf_t, data[0])
-    expand: orgqr_t = cython.cast(orgqr_t, data[0])
-    m: cython.int = ints[1]
-    n: cython.int = ints[2]
-    k: cython.int = ints[3]
-    code: cython.int = 0
-    asked: cython.double[2]
-    length: cython.int = -1
-    step: int64_t = ints[1] * ints[2] * width(ints[0])
-    short: int64_t = (min(ints[1], ints[2]) if k < 0 else ints[3]) * width(ints[0])
-    i: int64_t
-    turn: cython.int
-    work: cython.p_char = cython.cast(cython.p_char, asked)
-    for turn in range(2):
-        for i in range(begin, begin + 1 if turn == 0 else end):
-            if k < 0:
-                factor(
-                    cython.address(m), cython.address(n), data[1] + i * step,
-                    cython.address(m), data[2] + i * short, work,
-                    cython.address(length), cython.address(code),
-                )  # fmt: skip
-            else:
-                expand(
-                    cython.address(m), cython.address(n), cython.address(k),
-                    data[1] + i * step, cython.address(m), data[2] + i * short, work,
-                    cython.address(length), cython.address(code),
-                )  # fmt: skip
-        if turn == 0 and not workspace(
-            ints[0], cython.address(work), cython.address(length)
-        ):
-            return NO_MEMORY
-    free(work)
-    return 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_ormqr(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of reflectors, factors and matrices; ints: side, form, rows, columns, reflectors."""
-    call: ormqr_t = cython.cast(ormqr_t, data[0])
-    side: cython.char = ints[1]
-    trans: cython.char = ints[2]
-    m: cython.int = ints[3]
-    n: cython.int = ints[4]
-    k: cython.int = ints[5]
-    order: cython.int = ints[3] if ints[1] == 76 else ints[4]
-    code: cython.int = 0
-    asked: cython.double[2]
-    length: cython.int = -1
-    step: int64_t = cython.cast(int64_t, order) * ints[5] * width(ints[0])
-    short: int64_t = ints[5] * width(ints[0])
-    wide: int64_t = ints[3] * ints[4] * width(ints[0])
-    i: int64_t
-    turn: cython.int
-    work: cython.p_char = cython.cast(cython.p_char, asked)
-    for turn in range(2):
-        for i in range(begin, begin + 1 if turn == 0 else end):
-            call(
-                cython.address(side), cython.address(trans), cython.address(m),
-                cython.address(n), cython.address(k), data[1] + i * step,
-                cython.address(order), data[2] + i * short, data[3] + i * wide,
-                cython.address(m), work, cython.address(length), cython.address(code),
-                1, 1,
-            )  # fmt: skip
-        if turn == 0 and not workspace(
-            ints[0], cython.address(work), cython.address(length)
-        ):
-            return NO_MEMORY
-    free(work)
-    return 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_gesdd(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of matrices, U, S, V^H and codes; ints: letter, rows, columns.
-
-    The matrices are lost. U and V^H are as large as the letter says: N, S or A.
-    """
-    real: gesdd_t = cython.cast(gesdd_t, data[0])
-    both: gesdd_c = cython.cast(gesdd_c, data[0])
-    kind: int64_t = ints[0]
-    jobz: cython.char = ints[1]
-    m: cython.int = ints[2]
-    n: cython.int = ints[3]
-    least: int64_t = min(ints[2], ints[3])
-    most: int64_t = max(ints[2], ints[3])
-    ldv: cython.int = n if jobz == 65 else least
-    asked: cython.double[2]
-    length: cython.int = -1
-    codes: cython.p_int = cython.cast(cython.p_int, data[5])
-    step: int64_t = ints[2] * ints[3] * width(kind)
-    u_step: int64_t = 0 if jobz == 78 else ints[2] * width(kind)
-    v_step: int64_t = 0 if jobz == 78 else ints[3] * width(kind)
-    u_step *= ints[2] if jobz == 65 else least
-    v_step *= ints[3] if jobz == 65 else least
-    s_step: int64_t = least * real_width(kind)
-    reals: int64_t = 0
-    i: int64_t
-    turn: cython.int
-    work: cython.p_char = cython.cast(cython.p_char, asked)
-    iwork: cython.p_int = cython.cast(cython.p_int, malloc(8 * least * 4))
-    rwork: cython.p_char = cython.NULL
-    if kind > 1:
-        reals = 7 * least
-        if jobz != 78:
-            reals = least * max(5 * least + 7, 2 * most + 2 * least + 1)
-        rwork = cython.cast(cython.p_char, malloc(reals * real_width(kind)))
-    if iwork == cython.NULL or (kind > 1 and rwork == cython.NULL):
-        free(iwork)
-        free(rwork)
-        return NO_MEMORY
-    for turn in range(2):
-        for i in range(begin, begin + 1 if turn == 0 else end):
-            if kind < 2:
-                real(
-                    cython.address(jobz), cython.address(m), cython.address(n),
-                    data[1] + i * step, cython.address(m), data[3] + i * s_step,
-                    data[2] + i * u_step, cython.address(m), data[4] + i * v_step,
-                    cython.address(ldv), work, cython.address(length), iwork,
-                    codes + i, 1,
-                )  # fmt: skip
-            else:
-                both(
-                    cython.address(jobz), cython.address(m), cython.address(n),
-                    data[1] + i * step, cython.address(m), data[3] + i * s_step,
-                    data[2] + i * u_step, cython.address(m), data[4] + i * v_step,
-                    cython.address(ldv), work, cython.address(length), rwork, iwork,
-                    codes + i, 1,
-                )  # fmt: skip
-        if turn == 0:
-            length = max(1, cython.cast(cython.int, answer(kind, work)))
-            work = cython.cast(cython.p_char, malloc(length * width(kind)))
-            if work == cython.NULL:
-                break
-    free(work)
-    free(iwork)
-    free(rwork)
-    return NO_MEMORY if work == cython.NULL else 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_syevd(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of matrices, eigenvalues and codes; ints: vectors' letter, triangle's, order."""
-    real: syevd_t = cython.cast(syevd_t, data[0])
-    both: syevd_c = cython.cast(syevd_c, data[0])
-    kind: int64_t = ints[0]
-    jobz: cython.char = ints[1]
-    uplo: cython.char = ints[2]
-    n: cython.int = ints[3]
-    asked: cython.double[2]
-    asked_real: cython.double[2]
-    asked_int: cython.int = 1
-    length: cython.int = -1
-    reals: cython.int = -1
-    numbers: cython.int = -1
-    codes: cython.p_int = cython.cast(cython.p_int, data[3])
-    step: int64_t = ints[3] * ints[3] * width(kind)
-    short: int64_t = ints[3] * real_width(kind)
-    i: int64_t
-    turn: cython.int
-    work: cython.p_char = cython.cast(cython.p_char, asked)
-    rwork: cython.p_char = cython.cast(cython.p_char, asked_real)
-    iwork: cython.p_int = cython.address(asked_int)
-    asked_real[0] = 0.0
-    for turn in range(2):
-        for i in range(begin, begin + 1 if turn == 0 else end):
-            if kind < 2:
-                real(
-                    cython.address(jobz), cython.address(uplo), cython.address(n),
-                    data[1] + i * step, cython.address(n), data[2] + i * short, work,
-                    cython.address(length), iwork, cython.address(numbers), codes + i,
-                    1, 1,
-                )  # fmt: skip
-            else:
-                both(
-                    cython.address(jobz), cython.address(uplo), cython.address(n),
-                    data[1] + i * step, cython.address(n), data[2] + i * short, work,
-                    cython.address(length), rwork, cython.address(reals), iwork,
-                    cython.address(numbers), codes + i, 1, 1,
-                )  # fmt: skip
-        if turn == 0:
-            length = max(1, cython.cast(cython.int, answer(kind, work)))
-            reals = max(1, cython.cast(cython.int, answer(kind, rwork)))
-            numbers = max(1, asked_int)
-            work = cython.cast(cython.p_char, malloc(length * width(kind)))
-            rwork = cython.cast(cython.p_char, malloc(reals * real_width(kind)))
-            iwork = cython.cast(cython.p_int, malloc(numbers * 4))
-            if not (work and rwork and iwork):
-                break
-    turn = 0 if work and rwork and iwork else NO_MEMORY
-    free(work)
-    free(rwork)
-    free(iwork)
-    return turn
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_geev(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
-) -> cython.int:
-    """Of matrices, complex values and vectors, codes; ints: vectors' letter, order.
-
-    The matrices are lost.
-    """
-    real: geev_t = cython.cast(geev_t, data[0])
-    both: geev_c = cython.cast(geev_c, data[0])
-    kind: int64_t = ints[0]
-    none: cython.char = 78
-    jobvr: cython.char = ints[1]
-    n: cython.int = ints[2]
-    asked: cython.double[2]
-    length: cython.int = -1
-    codes: cython.p_int = cython.cast(cython.p_int, data[4])
-    step: int64_t = ints[2] * ints[2] * width(kind)
-    single: int64_t = real_width(kind)
-    wide: int64_t = ints[2] * ints[2] * 2 * single if jobvr == 86 else 0
-    i: int64_t
-    turn: cython.int
-    # two vectors of real numbers, then packed eigenvectors where the matrix is real
-    space: int64_t = 2 * ints[2] * single
-    if kind < 2 and jobvr == 86:
-        space += step
-    held: cython.p_char = cython.cast(cython.p_char, malloc(space))
-    packed: cython.p_char = held + 2 * ints[2] * single
-    work: cython.p_char = cython.cast(cython.p_char, asked)
-    if held == cython.NULL:
-        return NO_MEMORY
-    for turn in range(2):
-        for i in range(begin, begin + 1 if turn == 0 else end):
-            if kind < 2:
-                real(
-                    cython.address(none), cython.address(jobvr), cython.address(n),
-                    data[1] + i * step, cython.address(n), held,
-                    held + ints[2] * single, cython.NULL, cython.address(n), packed,
-                    cython.address(n), work, cython.address(length), codes + i, 1, 1,
-                )  # fmt: skip
-                if turn == 1:
-                    unpack_pairs(
-                        kind, ints[2], held, packed,
-                        data[2] + i * ints[2] * 2 * single, data[3] + i * wide,
-                        jobvr == 86,
-                    )  # fmt: skip
-            else:
-                both(
-                    cython.address(none), cython.address(jobvr), cython.address(n),
-                    data[1] + i * step, cython.address(n),
-                    data[2] + i * ints[2] * 2 * single, cython.NULL,
-                    cython.address(n), data[3] + i * wide, cython.address(n), work,
-                    cython.address(length), held, codes + i, 1, 1,
-                )  # fmt: skip
-        if turn == 0:
-            length = max(1, cython.cast(cython.int, answer(kind, work)))
-            work = cython.cast(cython.p_char, malloc(length * width(kind)))
-            if work == cython.NULL:
-                break
-    free(work)
-    free(held)
-    return NO_MEMORY if work == cython.NULL else 0
+    i: int64_t,
+) -> cython.void:
+    """Calls the routine for one matrix."""
+    at: cython.pp_void = place.at
+    k: cython.int
+    for k in range(ints[0]):
+        if ints[1 + 3 * k] == ARG_EACH:
+            at[k] = data[ints[2 + 3 * k]] + i * ints[3 + 3 * k]
+        elif ints[1 + 3 * k] == ARG_ZEROS:
+            memset(at[k], 0, ints[2 + 3 * k])
+    # those beyond the last argument and its letters' lengths are not looked at
+    cython.cast(routine_t, data[0])(
+        at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], at[8], at[9], at[10],
+        at[11], at[12], at[13], at[14], at[15], at[16], at[17], at[18], at[19],
+    )  # fmt: skip
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def unpack_pairs(
-    kind: int64_t,
-    n: int64_t,
-    parts: cython.p_char,
-    packed: cython.p_char,
-    values: cython.p_char,
-    vectors: cython.p_char,
-    wanted: cython.bint,
-) -> cython.void:
-    """Complex eigenvalues and vectors out of how a real matrix's are handed over.
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    begin: int64_t,
+    end: int64_t,
+) -> cython.int:
+    """Complex eigenvalues and vectors out of how `geev` hands over a real matrix's.
 
-    A conjugate pair takes two columns: the real part, then the imaginary one.
+    Of parts, packed vectors, values and vectors; ints: kind, order, whether vectors are
+    wanted. A conjugate pair takes two columns: the real part, then the imaginary one.
     """
-    if kind == 0:
-        unpack_numbers(
-            n, cython.cast(cython.p_float, parts), cython.cast(cython.p_float, packed),
-            cython.cast(cython.p_float, values), cython.cast(cython.p_float, vectors),
-            wanted,
-        )  # fmt: skip
-    else:
-        unpack_numbers(
-            n, cython.cast(cython.p_double, parts),
-            cython.cast(cython.p_double, packed), cython.cast(cython.p_double, values),
-            cython.cast(cython.p_double, vectors), wanted,
-        )  # fmt: skip
+    n: int64_t = ints[1]
+    short: int64_t = n * (4 << ints[0])
+    i: int64_t
+    for i in range(begin, end):
+        if ints[0] == 0:
+            unpack_numbers(
+                n, cython.cast(cython.p_float, data[0] + 2 * i * short),
+                cython.cast(cython.p_float, data[1] + i * n * short),
+                cython.cast(cython.p_float, data[2] + 2 * i * short),
+                cython.cast(cython.p_float, data[3] + 2 * i * n * short), ints[2] != 0,
+            )  # fmt: skip
+        else:
+            unpack_numbers(
+                n, cython.cast(cython.p_double, data[0] + 2 * i * short),
+                cython.cast(cython.p_double, data[1] + i * n * short),
+                cython.cast(cython.p_double, data[2] + 2 * i * short),
+                cython.cast(cython.p_double, data[3] + 2 * i * n * short), ints[2] != 0,
+            )  # fmt: skip
+    return 0
 
 
 RealPointer = cython.fused_type(cython.p_float, cython.p_double)
@@ -559,149 +231,141 @@ def unpack_numbers(
 
 
 @cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_sytrf(
+@cython.exceptval(-1)
+def spread(
+    task: kernel_t,
     data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
+    ints: cython.pointer(int64_t),
+    count: int64_t,
+    work: int64_t,
 ) -> cython.int:
-    """Of matrices, pivots and codes; ints: letter, order. Also `hetrf`."""
-    call: sytrf_t = cython.cast(sytrf_t, data[0])
-    uplo: cython.char = ints[1]
-    n: cython.int = ints[2]
-    asked: cython.double[2]
-    length: cython.int = -1
-    step: int64_t = ints[2] * ints[2] * width(ints[0])
-    pivots: cython.p_int = cython.cast(cython.p_int, data[2])
-    codes: cython.p_int = cython.cast(cython.p_int, data[3])
-    i: int64_t
-    turn: cython.int
-    work: cython.p_char = cython.cast(cython.p_char, asked)
-    for turn in range(2):
-        for i in range(begin, begin + 1 if turn == 0 else end):
-            call(
-                cython.address(uplo), cython.address(n), data[1] + i * step,
-                cython.address(n), pivots + i * ints[2], work, cython.address(length),
-                codes + i, 1,
-            )  # fmt: skip
-        if turn == 0 and not workspace(
-            ints[0], cython.address(work), cython.address(length)
-        ):
-            return NO_MEMORY
-    free(work)
+    """Runs a task over the matrices of a batch, ``work`` operations each."""
+    wanted: cython.int = get_num_threads()
+    grain: int64_t = count
+    if work < LARGE or count >= wanted:
+        wanted = 1
+        grain = max(cython.cast(int64_t, 1), PIECE // (work + 1))
+    use_threads(wanted)
+    with cython.nogil:
+        if count <= grain:
+            run_here(task, data, ints, count)
+        else:
+            parallel_for(task, data, ints, count, grain)
+    return 0
+
+
+# A call is put together in the order of its routine's arguments.
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def begin_call(
+    c: cython.pointer(LapackCall), number: cython.int, kind: cython.int
+) -> cython.int:
+    """Begins the call of a routine for a kind of numbers."""
+    c.ints[0] = 0
+    c.addresses = 1
+    c.data[0] = routine(number, kind)
     return 0
 
 
 @cython.cfunc
-@cython.nogil
 @cython.exceptval(check=False)
-def run_lstsq(
-    data: cython.pp_char,
-    ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t,
-    end: int64_t,
+def argument(
+    c: cython.pointer(LapackCall), what: cython.int, a: int64_t, b: int64_t
 ) -> cython.int:
-    """Of matrices, right-hand sides, singular values, ranks and codes.
+    """Puts an argument; its number among them."""
+    k: cython.int = c.ints[0]
+    c.ints[0] = k + 1
+    c.ints[1 + 3 * k] = what
+    c.ints[2 + 3 * k] = a
+    c.ints[3 + 3 * k] = b
+    return k
 
-    ints: rows, columns, right-hand sides' columns, the driver's number, the bits of
-    the real number below which a singular value counts as zero.
-    """
-    kind: int64_t = ints[0]
-    m: cython.int = ints[1]
-    n: cython.int = ints[2]
-    columns: cython.int = ints[3]
-    tall: cython.int = max(ints[1], ints[2], 1)
-    driver: int64_t = ints[4]
-    cut: cython.p_char = cython.cast(cython.p_char, ints + 5)
-    letter: cython.char = 78
-    least: int64_t = min(ints[1], ints[2])
-    asked: cython.double[2]
-    asked_real: cython.double[2]
-    asked_int: cython.int = 1
-    length: cython.int = -1
-    i: int64_t
-    turn: cython.int
-    failed: cython.bint = False
-    a_step: int64_t = ints[1] * ints[2] * width(kind)
-    b_step: int64_t = cython.cast(int64_t, tall) * ints[3] * width(kind)
-    s_step: int64_t = least * real_width(kind)
-    ranks: cython.p_int = cython.cast(cython.p_int, data[4])
-    codes: cython.p_int = cython.cast(cython.p_int, data[5])
-    # `gelsy` takes the pivots of its columns from here and writes them here
-    numbers: cython.p_int = cython.cast(cython.p_int, malloc((ints[2] + 1) * 4))
-    work: cython.p_char = cython.cast(cython.p_char, asked)
-    rwork: cython.p_char = cython.cast(cython.p_char, asked_real)
-    iwork: cython.p_int = cython.address(asked_int)
-    a: cython.p_char
-    b: cython.p_char
-    s: cython.p_char
-    M: cython.p_int = cython.address(m)
-    N: cython.p_int = cython.address(n)
-    K: cython.p_int = cython.address(columns)
-    T: cython.p_int = cython.address(tall)
-    W: cython.p_int = cython.address(length)
-    if numbers == cython.NULL:
-        return NO_MEMORY
-    asked_real[0] = 0.0
-    for turn in range(2):
-        for i in range(begin, begin + 1 if turn == 0 else end):
-            a = data[1] + i * a_step
-            b = data[2] + i * b_step
-            s = data[3] + i * s_step
-            if driver == 16:
-                cython.cast(gels_t, data[0])(
-                    cython.address(letter), M, N, K, a, M, b, T, work, W, codes + i, 1
-                )
-            elif driver == 17:
-                memset(numbers, 0, ints[2] * 4)
-                if kind < 2:
-                    cython.cast(gelsy_t, data[0])(
-                        M, N, K, a, M, b, T, numbers, cut, ranks + i, work, W,
-                        codes + i,
-                    )  # fmt: skip
-                else:
-                    cython.cast(gelsy_c, data[0])(
-                        M, N, K, a, M, b, T, numbers, cut, ranks + i, work, W, rwork,
-                        codes + i,
-                    )  # fmt: skip
-            elif driver == 18:
-                if kind < 2:
-                    cython.cast(gelsd_t, data[0])(
-                        M, N, K, a, M, b, T, s, cut, ranks + i, work, W, iwork,
-                        codes + i,
-                    )  # fmt: skip
-                else:
-                    cython.cast(gelsd_c, data[0])(
-                        M, N, K, a, M, b, T, s, cut, ranks + i, work, W, rwork, iwork,
-                        codes + i,
-                    )  # fmt: skip
-            elif kind < 2:
-                cython.cast(gelss_t, data[0])(
-                    M, N, K, a, M, b, T, s, cut, ranks + i, work, W, codes + i
-                )
-            else:
-                cython.cast(gelss_c, data[0])(
-                    M, N, K, a, M, b, T, s, cut, ranks + i, work, W, rwork, codes + i
-                )
-        if turn == 0:
-            length = max(1, cython.cast(cython.int, answer(kind, work)))
-            work = cython.cast(cython.p_char, malloc(length * width(kind)))
-            turn_reals: int64_t = max(
-                cython.cast(int64_t, 5) * least,
-                2 * ints[2],
-                answer(kind, rwork) if driver == 18 else 0,
-            )
-            rwork = cython.cast(
-                cython.p_char, malloc((turn_reals + 1) * real_width(kind))
-            )
-            iwork = cython.cast(cython.p_int, malloc(max(1, asked_int) * 4))
-            if not (work and rwork and iwork):
-                failed = True
-                break
-    free(work)
-    free(rwork)
-    free(iwork)
-    free(numbers)
-    return NO_MEMORY if failed else 0
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def number(c: cython.pointer(LapackCall), value: int64_t) -> cython.void:
+    """Puts a size or a letter."""
+    argument(c, ARG_NUMBER, value, 0)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def numbers(
+    c: cython.pointer(LapackCall), ints: cython.pointer(int64_t), count: cython.int
+) -> cython.void:
+    """Puts the sizes and letters that follow the kind in ``ints``."""
+    k: cython.int
+    for k in range(1, count + 1):
+        number(c, ints[k])
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def each(
+    c: cython.pointer(LapackCall), first: cython.p_char, step: int64_t
+) -> cython.void:
+    """Puts the place of each matrix: the first one's, and the bytes between them."""
+    c.data[c.addresses] = first
+    argument(c, ARG_EACH, c.addresses, step)
+    c.addresses += 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def matrices(c: cython.pointer(LapackCall), a: Tensor) -> cython.void:
+    """Puts matrices, and the distance of their columns."""
+    rows: int64_t = a.sizes[a.ndim_ - 2]
+    each(c, a.pointer(), rows * a.sizes[a.ndim_ - 1] * a.dtype_.itemsize)
+    number(c, rows)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def each_code(c: cython.pointer(LapackCall), codes: Tensor) -> cython.void:
+    """Puts an int32 of each matrix."""
+    each(c, codes.pointer(), 4)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def told(
+    c: cython.pointer(LapackCall), item: int64_t, form: int64_t, length: cython.bint
+) -> cython.void:
+    """Puts a workspace that the routine tells the length of, and that length."""
+    k: cython.int = argument(c, ARG_WORKSPACE, item, form)
+    if length:
+        argument(c, ARG_LENGTH, k, 0)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def bits(
+    c: cython.pointer(LapackCall), kind: int64_t, value: cython.double
+) -> cython.void:
+    """Puts the address of a real number, of a type that ``kind`` is of."""
+    at: cython.int = 1 + 3 * MOST_ARGUMENTS
+    c.ints[at] = c.ints[at + 1] = 0
+    if kind % 2 == 0:
+        cython.cast(cython.p_float, c.ints + at)[0] = value
+    else:
+        cython.cast(cython.p_double, c.ints + at)[0] = value
+    argument(c, ARG_BITS, at, 0)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def call_each(
+    c: cython.pointer(LapackCall), count: int64_t, work: int64_t
+) -> cython.int:
+    """Calls for every matrix, ``work`` operations each."""
+    spread(run_routine, c.data, c.ints, count, work)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def real_bytes(kind: int64_t) -> int64_t:
+    """Bytes of a number's real part."""
+    return 4 << (kind & 1)
