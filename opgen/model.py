@@ -30,6 +30,7 @@ TAGS = {
     "planned",  # its function looks at no element: see `dispatch.launch_cache`
     "geometry",  # looks at sizes and types of tensors alone: conjugates wait on
     "mixed_devices",  # refuses tensors of two devices in words of its own, if at all
+    "shapes_alone",  # beside a first tensor on meta it takes tensors of any device
     "reshapes",  # gives a tensor another shape in place: no element changes
     "unrelated",  # shares its source's memory and is no view of it all the same
     "untracked",  # derivatives and tangents do not go through it, though it is a view

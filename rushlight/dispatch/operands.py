@@ -209,6 +209,18 @@ def describe(call: cython.pointer(Call), name: str) -> str:
     return lines
 
 
+def of_two_devices(first, second, name: str) -> str:
+    """What is said of tensors of two devices; PyTorch has other words where one is meta."""
+    if first.has_memory and second.has_memory:
+        words = (
+            "Expected all tensors to be on the same device, but found at least two "
+            f"devices, {first} and {second}!"
+        )
+    else:
+        words = f"Tensor on device {second} is not on the expected device {first}!"
+    return f"{words}\n  operator: {name}"
+
+
 @cython.cfunc
 def check_devices(
     call: cython.pointer(Call), device: Device, t: Tensor, name: str
@@ -221,8 +233,7 @@ def check_devices(
             other: Tensor = cython.cast(Tensor, cython.cast(object, call.values[i]))
             if other.storage.device is device and (other.ndim_ or device.kind):
                 raise RuntimeError(
-                    "Expected all tensors to be on the same device, but found at least "
-                    f"two devices, {device} and {t.storage.device}!\n  operator: {name}\n"
+                    f"{of_two_devices(device, t.storage.device, name)}\n"
                     "  remedy: move one of them with .to(device)"
                 )
     return t.storage.device

@@ -8,20 +8,23 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core._python import PyObject_Vectorcall
+from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.keys import (
     BACKEND_BITS,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
     KEY_COMPOSING,
     KEY_DECOMPOSE,
+    KEY_META,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
-from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import N_KEYS, Kernel, Operator
 
 from rushlight.dispatch.declared import says
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import KeySet
+from rushlight.dispatch.operands import of_two_devices
 
 _AUTOGRAD_BITS = cython.declare(
     uint64_t,
@@ -29,6 +32,7 @@ _AUTOGRAD_BITS = cython.declare(
     | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
 )
 _DEVICES = cython.declare(uint64_t, 15)  # the backends
+_META = cython.declare(Device, Device("meta"))
 
 
 @cython.cclass
@@ -51,8 +55,8 @@ class PythonKernel(Kernel):
         if keys == 0 or keys > BACKEND_BITS:
             return call_function(self, op, slots, keys)
         devices: uint64_t = keys & _DEVICES
-        if devices & (devices - 1):
-            refuse_devices(op, slots)
+        if devices & (devices - 1) and refuse_devices(op, slots):
+            return run_without_elements(self, op, slots, keys)
         # a backend's function runs below autograd, whichever way the call came
         st = state()
         before = st.excluded
@@ -67,23 +71,21 @@ class PythonKernel(Kernel):
 @cython.exceptval(-1, check=False)
 def refuse_devices(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.int:
+) -> cython.bint:
     """Refuses tensors of two devices; one number of the host's goes with any.
 
-    Tensors without data are refused beside a first one that has them.
+    Returns:
+        Whether the operator takes all of them as tensors without elements.
     """
     tensors: list = []
     i: cython.int
+    if says(op, "mixed_devices"):
+        return False
     for i in range(op.n_args):
         item = cython.cast(object, slots[i])
         for t in item if isinstance(item, (list, tuple)) else (item,):
             if isinstance(t, Tensor):
                 tensors.append(t)
-    if (
-        says(op, "mixed_devices")
-        or not cython.cast(Tensor, tensors[0]).storage.device.has_memory
-    ):
-        return 0
     first: Tensor = tensors[0]
     second: Tensor = None
     for t in tensors:
@@ -98,13 +100,47 @@ def refuse_devices(
         second = one
         break
     if second is None:
-        return 0
+        return False
+    if not first.storage.device.has_memory and says(op, "shapes_alone"):
+        return True
     lines = [f"\n  {t.dtype.name}{list(t.shape)} on {t.device}" for t in tensors]
     raise RuntimeError(
-        f"{op.name}: Expected all tensors to be on the same device, but found at least "
-        f"two devices, {first.storage.device} and {second.storage.device}!"
+        f"{of_two_devices(first.storage.device, second.storage.device, op.name)}"
         f"{''.join(lines)}\n  remedy: move one of them with .to(device)"
     )
+
+
+@cython.cfunc
+def run_without_elements(
+    kernel: PythonKernel,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    keys: uint64_t,
+) -> object:
+    """Runs the kernel for tensors without elements in place of all that have some."""
+    given: cython.pointer(PyObject)[24]
+    held: list = []
+    i: cython.int
+    for i in range(op.n_args):
+        item = without_elements(cython.cast(object, slots[i]))
+        held.append(item)
+        given[i] = cython.cast(cython.pointer(PyObject), item)
+    meta: uint64_t = keys & ~(_DEVICES & ~(cython.cast(uint64_t, 1) << KEY_META))
+    return op.run(given, meta)
+
+
+@cython.cfunc
+def without_elements(item: object) -> object:
+    """An argument whose tensors have no elements."""
+    t: Tensor
+    if isinstance(item, Tensor):
+        t = item
+        if not t.storage.device.has_memory:
+            return item
+        return new_empty(t.ndim_, t.sizes, t.strides, t.dtype_, _META)
+    if isinstance(item, list):
+        return [without_elements(one) for one in item]
+    return item
 
 
 @cython.cfunc

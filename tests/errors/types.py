@@ -191,8 +191,7 @@ def an_argument_too_many(rl):
 @mistake(
     RuntimeError,
     """
-Expected all tensors to be on the same device, but found at least two devices, cpu \
-and meta!
+Tensor on device meta is not on the expected device cpu!
   operator: add.Tensor
   remedy: move one of them with .to(device)
 """,

@@ -34,9 +34,16 @@ def check_attention(query, key, value, attn_mask, is_causal):
     """Refuses operands of different kinds.
 
     Raises:
-        RuntimeError: dtypes differ, a tensor has no sequence, or there are two masks.
+        RuntimeError: devices or dtypes differ, a tensor has no sequence, or there are two
+            masks.
     """
     tensors = query, key, value
+    if not query.device.type == key.device.type == value.device.type:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same device type, but got "
+            f"query.device: {query.device} key.device: {key.device} and value.device: "
+            f"{value.device} instead."
+        )
     if not query.dtype is key.dtype is value.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got "

@@ -78,9 +78,15 @@ def take_along_dim(self, indices, dim):
     With ``dim``, indices count around the dimension, as often as it takes.
 
     Raises:
-        RuntimeError: the numbers of dimensions differ, or without ``dim`` an operand
-            cannot be viewed in one dimension.
+        RuntimeError: the devices or the numbers of dimensions differ, or without ``dim`` an
+            operand cannot be viewed in one dimension.
     """
+    if self.device.type != indices.device.type:
+        raise RuntimeError(
+            f"Expected tensor to have {self.device.type} Device, but got tensor with "
+            f"{indices.device.type} Device (while checking arguments for "
+            "torch.take_along_dim():)"
+        )
     if dim is None:
         return ops.gather(self.view(-1), 0, indices.view(-1))
     if self.ndim != indices.ndim:

@@ -247,10 +247,17 @@ def linalg_multi_dot(tensors):
     """A first or last vector counts as a row or a column.
 
     Raises:
-        RuntimeError: there are fewer than two tensors, or one is no matrix.
+        RuntimeError: there are fewer than two tensors, one is no matrix, or one is on another
+            device.
     """
     if len(tensors) < 2:
         raise RuntimeError("multi_dot(): expected at least 2 tensors but got 1")
+    for place, tensor in enumerate(tensors):
+        if tensor.device != tensors[0].device:
+            raise RuntimeError(
+                "multi_dot(): all tensors must be on the same device but tensor 0 is on "
+                f"{tensors[0].device} and tensor {place} on {tensor.device}"
+            )
     for place, tensor in enumerate(tensors):
         name = "last" if place else "first"
         if 0 < place < len(tensors) - 1:

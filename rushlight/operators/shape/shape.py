@@ -359,7 +359,8 @@ def meshgrid(tensors, indexing):
     """Each vector along a dimension of its own, expanded over the others'.
 
     Raises:
-        RuntimeError: a tensor has more than one dimension, or the indexing is unknown.
+        RuntimeError: a tensor has more than one dimension, types or devices differ, or the
+            indexing is unknown.
     """
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
@@ -372,6 +373,8 @@ def meshgrid(tensors, indexing):
         raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensors")
     if any(tensor.dtype is not tensors[0].dtype for tensor in tensors):
         raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+    if any(tensor.device != tensors[0].device for tensor in tensors):
+        raise RuntimeError("meshgrid expects all tensors to have the same device")
     swapped = indexing == "xy" and len(tensors) >= 2
     vectors = list(tensors)
     if swapped:
