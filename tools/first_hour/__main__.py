@@ -3,6 +3,7 @@
 sweep     operators of PyTorch's database on the card beside the host
 train     LeNet and a small GPT, in float32, bfloat16 and float16, beside the host
 random    random numbers beside those of torch.cuda
+orders    sorts, selections, sums into places and counts beside the host's
 suspects  what a card may refuse, or race on
 timings   bandwidths, products, attention, launches, steps, beside torch on this card
 profile   where the host's time goes in steps of a GPT
@@ -19,6 +20,7 @@ STAGES = {
     "sweep": "sweep",
     "train": "training",
     "random": "numbers",
+    "orders": "orders",
     "suspects": "suspects",
     "timings": "timings",
     "profile": "profile",

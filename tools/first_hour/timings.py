@@ -240,6 +240,26 @@ def elements():
             tensors(t, 1 << 22),
         ),
     )
+    both("sort rows 4096x1024", case(lambda t, x: x.sort(1), 4096, 1024))
+    both(
+        "sort i64 1<<22",
+        lambda t: (lambda x: lambda: x.sort())(
+            t.randint(0, 1 << 40, (1 << 22,), device="cuda")
+        ),
+    )
+    both(
+        "unique 1<<22",
+        lambda t: (lambda x: lambda: x.unique())(
+            t.randint(0, 1 << 16, (1 << 22,), device="cuda")
+        ),
+    )
+    both("histc 1<<24", case(lambda t, x: x.histc(100, -3, 3), 1 << 24))
+    both(
+        "bincount 1<<24",
+        lambda t: (lambda x: lambda: x.bincount())(
+            t.randint(0, 1000, (1 << 24,), device="cuda")
+        ),
+    )
     both("masked_select 1<<24", case(lambda t, x: x[x > 0], 1 << 24), least=3)
     both(
         "batch_norm 64x64x56x56",

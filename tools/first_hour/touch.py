@@ -22,6 +22,14 @@ def main(args):
         lambda: rl.randn(1 << 18, **c).sum(),
         lambda: rl.randn(1 << 18, **c).sort(),
         lambda: rl.randn(1 << 18, **c).cumsum(0),
+        lambda: x.long().abs().flatten().bincount(),
+        lambda: x.histc(9),
+        lambda: rl.zeros(9, **c).scatter_add(
+            0, rl.arange(40, **c) % 9, rl.ones(40, **c)
+        ),
+        lambda: rl.zeros(9, **c).index_copy(
+            0, rl.arange(20, **c) % 9, rl.ones(20, **c)
+        ),
         lambda: F.dropout(x, 0.5),
         lambda: F.embedding(rl.arange(9, **c), x),
         lambda: F.cross_entropy(x, rl.zeros(37, dtype=rl.int64, **c)).backward(),
