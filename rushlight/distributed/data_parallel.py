@@ -12,6 +12,7 @@ from rushlight.distributed import world as groups
 from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook
 from rushlight.distributed.reducer import FIRST_BUCKET_BYTES, Reducer
 from rushlight.nn.modules.module import Module
+from rushlight.utils._pytree import tree_map_only
 
 __all__ = ["DistributedDataParallel"]
 
@@ -65,6 +66,14 @@ class _DDPJoinHook(JoinHook):
         self.model._sync_final_model(is_last_joiner)
 
 
+def _index_of(device):
+    """The number of a card, of a device or a number; the current one's of a bare name."""
+    if isinstance(device, int):
+        return device
+    found = rl.device(device)
+    return rl.cuda.current_device() if found.index is None else found.index
+
+
 class DistributedDataParallel(Module, Joinable):
     """A module in every process of a group, whose gradients are averaged over all.
 
@@ -75,8 +84,9 @@ class DistributedDataParallel(Module, Joinable):
 
     Args:
         module: the module; it is this one's attribute ``module``, and so in its state.
-        device_ids: None for a module on the host.
-        output_device: None for a module on the host.
+        device_ids: the one card of this process, where tensors that the module is given go;
+            None for a module on the host, or on several cards.
+        output_device: kept; results stay where they are.
         dim: the dimension of the batch.
         broadcast_buffers: whether buffers are rank 0's before each forward; they are.
         init_sync: whether parameters and buffers start as rank 0's.
@@ -124,11 +134,9 @@ class DistributedDataParallel(Module, Joinable):
         groups.world.membership(process_group)
         chosen = process_group or groups.world.default
         self.process_group, self.device_mesh = chosen, device_mesh
-        self._check_module(module, device_ids, output_device)
         self.module, self.dim = module, dim
-        self.device_ids, self.output_device = None, None
-        self.device = next(module.parameters()).device
-        self.is_multi_device_module, self.device_type = False, self.device.type
+        self._check_module(module, device_ids, output_device)
+        self._set_devices(device_ids, output_device)
         self.broadcast_buffers = (
             True if broadcast_buffers is None else broadcast_buffers
         )
@@ -162,14 +170,42 @@ class DistributedDataParallel(Module, Joinable):
                 "DistributedDataParallel is not needed when a module doesn't have any "
                 "parameters that require a gradient."
             )
+        if device_ids is not None and len(device_ids) > 1:
+            raise ValueError("device_ids can only be None or contain a single element.")
         devices = {p.device for p in module.parameters()}
-        if (device_ids or output_device is not None) and rl.device("cpu") in devices:
+        kinds = {each.type for each in devices}
+        if len(kinds) > 1:
+            raise ValueError(
+                "DistributedDataParallel's input module must be on the same type of "
+                f"devices, but input module parameters locate in {kinds}."
+            )
+        has_one = len(devices) == 1 and kinds != {"cpu"}
+        if (device_ids or output_device) and not has_one:
             raise ValueError(
                 "DistributedDataParallel device_ids and output_device arguments only "
                 "work with single-device/multiple-device GPU modules or CPU modules, "
                 f"but got device_ids {device_ids}, output_device {output_device}, and "
                 f"module parameters {devices}."
             )
+
+    def _set_devices(self, device_ids, output_device):
+        """Keep which card this process uses, where one was named."""
+        devices = {p.device for p in self.module.parameters()}
+        self.device = next(self.module.parameters()).device
+        self.device_type = self.device.type
+        self.is_multi_device_module = len(devices) > 1
+        self.device_ids = self.output_device = None
+        if device_ids:
+            self.device_ids = [_index_of(each) for each in device_ids]
+            chosen = device_ids[0] if output_device is None else output_device
+            self.output_device = _index_of(chosen)
+
+    def _on_device(self, values):
+        """What the module is given, its tensors on the card that was named."""
+        if self.device_ids is None:
+            return values
+        device = rl.device(self.device_type, self.device_ids[0])
+        return tree_map_only(Tensor, lambda each: each.to(device), values)
 
     def _named_parameters(self):
         return [
@@ -267,6 +303,7 @@ class DistributedDataParallel(Module, Joinable):
                 self.reducer.share_buckets()
         if self._will_sync_buffers():
             self._sync_buffers()
+        inputs, kwargs = self._on_device((inputs, kwargs))
         output = self.module(*inputs, **kwargs)
         self.reducer.is_on = shares
         if shares:

@@ -10,6 +10,8 @@ import time
 import traceback
 from datetime import timedelta
 
+import numpy as np
+
 import rushlight as rl
 from rushlight import distributed as dist
 from rushlight import nn
@@ -42,25 +44,22 @@ def same(found, expected, what):
 
 def reduce_all():
     """Reductions of every kind and type, against the host's."""
-    by = {
-        OPS.SUM: lambda t: t.sum(0).to(t.dtype),
-        OPS.PRODUCT: lambda t: t.prod(0).to(t.dtype),
-        OPS.MIN: lambda t: t.amin(0),
-        OPS.MAX: lambda t: t.amax(0),
-    }
+    by = {OPS.SUM: np.sum, OPS.PRODUCT: np.prod, OPS.MIN: np.min, OPS.MAX: np.max}
+    whole = every(rl.int64).numpy()
+    by = {op: rl.from_numpy(of(whole, axis=0)) for op, of in by.items()}
     for name in TYPES:
         dtype = getattr(rl, name)
         for op, expected in by.items():
             tensor = own(RANK, dtype).cuda()
             dist.all_reduce(tensor, op)
-            same(tensor, expected(every(dtype)), (name, op))
+            same(tensor, expected.to(dtype), (name, op))
     tensor = own(RANK, rl.float64).cuda()
     dist.all_reduce(tensor, OPS.AVG)
-    same(tensor, every(rl.float64).sum(0) / SIZE, "avg")
+    same(tensor, by[OPS.SUM].double() / SIZE, "avg")
     for dtype in (rl.float64, rl.float32, rl.float16, rl.bfloat16):
         tensor = own(RANK, dtype).cuda()
         dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
-        same(tensor, (every(dtype) * 0.5).sum(0), "premultiplied")
+        same(tensor, (by[OPS.SUM] * 0.5).to(dtype), "premultiplied")
     truth = rl.tensor([RANK == 0, False, True]).cuda()
     dist.all_reduce(truth)
     same(truth, rl.tensor([True, False, True]), "truth")
@@ -244,12 +243,14 @@ def losses(wrap, batch, device, steps=3):
     rl.manual_seed(3)
     net = Net().to(device)
     model = wrap(net)
-    optimizer = rl.optim.Adam(model.parameters(), lr=0.05)
+    optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
     found = []
     for step in range(steps):
         x, y = batch(step)
         optimizer.zero_grad()
-        loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        if getattr(model, "device_ids", None) is None:  # else the model moves it
+            x = x.to(device)
+        loss = nn.functional.mse_loss(model(x), y.to(device))
         loss.backward()
         optimizer.step()
         found.append(float(loss))
@@ -279,7 +280,10 @@ def train():
     def looking(net):
         return nn.parallel.DistributedDataParallel(net, find_unused_parameters=True)
 
-    wraps = {"ddp": nn.parallel.DistributedDataParallel, "sharded": sharded}
+    def on_card(net):
+        return nn.parallel.DistributedDataParallel(net, device_ids=[RANK])
+
+    wraps = {"ddp": on_card, "sharded": sharded}
     if SIZE == 2:
         wraps = {"looking": looking}
     for name, wrap in wraps.items():

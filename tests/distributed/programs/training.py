@@ -84,6 +84,14 @@ names = list(train("names").state_dict())
 found["names"] = names
 
 
+found["refused"] = []
+for options in ({"device_ids": [0, 1]}, {"device_ids": [0]}, {"output_device": 0}):
+    try:
+        DDP(make(), **options)
+    except ValueError as error:
+        found["refused"].append(str(error).partition("parameters {")[0])
+
+
 def accumulate():
     model = DDP(make())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
