@@ -9,15 +9,11 @@ is proved not negative by taking such facts off it until nothing but a constant 
 from __future__ import annotations
 
 from rushlight.ir import expr as ir
+from rushlight.ir.forms import Prover, divided, is_constant, plus, scaled
 
-DEPTH = 6  # facts that one proof takes off, at most
 
-
-class Forms:
-    """Linear forms of index expressions, and what is known of their atoms.
-
-    A form is a dict from atoms' keys to coefficients; the constant is under None.
-    """
+class Forms(Prover):
+    """Linear forms of index expressions, and what is known of their atoms."""
 
     def __init__(self):
         self.facts = {}  # of atoms: key -> forms that are not negative
@@ -62,10 +58,13 @@ class Forms:
 
     def quotient(self, e, form, divisor):
         """``form // divisor``, or what is left of it, over an atom that is the quotient."""
-        key = "quotient", divisor, frozenset(form.items())
-        known = plus(form, {key: divisor}, -1)
+        whole, rest = divided(form, divisor)
+        if is_constant(rest):
+            return whole if e.op == "floordiv" else rest
+        key = "quotient", divisor, frozenset(rest.items())
+        known = plus(rest, {key: divisor}, -1)
         self.facts[key] = [known, plus({None: divisor - 1}, known, -1)]
-        return {key: 1} if e.op == "floordiv" else known
+        return plus(whole, {key: 1}) if e.op == "floordiv" else known
 
     def atom(self, e):
         """The key of what is not linear; what is known of it is noted."""
@@ -105,36 +104,11 @@ class Forms:
         }
         return found.get(op, [])
 
-    def proved(self, form, facts=(), depth=DEPTH):
-        """Whether a form is known not to be negative.
+    def facts_of(self, key):
+        return self.facts.get(key, ())
 
-        Args:
-            facts: forms that are not negative, besides what is known of the atoms.
-        """
-        keys = [key for key, count in form.items() if key is not None and count]
-        if not keys:
-            return form.get(None, 0) >= 0
-        if not depth:
-            return False
-        for key in keys:
-            count = form[key]
-            for fact in (*facts, *self.facts.get(key, ())):
-                other = fact.get(key, 0)
-                if other * count <= 0:
-                    continue
-                # Integers: more than -1 is enough.
-                form_times = plus(scaled(form, abs(other)), {None: abs(other) - 1})
-                rest = plus(form_times, fact, -abs(count))
-                if self.proved(rest, facts, depth - 1):
-                    return True
-            if key in self.cases and all(
-                self.proved(
-                    plus(form, plus(case, {key: 1}, -1), count), facts, depth - 1
-                )
-                for case in self.cases[key]
-            ):
-                return True
-        return False
+    def cases_of(self, key):
+        return self.cases.get(key, ())
 
     def within(self, index, size, facts=()):
         """Whether an index is known to be one of a dimension's."""
@@ -144,24 +118,6 @@ class Forms:
 
 
 OPPOSITES = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-
-
-def plus(left, right, factor=1):
-    """A form and a multiple of another."""
-    result = dict(left)
-    for key, count in right.items():
-        result[key] = result.get(key, 0) + factor * count
-    return {key: count for key, count in result.items() if count}
-
-
-def scaled(form, factor):
-    """A multiple of a form."""
-    return plus({}, form, factor)
-
-
-def is_constant(form):
-    """Whether no atom is in a form."""
-    return not set(form) - {None}
 
 
 def structure(e):
