@@ -245,13 +245,14 @@ def bound(item: object) -> object:
             "slice indices must be integers or None or have an __index__ method, not "
             f"{type(item).__name__}"
         )
-    return max(-LARGEST, min(operator.index(item), LARGEST))
+    number = item if isinstance(item, int) else operator.index(item)
+    return max(-LARGEST, min(number, LARGEST))
 
 
 @cython.cfunc
 def whole(item: object) -> object:
     """An integer of 64 bits."""
-    number = operator.index(item)
+    number = item if isinstance(item, int) else operator.index(item)
     if not -LARGEST - 1 <= number <= LARGEST:
         raise ValueError(f"Overflow when unpacking long long: {number}")
     return number

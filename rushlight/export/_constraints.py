@@ -5,7 +5,8 @@ from __future__ import annotations
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor
 from rushlight.export._roots import roots_of
-from rushlight.ir.symbolic import SymInt, evaluated, symbols_of
+from rushlight.ir.formulas import evaluated, symbols_of
+from rushlight.ir.symbolic import SymInt
 from rushlight.utils._pytree import keystr
 
 

@@ -35,8 +35,10 @@ from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.interpreter import Interpreter
 from rushlight.fx.node import Node
+from rushlight.ir.formulas import line_of
+from rushlight.ir.sizes import Symbol, Unbacked
 from rushlight.ir.sym_functions import sym_ite
-from rushlight.ir.symbolic import Symbol, SymInt, Unbacked, symbols_of
+from rushlight.ir.symbolic import SymInt
 from rushlight.ir.unbacked import MustBeEqual, SymBool, SymFloat
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
@@ -187,6 +189,12 @@ _CHECK = call._assert_scalar.overloads[0]
 _ONE_DIMENSION = ("squeeze.dim", "squeeze_.dim")
 
 
+def _is_on_line(symbol, expr):
+    """Whether an expression is a multiple of a symbol and more."""
+    line = line_of(expr)
+    return line is not None and line[0] is symbol
+
+
 class _Tracer(ProxyTorchDispatchMode):
     """Notes where steps come from, as the program that is taken apart says."""
 
@@ -198,7 +206,7 @@ class _Tracer(ProxyTorchDispatchMode):
         A size whose name no argument has by itself (``4 * h`` where ``h`` is open) is
         solved for it.
         """
-        if number.values in self._sizes:
+        if number.expr in self._sizes:
             return super().size_of(number)
         lone = type(number.expr) is Symbol and number.expr.source is None
         for node in list(self.graph.nodes):
@@ -208,22 +216,22 @@ class _Tracer(ProxyTorchDispatchMode):
             for dim, size in enumerate(fake.shape):
                 if not isinstance(size, SymInt):
                     continue
-                same = size.values == number.values
-                if same or (lone and number.expr in symbols_of(size.expr)):
+                same = size.expr == number.expr
+                if same or (lone and _is_on_line(number.expr, size.expr)):
                     made = self.graph.call_function(_SIZE, (node, dim))
                     made.meta["val"] = size
-                    self._sizes[size.values] = made
+                    self._sizes[size.expr] = made
                     return made if same else self._solved(made, size.expr, number)
         return super().size_of(number)
 
     def _solved(self, node, expr, number):
         """The step that computes a symbol from a multiple of it and more."""
-        while expr is not number.expr:
-            undo = {"add": operator.sub, "mul": operator.floordiv}[expr.name]
-            node = self.graph.call_function(undo, (node, expr.right))
-            expr = expr.left
+        _, factor, rest = line_of(expr)
+        for undo, by in ((operator.sub, rest), (operator.floordiv, factor)):
+            if by != (undo is operator.floordiv):
+                node = self.graph.call_function(undo, (node, by))
         node.meta["val"] = number
-        self._sizes[number.values] = node
+        self._sizes[number.expr] = node
         return node
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -41,8 +41,9 @@ from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node
+from rushlight.ir.formulas import Formula
 from rushlight.ir.sym_functions import sym_ite
-from rushlight.ir.symbolic import Formula, ShapeEnv, SymInt
+from rushlight.ir.symbolic import ShapeEnv, SymInt
 from rushlight.ir.unbacked import Elements, SymBool
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
@@ -123,6 +124,7 @@ class _Sizes:
         "Mod": operator.mod, "Pow": operator.pow, "PythonMod": operator.mod,
         "IntTrueDiv": operator.truediv, "FloatTrueDiv": operator.truediv,
     }  # fmt: skip
+    _EXTREMES = {"Max": "max", "Min": "min"}
     _TRUTHS = {
         "Equality": "eq", "Unequality": "ne", "GreaterThan": "ge", "LessThan": "le",
         "StrictGreaterThan": "gt", "StrictLessThan": "lt",
@@ -202,21 +204,22 @@ class _Sizes:
             return self._symbol(tree.args[0].value, hint)
         if name == "Float":
             return float(tree.args[0].value)
-        if name not in self._CALLS and name != "Max":
+        if name not in self._CALLS and name not in self._EXTREMES:
             raise SerializeError("an expression of sizes has another form")
         values = [self._value(one, hint) for one in tree.args]
-        if name == "Max":  # of 1 and a size: so strides of nothing are written
-            kept = [one for one in values if not isinstance(one, int) or one > 1]
-            if len(kept) > 1:
-                raise SerializeError("an expression of sizes has another form")
-            return kept[0] if kept else 1
         if name == "Pow" and not all(
             isinstance(one, int) and 0 <= one < 64 for one in values[1:]
         ):
             raise SerializeError("an expression of sizes has a power that is too large")
         made = values[0]
         for value in values[1:]:
-            made = self._CALLS[name](made, value)
+            try:
+                if name in self._EXTREMES:
+                    made = self.env.computed(self._EXTREMES[name], made, value)
+                else:
+                    made = self._CALLS[name](made, value)
+            except ValueError as error:
+                raise SerializeError(str(error)) from error
         return made
 
     def _symbol(self, name, hint):

@@ -17,7 +17,9 @@ from rushlight.dispatch.library import with_fakes
 from rushlight.export._trace import Recording
 from rushlight.fx.experimental.pre_dispatch import PreDispatchTracer, user_frames
 from rushlight.graph.data_dependent import new_fake
-from rushlight.ir.symbolic import SymInt, Unbacked, evaluated, symbols_of
+from rushlight.ir.formulas import evaluated, symbols_of
+from rushlight.ir.sizes import Unbacked
+from rushlight.ir.symbolic import SymInt
 from rushlight.ir.unbacked import SymBool, SymFloat
 from rushlight.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
@@ -106,7 +108,7 @@ class DraftTracer(PreDispatchTracer):
         names = self.observer.values
         for symbol in symbols_of(number.expr):
             if not isinstance(symbol, Unbacked):
-                names.setdefault(symbol.name, symbol.values[1])
+                names.setdefault(symbol.name, symbol.actual)
         return evaluated(number.expr, names)
 
     def _run_on_elements(self, op, args, kwargs):

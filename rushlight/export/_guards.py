@@ -13,15 +13,18 @@ import re
 import warnings
 
 from rushlight.export._roots import roots_of
-from rushlight.ir.symbolic import Formula, Symbol, evaluated
+from rushlight.ir.formulas import (
+    COMPARISONS,
+    SIGNS,
+    Formula,
+    evaluated,
+    opposite,
+    step_of,
+)
+from rushlight.ir.sizes import Size, Symbol
 from rushlight.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
-_SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**",
-    "truediv": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "and_": "and", "or_": "or",
-}  # fmt: skip
-_CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+_SIGNS = {**SIGNS, "eq": "==", "ne": "!=", "and_": "and", "or_": "or"}
 _BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Div: operator.truediv,
@@ -52,9 +55,8 @@ def guard_of(formula, outcome, program):
         found = evaluated(formula, sizes)
         return found is None or found == outcome
 
-    if not outcome and formula.name in _CONTRARY:
-        named = Formula(_CONTRARY[formula.name], formula.left, formula.right)
-        return spelled(named, roots), holds
+    if not outcome and formula.name in COMPARISONS:
+        return spelled(opposite(formula), roots), holds
     code = spelled(formula, roots)
     return code if outcome else f"not ({code})", holds
 
@@ -84,13 +86,17 @@ def spelled(expr, roots):
     if isinstance(expr, Symbol):
         root = roots.get(expr.name)
         return expr.name if root is None else root.text()
-    if not isinstance(expr, Formula):
+    if isinstance(expr, (int, float, Size)):
         return str(expr)
+    step = expr if isinstance(expr, Formula) else step_of(expr)
+    sides = [spelled(one, roots) for one in (step.left, step.right)]
+    if step.name in ("min", "max"):
+        return f"{step.name}({', '.join(sides)})"
     sides = [
-        f"({spelled(one, roots)})" if isinstance(one, Formula) else spelled(one, roots)
-        for one in (expr.left, expr.right)
+        text if isinstance(one, (int, float, Symbol, Size)) else f"({text})"
+        for text, one in zip(sides, (step.left, step.right))
     ]
-    return f" {_SIGNS[expr.name]} ".join(sides)
+    return f" {_SIGNS[step.name]} ".join(sides)
 
 
 def shown(code):
@@ -178,6 +184,15 @@ class _Parsed:
         if function is None:
             raise ValueError("no arithmetic")
         return lambda args: function(left(args), right(args))
+
+    def _Call(self, tree):
+        """``min(a, b)``."""
+        name = getattr(tree.func, "id", None)
+        if name not in ("min", "max") or tree.keywords or len(tree.args) < 2:
+            raise ValueError("no function")
+        pick = min if name == "min" else max
+        values = [self.function(one) for one in tree.args]
+        return lambda args: pick(value(args) for value in values)
 
     def _Compare(self, tree):
         values = [self.function(one) for one in (tree.left, *tree.comparators)]

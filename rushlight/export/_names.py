@@ -10,7 +10,7 @@ from rushlight.dispatch.declared import OVERLOAD_NAME
 from rushlight.dispatch.dispatcher import Operator, find_packet
 from rushlight.dispatch.named_overload import row_for
 from rushlight.fx.node import Node
-from rushlight.ir.sym_functions import sym_ite, sym_not
+from rushlight.ir.sym_functions import sym_ite, sym_max, sym_min, sym_not
 
 # What programs call, whose kernels have other overloads there.
 _RESAMPLING = frozenset(
@@ -26,8 +26,10 @@ _FUNCTIONS = {
         "lshift rshift getitem".split()
     )
 }
-COMPUTE = frozenset(_FUNCTIONS.values())  # steps that compute with numbers
-_FUNCTIONS |= {f"torch.{one.__name__}": one for one in (sym_ite, sym_not)}
+COMPUTE = frozenset((*_FUNCTIONS.values(), sym_max, sym_min))  # with numbers
+_FUNCTIONS |= {
+    f"torch.{one.__name__}": one for one in (sym_ite, sym_max, sym_min, sym_not)
+}
 _ALIKE = {"detach_.default": "detach.default"}
 
 # Steps that only check what is checked here in another way, or not at all.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rushlight.core.tensor import Tensor
-from rushlight.ir.symbolic import Formula, Symbol, SymInt, evaluated, symbols_of
+from rushlight.ir.formulas import line_of
+from rushlight.ir.symbolic import SymInt
 
 
 class Place:
@@ -97,27 +98,13 @@ def _signed(number):
 
 def _line(size):
     """The factor and the rest of a size ``factor * n + rest``."""
-    (symbol,) = symbols_of(size.expr)
-    rest = evaluated(size.expr, {symbol.name: 0})
-    return evaluated(size.expr, {symbol.name: 1}) - rest, rest
+    return line_of(size.expr)[1:]
 
 
 def root_name(size):
     """The name that a size is on a line of; None where it is not one alone."""
-    if not isinstance(size, SymInt) or not _is_line(size.expr):
-        return None
-    names = symbols_of(size.expr)
-    return names[0].name if len(names) == 1 else None
-
-
-def _is_line(expr):
-    """Whether an expression of one name is a multiple of it, and an integer beside it."""
-    if not isinstance(expr, Formula):
-        return isinstance(expr, (int, Symbol))
-    sides = expr.left, expr.right
-    if expr.name == "mul" and not any(isinstance(side, int) for side in sides):
-        return False
-    return expr.name in ("add", "sub", "mul") and all(map(_is_line, sides))
+    line = line_of(size.expr) if isinstance(size, SymInt) else None
+    return None if line is None else line[0].name
 
 
 def roots_of(values, names=None):

@@ -21,9 +21,11 @@ from rushlight.export.graph_signature import (
     SymIntArgument,
 )
 from rushlight.fx.node import Node
+from rushlight.ir.formulas import Formula, has_floats, integer_in, number_in, step_of
+from rushlight.ir.sizes import Operation, Sum, Unbacked
 from rushlight.ir.sym_functions import sym_ite
-from rushlight.ir.symbolic import Formula, SymInt, Unbacked, integer_in, number_in
-from rushlight.ir.unbacked import SymBool, SymFloat, has_floats
+from rushlight.ir.symbolic import SymInt
+from rushlight.ir.unbacked import SymBool, SymFloat
 from rushlight.operators import call
 from rushlight.utils._pytree import treespec_dumps
 
@@ -48,6 +50,7 @@ _OPERATORS = {
     "eq": "Equality({}, {})", "ne": "Unequality({}, {})", "ge": "GreaterThan({}, {})",
     "gt": "StrictGreaterThan({}, {})", "le": "LessThan({}, {})",
     "lt": "StrictLessThan({}, {})", "and_": "And({}, {})", "or_": "Or({}, {})",
+    "min": "Min({}, {})", "max": "Max({}, {})",
 }  # fmt: skip
 # The same where numbers follow from elements, which may be below zero.
 _OF_ANY = {"mod": "PythonMod({}, {})", "truediv": "IntTrueDiv({}, {})"}
@@ -115,6 +118,8 @@ def _text(expr):
         return f"Integer({expr})"
     if isinstance(expr, float):
         return f"Float('{expr!r}', precision=53)"
+    if isinstance(expr, (Sum, Operation)):
+        expr = step_of(expr)
     if isinstance(expr, Formula):
         any_ = _OF_ANY if number_in(expr) or integer_in(expr) else {}
         any_ = _OF_FLOATS if has_floats(expr) else any_

@@ -9,14 +9,8 @@ from rushlight.core.tensor import Tensor
 from rushlight.export._guards import guard_of
 from rushlight.export.dynamic_shapes import Dim
 from rushlight.export.exported_program import ValueRange
-from rushlight.ir.symbolic import (
-    Formula,
-    ShapeEnv,
-    SymInt,
-    evaluated,
-    reads_size,
-    symbols_of,
-)
+from rushlight.ir.formulas import Formula, evaluated, reads_size, symbols_of
+from rushlight.ir.symbolic import ShapeEnv, SymInt
 from rushlight.ir.unbacked import Elements
 from rushlight.operators import call
 
@@ -181,7 +175,7 @@ class OpenSizes:
     def name_sizes(self, tracer):
         """Writes down, before all else, where the open sizes come from."""
         for key, number in self.symbols.items():
-            if number.expr.source is not None or number.values in tracer._sizes:
+            if number.expr.source is not None or number.expr in tracer._sizes:
                 tracer.size_of(number)
                 continue
             for spec, symbol, made in self.rest:
@@ -197,7 +191,7 @@ class OpenSizes:
                             operator.floordiv, (node, spec.factor)
                         )
                     node.meta["val"] = number
-                    tracer._sizes[number.values] = node
+                    tracer._sizes[number.expr] = node
                     break
             else:
                 raise AssertionError(f"nothing is said of {key}")
@@ -210,7 +204,7 @@ class OpenSizes:
             if node.op != "placeholder" or not isinstance(value, Tensor):
                 continue
             for dim, size in enumerate(value.shape):
-                if isinstance(size, SymInt) and size.values == made.values:
+                if isinstance(size, SymInt) and size is made:
                     read = tracer.graph.create_node(
                         "call_function",
                         call.sym_size.overloads[0],
@@ -218,7 +212,7 @@ class OpenSizes:
                         name="sym_size_int",
                     )
                     read.meta["val"] = made
-                    tracer._sizes[made.values] = read
+                    tracer._sizes[made.expr] = read
                     return made
         raise AssertionError("no argument has the size")
 

@@ -332,7 +332,7 @@ class Recording:
                 argument = ConstantArgument(node.name, _plain(value))
                 if isinstance(value, SymInt):
                     argument = SymIntArgument(node.name)
-                    self.tracer._sizes.setdefault(value.values, node)
+                    self.tracer._sizes.setdefault(value.expr, node)
                 made.append(value)
             self.users.append((InputSpec(InputKind.USER_INPUT, argument, None), node))
         return tree_unflatten(made, self.in_spec)
@@ -341,7 +341,7 @@ class Recording:
 
     def _recorded(self, args, kwargs):
         """Runs the module; the name tells where the program's own frames begin."""
-        with exporting():
+        with exporting(), self.sizes.env.elements.asked_by(True):
             return self.mod(*args, **kwargs)
 
     def _run(self, args, kwargs, noted):

@@ -7,20 +7,15 @@ it would be if the number were among those that fit.
 
 from __future__ import annotations
 
-from rushlight.core.device import Device
 from rushlight.core.dtypes import bool_, float32, float64, int64, uint8
 from rushlight.core.layout import Size
-from rushlight.core.window import make_tensor
-from rushlight.dispatch import python_key
-from rushlight.ir.symbolic import SymInt, in_world
-from rushlight.ir.unbacked import ENDLESS
+from rushlight.graph.fake_conversion import Geometry, dense_strides
+from rushlight.ir.sizes import ENDLESS, add, multiply
+from rushlight.ir.symbolic import SymInt, expr_of
 from rushlight.operators import call
 from rushlight.operators.functions import broadcast_shapes
 
 __all__ = ["RULES", "new_fake"]
-
-META = Device("meta")
-_WORLDS = 7
 
 
 def new_fake(mode, like, sizes, dtype=None, last_first=False):
@@ -34,23 +29,11 @@ def new_fake(mode, like, sizes, dtype=None, last_first=False):
         last_first: whether the first dimension changes fastest in memory.
     """
     dtype = like.dtype if dtype is None else dtype
-    with python_key.without_modes():
-        metas = [_empty(sizes, dtype, last_first, world) for world in range(_WORLDS)]
-    made = mode.in_worlds(metas, like.device)
+    order = range(len(sizes)) if last_first else range(len(sizes))[::-1]
+    geometry = Geometry(sizes, dense_strides(sizes, order), 0, dtype)
+    made = mode.of_geometry(geometry, like.device)
     mode.elements.are_in(made, sizes)
     return made
-
-
-def _empty(sizes, dtype, last_first, world):
-    """A ``meta`` tensor of one world."""
-    numbers = [in_world(size, world) for size in sizes]
-    if not last_first:
-        return call.empty(numbers, dtype=dtype, device=META)
-    steps, step = [], 1
-    for number in numbers:
-        steps.append(step)
-        step *= number
-    return call.empty_strided(numbers, steps, dtype=dtype, device=META)
 
 
 def _count(tensor):
@@ -145,25 +128,15 @@ def _view(mode, self, sizes, dim=None, start=0, step=1):
         sizes: numbers of the recording; None for a dimension that is gone.
         dim: of ``self``, along which it begins at ``start`` and goes by ``step``.
     """
-    twins = mode.worlds_of(self)
-
-    def made(world):
-        twin = twins[world]
-        steps = list(twin.stride())
-        offset = twin.storage_offset()
-        if dim is not None:
-            offset += steps[dim] * in_world(start, world)
-            steps[dim] *= step
-        kept = [at for at, size in enumerate(sizes) if size is not None]
-        numbers = tuple(in_world(sizes[at], world) for at in kept)
-        steps = tuple(steps[at] for at in kept)
-        last = sum((size - 1) * step for size, step in zip(numbers, steps)) + offset
-        storage = twin.untyped_storage()
-        if storage.nbytes() < (last + 1) * twin.dtype.itemsize:
-            storage.resize_((last + 1) * twin.dtype.itemsize)
-        return make_tensor(storage, numbers, steps, offset, twin.dtype)
-
-    return mode.in_worlds([made(world) for world in range(_WORLDS)], self.device)
+    whole = mode.geometry_of(self)
+    strides, offset = list(whole.strides), whole.offset
+    if dim is not None:
+        offset = add(offset, multiply(strides[dim], expr_of(start)))
+        strides[dim] = multiply(strides[dim], step)
+    kept = [at for at, size in enumerate(sizes) if size is not None]
+    lengths, strides = ([some[at] for at in kept] for some in (sizes, strides))
+    geometry = Geometry(lengths, strides, offset, self.dtype)
+    return mode.of_geometry(geometry, self.device, mode.memory_of(self))
 
 
 def _open(mode, value):

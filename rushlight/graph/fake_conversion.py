@@ -5,11 +5,16 @@ from __future__ import annotations
 import weakref
 
 from rushlight.core.device import Device
+from rushlight.core.layout import strided
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.subclass import storage_behind, take_geometry, take_storage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
+from rushlight.ir import sizes
+from rushlight.ir.symbolic import NATIVE, expr_of, value_at
 
+META = Device("meta")
+_ROOM = 1 << 50  # bytes of memory at sample points: others may look at more of it
 sizes_of = Tensor.shape.__get__  # numbers in any case
 
 
@@ -82,4 +87,100 @@ class Twins:
             take_storage(fake, self.absent_of(meta, fake))
 
 
-META = Device("meta")
+class Geometry:
+    """Where a tensor's elements are in memory, in numbers or expressions.
+
+    Args:
+        lengths: the sizes.
+        strides: how far elements are apart, dimension by dimension.
+        offset: where the first one is.
+        dtype: what they are.
+    """
+
+    __slots__ = ("dtype", "offset", "sizes", "strides")
+
+    def __init__(self, lengths, strides, offset, dtype):
+        self.sizes = tuple(map(expr_of, lengths))
+        self.strides = tuple(map(expr_of, strides))
+        self.offset, self.dtype = expr_of(offset), dtype
+
+    def numel(self):
+        """How many elements there are."""
+        total = 1
+        for size in self.sizes:
+            total = sizes.multiply(total, size)
+        return total
+
+    def is_plain(self):
+        """Whether it is the same at all sample points."""
+        numbers = *self.sizes, *self.strides, self.offset
+        return all(isinstance(one, int) for one in numbers)
+
+    def is_like(self, other):
+        """Whether it is the other one but for the type."""
+        mine = self.sizes, self.strides, self.offset
+        return mine == (other.sizes, other.strides, other.offset)
+
+    def at(self, point):
+        """The same in numbers: those at a sample point."""
+        sizes, strides = (
+            [value_at(one, point) for one in some]
+            for some in (self.sizes, self.strides)
+        )
+        return Geometry(sizes, strides, value_at(self.offset, point), self.dtype)
+
+    def meta(self, point, storage=None):
+        """The ``meta`` tensor at a sample point.
+
+        Args:
+            point: its number.
+            storage: its memory, which becomes larger where it has to be.
+
+        Raises:
+            ValueError: the tensor is not there at that point.
+        """
+        here = self.at(point)
+        lengths, strides, offset = here.sizes, here.strides, here.offset
+        numbers = *lengths, *strides, offset
+        if None in numbers or min(numbers) < 0:
+            raise ValueError(f"no tensor has sizes {lengths} and strides {strides}")
+        last = offset + sum((n - 1) * step for n, step in zip(lengths, strides))
+        room = (last + 1) * self.dtype.itemsize if all(lengths) else 0
+        if storage is None:
+            room = room if point == NATIVE else _ROOM
+            storage = UntypedStorage(room, device="meta")
+        elif storage.nbytes() < room:
+            storage.resize_(room)
+        return make_tensor(storage, lengths, strides, offset, self.dtype)
+
+
+def exprs_of(fakes):
+    """The sizes of fake tensors, and how many elements they have, as expressions."""
+    found: list = []
+    for one in fakes:
+        geometry = getattr(one, "__dict__", {}).get("_geometry")
+        if geometry is not None:
+            found += [*geometry.sizes, geometry.numel()]
+    found = [one for one in dict.fromkeys(found) if isinstance(one, sizes.EXPRESSIONS)]
+    return found
+
+
+def geometry_of(value):
+    """The geometry of a tensor; None for what has none."""
+    if not isinstance(value, Tensor) or value.layout is not strided:
+        return None
+    where = tuple(sizes_of(value)), value.stride(), value.storage_offset()
+    return Geometry(*where, value.dtype)
+
+
+def dense_strides(lengths, order):
+    """Strides of elements that lie close together.
+
+    Args:
+        lengths: the sizes.
+        order: dimensions, the one that changes fastest first; others have stride 0.
+    """
+    strides, step = [0] * len(lengths), 1
+    for dim in order:
+        strides[dim], step = step, sizes.multiply(step, expr_of(lengths[dim]))
+    return strides

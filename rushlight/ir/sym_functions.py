@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from rushlight.ir.symbolic import SymInt
 from rushlight.ir.unbacked import SymBool
 
 
@@ -43,6 +44,16 @@ def sym_not(a):
     return ~a if isinstance(a, SymBool) else not a
 
 
+def _are_symbolic(*numbers):
+    """Whether one of some integers stands for any."""
+    symbolic = any(isinstance(one, SymInt) for one in numbers)
+    return symbolic and all(isinstance(one, (int, SymInt)) for one in numbers)
+
+
+def _env_of(a, b):
+    return a.env if isinstance(a, SymInt) else b.env
+
+
 def sym_max(a, b):
     """The larger of two numbers; a float if either is one.
 
@@ -52,6 +63,8 @@ def sym_max(a, b):
     >>> sym_max(1, 2.0)
     2.0
     """
+    if _are_symbolic(a, b):
+        return _env_of(a, b).computed("max", a, b)
     larger = max(a, b)
     return float(larger) if isinstance(a, float) or isinstance(b, float) else larger
 
@@ -65,6 +78,8 @@ def sym_min(a, b):
     >>> sym_min(1, 2.0)
     1.0
     """
+    if _are_symbolic(a, b):
+        return _env_of(a, b).computed("min", a, b)
     smaller = min(a, b)
     return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
 

@@ -1,144 +1,95 @@
-"""Sizes that stand for any number: what fake tensors have where a program is recorded.
+"""Integers that stand for any: what fake tensors have for sizes where a program is recorded.
 
-A symbol is known by the values that it takes in several worlds: the one that the program
-is recorded for, and others whose sizes are multiples that nobody writes down. Fake
-tensors live in all of them at once. A size of a result is what it is in each world; two
-sizes are the same expression where all worlds agree. So operators need no second rules
-for sizes, and a number that was taken for constant on the way shows in the next operator,
-where a world does not fit.
-
-Of multiples alone, halves that are rounded up would be halves that are rounded down, and
-twice a half the whole. So there are passing worlds, too, whose sizes are a little more
-than a multiple. Where an operator does not run in one of those, the program has no such
-sizes, and the world is gone: from then on the others decide.
+A `SymInt` is an expression of symbols (`rushlight.ir.sizes`). Equal expressions are one
+number. What a program asks of it is proved, or answered by what it is in the recording,
+which is noted as a guard. Operators run on plain integers; what they give is sampled at
+several points, values of all symbols, and the formula is derived from that
+(`rushlight.graph.derived_sizes`).
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
-from typing import Any
+import random
+
+from rushlight.ir import formulas, sizes
+from rushlight.ir.formulas import Formula, at_point, computed, integer_in, number_in
+from rushlight.ir.sizes import COMPUTED, RESTS, Size, Symbol, Unbacked
 
 __all__ = ["GuardError", "ShapeEnv", "SymInt"]
 
-# What a size is multiplied by in the worlds beside the one of the recording, symbol by
-# symbol. Multiples divide as the size itself does; and no number that a program would
-# write down has factors like these.
-_MOST = 64
+_MOST = 64  # symbols of one recording
 
 
 @functools.cache
-def _factors():
-    primes = [n for n in range(503, 2000) if all(n % d for d in range(2, 45))]
-    return [primes[3 * i : 3 * i + 3] for i in range(_MOST)]
+def _primes():
+    return [
+        n for n in range(2, 4000) if all(n % d for d in range(2, math.isqrt(n) + 1))
+    ]
 
 
-_NATIVE, _RECORDED = 0, 1  # whose strides the fake tensor itself has; the program's own
-_LASTING = 4  # worlds of multiples; those behind them pass
-_WORLDS = 7
+def _factors(count, base, others):
+    """What a symbol is multiplied by at sample points.
+
+    By the last ones symbols are in reverse order: which of two is the smaller is no fact
+    about them.
+
+    Args:
+        count: how many symbols there are. No program writes factors like its first two.
+        base: what is multiplied.
+        others: the last factors of symbols of that base.
+    """
+    large = [one for one in _primes() if one > _LEAST // 2]
+    wanted = _HIGHEST // base - 20
+    near = next(
+        (one for one in _primes() if one >= wanted and one not in others), large[-1]
+    )
+    return large[2 * count], large[2 * count + 1], near
+
+
+NATIVE, RECORDED = 0, 1  # the point of what operators run on; the program's own
+LASTING = 3  # points of multiples; the program need not run at those behind them
+SMALL = (-1, -2, -3, -4)  # points of the least sizes
+POINTS = 7  # that an operator is sampled at; a formula may take more
 _LEAST = 1000  # a number from here on is a size, if it is one that is known
+_HIGHEST = 6000  # what the last factors make of the least sizes
 _SMALL = 100  # so is one from here on, once an operator was called with it
-_FOLLOWS = 12  # what a number that follows from elements is a multiple of
-_SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "truediv": "/", "and_": "&", "or_": "|",
-}  # fmt: skip
-# What makes integers of integers.
-DOES = {
-    name: getattr(operator, name) for name in "add sub mul floordiv mod pow".split()
-}
 
 
 class GuardError(RuntimeError):
     """A program needs one value of a size that was to stay open."""
 
 
-class Symbol:
-    """A name for a size of an argument, or for an argument that is an integer.
+class Argument(int):
+    """What operators are called with for a number, which it is known by.
 
     Attributes:
-        source: the argument's fake tensor and the dimension; None for an integer.
-        least: it is no less; None where it may be any integer.
+        number: the `SymInt`.
     """
 
-    __slots__ = ("least", "name", "source", "values")
+    def __new__(cls, value, number):
+        made = super().__new__(cls, value)
+        made.number = number
+        return made
 
-    def __init__(self, name, values, least=2):
-        self.name, self.values, self.source = name, values, None
-        self.least = least
-
-    def __str__(self):
-        return self.name
-
-
-class Unbacked(Symbol):
-    """A name for a number that follows from elements.
-
-    Attributes:
-        index: which of them it is.
-        kind: ``"size"``, ``"int"``, ``"float"`` or ``"bool"``.
-        low: it is no less; no more than ``high``.
-    """
-
-    __slots__ = ("high", "index", "kind", "low")
-
-    def __init__(self, name, index, kind, low, high):
-        super().__init__(name, None)
-        self.index, self.kind, self.low, self.high = index, kind, low, high
-
-
-class Size:
-    """A size of a result of which no more is known.
-
-    Attributes:
-        follows: whether it may follow from elements.
-    """
-
-    __slots__ = ("dim", "follows", "name", "tensor", "values")
-
-    def __init__(self, name, tensor, dim, values, follows=False):
-        self.name, self.tensor, self.dim, self.values = name, tensor, dim, values
-        self.follows = follows
-
-    def __str__(self):
-        return self.name
-
-
-class Formula:
-    """An operator on expressions and integers."""
-
-    __slots__ = ("left", "name", "right")
-
-    def __init__(self, name, left, right):
-        self.name, self.left, self.right = name, left, right
-
-    def __str__(self):
-        parts = [
-            f"({one})" if isinstance(one, Formula) else str(one)
-            for one in (self.left, self.right)
-        ]
-        sign = _SIGNS[self.name]
-        return f" {sign} ".join(parts) if sign != "*" else "*".join(parts)
+    def _as_argument(self):
+        return self
 
 
 class SymInt:
     """An integer that stands for any; it computes, and what it is asked is noted.
 
-    Attributes:
-        expr: where it comes from.
-        values: what it is in each world.
-
     Args:
         env: the record of the program that it belongs to.
-        expr: where it comes from.
-        values: what it is in each world.
+        expr: the expression.
     """
 
-    __slots__ = ("env", "expr", "values")
+    __slots__ = ("env", "expr")
 
-    def __init__(self, env, expr, values):
-        self.env, self.expr, self.values = env, expr, values
+    def __init__(self, env, expr):
+        self.env, self.expr = env, expr
 
     @property
     def node(self):
@@ -148,12 +99,11 @@ class SymInt:
     @property
     def hint(self):
         """What it is in the program that is recorded."""
-        return self.values[_RECORDED]
+        return at_point(self.expr, RECORDED)
 
     def _as_argument(self):
         """What operators are called with: a number that is recognised as this one."""
-        self.env.alone(self)
-        return self.values[_NATIVE]
+        return self.env.argument(self)
 
     def __index__(self):
         return self.env.specialized(self)
@@ -180,7 +130,7 @@ class SymInt:
         return str(self.expr)
 
     def __hash__(self):
-        return hash(self.values[:_LASTING])
+        return hash(self.expr)
 
     def __neg__(self):
         return 0 - self
@@ -194,7 +144,7 @@ class SymInt:
 
 def _binary(name, function, swapped=False):
     def method(self, other):
-        if isinstance(other, bool) or not isinstance(other, (int, SymInt)):
+        if not isinstance(other, (int, SymInt)):
             if isinstance(other, float):
                 if self.is_free:
                     pair = (other, self) if swapped else (self, other)
@@ -203,7 +153,7 @@ def _binary(name, function, swapped=False):
                 return function(other, number) if swapped else function(number, other)
             return NotImplemented
         pair = (other, self) if swapped else (self, other)
-        return self.env.computed(name, function, *pair)
+        return self.env.computed(name, *pair)
 
     return method
 
@@ -214,17 +164,31 @@ def _compared(name, function):
             return function(float(self), other)
         if not isinstance(other, (int, SymInt)):
             return NotImplemented
-        return self.env.decided(name, function, self, other)
+        return self.env.decided(name, self, other)
 
     return method
 
 
-for _name, _function in (
-    ("add", operator.add), ("sub", operator.sub), ("mul", operator.mul),
-    ("floordiv", operator.floordiv), ("mod", operator.mod), ("pow", operator.pow),
-):  # fmt: skip
+for _name in ("add", "sub", "mul", "floordiv", "mod", "pow"):
+    _function = getattr(operator, _name)
     setattr(SymInt, f"__{_name}__", _binary(_name, _function))
     setattr(SymInt, f"__r{_name}__", _binary(_name, _function, True))
+
+
+def _shifted(name):
+    """A shift, which multiplies or divides by a power of two."""
+
+    def method(self, other):
+        if type(other) is not int or other < 0:
+            return NotImplemented
+        return self.env.computed(name, self, 1 << other)
+
+    return method
+
+
+SymInt.__lshift__, SymInt.__rshift__ = _shifted("mul"), _shifted("floordiv")
+SymInt.__divmod__ = lambda self, other: (self // other, self % other)
+SymInt.__rdivmod__ = lambda self, other: (other // self, other % self)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(SymInt, f"__{_name}__", _compared(_name, getattr(operator, _name)))
 
@@ -246,19 +210,16 @@ for _name, _function in (("truediv", _divided), ("rtruediv", _dividing)):
     setattr(SymInt, f"__{_name}__", _function)
 
 
-def _done(function, left, right, world):
-    """A result in a world; any number where a passing one has none."""
-    try:
-        return function(left, right)
-    except ZeroDivisionError:
-        if world < _LASTING:
-            raise
-        return 0
+def expr_of(value):
+    """The expression of a number; others as they are."""
+    return getattr(value, "expr", value)
 
 
-def in_world(value, world):
-    """A number in a world."""
-    return value.values[world] if isinstance(value, SymInt) else value
+def value_at(value, point):
+    """A number, or an expression, at a sample point; others as they are."""
+    if isinstance(value, SymInt):
+        value = value.expr
+    return at_point(value, point) if isinstance(value, sizes.EXPRESSIONS) else value
 
 
 class ShapeEnv:
@@ -272,13 +233,14 @@ class ShapeEnv:
     Attributes:
         guards: what was found true of sizes, as ``(text, outcome)``.
         fixed: sizes that the program has read as numbers.
+        steps: how the program has computed an expression, as a `Formula` of others.
         elements: the `Elements` of numbers that follow from elements; None where there
             may be none.
 
     >>> env = ShapeEnv()
     >>> n = env.symbol(5)
     >>> n * 2 + 1
-    (s0*2) + 1
+    2*s0 + 1
     >>> n > 3, env.guards
     (True, [('s0 > 3', True)])
     """
@@ -293,16 +255,25 @@ class ShapeEnv:
         self.guards: list = []
         self.formulas: list = []  # the same, before they are text
         self.fixed: list = []
+        self.steps: dict = {}
         self.elements = None
         self.floats: dict = {}  # what operators are called with, and texts -> the number
         self._ducks: dict = {}
-        self._opaque: dict = {}  # a formula's text -> the number
-        self._known: dict = {}  # what is known of a number -> the number
-        self._numbers: dict = {}  # what operators are called with -> the numbers
-        self.gone: set = set()  # the worlds that have passed
+        self._known: dict = {}  # expression -> number
+        self._numbers: dict = {}  # what operators are called with -> numbers
+        self._sizes = 0  # names of sizes without a formula
+        self.gone: set = set()  # points at which the program does not run
+        self.facts: list = []  # forms that are zero at least, by what was asked
+
+    # -- numbers -----------------------------------------------------------------------
 
     def symbol(self, actual, name=None):
-        """A new size that is ``actual`` in the recording; an int where it is constant."""
+        """The number for a size that is ``actual`` in the recording.
+
+        Args:
+            actual: the size.
+            name: of a symbol that no other size shares.
+        """
         if self.specialize_zero_one and actual in (0, 1):
             return actual
         if self.constant is None or actual in self.constant:
@@ -310,348 +281,213 @@ class ShapeEnv:
         if name is None and self.duck_shape and actual in self._ducks:
             return self._ducks[actual]
         count = sum(not isinstance(one, Unbacked) for one in self.symbols)
-        symbol = Symbol(name or f"s{count}", self._fresh(actual))
-        self.symbols.append(symbol)
-        made = self._met(self._noted(SymInt(self, symbol, symbol.values)))
+        made = self._taken(Symbol(name or f"s{count}", actual))
         if name is None:
             self._ducks[actual] = made
         return made
 
     def integer(self, actual, name):
         """A new integer that is ``actual`` in the recording, and may be any other."""
-        values = list(self._fresh(max(actual, _FOLLOWS)))
-        values[_RECORDED] = actual
-        symbol = Symbol(name, tuple(values), None)
-        self.symbols.append(symbol)
-        return self._met(self._noted(SymInt(self, symbol, symbol.values)))
+        return self._taken(Symbol(name, actual, None))
 
-    def _fresh(self, actual, follows=False):
-        """Values that no other number has."""
-        count = len(self.symbols) + len(self._opaque)
-        if count >= len(_factors()):
+    def _taken(self, symbol):
+        """The number of a symbol whose values no other has."""
+        count = len(self.symbols)
+        if count >= _MOST:
             raise GuardError(f"more than {count} sizes are symbols")
-        native, *others = [actual * factor for factor in _factors()[count]]
-        more = 0 if follows else 1
-        passing = [others[-1] + more * n for n in range(1, _WORLDS - _LASTING + 1)]
-        return native, actual, *others, *passing
-
-    def take(self, symbol):
-        """A number that follows from elements."""
-        symbol.values = self._fresh(_FOLLOWS, True)
+        others = [one.factors[-1] for one in self.symbols if one.base == symbol.base]
+        symbol.factors = _factors(count, symbol.base, others)
+        if count:  # a difference of two has other rests than that of two others
+            symbol.rests = random.Random(count).sample(range(RESTS), RESTS)
         self.symbols.append(symbol)
-        return self._met(self._noted(SymInt(self, symbol, symbol.values)))
+        return self.number(symbol)
+
+    take = _taken
+
+    def number(self, expr):
+        """The number of an expression: always the same; an ``int`` for a constant."""
+        if isinstance(expr, int):
+            return expr
+        found = self._known.get(expr)
+        if found is None:
+            found = self._known[expr] = SymInt(self, expr)
+            value = at_point(expr, NATIVE)
+            if value is not None and abs(value) >= _LEAST:
+                self._numbers.setdefault(value, []).append(found)
+        return found
+
+    def number_or_none(self, expr):
+        """The number of an expression of integers; None for others."""
+        is_other = isinstance(expr, Formula) or formulas.has_floats(expr)
+        return None if is_other else self.number(expr)
+
+    def named_in(self, expr):
+        """An expression of another recording, of the symbols that are here by name."""
+        named = {one.name: one for one in self.symbols}
+        return sizes.replaced(
+            expr, lambda one: named[one.name] if isinstance(one, Symbol) else one
+        )
 
     def rebuilt(self, expr):
         """The number of an expression that another recording has had."""
-        if isinstance(expr, int):
-            return expr
-        if isinstance(expr, Symbol):
-            named = {one.name: one for one in self.symbols}
-            return self._known[self._key(named[expr.name].values)]
-        sides = map(self.rebuilt, (expr.left, expr.right))
-        return getattr(operator, expr.name)(*sides)
+        return self.number(self.named_in(expr))
 
     def native(self, expr):
         """What operators are called with for an expression; None for floats."""
-        if isinstance(expr, (int, Symbol, Size)):
-            return _value(expr, _NATIVE)
-        found = self._opaque.get(str(expr))
-        if found is not None:
-            return found.values[_NATIVE]
-        if expr.name not in DOES:
-            return None
-        sides = [self.native(one) for one in (expr.left, expr.right)]
-        return None if None in sides else DOES[expr.name](*sides)
+        return None if formulas.has_floats(expr) else computed(expr, _native)
 
-    def _key(self, values):
-        """What is known of a number with these values."""
-        return tuple([v for at, v in enumerate(values) if at not in self.gone])
+    # -- what operators are called with --------------------------------------------------
 
-    def _noted(self, number):
-        return self._known.setdefault(self._key(number.values), number)
-
-    def _met(self, number):
-        """Has operators' integers recognised as this number."""
-        if abs(number.values[_NATIVE]) >= _LEAST:
-            same = self._numbers.setdefault(number.values[_NATIVE], [])
+    def argument(self, number):
+        """What operators are called with for a number."""
+        value = at_point(number.expr, NATIVE)
+        if abs(value) >= _SMALL:
+            same = self._numbers.setdefault(value, [])
             if all(one is not number for one in same):
                 same.append(number)
-        return number
+        return Argument(value, number)
 
-    def pass_by(self, world):
-        """The program does not run in a world: it says nothing of numbers any more."""
-        self.gone.add(world)
-        known = list(self._known.values())
-        self._known = {}
-        for number in known:
-            self._known.setdefault(self._key(number.values), number)
-        for native, same in self._numbers.items():
-            found = [self._known[self._key(one.values)] for one in same]
-            self._numbers[native] = list({id(one): one for one in found}.values())
+    def recognized(self, value, call_sizes=()):
+        """The number that operators know as a plain integer; others as they are.
 
-    def alone(self, number):
-        """Sees to it that an operator is called with a number that is no other's.
-
-        Numbers that differ in passing worlds only would be taken for one another, or for
-        constants. The program is then for sizes where they are the same.
+        Args:
+            value: the integer.
+            call_sizes: expressions that compiled code may have computed it of: sizes of the
+                tensors of the same call, and how many elements they have.
 
         Raises:
-            GuardError: it is so small a number that it would be taken for a constant.
+            GuardError: the integer may be one of several.
         """
-        native = number.values[_NATIVE]
-        if len(set(number.values[:_LASTING])) == 1:
-            self._is(number, native, [native] * _WORLDS)
-            return
-        if abs(native) < _SMALL:
-            raise GuardError(
-                f"{number.expr}: an operator is called with it, and it is too little of "
-                "a size to be known again\n  remedy: a larger example"
-            )
-        same = self._numbers.setdefault(native, [])
-        if all(one is not number for one in same):
-            same.append(number)
-        for other in same[:]:
-            self._is(number, other.expr, other.values)
+        if type(value) is Argument:
+            return value.number
+        if type(value) is int and abs(value) >= _SMALL:
+            found = [one for one in call_sizes if at_point(one, NATIVE) == value]
+            if found:
+                return self._one_of(list(map(self.number, dict.fromkeys(found))))
+            found = self._numbers.get(value, (value,))
+            return self._one_of(found) if len(found) > 1 else found[0]
+        if type(value) is float and self.floats:
+            return self.floats.get(value, value)
+        return value
 
-    def _is(self, number, expr, values):
-        """Notes that a number is another, where passing worlds have them differ."""
-        passing = range(_LASTING, _WORLDS)
-        differ = [at for at in passing if values[at] != number.values[at]]
-        differ = [at for at in differ if at not in self.gone]
-        if differ:
-            if reads_size(number.expr) or reads_size(expr):
-                raise GuardError(f"{number.expr} is not told from {expr}")
-            self._guard(Formula("eq", number.expr, expr), True)
-        for world in differ:
-            self.pass_by(world)
+    def _one_of(self, found):
+        """The number that several are at all points at which the program runs."""
+        first, *others = found
+        points = self.points
+        for one in others:
+            if any(at_point(one.expr, k) != at_point(first.expr, k) for k in points):
+                raise GuardError(f"{first.expr} is not told from {one.expr}")
+        return first
 
-    def computed(self, name, function, left, right):
+    # -- sample points -------------------------------------------------------------------
+
+    @property
+    def points(self):
+        """The sample points at which the program runs."""
+        return [point for point in range(POINTS) if point not in self.gone]
+
+    def runs_at(self, point):
+        """Whether what the program has asked so far has the same answer at a point."""
+        return all(
+            computed(formula, lambda one: one.at(point)) in (outcome, None)
+            for formula, outcome in self.formulas
+            if _is_of_rests(formula)
+        )
+
+    def pass_by(self, point):
+        """The program does not run at a point: it says nothing of numbers any more."""
+        self.gone.add(point)
+
+    def expressions(self):
+        """Those that the program has had so far, and the symbols of integers."""
+        symbols = [one for one in self.symbols if not formulas.has_floats(one)]
+        return list(self._known), symbols
+
+    def size(self, at):
+        """A name for a size that has no formula.
+
+        Args:
+            at: what it is at a sample point; None where the result is not there.
+        """
+        self._sizes += 1
+        follows = self.elements is not None and bool(self.elements.reads)
+        return Size(f"d{self._sizes}", at, follows)
+
+    # -- what the program computes and asks -----------------------------------------------
+
+    def computed(self, name, left, right):
         """An operator on two numbers."""
-        if name in ("floordiv", "mod") and self._any_free(left, right):
-            # of multiples both would be known, and they are multiples here only
-            return self._as_it_is(name, function, left, right)
-        values = tuple(
-            _done(function, in_world(left, world), in_world(right, world), world)
-            for world in range(_WORLDS)
+        left, right = (
+            int(n) if isinstance(n, bool) else expr_of(n) for n in (left, right)
         )
-        sides = [one.expr if isinstance(one, SymInt) else one for one in (left, right)]
-        if len(set(self._key(values))) == 1:
-            if name == "mod":  # of a multiple, what it is of the size itself
-                self._guard(Formula("eq", Formula(name, *sides), values[0]), True)
-            return values[0]
-        found = self._known.get(self._key(values))
-        if found is not None:
-            return found
-        left, right = sides
-        return self._noted(SymInt(self, Formula(name, left, right), values))
+        if name == "pow" and isinstance(right, int) and right < 0:
+            return float(self.number(left)) ** right
+        expr = COMPUTED[name](left, right)
+        if not isinstance(expr, int) and expr not in self._known:
+            self.steps[expr] = Formula(name, left, right)
+        return self.number(expr)
 
-    @staticmethod
-    def _follow(*numbers):
-        return any(isinstance(one, SymInt) and one.follows for one in numbers)
-
-    @staticmethod
-    def _any_free(*numbers):
-        return any(isinstance(one, SymInt) and one.is_free for one in numbers)
-
-    def _as_it_is(self, name, function, left, right):
-        """A number of which no more is known than how it is computed."""
-        sides = [one.expr if isinstance(one, SymInt) else one for one in (left, right)]
-        formula = Formula(name, *sides)
-        found = self._opaque.get(str(formula))
-        if found is None:
-            values = list(self._fresh(_FOLLOWS, True))
-            if not self._follow(left, right):
-                known = [in_world(one, _RECORDED) for one in (left, right)]
-                values[_RECORDED] = function(*known)
-            found = SymInt(self, formula, tuple(values))
-            self._opaque[str(formula)] = self._met(self._noted(found))
-        return found
-
-    def decided(self, name, function, left, right):
+    def decided(self, name, left, right):
         """The answer of a comparison in the recording; noted, if it may be another."""
-        if self._follow(left, right):
+        if any(isinstance(one, SymInt) and one.follows for one in (left, right)):
             return self.elements.compared(name, left, right)
-        answer = function(in_world(left, _RECORDED), in_world(right, _RECORDED))
-        same = isinstance(right, SymInt) and (
-            self._key(left.values) == self._key(right.values)
-        )
-        if not same and not _certain(name, left, right):
-            right = right.expr if isinstance(right, SymInt) else right
-            self._guard(Formula(name, left.expr, right), answer)
+        left, right = expr_of(left), expr_of(right)
+        known = sizes.compared(name, left, right, self.facts)
+        if known is not None:
+            return known
+        formula = Formula(name, left, right)
+        answer = computed(formula, _recorded)
+        self._guard(formula, answer)
         return answer
+
+    def require(self, expr, low):
+        """Notes that a size has to be so much, where that is not so for all sizes.
+
+        Args:
+            expr: of symbols of the recording.
+            low: what it is at least.
+        """
+        if not isinstance(expr, (int, Size)) and not number_in(expr):
+            self.decided("ge", self.number(expr), low)
 
     def _guard(self, formula, outcome):
         guard = str(formula), outcome
-        if guard not in self.guards:
-            self.guards.append(guard)
-            self.formulas.append((formula, outcome))
+        if guard in self.guards:
+            return
+        self.guards.append(guard)
+        self.formulas.append((formula, outcome))
+        self.facts += formulas.facts_of(
+            formula if outcome else formulas.opposite(formula)
+        )
+        for point in range(LASTING, POINTS):
+            if not self.runs_at(point):
+                self.pass_by(point)
 
     def specialized(self, number):
         """A size as the number that it is in the recording."""
         if number.follows:
             return self.elements.fixed(number.expr)
-        key = self._key(number.values)
-        if all(key != self._key(one.values) for one in self.fixed):
+        if all(number is not one for one in self.fixed):
             self.fixed.append(number)
-            self._guard(Formula("eq", number.expr, number.hint), True)
+            formula = Formula("eq", number.expr, number.hint)
+            self.guards.append((str(formula), True))
+            self.formulas.append((formula, True))
         return number.hint
 
-    def recognized(self, value):
-        """The number that operators know as a plain integer; others as they are."""
-        if type(value) is int and abs(value) >= _SMALL:
-            return self._numbers.get(value, (value,))[0]
-        if type(value) is float and self.floats:
-            return self.floats.get(value, value)
-        return value
 
-    def number(self, values, tensor, dim):
-        """The number with these values, which is a size of a tensor."""
-        key = self._key(values)
-        if len(set(key)) == 1:
-            return values[0]
-        found = self._known.get(key)
-        if found is None:
-            expr = self._fitted(values)
-            if expr is None:
-                follows = self.elements is not None and bool(self.elements.reads)
-                expr = Size(f"d{len(self._known)}", tensor, dim, values, follows)
-            found = self._noted(SymInt(self, expr, values))
-        return self._met(found)
-
-    def number_of(self, expr):
-        """The number of an expression."""
-        found = self._opaque.get(str(expr))
-        if found is not None:
-            return found
-        values = tuple(_value(expr, world) for world in range(_WORLDS))
-        return self._noted(SymInt(self, expr, values))
-
-    def number_or_none(self, expr):
-        """The number of an expression of integers; None for others."""
-        if isinstance(expr, Formula) and expr.name not in DOES:
-            return None
-        found = self._opaque.get(str(expr))
-        if found is not None:
-            return found
-        try:
-            values = tuple(_value(expr, world) for world in range(_WORLDS))
-        except (TypeError, AttributeError):  # of floats
-            return None
-        return self._known.get(self._key(values))
-
-    def _fitted(self, values):
-        """A formula of symbols, where a simple one has these values in every world."""
-        values = self._key(values)
-        for symbol in self.symbols:
-            s = self._key(symbol.values)
-            most = 1 if isinstance(symbol, Unbacked) else 8
-            for divisor in range(1, most + 1):
-                for factor in range(1, 9):
-                    rests = [v * divisor - factor * n for v, n in zip(values, s)]
-                    rest = max(rests)
-                    fits = [(factor * n + rest) // divisor for n in s] == list(values)
-                    if fits and max(rests) - min(rests) < divisor:
-                        return _line(symbol, factor, rest, divisor)
-        for i, one in enumerate(self.symbols):
-            for other in self.symbols[i:]:
-                own, its = self._key(one.values), self._key(other.values)
-                sums = [v - a - b for v, a, b in zip(values, own, its)]
-                if len(set(sums)) == 1 and one is not other:
-                    made = Formula("add", one, other)
-                    return _line(made, 1, sums[0], 1)
-                products = [a * b for a, b in zip(own, its)]
-                factor = values[0] // products[0]
-                if factor and [factor * p for p in products] == list(values):
-                    made = Formula("mul", one, other)
-                    return made if factor == 1 else Formula("mul", made, factor)
-        return None
+def _native(atom):
+    return atom.at(NATIVE)
 
 
-def evaluated(expr, values):
-    """An expression's value; None where it has sizes of which nothing is known.
-
-    Args:
-        expr: the expression.
-        values: the symbols' values by name.
-    """
-    if isinstance(expr, (int, float)):
-        return expr
-    if isinstance(expr, Symbol):
-        return values.get(expr.name)
-    if isinstance(expr, Size):
-        return None
-    sides = [evaluated(one, values) for one in (expr.left, expr.right)]
-    if None in sides or (expr.name in ("floordiv", "mod") and not sides[1]):
-        return None
-    return getattr(operator, expr.name)(*sides)
+def _recorded(atom):
+    return atom.at(RECORDED)
 
 
-def symbols_of(expr):
-    """The symbols in an expression, once each."""
-    if isinstance(expr, Symbol):
-        return [expr]
-    if not isinstance(expr, Formula):
-        return []
-    found = [*symbols_of(expr.left), *symbols_of(expr.right)]
-    return list(dict.fromkeys(found))
-
-
-def reads_size(expr):
-    """Whether an expression has sizes that are read from results."""
-    if isinstance(expr, Formula):
-        return reads_size(expr.left) or reads_size(expr.right)
-    return isinstance(expr, Size)
-
-
-def number_in(expr):
-    """Whether a number that follows from elements is in an expression."""
-    if isinstance(expr, Formula):
-        return number_in(expr.left) or number_in(expr.right)
-    return isinstance(expr, Unbacked) or isinstance(expr, Size) and expr.follows
-
-
-def integer_in(expr):
-    """Whether an argument that is an integer is in an expression."""
-    if isinstance(expr, Formula):
-        return integer_in(expr.left) or integer_in(expr.right)
-    return isinstance(expr, Symbol) and expr.least is None
-
-
-def _value(expr, world):
-    if isinstance(expr, int):
-        return expr
-    if isinstance(expr, Symbol):
-        return expr.values[world]
-    if isinstance(expr, Size):
-        return expr.values[world]
-    left, right = _value(expr.left, world), _value(expr.right, world)
-    return getattr(operator, expr.name)(left, right)
-
-
-def _least(expr):
-    """A bound from below, where every symbol is 2 at least; None where none is known."""
-    if isinstance(expr, int):
-        return expr
-    if isinstance(expr, Symbol):
-        return expr.least
-    if isinstance(expr, Formula) and expr.name in ("add", "mul"):
-        left, right = _least(expr.left), _least(expr.right)
-        if left is not None and right is not None and min(left, right) >= 0:
-            return left + right if expr.name == "add" else left * right
-    return None
-
-
-def _certain(name, left, right):
-    """Whether a comparison has one answer for all sizes from 2 on."""
-    least = _least(left.expr)
-    if isinstance(right, SymInt) or least is None:
-        return False
-    return right <= least if name in ("ge", "lt") else right < least
-
-
-def _line(symbol, factor, rest, divisor):
-    made: Any = symbol if factor == 1 else Formula("mul", symbol, factor)
-    if rest:
-        sign, rest = ("add", rest) if rest > 0 else ("sub", -rest)
-        made = Formula(sign, made, rest)
-    return made if divisor == 1 else Formula("floordiv", made, divisor)
+def _is_of_rests(formula):
+    """Whether a condition hangs on what a number leaves when it is divided."""
+    return any(
+        isinstance(atom, sizes.Operation)
+        for side in (formula.left, formula.right)
+        for key in sizes.terms_of(side)
+        for atom in key or ()
+    )

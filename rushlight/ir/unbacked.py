@@ -9,21 +9,22 @@ and becomes steps of the program that check it when it runs.
 
 from __future__ import annotations
 
+import contextlib
 import operator
-import os
-import sys
 
-from rushlight.ir.symbolic import (
-    DOES,
+from rushlight.ir import sizes
+from rushlight.ir.formulas import (
+    COMPARISONS,
     Formula,
-    GuardError,
-    Size,
-    Symbol,
-    SymInt,
-    Unbacked,
+    atoms_of,
     evaluated,
+    facts_of,
+    has_floats,
+    opposite,
     symbols_of,
 )
+from rushlight.ir.sizes import ENDLESS, Size, Symbol, Unbacked, terms_of
+from rushlight.ir.symbolic import GuardError, SymInt, expr_of
 
 __all__ = [
     "Elements",
@@ -33,21 +34,6 @@ __all__ = [
     "SymFloat",
 ]
 
-ENDLESS = float("inf")
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Who asks of sizes only to choose a way, or to refuse: what is recorded is the same.
-_INSIDE = tuple(
-    os.path.join(_PACKAGE, one, "")
-    for one in (
-        *("autograd", "core", "dispatch", "export", "fx", "io", "operators", "random"),
-    )
-)
-# Where sizes and numbers of fake tensors are worked out: whoever calls there asks.
-_SYMBOLS = tuple(
-    os.path.join(_PACKAGE, one)
-    for one in ("ir/", "graph/fake_", "graph/data_dependent", "front/_subclasses/")
-)
-_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 # In which order numbers are read that no program writes down.
 _ODD = 0.7182340587215431
 
@@ -101,13 +87,12 @@ class SymBool:
     __rand__, __ror__ = __and__, __or__
 
     def __invert__(self):
-        name = _OPPOSITE.get(self.expr.name)
-        if name is None:
+        if self.expr.name not in COMPARISONS:
             return NotImplemented
-        return SymBool(self.env, Formula(name, self.expr.left, self.expr.right))
+        return SymBool(self.env, opposite(self.expr))
 
     def __repr__(self):
-        return shown(self.expr)
+        return str(self.expr)
 
 
 class SymFloat:
@@ -179,41 +164,8 @@ def _comparison(name):
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(SymFloat, f"__{_name}__", _method(_name))
     setattr(SymFloat, f"__r{_name}__", _method(_name, True))
-for _name in _OPPOSITE:
+for _name in COMPARISONS:
     setattr(SymFloat, f"__{_name}__", _comparison(_name))
-
-
-def shown(expr):
-    """A condition as messages have it."""
-    if isinstance(expr, Formula) and expr.name in ("eq", "ne"):
-        return f"{expr.name.capitalize()}({expr.left}, {expr.right})"
-    if isinstance(expr, Formula) and expr.name in ("and_", "or_"):
-        sign = "&" if expr.name == "and_" else "|"
-        return f"({shown(expr.left)}) {sign} ({shown(expr.right)})"
-    return str(expr)
-
-
-def opposite(formula):
-    """The condition that holds where another one does not."""
-    if formula.name in ("and_", "or_"):
-        name = "or_" if formula.name == "and_" else "and_"
-        return Formula(name, opposite(formula.left), opposite(formula.right))
-    return Formula(_OPPOSITE[formula.name], formula.left, formula.right)
-
-
-class Part(str):
-    """What sums are made of, by its text.
-
-    Attributes:
-        expr: the expression.
-    """
-
-    __slots__ = ("expr",)
-
-    def __new__(cls, expr):
-        made = super().__new__(cls, expr)
-        made.expr = expr
-        return made
 
 
 class Read:
@@ -251,10 +203,27 @@ class Elements:
         self.pending: list = []  # those of the operator that runs
         self.again: list = []  # those that a step of a program has been recorded with
         self.checks: list = []  # what has to hold, in the order in which it was asked
+        self.by_program = (
+            False  # whether the program asks, or an operator that it calls
+        )
         self.observer = None  # has the numbers' values, where elements are there
         self.rounds = 0  # how often the recording was run again, step by step
-        self._truths: list = []  # of these, sums that are zero at least
-        self._zeros: list = []  # and sums that are zero
+        self._truths: list = []  # forms that are zero at least, by these
+
+    @contextlib.contextmanager
+    def asked_by(self, program):
+        """A block in which it is the program that asks, or an operator.
+
+        Operators ask only to choose a way, or to refuse: what is recorded is the same.
+
+        Args:
+            program: whether it is the program.
+        """
+        before, self.by_program = self.by_program, program
+        try:
+            yield
+        finally:
+            self.by_program = before
 
     # -- numbers -----------------------------------------------------------------------
 
@@ -329,10 +298,11 @@ class Elements:
             number = self._noted_float(SymFloat(self.env, symbol, (count + 1) * _ODD))
         elif index in self.equal:
             self.env.take(symbol)
-            number = self.env.rebuilt(self.equal[index])
-            low_of, high_of = self.bounds(self.equal[index])
+            other = self.env.named_in(self.equal[index])
+            number = self.env.number(other)
+            low_of, high_of = sizes.bounds(other)
             symbol.low, symbol.high = max(low, low_of), min(high, high_of)
-            self._note(Formula("eq", *_in_order(symbol, self.equal[index])))
+            self._note(Formula("eq", *_in_order(symbol, other)))
         else:
             number = self.env.take(symbol)
         made = Read(symbol, number)
@@ -349,7 +319,7 @@ class Elements:
         """What an operator makes of two numbers, of which one is a float."""
         if isinstance(left, SymFloat) or isinstance(right, SymFloat):
             left, right = (float(n) if type(n) is int else n for n in (left, right))
-        sides = [getattr(one, "expr", one) for one in (left, right)]
+        sides = [expr_of(one) for one in (left, right)]
         values = [
             one._as_argument() if isinstance(one, (SymInt, SymFloat)) else one
             for one in (left, right)
@@ -361,8 +331,7 @@ class Elements:
 
     def compared(self, name, left, right):
         """The answer of a comparison, if it is known; else the question itself."""
-        sides = [self.env.recognized(one) for one in (left, right)]
-        sides = [one.expr if isinstance(one, SymInt) else one for one in sides]
+        sides = [expr_of(self.env.recognized(one)) for one in (left, right)]
         formula = Formula(name, *sides)
         known = self.known(formula)
         return SymBool(self.env, formula) if known is None else known
@@ -375,87 +344,25 @@ class Elements:
             if least in sides:
                 return least
             return None if None in sides else not least
-        gap = _sum_of(formula.left, 1, formula.right)
-        if gap is None:
+        sides = [_whole(one) for one in (formula.left, formula.right)]
+        if has_floats(Formula(formula.name, *sides)):
             return None
-        if formula.name in ("eq", "ne"):
-            same = self._is_zero(gap)
-            return same if same is None or formula.name == "eq" else not same
-        if formula.name in ("lt", "le"):
-            gap = _scaled(gap, -1)
-        if formula.name in ("lt", "gt"):
-            gap = _more(gap, -1)
-        if self._is_natural(gap):
-            return True
-        return False if self._is_natural(_more(_scaled(gap, -1), -1)) else None
-
-    def _is_zero(self, gap):
-        if set(gap) <= {None}:
-            return not gap.get(None, 0)
-        if any(
-            _plain(gap) == _plain(_scaled(one, s))
-            for one in self._zeros
-            for s in (1, -1)
-        ):
-            return True
-        apart = self._is_natural(_more(gap, -1)) or self._is_natural(
-            _more(_scaled(gap, -1), -1)
-        )
-        return False if apart else None
-
-    def _is_natural(self, gap):
-        """Whether a sum is zero at least."""
-        if self._low(gap) >= 0:
-            return True
-        return any(
-            self._low(_together(gap, _scaled(one, -1))) >= 0 for one in self._truths
-        )
-
-    def _low(self, gap):
-        found = gap.get(None, 0)
-        for part, times in gap.items():
-            if part is not None:
-                low, high = self._bounds_of(part)
-                found += times * (low if times > 0 else high)
-        return found
-
-    def _bounds_of(self, part):
-        """The bounds of what a sum is made of."""
-        expr = part.expr
-        if isinstance(expr, Unbacked):
-            return expr.low, expr.high
-        if isinstance(expr, Symbol):
-            return 2, ENDLESS
-        if isinstance(expr, Size):
-            return 0, ENDLESS
-        if isinstance(expr.right, int) and expr.right > 0:
-            if expr.name == "mod":
-                return 0, expr.right - 1
-            if expr.name == "floordiv" and self.bounds(expr.left)[0] >= 0:
-                return 0, ENDLESS
-        return -ENDLESS, ENDLESS
-
-    def bounds(self, expr):
-        """The least and the largest that an expression may be."""
-        gap = _sum_of(expr, 1, 0)
-        if gap is None:
-            return -ENDLESS, ENDLESS
-        return self._low(gap), -self._low(_scaled(gap, -1))
+        return sizes.compared(formula.name, *sides, self._truths)
 
     def answered(self, formula):
         """What Python's ``if`` gets.
 
         Raises:
             GuardOnDataDependentSymNode: it is not known.
-            MustBeEqual: the package asks, of what has to be equal.
+            MustBeEqual: an operator asks, of what has to be equal.
         """
         known = self.known(formula)
         if known is not None:
             return known
-        sizes = all(
+        of_sizes = all(
             getattr(one, "kind", "size") == "size" for one in symbols_of(formula)
         )
-        if sizes and formula.name in _OPPOSITE and _asked_inside():
+        if of_sizes and formula.name in COMPARISONS and not self.by_program:
             if formula.name in ("eq", "ne"):
                 if formula.right in (0, 1):  # as of any size: they are the rare ones
                     return formula.name == "ne"
@@ -465,8 +372,8 @@ class Elements:
                 return getattr(operator, formula.name)(*sides)
         answer = self.seen(formula)
         if answer is None:
-            raise self.refused(f"expression {shown(formula)}")
-        self.observer.decided(shown(formula), answer)
+            raise self.refused(f"expression {formula}")
+        self.observer.decided(str(formula), answer)
         self._note(formula if answer else opposite(formula))
         return answer
 
@@ -512,9 +419,7 @@ class Elements:
         known = self.known(formula)
         if known is not None:
             if not known:
-                raise RuntimeError(
-                    f"Expected cond to be True, but {shown(formula)} never is"
-                )
+                raise RuntimeError(f"Expected cond to be True, but {formula} never is")
             return
         if formula.name == "eq":
             self.merge(formula.left, formula.right)
@@ -522,12 +427,12 @@ class Elements:
 
     def holds(self, name, left, right):
         """Whether a comparison of two numbers is known to be true."""
-        sides = [getattr(one, "expr", one) for one in (left, right)]
+        sides = [expr_of(one) for one in (left, right)]
         return self.known(Formula(name, *sides)) is True
 
     def promise(self, name, left, right):
         """Has a comparison of two numbers be checked, which need not be one for it."""
-        sides = [getattr(one, "expr", one) for one in (left, right)]
+        sides = [expr_of(one) for one in (left, right)]
         formula = Formula(name, *sides)
         if not self.known(formula):
             self._note(formula)
@@ -537,42 +442,26 @@ class Elements:
         self.checks.append(formula)
 
     def _learn(self, formula):
-        if formula.name == "and_":
-            self._learn(formula.left)
-            self._learn(formula.right)
-        if formula.name not in _OPPOSITE:
-            return
-        gap = _sum_of(formula.left, 1, formula.right)
-        if gap is None:
-            return
-        if formula.name == "eq":
-            self._zeros.append(gap)
-            self._natural(gap)
-            self._natural(_scaled(gap, -1))
-        elif formula.name != "ne":
-            if formula.name in ("lt", "le"):
-                gap = _scaled(gap, -1)
-            if formula.name in ("lt", "gt"):
-                gap = _more(gap, -1)
-            self._natural(gap)
+        for fact in facts_of(formula):
+            self._truths.append(fact)
+            self._narrow(fact)
 
-    def _natural(self, gap):
-        """A sum is zero at least: what one number's bounds follow from."""
-        self._truths.append(gap)
-        parts = [part for part in gap if part is not None]
-        if len(parts) != 1:
+    @staticmethod
+    def _narrow(fact):
+        """What one number's bounds are where a form is zero at least."""
+        keys = [key for key in fact if key is not None]
+        if len(keys) != 1 or len(keys[0]) != 1:
             return
-        (part,), rest = parts, gap.get(None, 0)
-        symbol, times = part.expr, gap[part]
-        half = isinstance(symbol, Formula) and symbol.name == "floordiv"
+        (symbol,), times, rest = keys[0], fact[keys[0]], fact.get(None, 0)
+        half = isinstance(symbol, sizes.Operation) and symbol.name == "floordiv"
         if half and rest == 0 and times == 1 and isinstance(symbol.right, int):
-            symbol = symbol.left if symbol.right > 0 else symbol
-        if isinstance(symbol, Unbacked) and times == 1:
-            symbol.low = max(symbol.low, -rest)
-        elif isinstance(symbol, Unbacked) and times == -1:
-            symbol.high = min(symbol.high, rest)
-        elif isinstance(symbol, Unbacked) and rest == 0 and times > 0:
-            symbol.low = max(symbol.low, 0)
+            symbol = symbol.left
+        if rest and abs(times) != 1:
+            return
+        if isinstance(symbol, Unbacked) and times > 0:
+            symbol.low = max(symbol.low, -(rest // times))
+        elif isinstance(symbol, Unbacked):
+            symbol.high = min(symbol.high, rest // -times)
 
     def natural(self, number):
         """A size of a result: it is zero at least, which is checked."""
@@ -585,7 +474,7 @@ class Elements:
                 one.kind = "size"
         if self.known(formula):
             return
-        multiple = isinstance(expr, Formula) and expr.name == "mul"
+        multiple = isinstance(expr, sizes.Sum) and len(terms_of(expr)) == 1
         self._learn(formula)
         if not isinstance(expr, Unbacked) and not multiple:
             self.checks.append(formula)
@@ -612,7 +501,7 @@ class Elements:
             ]
             if any(index >= one.index for index in later) or not _is_closed(other):
                 continue
-            low, high = self.bounds(other)
+            low, high = sizes.bounds(other)
             if low > one.high or high < one.low:
                 continue
             raise MustBeEqual(one.index, other)
@@ -620,79 +509,15 @@ class Elements:
 
 def _is_closed(expr):
     """Whether an expression is made of symbols, which the next recording has, too."""
-    if isinstance(expr, Formula):
-        return all(map(_is_closed, (expr.left, expr.right)))
-    return isinstance(expr, (int, Symbol))
+    return not any(isinstance(one, Size) for one in atoms_of(expr))
+
+
+def _whole(value):
+    """A float that is an integer as that."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else value
 
 
 def _in_order(symbol, other):
     """Two sides of an equation, the number that was there first before the other."""
     return (other, symbol) if isinstance(other, Symbol) else (symbol, other)
-
-
-def _asked_inside():
-    """Whether an operator asks, or who records it; not the program."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_SYMBOLS):
-        frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith(_INSIDE)
-
-
-# Sums: how often each part is in one, by the part's text; by None what is added.
-
-
-def _sum_of(left, sign, right):
-    """``left - right`` as a sum; None where it has floats."""
-    found: dict = {}
-    ok = _add(found, left, sign) and _add(found, right, -sign)
-    return {part: times for part, times in found.items() if times} if ok else None
-
-
-def _add(found, expr, times):
-    if isinstance(expr, (int, float)):
-        if isinstance(expr, float) and not expr.is_integer():
-            return False
-        found[None] = found.get(None, 0) + times * expr
-        return True
-    if isinstance(expr, Formula):
-        left, right = expr.left, expr.right
-        if expr.name in ("add", "sub"):
-            other = times if expr.name == "add" else -times
-            return _add(found, left, times) and _add(found, right, other)
-        if expr.name == "mul" and isinstance(right, int):
-            return _add(found, left, times * right)
-        if expr.name == "mul" and isinstance(left, int):
-            return _add(found, right, times * left)
-        if expr.name not in DOES:
-            return False
-    if has_floats(expr):
-        return False
-    part = Part(expr)
-    found[part] = found.get(part, 0) + times
-    return True
-
-
-def _scaled(gap, times):
-    return {part: times * one for part, one in gap.items()}
-
-
-def _more(gap, number):
-    return {**gap, None: gap.get(None, 0) + number}
-
-
-def _together(one, other):
-    found = dict(one)
-    for part, times in other.items():
-        found[part] = found.get(part, 0) + times
-    return {part: times for part, times in found.items() if times}
-
-
-def _plain(gap):
-    return {part: times for part, times in gap.items() if times}
-
-
-def has_floats(expr):
-    """Whether an expression is of floats."""
-    if isinstance(expr, Formula):
-        return has_floats(expr.left) or has_floats(expr.right)
-    return isinstance(expr, float) or getattr(expr, "kind", None) == "float"

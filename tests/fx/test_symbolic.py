@@ -66,7 +66,7 @@ def test_sizes_are_numbers_that_compute():
     env = ShapeEnv()
     n, m = env.symbol(4), env.symbol(6)
     assert isinstance(n, SymInt) and isinstance(n * 2, SymInt)
-    assert str((n + 1) * m) == "(s0 + 1)*s1"
+    assert str((n + 1) * m) == "s0*s1 + s1"
     assert n * m is m * n and n * 2 // 2 is n
     assert n - n == 0 and type(n - n) is int
     assert hint_int(n * m) == 24
@@ -82,7 +82,7 @@ def test_what_is_asked_of_a_size_is_noted():
         return x
 
     traced = make_fx(program, tracing_mode="symbolic")(matrix(4))
-    assert traced.shape_env.guards == [("s0 > 3", True), ("(s0 % 2) == 0", True)]
+    assert traced.shape_env.guards == [("s0 > 3", True), ("Eq(Mod(s0, 2), 0)", True)]
 
 
 def test_a_size_that_is_read_as_a_number_is_noted():
@@ -91,7 +91,7 @@ def test_a_size_that_is_read_as_a_number_is_noted():
 
     traced = make_fx(program, tracing_mode="symbolic")(matrix(4))
     assert [str(one) for one in traced.shape_env.fixed] == ["s0"]
-    assert ("s0 == 4", True) in traced.shape_env.guards
+    assert ("Eq(s0, 4)", True) in traced.shape_env.guards
 
 
 def test_a_size_that_must_be_a_constant_becomes_one():
@@ -109,9 +109,9 @@ def test_fake_tensors_show_their_sizes():
     shapes = [x.view(-1), rl.cat([x, x]), x[1:], x.unfold(1, 2, 2)]
     assert [str(tuple(one.shape)) for one in shapes] == [
         "(s0*s1,)",
-        "(s0*2, s1)",
+        "(2*s0, s1)",
         "(s0 - 1, s1)",
-        "(s0, s1 // 2, 2)",
+        "(s0, (s1//2), 2)",
     ]
     assert str(x.numel()) == "s0*s1"
 

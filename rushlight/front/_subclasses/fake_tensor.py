@@ -8,6 +8,7 @@ that the real ones would be on.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import weakref
 
@@ -20,8 +21,26 @@ from rushlight.dispatch import python_key
 from rushlight.dispatch.declared import says
 from rushlight.dispatch.disabled import _disabled_torch_function_impl
 from rushlight.graph.data_dependent import RULES
-from rushlight.graph.fake_conversion import Twins, place_of, sizes_of
-from rushlight.ir.symbolic import GuardError, SymInt, Unbacked, in_world
+from rushlight.graph.fake_conversion import (
+    META,
+    Geometry,
+    Twins,
+    dense_strides,
+    exprs_of,
+    geometry_of,
+    place_of,
+    sizes_of,
+)
+from rushlight.graph.fake_shapes import DerivedShapes
+from rushlight.ir.sizes import Unbacked
+from rushlight.ir.symbolic import (
+    LASTING,
+    NATIVE,
+    RECORDED,
+    GuardError,
+    SymInt,
+    value_at,
+)
 from rushlight.operators import call
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -39,11 +58,8 @@ __all__ = [
 ]
 
 
-META = Device("meta")
 _ALL, _END = slice(None), 2**63 - 1
 _READS = "_local_scalar_dense"
-OTHERS = (1, 2, 3)  # worlds beside the one whose sizes fake tensors have themselves
-PASSING = (4, 5, 6)  # and those that a program need not run in
 
 
 class UnsupportedFakeTensorException(RuntimeError):
@@ -118,13 +134,10 @@ class FakeTensor(Tensor):
     @property
     def shape(self):
         """Sizes; numbers that stand for any where the mode records such."""
-        sizes = sizes_of(self)
-        worlds = self.__dict__.get("_worlds")
-        if worlds is None:
-            return sizes
-        env = self.fake_mode.shape_env
-        each = zip(sizes, *(meta.shape for meta in worlds))
-        return Size([env.number(values, self, dim) for dim, values in enumerate(each)])
+        geometry = self.__dict__.get("_geometry")
+        if geometry is None:
+            return sizes_of(self)
+        return Size(map(self.fake_mode.shape_env.number, geometry.sizes))
 
     def size(self, dim=None):
         """The sizes, or one of them."""
@@ -319,57 +332,61 @@ class FakeTensorMode(TorchDispatchMode):
             sizes: an int, or a number of ``shape_env``, for each dimension.
         """
         order = sorted(range(tensor.dim()), key=lambda dim: tensor.stride(dim))
-
-        def made(world):
-            numbers = [in_world(size, world) for size in sizes]
-            strides, step = [0] * len(numbers), 1
-            for dim in order:
-                if tensor.stride(dim) or tensor.shape[dim] == 1:
-                    strides[dim], step = step, step * numbers[dim]
-            if tensor.is_contiguous():
-                return call.empty(numbers, dtype=tensor.dtype, device=META)
-            return call.empty_strided(numbers, strides, dtype=tensor.dtype, device=META)
-
-        fake = self._wrap(made(0), tensor.device)
-        if any(isinstance(size, SymInt) for size in sizes):
-            fake._worlds = [made(world) for world in OTHERS + PASSING]
+        if tensor.is_contiguous():
+            order = range(tensor.dim())[::-1]
+        counted = [
+            dim
+            for dim in order
+            if tensor.stride(dim) or tensor.shape[dim] == 1 or tensor.is_contiguous()
+        ]
+        strides = dense_strides(sizes, counted)
+        fake = self.of_geometry(
+            Geometry(sizes, strides, 0, tensor.dtype), tensor.device
+        )
         for dim, size in enumerate(sizes):
             symbol = size.expr if isinstance(size, SymInt) else None
             if getattr(symbol, "source", 0) is None:
                 symbol.source = fake, dim
         return fake
 
-    def _run(self, func, flat, spec, device, world):
-        """The operator on the ``meta`` tensors of another world."""
-        env = self.shape_env
-
-        def placed(one):
+    def _given(self, flat):
+        """What an operator is called with: geometries, expressions and what else."""
+        made: dict = {}
+        found: list = []
+        call_sizes = exprs_of(flat)
+        for one in flat:
             if isinstance(one, FakeTensor):
-                worlds = one.__dict__.get("_worlds")
-                return self._twins.of_fake(one) if worlds is None else worlds[world - 1]
-            if isinstance(one, Device):
-                return META
-            return in_world(env.recognized(one), world)
+                one = made.setdefault(id(one), self.geometry_of(one))
+            elif isinstance(one, Device):
+                one = META
+            else:
+                number = self.shape_env.recognized(one, call_sizes)
+                one = number.expr if isinstance(number, SymInt) else number
+            found.append(one)
+        return found
 
-        args, kwargs = tree_unflatten([placed(one) for one in flat], spec)
+    @staticmethod
+    def _run(func, given, spec, device, point):
+        """The operator on ``meta`` tensors of the sizes at a sample point.
+
+        Returns:
+            the geometries of its results, and of what it was given.
+        """
+        made: dict = {}
+        placed = []
+        for one in given:
+            if isinstance(one, Geometry):
+                if id(one) not in made:
+                    made[id(one)] = one.meta(point)
+                placed.append(made[id(one)])
+            else:
+                placed.append(value_at(one, point))
+        args, kwargs = tree_unflatten(placed, spec)
         if device:
             kwargs["device"] = META
-        return tree_flatten(func(*args, **kwargs))[0]
-
-    def _passing(self, func, flat, spec, device, recorded):
-        """The results in the passing worlds; of those that are gone, the recorded ones."""
-        env, results = self.shape_env, []
-        for world in PASSING:
-            result = None
-            if world not in env.gone:
-                try:
-                    result = self._run(func, flat, spec, device, world)
-                except Exception:  # whatever is wrong: no program has such sizes
-                    env.pass_by(world)
-                if result is not None and len(result) != len(recorded):
-                    result = env.pass_by(world)
-            results.append(recorded if result is None else result)
-        return results
+        with python_key.without_modes():
+            results = tree_flatten(func(*args, **kwargs))[0]
+        return list(map(geometry_of, results)), list(map(geometry_of, placed))
 
     def _is_symbolic(self, flat):
         env = self.shape_env
@@ -377,9 +394,9 @@ class FakeTensorMode(TorchDispatchMode):
             return False
         for one in flat:
             if isinstance(one, FakeTensor):
-                if "_worlds" in one.__dict__:
+                if "_geometry" in one.__dict__:
                     return True
-            elif type(one) is int and env.recognized(one) is not one:
+            elif isinstance(env.recognized(one), SymInt):
                 return True
         return False
 
@@ -405,19 +422,38 @@ class FakeTensorMode(TorchDispatchMode):
         """The `Elements` of the recording; None where it may have none."""
         return None if self.shape_env is None else self.shape_env.elements
 
-    def in_worlds(self, metas, device):
-        """The fake tensor of ``meta`` ones, one for each world."""
-        made = self._wrap(metas[0], device)
-        if any(one.shape != metas[0].shape for one in metas[1:]):
-            made._worlds = metas[1:]
-            self._are_sizes(made)
+    def of_geometry(self, geometry, device, storage=None):
+        """The fake tensor of a geometry.
+
+        Args:
+            geometry: of expressions, or numbers of the recording.
+            device: where it is.
+            storage: its memory; None for memory of its own.
+        """
+        with python_key.without_modes():
+            made = self._wrap(geometry.meta(NATIVE, storage), device)
+        self._shape(made, geometry)
         return made
 
-    def worlds_of(self, fake):
-        """The ``meta`` tensors that stand for a fake one, one for each world."""
-        twin = self._twins.of_fake(fake)
-        others = len(OTHERS + PASSING)
-        return [twin, *(fake.__dict__.get("_worlds") or [twin] * others)]
+    def geometry_of(self, fake):
+        """The geometry of a fake tensor."""
+        found = fake.__dict__.get("_geometry")
+        return geometry_of(self._twins.of_fake(fake)) if found is None else found
+
+    def memory_of(self, fake):
+        """The ``meta`` storage that stands for a fake tensor's memory."""
+        return self._twins.of_fake(fake).untyped_storage()
+
+    def _shape(self, fake, geometry):
+        """Gives a fake tensor a geometry; the sizes without a formula are its own."""
+        if geometry is None or geometry.is_plain():
+            fake.__dict__.pop("_geometry", None)
+            return
+        fake._geometry = geometry
+        for dim, size in enumerate(geometry.sizes):
+            if getattr(size, "tensor", 0) is None:
+                size.tensor, size.dim = fake, dim
+        self._are_sizes(fake)
 
     def _are_sizes(self, fake):
         """Sizes of a result that follow from elements are none below zero."""
@@ -455,17 +491,17 @@ class FakeTensorMode(TorchDispatchMode):
     def _fits(self, func, flat, spec, device, one, other):
         """Whether a call is right where a size is what another is."""
 
-        def placed(value, world):
+        def placed(value, point):
             if isinstance(value, FakeTensor):
                 sizes = [other if size is one else size for size in value.shape]
-                numbers = [in_world(size, world) for size in sizes]
+                numbers = [value_at(size, point) for size in sizes]
                 return call.empty(numbers, dtype=value.dtype, device=META)
             if isinstance(value, Device):
                 return META
-            return in_world(self.shape_env.recognized(value), world)
+            return value_at(self.shape_env.recognized(value), point)
 
-        for world in (0, *OTHERS):
-            args, kwargs = tree_unflatten([placed(each, world) for each in flat], spec)
+        for point in range(LASTING):
+            args, kwargs = tree_unflatten([placed(each, point) for each in flat], spec)
             if device:
                 kwargs["device"] = META
             try:
@@ -515,6 +551,7 @@ class FakeTensorMode(TorchDispatchMode):
             meta_kwargs["device"] = Device("meta")
         symbolic = self._is_symbolic(flat)
         placed = "device" in meta_kwargs
+        given = self._given(flat) if symbolic else ()
         try:
             result = func(*meta_args, **meta_kwargs)
         except NotImplementedError as error:
@@ -522,21 +559,21 @@ class FakeTensorMode(TorchDispatchMode):
         except Exception as error:
             if symbolic:
                 self._made_equal(func, flat, spec, placed)
-                self._run(func, flat, spec, placed, 1)  # does the program itself work?
+                # does the program itself work?
+                self._run(func, self._given(flat), spec, placed, RECORDED)
                 self._refuse(func, flat, error)
             raise
-        elsewhere: dict = {}
+        shapes = None
         if symbolic:
+            run = functools.partial(self._run, func, given, spec, placed)
+            shapes = DerivedShapes(self.shape_env, run, given)
             try:
-                others = [self._run(func, flat, spec, placed, w) for w in OTHERS]
+                shapes.sample(tree_flatten(result)[0], twins)
             except Exception as error:
                 self._made_equal(func, flat, spec, placed)
                 self._refuse(func, flat, error)
-            made = tree_flatten(result)[0]
-            if {len(one) for one in others} != {len(made)}:
-                self._refuse(func, flat, RuntimeError("results differ in number"))
-            others += self._passing(func, flat, spec, placed, others[0])
-            elsewhere = {id(one): group for one, *group in zip(made, *others)}
+            if isinstance(result, (list, tuple)) and len(func.returns) == 1:
+                shapes.require_parts()
         self._update(flat, twins, func)
         originals = {id(t): one for t, one in zip(twins, flat) if t is not one}
 
@@ -548,12 +585,14 @@ class FakeTensorMode(TorchDispatchMode):
                 return found
             kept = constant if isinstance(constant, Tensor) else None
             fake = self._wrap(value, device, kept)
-            group = elsewhere.get(id(value))
-            if group is not None and any(one.shape != value.shape for one in group):
-                fake._worlds = group
-                self._are_sizes(fake)
+            if shapes is not None:
+                self._shape(fake, shapes.of_result(value))
             return fake
 
+        if shapes is not None and func.form:
+            for at, one in enumerate(flat):
+                if isinstance(one, FakeTensor) and shapes.changed(at):
+                    self._shape(one, shapes.of_argument(at))
         return tree_map(wrapped, result)
 
     def _admitted(self, func, value, args, kwargs):

@@ -10,12 +10,16 @@ from __future__ import annotations
 import operator
 
 from rushlight.core.tensor import Tensor
-from rushlight.ir.sym_functions import sym_ite, sym_not
-from rushlight.ir.symbolic import Formula, Size, Symbol, SymInt, Unbacked, symbols_of
-from rushlight.ir.unbacked import SymBool, SymFloat, shown
+from rushlight.ir.formulas import Formula, has_floats, step_of, symbols_of
+from rushlight.ir.sizes import Size, Symbol, Unbacked
+from rushlight.ir.sym_functions import sym_ite, sym_max, sym_min, sym_not
+from rushlight.ir.symbolic import SymInt, expr_of
+from rushlight.ir.unbacked import SymBool, SymFloat
 from rushlight.operators import call
 
 __all__ = ["NumberSteps"]
+
+_FUNCTIONS = {"min": sym_min, "max": sym_max}
 
 
 def _home_in(home, result):
@@ -58,10 +62,10 @@ class NumberSteps:
 
     def size_of(self, number):
         """The step that computes a size, from those of tensors that are there."""
-        known = self._sizes.get(number.values)
+        known = self._sizes.get(number.expr)
         if known is None and self.parent is not None:
             known = self._argument_from(self.parent.size_of(number))
-            self._sizes[number.values] = known
+            self._sizes[number.expr] = known
         if known is not None:
             return known
         expr = number.expr
@@ -80,26 +84,33 @@ class NumberSteps:
                 name="sym_size_int",
             )
         else:
+            step = self._step(expr)
             sides = tuple(
                 self.size_of(self._number(one)) if not isinstance(one, int) else one
-                for one in (expr.left, expr.right)
+                for one in (step.left, step.right)
             )
-            node = self._operation(expr.name, *sides)
+            node = self._operation(step.name, *sides)
         node.meta["val"] = number
-        self._sizes[number.values] = node
+        self._sizes[number.expr] = node
         return node
+
+    def _step(self, expr):
+        """How an expression is computed: as the program has, if it has."""
+        if isinstance(expr, Formula):
+            return expr
+        return self.shape_env.steps.get(expr) or step_of(expr)
 
     def _operation(self, name, left, right):
         """A step that computes with numbers."""
         if name == "ne":  # as PyTorch has it
             equal = self._operation("eq", left, right)
-            sides = (getattr(getattr(one, "meta", {}).get("val"), "expr", one)
+            sides = (expr_of(getattr(one, "meta", {}).get("val", one))
                      for one in (left, right))  # fmt: skip
             equal.meta["val"] = SymBool(self.shape_env, Formula("eq", *sides))
             return self.graph.create_node("call_function", sym_not, (equal,))
         if name == "sub" and type(left) is int and left == 0:
             return self.graph.create_node("call_function", operator.neg, (right,))
-        function = getattr(operator, name)
+        function = _FUNCTIONS.get(name) or getattr(operator, name)
         return self.graph.create_node("call_function", function, (left, right))
 
     def step_of(self, expr):
@@ -125,7 +136,7 @@ class NumberSteps:
 
     def _number(self, expr):
         """The number of an expression within another."""
-        return self.shape_env.number_of(expr)
+        return self.shape_env.number(expr)
 
     def bind(self, node, result):
         """Finds the numbers in what a step gives, each by a step of its own."""
@@ -155,7 +166,7 @@ class NumberSteps:
             if read.symbol.kind == "bool":
                 self._sizes[str(Formula("eq", read.symbol, 1))] = node
             if isinstance(read.number, SymInt):
-                self._sizes.setdefault(read.number.values, read.node)
+                self._sizes.setdefault(read.number.expr, read.node)
         for read in pending:
             read.last = pending[-1].node
         node.meta["reads"] = pending
@@ -179,12 +190,8 @@ class NumberSteps:
                     (node, dim),
                     name="sym_size_int",
                 )
-        own = isinstance(read.number, SymInt) and read.symbol.values is not None
-        made.meta["val"] = (
-            SymInt(self.shape_env, read.symbol, read.symbol.values)
-            if own
-            else read.number
-        )
+        own = isinstance(read.number, SymInt) and not has_floats(read.symbol)
+        made.meta["val"] = self.shape_env.number(read.symbol) if own else read.number
         return made
 
     def write_checks(self):
@@ -216,7 +223,7 @@ class NumberSteps:
                     wanted.append(formula)
             said: set = set()
             for formula in wanted:
-                text = shown(formula)
+                text = str(formula)
                 if text not in said:
                     said.add(text)
                     last = self._check_behind(last, formula, text)
@@ -246,26 +253,27 @@ class NumberSteps:
 
     def _behind(self, last, expr):
         """An expression's step, which is not before another; and the later of them."""
-        if not isinstance(expr, Formula):
-            if isinstance(expr, Unbacked):
-                return self.elements.reads[expr.index].node, last
-            if not isinstance(expr, (Symbol, Size)):
-                return expr, last
+        if isinstance(expr, Unbacked):
+            return self.elements.reads[expr.index].node, last
+        if isinstance(expr, (int, float)):
+            return expr, last
+        if isinstance(expr, (Symbol, Size)):
             node = self.size_of(self._number(expr))
             return node, max(node, last)
-        left, last = self._behind(last, expr.left)
-        right, last = self._behind(last, expr.right)
+        step = self._step(expr)
+        left, last = self._behind(last, step.left)
+        right, last = self._behind(last, step.right)
         number = self.shape_env.number_or_none(expr)
-        known = None if number is None else self._sizes.get(number.values)
+        known = None if number is None else self._sizes.get(number.expr)
         if known is None:
             with self.graph.inserting_after(last):
-                known = self._operation(expr.name, left, right)
+                known = self._operation(step.name, left, right)
             if number is not None:
                 known.meta["val"] = number
-                self._sizes[number.values] = known
+                self._sizes[number.expr] = known
             else:
                 known.meta["val"] = self._value_of(expr)
-            if expr.name == "ne":
+            if step.name == "ne":
                 known.prepend(known.args[0])
         elif last < known:
             last.append(known)

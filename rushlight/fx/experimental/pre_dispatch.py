@@ -21,7 +21,6 @@ from rushlight.fx.graph import Graph
 from rushlight.fx.passes.shape_prop import _extract_tensor_metadata
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
-from rushlight.utils._pytree import tree_map
 
 __all__ = ["PreDispatchTracer", "placeholder", "user_frames", "user_stack"]
 
@@ -147,6 +146,12 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
 
     def __call__(self, op, args, kwargs):
         """Records an operator and runs it, on fake tensors."""
+        if self.elements is None:
+            return self._recorded_call(op, args, kwargs)
+        with self.elements.asked_by(False):
+            return self._recorded_call(op, args, kwargs)
+
+    def _recorded_call(self, op, args, kwargs):
         if op._opname in _SILENT:
             return op(*args, **kwargs)
         if op._opname in ("lift_fresh", "lift_fresh_copy"):
@@ -166,7 +171,7 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
                 return result
         given, kept = written_arguments(op, args, kwargs)
         self.note_grad_mode()
-        nodes = tree_map(self.node_of, given), tree_map(self.node_of, kept)
+        nodes = self.nodes_of((given, kept))
         node = self.create(op, *nodes, op._opname)
         result = self.run(op, args, kwargs)
         if isinstance(result, Tensor) or isinstance(result, (list, tuple)):
@@ -233,7 +238,8 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
 
     def record_function(self, function, operands):
         """The program of a function that is an argument, with its own checks."""
-        child, result = super().record_function(function, operands)
+        with self.elements.asked_by(True):
+            child, result = super().record_function(function, operands)
         child.write_checks()
         return child, result
 

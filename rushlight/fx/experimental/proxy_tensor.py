@@ -17,7 +17,7 @@ from rushlight.dispatch.packet import OperatorPacket
 from rushlight.fx.experimental.numbers import NumberSteps
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
-from rushlight.graph.fake_conversion import sizes_of
+from rushlight.graph.fake_conversion import exprs_of, sizes_of
 from rushlight.ir.symbolic import GuardError, ShapeEnv, SymInt
 from rushlight.ir.unbacked import SymBool, SymFloat
 from rushlight.nn.modules.module import Module
@@ -42,6 +42,10 @@ def _window(tensor):
     storage = id(tensor.untyped_storage())
     sizes, strides = tuple(sizes_of(tensor)), tuple(tensor.stride())
     return storage, tensor.storage_offset(), sizes, strides, tensor.dtype
+
+
+def _has_elements(tensor):
+    return all(sizes_of(tensor))
 
 
 _NUMBERS = (bool, int, float, complex, str, SymInt, SymFloat, SymBool)
@@ -80,7 +84,8 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
         self.shape_env = None
         self.parent = parent
         self.outer: dict = {}  # steps of the program around -> placeholders
-        self._sizes: dict = {}  # values of a number -> the step that computes it
+        self._sizes: dict = {}  # expression -> the step that computes it
+        self._call_sizes: list = []  # expressions that a call's plain integers may be
 
     @classmethod
     def is_infra_mode(cls):
@@ -90,7 +95,7 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
     def track(self, tensor, node):
         """Notes which step of the graph a tensor comes from."""
         self._nodes[id(tensor)] = tensor, node
-        if tensor.numel():
+        if _has_elements(tensor):
             with python_key.without_modes():
                 self._windows[_window(tensor)] = node
         if isinstance(tensor, FakeTensor):  # real ones would stay as long as the graph
@@ -102,13 +107,13 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
         if found is not None:
             return found[1]
         # what autograd saves, and `.data`, look at the same place in memory
-        return self._windows.get(_window(tensor)) if tensor.numel() else None
+        return self._windows.get(_window(tensor)) if _has_elements(tensor) else None
 
     def node_of(self, value):
         """A value as a step's argument: tensors by the steps that they come from."""
         if not isinstance(value, Tensor):
             if self.shape_env is not None:
-                value = self.shape_env.recognized(value)
+                value = self.shape_env.recognized(value, self._call_sizes)
             if isinstance(value, (SymFloat, SymBool)):
                 return self.step_of(value.expr)
             if isinstance(value, SymInt):
@@ -116,6 +121,15 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
             return self._nodes.get(id(value), (value, value))[1]
         found = self.find(value)
         return self._constant(value) if found is None else found
+
+    def nodes_of(self, arguments):
+        """The arguments of a call, nested, as a step's."""
+        if self.shape_env is not None:
+            self._call_sizes = exprs_of(tree_flatten(arguments)[0])
+        try:
+            return tree_map(self.node_of, arguments)
+        finally:
+            self._call_sizes = []
 
     def _constant(self, tensor):
         """A step that reads a tensor from the module, or from the program around."""
@@ -228,7 +242,7 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
                 "control flow or similar.  It may be possible to trace this with dynamic "
                 "shapes; try setting tracing_mode='symbolic' in your make_fx call."
             )
-        given, named = tree_map(self.node_of, (tuple(args), dict(kwargs)))
+        given, named = self.nodes_of((tuple(args), dict(kwargs)))
         written = func
         if name == "lift_fresh":
             written = call.lift_fresh_copy.overloads[0]  # the constant stays as it is

@@ -8,13 +8,8 @@ import warnings
 from enum import Enum
 
 from rushlight.core.tensor import Tensor
-from rushlight.ir.symbolic import (
-    GuardError,
-    ShapeEnv,
-    SymInt,
-    number_in,
-    symbols_of,
-)
+from rushlight.ir.formulas import number_in, symbols_of
+from rushlight.ir.symbolic import GuardError, ShapeEnv, SymInt
 from rushlight.ir.unbacked import GuardOnDataDependentSymNode, SymBool, SymFloat
 from rushlight.utils._pytree import tree_leaves
 
