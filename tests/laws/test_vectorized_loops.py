@@ -18,8 +18,8 @@ from rushlight.codegen.target import named, using
 # Kernels some of whose loops choose inside, or have a known count: LLVM's.
 LEFT = set(
     """
-    avg_pool_inside avg_pool_tiles combine_kernel cumulate_columns index_reduce_kernel
-    max_pool_inside quantize_kernel rnn_kernel row_distances sum_bags sum_bags_by_blocks
+    avg_pool_tiles combine_kernel cumulate_columns index_reduce_kernel
+    quantize_kernel rnn_kernel row_distances sum_bags sum_bags_by_blocks
     """.split()
 )
 
@@ -29,9 +29,9 @@ def kernels():
     found = {}
     for package in (rushlight.operators, rushlight.kernels):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            for name, value in vars(importlib.import_module(module.name)).items():
+            for value in vars(importlib.import_module(module.name)).values():
                 if isinstance(value, Loops):
-                    found[name] = value
+                    found[value.name] = value
     return {
         name: kernel
         for name, kernel in found.items()
