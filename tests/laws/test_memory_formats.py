@@ -30,6 +30,8 @@ CALLS = {
     "smooth": lambda f, n, x, w: f.interpolate(
         x, scale_factor=0.5, mode=["linear", "bilinear", "trilinear"][n - 1]
     ),
+    "rms_norm": lambda f, n, x, w: f.rms_norm(x, x.shape[-1:]),
+    "rrelu": lambda f, n, x, w: f.rrelu(x),
     "relu": lambda f, n, x, w: f.relu(x),
     "leaky_relu": lambda f, n, x, w: f.leaky_relu(x),
     "threshold": lambda f, n, x, w: f.threshold(x, 0.1, 2.0),
@@ -73,3 +75,18 @@ def test_results_and_gradients_are_laid_out_as_the_oracles(name, n):
         mine = strides(rl, F, name, n, lasts)
         theirs = strides(torch, torch.nn.functional, name, n, lasts)
         assert mine == theirs, f"{name} {n} {lasts}"
+
+
+@pytest.mark.parametrize(
+    "name", ["rms_norm", "relu", "max_pool", "batch_norm", "nearest"]
+)
+def test_a_gradient_in_channels_last_stays_so_where_it_does_on_the_oracle(name):
+    found = []
+    for module, functions in ((rl, F), (torch, torch.nn.functional)):
+        last = module.channels_last
+        x = module.ones(2, 4, 6, 6).contiguous(memory_format=last).requires_grad_()
+        result = CALLS[name](functions, 2, x, None)
+        grad = module.ones(*result.shape).contiguous(memory_format=last)
+        (given,) = module.autograd.grad(result, [x], grad)
+        found.append((tuple(result.stride()), tuple(given.stride())))
+    assert found[0] == found[1]

@@ -333,7 +333,7 @@ def rrelu(self, lower, upper, training, generator):
             "Lower bound should be less than or equal to the upper bound"
         )
     if not training:
-        return ops.leaky_relu(self.contiguous(), (lower + upper) / 2)
+        return ops.leaky_relu(self, (lower + upper) / 2).contiguous()
     require("rrelu_with_noise_out_cpu", self.dtype, (6, 7, 15), self)
     # Slopes are drawn for the elements that need one, in their order.
     values = self.detach().contiguous()

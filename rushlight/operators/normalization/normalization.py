@@ -437,7 +437,8 @@ def rms_norm_gradient(grad, input, size, eps):
     grads = grad.reshape([-1, size])
     rrms = ops.rsqrt((rows * rows).mean([1], True) + eps)
     along = (grads * rows).mean([1], True)
-    return (rrms * (grads - rows * (rrms * rrms * along))).reshape(input.shape)
+    found = (rrms * (grads - rows * (rrms * rrms * along))).reshape(input.shape)
+    return laid_out(found, format_of(grad))
 
 
 def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
