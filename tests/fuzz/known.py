@@ -466,6 +466,12 @@ EXPLAINED = [
     (
         r"empty_permuted",
         r"class",
+        r".*verflow when unpacking.* for RuntimeError: Stride calculation overflowed.*",
+        "two wrong arguments, and PyTorch names the other",
+    ),
+    (
+        r"empty_permuted",
+        r"class",
         r"TypeError: .* for RuntimeError: Cannot access accelerator.*",
         "two wrong arguments, and PyTorch names the other",
     ),

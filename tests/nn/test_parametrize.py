@@ -365,6 +365,101 @@ def refusing_to_skip_what_takes_no_device(m):
     m.nn.utils.skip_init(m.nn.ReLU)
 
 
+@program
+def older_spectral_norm_of_small_weights_and_other_dimensions(m):
+    results = []
+    for layer, options in (
+        (m.nn.Linear(3, 4), {"eps": 0.5}),
+        (m.nn.Linear(3, 4), {"dim": 1}),
+        (m.nn.ConvTranspose1d(2, 3, 2), {}),
+    ):
+        with m.no_grad():
+            layer.weight.mul_(1e-2)
+        m.manual_seed(5)
+        m.nn.utils.spectral_norm(layer, **options)
+        rows = m.ones(2, 3) if isinstance(layer, m.nn.Linear) else m.ones(1, 2, 4)
+        for _ in range(2):
+            results.append(layer(rows))
+        results.append(dict(layer.state_dict()))
+    return results
+
+
+@program
+def states_of_older_spectral_norms(m):
+    m.manual_seed(5)
+    layer = m.nn.utils.spectral_norm(m.nn.Linear(3, 4), n_power_iterations=2)
+    layer(m.ones(2, 3))
+    state = dict(layer.state_dict())  # whose versions are lost
+    layer.load_state_dict(state)
+    first = {
+        "weight": layer.weight.detach().clone(),
+        **{key: value.clone() for key, value in state.items() if "_v" not in key},
+    }
+    m.manual_seed(9)
+    other = m.nn.utils.spectral_norm(m.nn.Linear(3, 4))
+    other.load_state_dict(first)
+    kept = dict(other.state_dict())
+    del first["weight_u"]
+    found = other.load_state_dict(first, strict=False)
+    return kept, sorted(found.missing_keys), sorted(found.unexpected_keys)
+
+
+@program
+def spectral_norm_along_a_dimension_counted_from_the_end(m):
+    results = []
+    for dim in (-1, -2):
+        m.manual_seed(5)
+        layer = m.nn.Linear(3, 4)
+        m.nn.utils.parametrizations.spectral_norm(layer, dim=dim)
+        results.append([layer(m.ones(2, 3)), dict(layer.state_dict())])
+    return results
+
+
+@program
+def maps_of_orthogonal_matrices(m):
+    names = []
+    for rows, columns, dtype in (
+        (3, 3, m.float32),
+        (3, 4, m.float32),
+        (3, 3, m.complex64),
+        (3, 4, m.complex64),
+    ):
+        layer = m.nn.Linear(columns, rows, dtype=dtype)
+        m.nn.utils.parametrizations.orthogonal(layer)
+        names.append(layer.parametrizations.weight[0].orthogonal_map.name)
+    return names
+
+
+def doubling(m):
+    class Doubling(m.nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+    return Doubling()
+
+
+@program
+def a_further_parametrization_that_changes_the_sizes_is_refused(m):
+    class Cut(m.nn.Module):
+        def forward(self, x):
+            return x[:2]
+
+    layer = m.nn.Linear(3, 4)
+    m.nn.utils.parametrize.register_parametrization(layer, "weight", doubling(m))
+    m.nn.utils.parametrize.register_parametrization(layer, "weight", Cut())
+
+
+@program
+def a_further_parametrization_that_changes_the_type_is_refused(m):
+    class Wide(m.nn.Module):
+        def forward(self, x):
+            return x.double()
+
+    layer = m.nn.Linear(3, 4)
+    m.nn.utils.parametrize.register_parametrization(layer, "weight", doubling(m))
+    m.nn.utils.parametrize.register_parametrization(layer, "weight", Wide())
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_parametrizations_are_the_oracles(name):
     assert_same_on_both_sides(PROGRAMS[name])

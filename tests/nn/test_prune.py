@@ -128,3 +128,33 @@ def test_pruned_modules_are_copied_and_loaded():
         return copied(m.ones(1, 4)), other(m.ones(1, 4))
 
     assert_same_on_both_sides(program)
+
+
+def test_a_dimension_behind_the_last_is_refused():
+    for dim in (2, 3):
+        assert_same_on_both_sides(
+            lambda m, dim=dim: _prune(m).ln_structured(
+                m.nn.Linear(4, 3), "weight", 1, 2, dim
+            )
+        )
+
+
+def test_a_pruning_that_fails_leaves_the_module_as_it_was():
+    def program(m, before):
+        layer = m.nn.Linear(4, 3)
+        if before:
+            _prune(m).l1_unstructured(layer, "weight", 3)
+        try:
+            _prune(m).custom_from_mask(layer, "weight", m.ones(7))
+        except Exception as error:
+            kind = type(error).__name__
+        names = [name for name, _ in layer.named_parameters()]
+        return (
+            kind,
+            sorted(names),
+            sorted(layer.state_dict()),
+            layer(m.ones(1, 4)).shape,
+        )
+
+    for before in (False, True):
+        assert_same_on_both_sides(lambda m, before=before: program(m, before))
