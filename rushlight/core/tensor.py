@@ -96,6 +96,15 @@ def binary_seen(name: str, slot: cython.int, a: object, b: object) -> object:
 
 @cython.cfunc
 @cython.exceptval(check=False)
+def no_operand(a: object, b: object) -> cython.bint:
+    """Whether a matrix product is asked of a number, which no handler sees before."""
+    if type(a) is not Tensor or not isinstance(b, (int, float, complex)):
+        return False
+    return not state().modes
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 def foreign(index: object) -> cython.bint:
     """Whether an index, or one of its items, is of a type that may take the call."""
     if isinstance(index, (int, Tensor, slice)) or index is None or index is Ellipsis:
@@ -842,9 +851,13 @@ class Tensor:
         return binary_seen("__rmod__", slots.SLOT_RMOD, self, other)
 
     def __matmul__(self, other):
+        if no_operand(self, other):
+            return NotImplemented
         return binary(slots.SLOT_MATMUL, self, other)
 
     def __rmatmul__(self, other):
+        if no_operand(self, other):
+            return NotImplemented
         return binary_seen("__rmatmul__", slots.SLOT_RMATMUL, self, other)
 
     def __and__(self, other):

@@ -500,6 +500,18 @@ EXPLAINED = [
         "of two faults PyTorch tells the type that it has no kernel for",
     ),
     (
+        r"index_copy_?",
+        r"class",
+        r"RuntimeError: .*index out of.* for IndexError: index_copy_.*out of bounds.*",
+        "PyTorch has two kernels, which refuse an index by two types",
+    ),
+    (
+        r"atan2_?",
+        r"gradient",
+        r".*elements are off by .* on average",
+        "steps in half precision: second gradients are tenths off on both sides",
+    ),
+    (
         r"nn\.functional\.gelu",
         r"gradient",
         r".*is -?\d[\d.]*e-[23]\d, not -?\d[\d.]*e-[23]\d",

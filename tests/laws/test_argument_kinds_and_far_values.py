@@ -159,3 +159,26 @@ def test_the_gradient_of_a_number_times_a_far_power_of_two_is_that_power():
         (x.ldexp(steps) * weights).sum().backward()
         exact = rushlight.ldexp(rushlight.tensor(2.0**-20, dtype=dtype), steps)
         assert x.grad.tolist() == exact.tolist()
+
+
+def test_numbers_have_no_matrix_products_with_tensors():
+    for number in (2, 2.0, True, 2j, 2**70):
+        for m in BOTH:
+            for name in ("__matmul__", "__rmatmul__"):
+                assert getattr(m.ones(2, 2), name)(number) is NotImplemented
+            with pytest.raises(TypeError, match="unsupported operand type"):
+                m.ones(2, 2) @ number
+            with pytest.raises(TypeError, match="unsupported operand type"):
+                number @ m.ones(2, 2)
+
+
+def test_the_start_of_a_reduced_stretch_is_real():
+    for start in (1j, 2 + 0j, 0.5, None):
+
+        def reduced(m, start=start):
+            parts = m.tensor([0, 1, 1])
+            whole = m.segment_reduce(m.ones(2), "min", lengths=parts, initial=start)
+            return whole.tolist()
+
+        ours, theirs = (refusal(m, reduced) for m in BOTH)
+        assert ours == theirs

@@ -197,6 +197,12 @@ def segment_reduce_backward(
 
 
 def _start(data, kind, initial):
+    if isinstance(initial, complex):
+        if initial.imag:
+            raise RuntimeError(
+                "value cannot be converted to type float without overflow"
+            )
+        initial = initial.real
     start = _STARTS[kind] if initial is None else float(initial)
     return make_tensor([start], dtype=float64, device=data.device)
 
