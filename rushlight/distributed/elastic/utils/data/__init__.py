@@ -1,81 +1,8 @@
 """Samples for programs that begin in the midst of an epoch."""
 
-from __future__ import annotations
-
-import math
-from collections.abc import Sized
-
-import rushlight as rl
-from rushlight.utils.data import DistributedSampler
+from rushlight.distributed.elastic.utils.data.cycling_iterator import CyclingIterator
+from rushlight.distributed.elastic.utils.data.elastic_distributed_sampler import (
+    ElasticDistributedSampler,
+)
 
 __all__ = ["CyclingIterator", "ElasticDistributedSampler"]
-
-
-class ElasticDistributedSampler(DistributedSampler):
-    """The samples of a rank from some place of the data set on.
-
-    Args:
-        dataset: the data set.
-        num_replicas: the number of ranks; as the processes without it.
-        rank: this one; likewise.
-        start_index: the first sample that is still to be seen.
-
-    >>> sampler = ElasticDistributedSampler(range(10), num_replicas=2, rank=0, start_index=6)
-    >>> sorted(sampler), len(sampler)
-    ([6, 9], 2)
-    """
-
-    def __init__(self, dataset, num_replicas=None, rank=None, start_index=0):
-        super().__init__(dataset=dataset, num_replicas=num_replicas, rank=rank)
-        if not isinstance(dataset, Sized):
-            raise TypeError("Dataset must be an instance of collections.abc.Sized")
-        if start_index >= len(dataset):
-            raise ValueError(
-                f"Start index {start_index} should be less than dataset size "
-                f"{len(dataset)}"
-            )
-        self.start_index = start_index
-        left = len(dataset) - start_index
-        self.num_samples = math.ceil(left / self.num_replicas)
-        self.total_size = self.num_samples * self.num_replicas
-
-    def __iter__(self):
-        generator = rl.Generator()
-        generator.manual_seed(self.epoch)
-        count = len(self.dataset) - self.start_index
-        order = rl.randperm(count, generator=generator).add(self.start_index).tolist()
-        order = (order * math.ceil(self.total_size / count))[: self.total_size]
-        return iter(order[self.rank : self.total_size : self.num_replicas])
-
-    def __len__(self):
-        return self.num_samples
-
-
-class CyclingIterator:
-    """The elements of several epochs behind one another.
-
-    Args:
-        n: how many epochs.
-        generator_fn: called with an epoch; gives its iterator.
-        start_epoch: the first.
-
-    >>> list(CyclingIterator(2, lambda epoch: iter([epoch, 5])))
-    [0, 5, 1, 5]
-    """
-
-    def __init__(self, n, generator_fn, start_epoch=0):
-        self._n, self._epoch, self._generator_fn = n, start_epoch, generator_fn
-        self._iter = generator_fn(start_epoch)
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        while True:
-            try:
-                return next(self._iter)
-            except StopIteration:
-                if self._epoch >= self._n - 1:
-                    raise
-                self._epoch += 1
-                self._iter = self._generator_fn(self._epoch)
