@@ -351,11 +351,7 @@ _DEFAULT_NOW = object()  # the type that is the default when the limits are aske
 
 
 def _limited(name, type):
-    """A type whose limits are asked for.
-
-    Raises:
-        TypeError: it is no type.
-    """
+    """A type whose limits are asked for; ``TypeError`` for what is none."""
     if not isinstance(type, DType):
         raise TypeError(
             f"{name}(): argument 'type' (position 1) must be {naming.package}.dtype, not "
