@@ -209,6 +209,11 @@ def describe(call: cython.pointer(Call), name: str) -> str:
     return lines
 
 
+def share_device_type(*tensors) -> bool:
+    """Whether the devices of some tensors are of one type."""
+    return len({tensor.device.type for tensor in tensors}) == 1
+
+
 def of_two_devices(first, second, name: str) -> str:
     """What is said of tensors of two devices; PyTorch has other words where one is meta."""
     if first.has_memory and second.has_memory:

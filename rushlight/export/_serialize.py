@@ -50,8 +50,8 @@ _OPERATORS = {
     "eq": "Equality({}, {})", "ne": "Unequality({}, {})", "ge": "GreaterThan({}, {})",
     "gt": "StrictGreaterThan({}, {})", "le": "LessThan({}, {})",
     "lt": "StrictLessThan({}, {})", "and_": "And({}, {})", "or_": "Or({}, {})",
-    "min": "Min({}, {})", "max": "Max({}, {})",
 }  # fmt: skip
+_OPERATORS |= {"min": "Min({}, {})", "max": "Max({}, {})"}
 # The same where numbers follow from elements, which may be below zero.
 _OF_ANY = {"mod": "PythonMod({}, {})", "truediv": "IntTrueDiv({}, {})"}
 _OF_FLOATS = {"truediv": "FloatTrueDiv({}, {})"}

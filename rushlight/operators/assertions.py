@@ -65,11 +65,11 @@ def _assert_tensor_metadata(
             expected = Device(expected)
         if expected != found:
             raise RuntimeError(
-                f"Tensor {what} mismatch! Expected: {_told(expected)}, Got: {_told(found)}"
+                f"Tensor {what} mismatch! Expected: {_word_for(expected)}, Got: {_word_for(found)}"
             )
 
 
-def _told(value):
+def _word_for(value):
     """A type or a layout by PyTorch's word for it, and anything else as it is."""
     if isinstance(value, DType):
         return TYPE_NAMES.get(value.name, value.name)

@@ -77,14 +77,14 @@ def where(mask, input, value):
     for _ in range(mask.dense_dim()):
         counts = counts.any(-1)
     places, which = mask.indices()[:, counts], mask.values()[counts]
-    there, values = _keys(input.indices(), input.shape), input.values()
+    present, values = _keys(input.indices(), input.shape), input.values()
     wanted = _keys(places, input.shape[:sparse])
     none = values.new_zeros((1, *values.shape[1:]))
-    count = there.shape[0]
-    at = _call.searchsorted(there, wanted)
+    count = present.shape[0]
+    at = _call.searchsorted(present, wanted)
     found = at < count
     if count:
-        found = found & (there[at.clamp(max=count - 1)] == wanted)
+        found = found & (present[at.clamp(max=count - 1)] == wanted)
     taken = _call.cat([values, none])[at.where(found, count)]
     if mask.dense_dim():
         inside = which | ~found.reshape(-1, *[1] * mask.dense_dim())

@@ -105,17 +105,17 @@ def _with_tied_names(module, values):
 def _check_names(module, values):
     """Refuses values that are not for exactly the module's own names."""
     known = {path for paths in _names_of_tensors(module).values() for path in paths}
-    told = []
+    faults = []
     for word, names in (
         ("Unexpected", values.keys() - known),
         ("Missing", known - values.keys()),
     ):
         if names:
-            told.append(f"{word} key(s): {', '.join(map(repr, sorted(names)))}.")
-    if told:
+            faults.append(f"{word} key(s): {', '.join(map(repr, sorted(names)))}.")
+    if faults:
         raise RuntimeError(
             f"Error(s) in reparametrizing for {module._get_name()}:\n\t"
-            + "\n\t".join(told)
+            + "\n\t".join(faults)
         )
 
 

@@ -12,6 +12,7 @@ from rushlight.core.roles import host
 from rushlight.core.state import is_recording
 from rushlight.core.subclass import is_absent
 from rushlight.dispatch.kernel_table import KernelTable
+from rushlight.dispatch.operands import share_device_type
 from rushlight.dispatch.python_key import listening
 from rushlight.kernels.attention.attention_blocks import (
     MOST,
@@ -38,7 +39,7 @@ def check_attention(query, key, value, attn_mask, is_causal):
             masks.
     """
     tensors = query, key, value
-    if not query.device.type == key.device.type == value.device.type:
+    if not share_device_type(query, key, value):
         raise RuntimeError(
             "Expected query, key, and value to have the same device type, but got "
             f"query.device: {query.device} key.device: {key.device} and value.device: "

@@ -25,7 +25,7 @@ from rushlight.operators.indexing.index_offsets import (
     check_values_type,
     order_of_result,
 )
-from rushlight.operators.indexing.indexing_kernels import wrapped
+from rushlight.operators.indexing.indexing_kernels import run_in_block, wrapped
 from rushlight.operators.indexing.masks import masked_select
 from rushlight.operators.loop_calls import (
     as_pairs,
@@ -63,10 +63,8 @@ def read_places(
 ):
     """``out[o, k, :] = x[o, place[k], :]`` for places that are known to be good."""
     r = begin + 0
-    while r < end:  # of each outer block a run: a division for one, not for each place
-        block = r // count
-        first = r - block * count
-        last = min(first + end - r, count)
+    while r < end:
+        block, first, last = run_in_block(r, count, end)
         for k in range(first, last):
             source = (block * size + place[k]) * inner
             for i in range(inner):

@@ -5,6 +5,7 @@ import math
 from rushlight.core.dtypes import int64
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.dispatch.operands import share_device_type
 from rushlight.operators import call as ops
 from rushlight.operators.indexing.index_slices import along
 from rushlight.operators.indexing.scatter import meetings, narrowed
@@ -81,7 +82,7 @@ def take_along_dim(self, indices, dim):
         RuntimeError: the devices or the numbers of dimensions differ, or without ``dim`` an
             operand cannot be viewed in one dimension.
     """
-    if self.device.type != indices.device.type:
+    if not share_device_type(self, indices):
         raise RuntimeError(
             f"Expected tensor to have {self.device.type} Device, but got tensor with "
             f"{indices.device.type} Device (while checking arguments for "

@@ -48,6 +48,17 @@ def combine_indices(
         place[k] = place[k] + here * stride
 
 
+@loops_inline
+def run_in_block(r, count, end):
+    """The outer block of row ``r``, and the rows of it that a chunk goes over from there.
+
+    That is a division for each block, not for each row.
+    """
+    block = r // count
+    first = r - block * count
+    return block, first, min(first + end - r, count)
+
+
 @loops
 def copy_rows(
     out: "T*",
@@ -64,9 +75,7 @@ def copy_rows(
     """Row ``index[k]`` of ``x`` becomes row ``k``, within each outer block."""
     r = begin + 0
     while r < end:
-        block = r // count
-        first = r - block * count
-        last = min(first + end - r, count)
+        block, first, last = run_in_block(r, count, end)
         for k in range(first, last):
             place = i64(index[k])
             place = wrapped(place, size, fault) if wrap else checked(place, size, fault)

@@ -471,8 +471,8 @@ def zeros_like(
     """Zeros of the same sizes; in another layout, nothing is written down."""
     if layout is not None and layout is not strided:
         kind = self.dtype_ if dtype is None else dtype
-        there = self.storage.device if device is None else device
-        return ops.empty(self.shape, dtype=kind, layout=layout, device=there)
+        place = self.storage.device if device is None else device
+        return ops.empty(self.shape, dtype=kind, layout=layout, device=place)
     return constant_like(self, 0, dtype, None, device, memory_format)
 
 

@@ -69,9 +69,9 @@ from cython.cimports.rushlight.runtime.cpu.lapack_tasks import (
     matrices,
     number,
     numbers,
+    queried,
     real_bytes,
     spread,
-    told,
     unpack_pairs,
 )
 from cython.cimports.rushlight.runtime.cpu.launch import kernel_t
@@ -486,7 +486,7 @@ def qr(a: Tensor, tau: Tensor) -> None:
     numbers(c, ints, 2)
     matrices(c, a)
     each(c, tau.pointer(), least * a.dtype_.itemsize)
-    told(c, a.dtype_.itemsize, ints[0] & 1, True)
+    queried(c, a.dtype_.itemsize, ints[0] & 1, True)
     argument(c, ARG_CODE, 0, 0)
     call_each(c, count, work)
 
@@ -512,7 +512,7 @@ def expand_reflectors(a: Tensor, tau: Tensor) -> None:
     numbers(c, ints, 3)
     matrices(c, a)
     each(c, tau.pointer(), ints[3] * a.dtype_.itemsize)
-    told(c, a.dtype_.itemsize, ints[0] & 1, True)
+    queried(c, a.dtype_.itemsize, ints[0] & 1, True)
     argument(c, ARG_CODE, 0, 0)
     call_each(c, count, work)
 
@@ -547,7 +547,7 @@ def apply_reflectors(
     number(to, order)
     each(to, tau.pointer(), reflectors * item)
     matrices(to, c)
-    told(to, item, kind & 1, True)
+    queried(to, item, kind & 1, True)
     argument(to, ARG_CODE, 0, 0)
     call_each(to, count, 4 * cubes(rows, columns, reflectors))
 
@@ -611,7 +611,7 @@ def svd(
     number(c, rows)
     each(c, vh.pointer(), 0 if letter == "N" else columns * tall * item)
     number(c, tall)
-    told(c, item, kind & 1, True)
+    queried(c, item, kind & 1, True)
     if kind > 1:
         argument(c, ARG_MEMORY, reals * real_bytes(kind), 0)
     argument(c, ARG_MEMORY, 8 * least * 4, 0)
@@ -639,10 +639,10 @@ def eigh(
     number(c, n)
     matrices(c, a)
     each(c, values.pointer(), n * real_bytes(kind))
-    told(c, a.dtype_.itemsize, kind & 1, True)
+    queried(c, a.dtype_.itemsize, kind & 1, True)
     if kind > 1:
-        told(c, real_bytes(kind), kind & 1, True)
-    told(c, 4, LENGTH_AS_INT, True)
+        queried(c, real_bytes(kind), kind & 1, True)
+    queried(c, 4, LENGTH_AS_INT, True)
     each_code(c, codes)
     call_each(c, count, (8 if vectors else 2) * cubes(n, n, n))
 
@@ -685,7 +685,7 @@ def eig(
     number(c, n)
     each(c, packed.pointer(), n * n * a.dtype_.itemsize if wanted else 0)
     number(c, n)
-    told(c, a.dtype_.itemsize, kind & 1, True)
+    queried(c, a.dtype_.itemsize, kind & 1, True)
     if kind > 1:
         argument(c, ARG_MEMORY, 2 * short, 0)
     each_code(c, codes)
@@ -731,7 +731,7 @@ def ldl(a: Tensor, pivots: Tensor, codes: Tensor, hermitian: cython.bint) -> Non
     number(c, n)
     matrices(c, a)
     each(c, pivots.pointer(), n * 4)
-    told(c, a.dtype_.itemsize, kind & 1, True)
+    queried(c, a.dtype_.itemsize, kind & 1, True)
     each_code(c, codes)
     call_each(c, count, cubes(n, n, n) // 3)
 
@@ -786,13 +786,13 @@ def lstsq(
     if chosen != GELS:
         bits(c, kind, cut)
         each_code(c, ranks)
-    told(c, item, kind & 1, True)
+    queried(c, item, kind & 1, True)
     if kind > 1 and chosen == GELSD:
-        told(c, real_bytes(kind), kind & 1, False)
+        queried(c, real_bytes(kind), kind & 1, False)
     elif kind > 1 and chosen != GELS:
         argument(c, ARG_MEMORY, max(5 * least, 2 * columns) * real_bytes(kind), 0)
     if chosen == GELSD:
-        told(c, 4, LENGTH_AS_INT, False)
+        queried(c, 4, LENGTH_AS_INT, False)
     each_code(c, codes)
     call_each(c, count, 8 * cubes(rows, columns, least))
 

@@ -61,7 +61,7 @@ cdef void numbers(LapackCall* c, int64_t* ints, int count) noexcept
 cdef void each(LapackCall* c, char* first, int64_t step) noexcept
 cdef void matrices(LapackCall* c, Tensor a) noexcept
 cdef void each_code(LapackCall* c, Tensor codes) noexcept
-cdef void told(LapackCall* c, int64_t item, int64_t form, bint length) noexcept
+cdef void queried(LapackCall* c, int64_t item, int64_t form, bint length) noexcept
 cdef void bits(LapackCall* c, int64_t kind, double value) noexcept
 cdef int64_t real_bytes(int64_t kind) noexcept
 cdef int call_each(LapackCall* c, int64_t count, int64_t work) except? -1

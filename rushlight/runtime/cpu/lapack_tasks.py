@@ -330,7 +330,7 @@ def each_code(c: cython.pointer(LapackCall), codes: Tensor) -> cython.void:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def told(
+def queried(
     c: cython.pointer(LapackCall), item: int64_t, form: int64_t, length: cython.bint
 ) -> cython.void:
     """Puts a workspace that the routine tells the length of, and that length."""
