@@ -161,3 +161,28 @@ def test_a_machine_without_a_driver_answers_at_once_and_imports_nothing():
         "assert rl.cuda.memory_allocated() == 0\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+class _Nccl:
+    """A library that tells its version."""
+
+    @staticmethod
+    def ncclGetVersion(number):
+        number._obj.value = 22705
+        return 0
+
+
+def test_nccl_tells_its_version_and_what_it_takes(machine):
+    from rushlight.runtime.cuda.nccl import NCCL
+
+    held = NCCL.found, NCCL.missing
+    NCCL.replace(_Nccl)
+    try:
+        assert rl.cuda.nccl.version() == (2, 27, 5)
+        x = rl.ones(2, 3, device="cuda")
+        assert rl.cuda.nccl.is_available([x])
+        assert not rl.cuda.nccl.is_available([x, x])  # of one card
+        assert not rl.cuda.nccl.is_available([x.t()])
+        assert not rl.cuda.nccl.is_available([rl.ones(2)])
+    finally:
+        NCCL.found, NCCL.missing = held

@@ -52,7 +52,7 @@ _ELSEWHERE = {
     ),
 }
 _HOMES = {name: home for home, names in _ELSEWHERE.items() for name in names}
-_MODULES = ("amp", "graphs", "memory", "nvtx", "random", "streams")
+_MODULES = ("amp", "graphs", "memory", "nccl", "nvtx", "random", "streams")
 CudaError = AcceleratorError
 
 
