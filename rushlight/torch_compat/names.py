@@ -103,6 +103,7 @@ OWN = (
     "jit.ir",
     "kernels",
     "legacy",
+    "nested._internal.gathered",
     "nested._internal.padding",
     "nested._internal.products",
     "nested._internal.reductions",

@@ -88,3 +88,17 @@ def test_real_tensors_have_no_imaginary_part():
         rl.tensor([1.0]).imag  # noqa: B018
     x = rl.tensor([1.0])
     assert x.real is x
+
+
+def test_what_looks_at_no_element_leaves_conjugates_and_negatives_waiting():
+    for x in (rl.tensor(NUMBERS).conj(), rl.ones(4)._neg_view()):
+        for y in (x.detach(), x.view(2, 2), x[1:], x.data):
+            assert (y.is_conj(), y.is_neg()) == (x.is_conj(), x.is_neg())
+            assert y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        x.detach().mul_(2)
+        doubled = [2 * abs(one) for one in _plain(x)]
+        assert x.abs().tolist() == pytest.approx(doubled)
+
+
+def _plain(x):
+    return NUMBERS if x.is_complex() else [1] * 4

@@ -66,7 +66,9 @@ class _Flight:
     def __init__(self, group, num_stages):
         self.group, self.num_stages = group, num_stages
         self.sent, self.local = [], {}
-        self.device = (group or world.default)._coordination_device()
+        group = group or world.default
+        # schedules are made, and looked at, before there are processes
+        self.device = None if group is None else group._coordination_device()
 
     def _tag(self, kind, stage, microbatch, number):
         """A number that no other message between two stages has at a time."""

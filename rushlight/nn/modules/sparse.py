@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 import rushlight as rl
 from rushlight.nn import functional as F
 from rushlight.nn import init
@@ -15,7 +17,8 @@ def _row_number(padding_idx, num_embeddings):
     """The padding row counted from the start; refuses one outside the table."""
     if padding_idx is None:
         return None
-    padding_idx, num_embeddings = int(padding_idx), int(num_embeddings)
+    if isinstance(padding_idx, numbers.Integral) and type(padding_idx) is not bool:
+        padding_idx, num_embeddings = int(padding_idx), int(num_embeddings)
     if padding_idx >= num_embeddings or padding_idx < -num_embeddings:
         raise AssertionError("Padding_idx must be within num_embeddings")
     return padding_idx + num_embeddings if padding_idx < 0 else padding_idx

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight._value_types import among, dropped, is_elementwise, keep_whole, writes
-from rushlight.nested._internal import padding, places, products, reductions, views
+from rushlight.nested._internal import gathered, padding, products, reductions, views
 from rushlight.nested._internal.nested_tensor import (
     NestedTensor,
     values_of,
@@ -236,7 +236,7 @@ RULES = {
     "equal": _equal,
     **reductions.RULES,
     **views.RULES,
-    **places.RULES,
+    **gathered.RULES,
     **products.RULES,
 }
 
