@@ -47,7 +47,7 @@ class NodeState(StrEnum):
 
 
 class _Serialized:
-    """What goes to JSON and comes back."""
+    """What goes to JSON and comes back; ``_word`` names the field of an enum."""
 
     def __str__(self):
         return self.serialize()
@@ -55,6 +55,19 @@ class _Serialized:
     def serialize(self):
         """The event as JSON."""
         return json.dumps(asdict(self))
+
+    @classmethod
+    def deserialize(cls, data):
+        """An event from its JSON; an event as it is.
+
+        Args:
+            data: either.
+        """
+        if isinstance(data, cls):
+            return data
+        facts = json.loads(data) if isinstance(data, str) else dict(data)
+        facts[cls._word] = cls._words[facts[cls._word]]
+        return cls(**facts)
 
 
 @dataclass
@@ -76,20 +89,8 @@ class Event(_Serialized):
     timestamp: int = 0
     metadata: dict = field(default_factory=dict)
 
+    _word, _words = "source", EventSource
     __str__ = _Serialized.__str__
-
-    @staticmethod
-    def deserialize(data):
-        """An event from its JSON; an event as it is.
-
-        Args:
-            data: either.
-        """
-        if isinstance(data, Event):
-            return data
-        facts = json.loads(data) if isinstance(data, str) else dict(data)
-        facts["source"] = EventSource[facts["source"]]
-        return Event(**facts)
 
 
 @dataclass
@@ -120,20 +121,8 @@ class RdzvEvent(_Serialized):
     local_id: int | None = None
     error_trace: str = ""
 
+    _word, _words = "node_state", NodeState
     __str__ = _Serialized.__str__
-
-    @staticmethod
-    def deserialize(data):
-        """An event from its JSON; an event as it is.
-
-        Args:
-            data: either.
-        """
-        if isinstance(data, RdzvEvent):
-            return data
-        facts = json.loads(data) if isinstance(data, str) else dict(data)
-        facts["node_state"] = NodeState[facts["node_state"]]
-        return RdzvEvent(**facts)
 
 
 def get_logging_handler(destination="null"):
