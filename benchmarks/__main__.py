@@ -12,7 +12,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import levels
+from benchmarks import hidden_instructions, levels
 
 SUITES = (
     "overhead", "calls", "backward", "pointwise", "reductions", "contractions", "convolution",
@@ -47,8 +47,19 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def facts() -> tuple[str, str]:
-    """The level that a run is made for, and the processor with both versions."""
+def hold(level) -> str:
+    """Holds this process to a level; what is not held by it, in words."""
+    levels.hold(level)
+    hidden = hidden_instructions.hide(level)
+    return "" if hidden else " (but for ONNX Runtime and OpenVINO)"
+
+
+def facts(exempt="") -> tuple[str, str]:
+    """The level that a run is made for, and the processor with both versions.
+
+    Args:
+        exempt: what is not held to the level, in words.
+    """
     import torch
 
     import rushlight
@@ -57,7 +68,7 @@ def facts() -> tuple[str, str]:
     level = levels.level_of(current())
     held = "held to " if os.environ.get("RUSHLIGHT_TARGET") else ""
     return level, (
-        f"{processor()}, {held}{level}, {os.cpu_count()} cores, "
+        f"{processor()}, {held}{level}{exempt}, {os.cpu_count()} cores, "
         f"{platform.system()} on {platform.machine()}, "
         f"Python {platform.python_version()}, Rushlight {rushlight.__version__}, "
         f"PyTorch {torch.__version__}"
@@ -71,13 +82,12 @@ def load(name, quick):
 
 def main():
     args = options()
-    if args.target:
-        levels.hold(args.target)
+    exempt = hold(args.target) if args.target else ""
     import rushlight
     from benchmarks import distributed, page, serving, startup
     from benchmarks.harness import run_group, set_threads
 
-    level, where = facts()
+    level, where = facts(exempt)
     print(where, flush=True)
     now = datetime.datetime.now(datetime.UTC)
     quick = ", quick run" if args.quick else ""
@@ -107,7 +117,7 @@ def operators():
     arguments = sys.argv[2:]
     if "--target" in arguments:
         at = arguments.index("--target")
-        levels.hold(arguments[at + 1])
+        hold(arguments[at + 1])
         del arguments[at : at + 2]
     print(facts()[1])
     importlib.import_module("benchmarks.operators").main(arguments)

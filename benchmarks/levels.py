@@ -5,7 +5,7 @@ again with the settings in its environment, and processes that it starts inherit
 
 PyTorch's own loops, oneDNN and MKL are held; MKL by Intel's processors only, as others get its
 code for AVX2 at most. ONNX Runtime has no such setting, and OpenVINO's own kernels have none:
-their times are the processor's at every level.
+they are held by what `benchmarks.hidden_instructions` lets the processor say, where it can.
 """
 
 import os

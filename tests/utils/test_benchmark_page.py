@@ -1,13 +1,17 @@
 """The page of results: what a run keeps, and what the page makes of it."""
 
 import os
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 
 pytest.importorskip("torch")
 
 from benchmarks import levels, page
-from benchmarks.harness import Group, Result, Timing
+from benchmarks.harness import Group, Result, Timing, settle
 from benchmarks.startup import Measured
 
 
@@ -63,3 +67,30 @@ def test_a_process_that_no_level_holds_starts_again_and_a_held_one_does_not(
     levels.hold("v3")
     levels.hold("v2")
     assert [held["MKL_ENABLE_INSTRUCTIONS"] for held in started] == ["AVX2", "SSE4_2"]
+
+
+def test_samples_wait_for_threads_that_still_look_for_work():
+    end = time.perf_counter() + 0.06
+
+    def look():
+        while time.perf_counter() < end:
+            pass
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    settle()
+    assert not looking.is_alive()
+
+
+def test_a_level_hides_wider_instructions_from_all_who_ask_the_processor():
+    program = (
+        "from llvmlite import binding\n"
+        "from benchmarks.hidden_instructions import hide\n"
+        "print(hide('v3'), binding.get_host_cpu_features().get('avx512f', False))\n"
+    )
+    command = [sys.executable, "-c", program]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    hidden, found = made.stdout.split()
+    if hidden == "False":
+        pytest.skip("this processor or system cannot make cpuid a fault")
+    assert found == "False"
