@@ -46,6 +46,15 @@ SYNONYMS = {
     "SymInt": "int", "dtype": "ScalarType", "number": "Scalar", "device": "Device",
 }  # fmt: skip
 
+# Arguments that choose a dimension or a way to compute: PyTorch has ``int`` there, where
+# what may stay open in a graph is ``SymInt``.
+STATIC_INTEGERS = frozenset(
+    "dim dim0 dim1 dim2 dims dims_self dims_other start_dim end_dim axis axis0 axis1 source "
+    "destination reduction correction compute_mode interpolation_mode padding_mode "
+    "normalization edge_order decimals blank num_groups group chunks "
+    "divisor_override sparse_dim dense_dim contraction_dim physical_layout".split()
+)
+
 WRITTEN, ALIASED, VARARGS, NEEDED, CONSTANT = 1, 2, 4, 16, 64
 
 _CLASSES = "__torch__."  # classes that TorchScript has, by PyTorch's names

@@ -19,6 +19,13 @@ _open = threading.local()  # the tape that a sweep has begun
 _runners: weakref.WeakSet = weakref.WeakSet()
 GRAPHED = ("reduce-overhead", "max-autotune")  # modes
 END = "the function ends"
+# where marks are on a tensor -> whether the sizes are to stay as they are
+MARKS = {
+    "_dynamo_dynamic_indices": 0,
+    "_dynamo_weak_dynamic_indices": 0,
+    "_dynamo_unbacked_indices": 0,
+    "_dynamo_static_indices": 1,
+}
 QUIET = (END, capture.OUTSIDE)  # not by what the program asks for
 
 
@@ -103,6 +110,10 @@ class Runner:
         others: runners of the function with other backends.
         sweeps: the backend of sweeps back, where that of forward graphs has one.
         lent: what a backend of somebody's own made of graphs, by their text.
+        numbers, varying: what the last call was given that is no tensor, and which of it was
+            otherwise before, for such a backend.
+        marks: by storage and sizes, the dimensions of the last call's arguments that were
+            marked as dynamic, and those marked as static.
         limits: see `Limits`; looked at when a branch is added.
     """
 
@@ -127,6 +138,7 @@ class Runner:
         self.sweeps = None
         self.frozen, self.sights, self.others = None, 0, {}
         self.lent: dict = {}
+        self.numbers, self.varying, self.marks = None, {}, {}
         self.dynamic = dynamic
         self.is_sweep = False
         self.breaks: list = []
@@ -334,6 +346,40 @@ class Runner:
             open_sizes.learn(self, tape, leaf, wanted, program, items)
         return program
 
+    def called_with(self, args, kwargs):
+        """Takes note of a call's numbers that are others than before, and of marked sizes."""
+        items = (*args, *sorted(kwargs.items()))
+        self.marks = {}
+        for one in _tensors(items, []):
+            if "_has_dynamo_dim_marking" in vars(one):
+                found = [set(), set()]
+                for name, place in MARKS.items():
+                    found[place].update(vars(one).get(name, ()))
+                self.marks[id(one.untyped_storage()), tuple(one.shape)] = found
+        numbers = dict(_numbers(items))
+        if self.dynamic:
+            self.varying = numbers
+        elif self.numbers is not None:
+            for place in [*self.varying]:
+                self.varying[place] = numbers.get(place)
+            for place, one in numbers.items():
+                if place in self.numbers and self.numbers[place] != one:
+                    self.varying[place] = one
+        self.numbers = numbers
+
+    def open_numbers(self, sizes):
+        """Numbers that are arguments of a backend's graphs when they come the first time.
+
+        Args:
+            sizes: of the graph's inputs.
+        """
+        if not self.opens_sizes():
+            return []
+        known = [*self.varying.values()]
+        if self.dynamic:
+            known += [size for one in sizes for size in one if size > 1]
+        return known
+
     def opens_sizes(self):
         """Whether paths for sizes that were not met are made of some that were."""
         return self.dynamic is not False and self.mode not in GRAPHED
@@ -347,6 +393,7 @@ class Runner:
             how = self.mode, self.settings, self.limits, self.dynamic
             found = Runner(name, False, self.sweeps, *how)
             found.is_sweep = True
+            found.varying = self.varying
             self.backwards[key] = found
         return found
 
@@ -356,7 +403,7 @@ class Runner:
         self.backwards, self.families, self.lent = {}, [], {}
         self.breaks, self.graphs = [], []
         self.graphed = self.sights = 0
-        self.others = {}
+        self.others, self.numbers, self.varying = {}, None, {}
 
 
 def reset():
@@ -366,6 +413,15 @@ def reset():
         runner.forget()
     for counter in counters.values():
         counter.clear()
+
+
+def _numbers(items, place=()):
+    """The numbers in a nest of arguments, each with where it is."""
+    for at, one in items.items() if isinstance(items, dict) else enumerate(items):
+        if type(one) in (int, float):
+            yield (*place, at), one
+        elif type(one) in (list, tuple, dict):
+            yield from _numbers(one, (*place, at))
 
 
 def _tensors(result, found):

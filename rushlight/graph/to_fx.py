@@ -13,6 +13,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.fx.experimental.pre_dispatch import user_stack
+from rushlight.graph.graph_numbers import LiftedNumbers, groups_of, is_same
 from rushlight.graph.steps import FRESH, NUMBER, TENSOR, TENSORS, WINDOW, Graph, window
 from rushlight.graph.tape import Value, hold
 from rushlight.nn.modules.module import Module
@@ -33,10 +34,13 @@ class Exported:
         storages: by number, where views are known by them.
         views: how windows were made (`Tape.views`).
         numbers: the path's parameters, which are constants of the graph.
+        lifted: which numbers of its calls are arguments of the graph; see
+            `rushlight.graph.graph_numbers`.
     """
 
-    def __init__(self, leaf, wanted, storages=(), views=None, numbers=()):
+    def __init__(self, leaf, wanted, storages=(), views=None, numbers=(), lifted=None):
         self.numbers = numbers
+        self.lifted = lifted or LiftedNumbers()
         self.graph = fx.Graph()
         self.wanted = wanted
         self.nodes: dict = {}  # slot -> the node of its first window, and the window
@@ -46,6 +50,7 @@ class Exported:
         self.storages = {n: ("new", id(s)) for n, s in enumerate(storages) if s}
         self.inputs: list = []
         path = leaf.path
+        self.lifted.begin(self.graph)
         self._place_inputs(path)
         for call in path:
             self._add(call)
@@ -97,9 +102,10 @@ class Exported:
                 return found
         if value.dtype is not first.dtype:
             node = self.graph.call_function(ops.view.overloads[1], (node, value.dtype))
+        strided = ops.as_strided.overloads[0]
+        args = [node, list(value.sizes), list(value.strides), value.offset]
         return self.graph.call_function(
-            ops.as_strided.overloads[0],
-            (node, list(value.sizes), list(value.strides), value.offset),
+            strided, tuple(self.lifted.arguments(strided, args))
         )
 
     def _view(self, slot, look, seen):
@@ -121,6 +127,7 @@ class Exported:
             ]
             if any(one is None and is_window(was) for one, was in zip(args, made[1])):
                 return None
+            args = self.lifted.arguments(op, args)
             node = self.graph.call_function(op, *arguments_of(op, args))
             if several:
                 self.split[id(made)] = node
@@ -144,6 +151,7 @@ class Exported:
 
     def _add(self, call):
         made = [self._argument(call, i, value) for i, value in enumerate(call.values)]
+        made = self.lifted.arguments(call.op, made)
         node = self.graph.call_function(call.op, *arguments_of(call.op, made))
         if call.notes is not None:
             node.meta["stack_trace"] = user_stack([call.notes])
@@ -228,20 +236,21 @@ class Lent:
     """A program that is another's: a function of the graph's inputs.
 
     Args:
+        numbers: what the path has where the graph has arguments that are numbers.
         again: gives the program for what the path reads alone. The path may lead here from
             another view of less memory than the one that was seen.
     """
 
-    def __init__(self, exported, function, graph, again=None):
+    def __init__(self, exported, function, graph, numbers=(), again=None):
         self.exported, self.function, self.graph = exported, function, graph
-        self.again, self.narrow = again, None
+        self.numbers, self.again, self.narrow = numbers, again, None
 
     def __call__(self, tape):
         values = self.exported.inputs
         if self.again and not all(fits(tape.slots[one.slot], one) for one in values):
             self.narrow = self.narrow or self.again(tape.slots)
             return self.narrow(tape)
-        made = self.function(*[window(tape, value) for value in values])
+        made = self.function(*self.numbers, *[window(tape, value) for value in values])
         made = (made,) if isinstance(made, Tensor) else tuple(made)
         for value, result in zip(self.exported.outputs, made, strict=True):
             hold(tape, value, result)
@@ -251,9 +260,9 @@ class Lent:
 def program(runner, leaf, wanted, examples, views=None):
     """What a backend makes of a path's graph.
 
-    It is called once for a graph, as PyTorch does: for the first sizes, and where others come
-    and the graph's text is the same, a second time with sizes that are marked as dynamic. That
-    function is for all others.
+    It is called once for a graph, as PyTorch does: for the first sizes and numbers, and where
+    others come and the graph is the same but for them, a second time with sizes that are
+    marked as dynamic and with numbers as arguments. That function is for all others.
 
     Args:
         runner: the function's; its ``backend`` is called.
@@ -262,48 +271,98 @@ def program(runner, leaf, wanted, examples, views=None):
         examples: storages by number, for the example inputs.
         views: how windows were made (`Tape.views`).
     """
-    exported = Exported(leaf, wanted, examples, views)
+    given = leaf, wanted, examples, views
+    whole = Exported(*given, lifted=LiftedNumbers(everywhere=True))
+    found = whole.lifted.found
+    looks = tuple([(v.dtype.name, len(v.sizes)) for v in whole.inputs])
+    sizes = [tuple(v.sizes) for v in whole.inputs]
+    key = whole.module.code, looks, wanted, tuple(map(type, found))
+    lenders = runner.lent.setdefault(key, [])
     graph = Graph.of(leaf, wanted)
-    text = exported.module.code
-    if logs.graph.active:
-        logs.graph.say(f"{runner.name}:\n{text}")
-    looks = tuple([(v.dtype.name, len(v.sizes)) for v in exported.inputs])
-    sizes = [tuple(v.sizes) for v in exported.inputs]
-    key = text, looks, wanted
-    known = runner.lent.get(key) if runner.opens_sizes() else None
     again = views and (lambda slots: program(runner, leaf, wanted, slots))
-    if known is not None and known.is_open:
-        return Lent(exported, known.function, graph, again)
-    function = compiled(runner, exported, examples, known and known.sizes)
+    for one in lenders:
+        if one.is_for(sizes, found):
+            return Lent(whole, one.function, graph, one.numbers_of(found), again)
+    before = [(one.sizes, one.found) for one in lenders] if runner.opens_sizes() else []
+    groups = groups_of(found, [one[1] for one in before], runner.open_numbers(sizes))
+    exported = Exported(*given, lifted=LiftedNumbers(groups))
+    if logs.graph.active:
+        logs.graph.say(f"{runner.name}:\n{exported.module.code}")
+    open_dims = opened(runner, exported, examples, [one[0] for one in before])
+    lender = Lender(sizes, found, groups, open_dims)
+    lender.function = compiled(runner, exported, examples, lender)
     runner.counted(len(leaf.path))
-    runner.lent[key] = Lender(function, sizes, known is not None)
-    return Lent(exported, function, graph, again)
+    lenders.append(lender)
+    return Lent(exported, lender.function, graph, lender.numbers_of(found), again)
+
+
+def opened(runner, exported, examples, before):
+    """Which dimensions of each input are open: the backend's function is for any size there.
+
+    Args:
+        before: the sizes that the inputs had in other calls.
+    """
+    found = []
+    for n, value in enumerate(exported.inputs):
+        dims = {d for d, size in enumerate(value.sizes) if runner.dynamic and size > 1}
+        for one in before:
+            dims |= {d for d, size in enumerate(value.sizes) if one[n][d] != size}
+        wanted, fixed = runner.marks.get(
+            (id(examples[value.slot]), tuple(value.sizes)), ((), ())
+        )
+        found.append((dims | {*wanted}) - {*fixed})
+    return found
 
 
 class Lender:
-    """A backend's function, for which sizes it was made, and whether it is for others, too."""
+    """A backend's function, and which calls it is for.
 
-    def __init__(self, function, sizes, is_open):
-        self.function, self.sizes, self.is_open = function, sizes, is_open
+    Args:
+        sizes: of the inputs that it was made with.
+        found: the numbers at all places.
+        groups: which argument each place is; None for a constant.
+        open_dims: the dimensions of each input that may have any size.
+    """
+
+    def __init__(self, sizes, found, groups, open_dims):
+        self.sizes, self.found, self.groups = sizes, found, groups
+        self.open_dims, self.function = open_dims, None
+
+    def is_for(self, sizes, found):
+        """Whether it is for a call's sizes and numbers."""
+        for one, was, dims in zip(sizes, self.sizes, self.open_dims, strict=True):
+            if any(a != b and d not in dims for d, (a, b) in enumerate(zip(one, was))):
+                return False
+        given: dict = {}
+        return all(
+            is_same(number, was if group is None else given.setdefault(group, number))
+            for number, was, group in zip(found, self.found, self.groups, strict=True)
+        )
+
+    def numbers_of(self, found):
+        """The arguments that are numbers, in the graph's order."""
+        given: dict = {}
+        for number, group in zip(found, self.groups, strict=True):
+            if group is not None:
+                given.setdefault(group, number)
+        return tuple(given.values())
 
 
-def compiled(runner, exported, examples, before):
+def compiled(runner, exported, examples, lender):
     """What a backend makes of a graph.
 
     Args:
-        before: the sizes that it was given before, where these are others.
+        lender: has the dimensions that are open, and the numbers that are arguments.
     """
 
     class Tape:
         slots = examples
 
     inputs = [example_of(Tape, value) for value in exported.inputs]
-    for one, sizes in zip(inputs, before or (), strict=False):
-        changed = {
-            d for d, pair in enumerate(zip(one.shape, sizes)) if pair[0] != pair[1]
-        }
-        if changed:
-            one._dynamo_dynamic_indices = changed
+    for one, dims in zip(inputs, lender.open_dims, strict=True):
+        if dims:
+            one._dynamo_dynamic_indices = dims
+    inputs = [*exported.lifted.examples(lender.numbers_of(lender.found)), *inputs]
     # the backend's own operators are nobody's path
     keys = set_keys(0, excluded_keys())
     try:

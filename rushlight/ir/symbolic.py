@@ -290,6 +290,12 @@ class ShapeEnv:
         """A new integer that is ``actual`` in the recording, and may be any other."""
         return self._taken(Symbol(name, actual, None))
 
+    def example(self, actual, name):
+        """A new integer that operators run on as it is: for calls that nobody records."""
+        made = Symbol(name, actual, None)
+        made.base, made.factors, made.rests = actual, (1, 1, 1), (0,)
+        return self.number(made)
+
     def _taken(self, symbol):
         """The number of a symbol whose values no other has."""
         count = len(self.symbols)

@@ -24,7 +24,6 @@ FOUND = {theirs: ours for ours, theirs in MOVED.items()}
 OWN = (
     "__main__",
     "_dynamo.explaining",
-    "_dynamo.stance",
     "_higher_order_ops.base",
     "_inductor.options",
     "ao.nn.intrinsic.fused",

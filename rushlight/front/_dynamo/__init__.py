@@ -12,7 +12,7 @@ from rushlight._dynamo.backends import (
 )
 from rushlight._dynamo.eval_frame import OptimizedModule, optimize
 from rushlight._dynamo.explaining import explain
-from rushlight._dynamo.stance import (
+from rushlight._dynamo.decorators import (
     allow_in_graph,
     assume_constant_result,
     disable,
@@ -22,6 +22,7 @@ from rushlight._dynamo.stance import (
     mark_dynamic,
     mark_static,
     mark_static_address,
+    mark_unbacked,
     maybe_mark_dynamic,
     reset,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "mark_dynamic",
     "mark_static",
     "mark_static_address",
+    "mark_unbacked",
     "maybe_mark_dynamic",
     "optimize",
     "register_backend",

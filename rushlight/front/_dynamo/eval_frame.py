@@ -8,7 +8,7 @@ import os
 from rushlight._dynamo import config
 from rushlight._dynamo.backends import find_backend
 from rushlight._dynamo.backends.common import aot_autograd
-from rushlight._dynamo.stance import (
+from rushlight._dynamo.decorators import (
     _ever_set,
     current_backend,
     current_stance,
@@ -172,6 +172,8 @@ def call(runner, function, args, kwargs):
     """Calls a function as the settings of the moment ask for."""
     if runner is None or config.disable:
         return function(*args, **kwargs)
+    if runner.backend is not None:
+        runner.called_with(args, kwargs)
     if _ever_set:
         return call_by_stance(runner, function, args, kwargs)
     return run_followed(runner, function, args, kwargs, watch_back)

@@ -5,7 +5,7 @@ Rushlight's own compiler, of kernels, is ``rushlight.codegen``.
 
 from rushlight._dynamo.backends import list_backends
 from rushlight._dynamo.eval_frame import compile
-from rushlight._dynamo.stance import (
+from rushlight._dynamo.decorators import (
     allow_in_graph,
     assume_constant_result,
     cudagraph_mark_step_begin,

@@ -314,7 +314,8 @@ def make_fx(
     Args:
         f: the program: of tensors, or nests of them.
         decomposition_table: what to record in place of an operator, by operator.
-        tracing_mode: ``"real"`` runs the program; ``"fake"`` computes shapes only.
+        tracing_mode: ``"real"`` runs the program; ``"fake"`` computes shapes only;
+            ``"symbolic"`` has sizes of tensors, and integers among arguments, stand for any.
 
     Raises:
         ValueError: there is no such mode.
@@ -371,6 +372,9 @@ def make_fx(
             node = graph.placeholder(name, **left_out)
             if isinstance(value, Tensor):
                 mode.track(value, node)
+            elif isinstance(value, SymInt):
+                node.meta["val"] = value
+                mode._sizes[value.expr] = node
         with fake or contextlib.nullcontext(), mode:
             result = f(*tree_unflatten(given, spec))
         out, out_spec = tree_flatten(result)
@@ -391,21 +395,25 @@ def make_fx(
 
 
 def _sizes_of(args):
-    """The sizes of the arguments, one at a time, then all of them."""
+    """The sizes and integers of the arguments, one at a time, then all of them."""
     found = {
         size
         for one in tree_flatten(args)[0]
-        if isinstance(one, Tensor)
-        for size in one.shape
+        for size in (one.shape if isinstance(one, Tensor) else (one,))
+        if type(size) is int
     }
     return [(size,) for size in sorted(found)]
 
 
 def _prepared(value, fake):
-    """An argument as the program gets it."""
+    """An argument as the program gets it: a number of the record for an integer."""
     env = None if fake is None else fake.shape_env
-    if env is not None and type(value) is int:
-        return value
+    if env is not None and isinstance(value, (int, SymInt)):
+        actual = value.hint if isinstance(value, SymInt) else value
+        constant = env.constant is None or actual in env.constant
+        if constant or isinstance(value, bool):
+            return actual
+        return env.integer(actual, f"s{len(env.symbols)}")
     if fake is None or not isinstance(value, Tensor) or isinstance(value, FakeTensor):
         return value
     return fake.from_tensor(value)

@@ -65,17 +65,9 @@ class AotAutograd:
 
     def compiled(self, compiler, gm, example_inputs):
         """What a compiler makes of a graph, called with separate arguments."""
-        gm = self.decomposed(gm, example_inputs)
-        return Compiled(compiler(gm, example_inputs), self)
-
-    def decomposed(self, gm, example_inputs):
-        """A graph in which operators are what they decompose into."""
         if not self.decompositions:
-            return gm
-        from rushlight.fx.experimental.proxy_tensor import make_fx  # graphs, late
-
-        record = make_fx(gm, self.decompositions, tracing_mode="fake")
-        return record(*example_inputs)
+            return Compiled(compiler(gm, example_inputs), self)
+        return Decomposed(compiler, self, gm, example_inputs)
 
 
 class Compiled:
@@ -88,6 +80,58 @@ class Compiled:
     def __call__(self, *args):
         """The results; boxed functions are given one list, which they may empty."""
         return self.function(list(args)) if self.boxed else self.function(*args)
+
+    def compile_backward(self, gm, example_inputs):
+        """A function for the graph of a sweep back."""
+        return self.backend.compile_backward(gm, example_inputs)
+
+
+class Decomposed:
+    """A compiler's function of a graph in which operators are what they decompose into.
+
+    A decomposition that asks for sizes is recorded for all of them, where nothing hangs on
+    them; else there is a graph for each call's.
+
+    Args:
+        compiler: makes functions of graphs.
+        backend: the `AotAutograd`.
+        gm: the graph.
+        example_inputs: its first arguments.
+    """
+
+    def __init__(self, compiler, backend, gm, example_inputs):
+        self.compiler, self.backend, self.gm = compiler, backend, gm
+        self.made: dict = {}
+        self.general = self._made(example_inputs)
+
+    def _made(self, inputs):
+        from rushlight.fx.experimental.proxy_tensor import make_fx  # graphs, late
+
+        record = make_fx(self.gm, self.backend.decompositions, tracing_mode="symbolic")
+        graph = record(*inputs)
+        env = graph.shape_env
+        function = Compiled(self.compiler(graph, inputs), self.backend)
+        self.made[self._sizes(inputs)] = function
+        hangs = env.guards or env.fixed or env.constant != ()
+        return None if hangs else function
+
+    @staticmethod
+    def _sizes(inputs):
+        """What a graph may hang on: sizes, and numbers among the arguments."""
+        return tuple(
+            [
+                tuple(getattr(one, "shape", (getattr(one, "hint", one),)))
+                for one in inputs
+            ]
+        )
+
+    def __call__(self, *args):
+        """The results, by the graph that is for the arguments' sizes."""
+        function = self.general or self.made.get(self._sizes(args))
+        if function is None:
+            self._made(args)
+            function = self.made[self._sizes(args)]
+        return function(*args)
 
     def compile_backward(self, gm, example_inputs):
         """A function for the graph of a sweep back."""

@@ -177,6 +177,26 @@ def mark_dynamic(t, index, *, min=None, max=None, **options):
         ranges.add(_DimRange(dim, min, max))
 
 
+def mark_unbacked(t, index, hint_override=None, strict=False, **options):
+    """Notes on a tensor that a size may be any, 0 and 1 too.
+
+    Args:
+        t: the tensor.
+        index: the dimension, or a list of them.
+        strict: whether a program that needs one size is to be refused; here each size that
+            needs other operators has a graph of its own.
+
+    >>> import rushlight as rl
+    >>> x = rl.ones(3, 4)
+    >>> mark_unbacked(x, [0, 1])
+    >>> x._dynamo_unbacked_indices
+    {0, 1}
+    """
+    _note(t, "_dynamo_unbacked_indices", index)
+    if strict:
+        _note(t, "_dynamo_strict_unbacked_indices", index)
+
+
 def maybe_mark_dynamic(t, index, **options):
     """Notes on a tensor that a size may change, if that can be."""
     _note(t, "_dynamo_weak_dynamic_indices", index)
