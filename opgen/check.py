@@ -11,9 +11,12 @@ from opgen.model import (
     KEYS,
     NAMESPACES,
     RECORDS,
+    RULE_HOMES,
     RULES,
     TAGS,
+    UNASKED,
     VARIANTS,
+    Reference,
 )
 from opgen.schema import TENSOR_KINDS
 from opgen.sources import INVERSES, defined_names, locate, locate_batching, module_of
@@ -140,6 +143,9 @@ def _check_policies(entry, faults):
         found.append((entry.forward, locate(entry.forward, entry.family)))
     if entry.inverse is not None:
         found.append((entry.inverse, (INVERSES, entry.inverse)))
+    for name, home in RULE_HOMES.items():
+        if said := getattr(entry, name):
+            found.append((said, (home, Reference.of(said).function)))
     for text, (module, attribute) in found:
         if attribute not in (defined_names(module) or {}):
             faults.add(entry.location, f"'{text}': there is no such rule in {module}")
@@ -151,7 +157,7 @@ def _check_overloads(entry, faults):
         for what, argument in naming.conditions:
             if what not in CONDITIONS:
                 faults.add(entry.location, f"'{what}' is no condition for an overload")
-            if argument not in kinds and what != "composed":
+            if argument not in kinds and what not in UNASKED:
                 faults.add(
                     entry.location, f"overloads name '{argument}', which is no argument"
                 )

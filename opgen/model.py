@@ -87,7 +87,28 @@ NUMBERS = {  # how elementwise kernels take numbers
     "rounded",  # numbers that are no operands are, too
     "scales_second",  # the number after "*" multiplies the second operand
 }
-RECORDS = {"out": OUTPUT, "overlap": OVERLAP, "layout": LAYOUT, "numbers": NUMBERS}
+DEPRECATED = {  # orders of arguments of PyTorch's first years: see `dispatch.deprecated_signatures`
+    "factor_second",  # the factor right behind the tensor
+    "factors_first",  # the factors around the tensor
+    "number_last",  # a number and its factor, without keywords
+}  # fmt: skip
+RECORDS = {
+    "out": OUTPUT, "overlap": OVERLAP, "layout": LAYOUT, "numbers": NUMBERS,
+    "deprecated": DEPRECATED,
+}  # fmt: skip
+# What few operators have a rule of their own for, and the module that it is defined in.
+RULE_HOMES = {
+    # what fakes give where a size follows from elements
+    "open_sizes": "rushlight.graph.data_dependent",
+    # what is called in its place while a program is recorded
+    "recorded": "rushlight.fx.experimental.as_called",
+    # what has the same results but for their elements
+    "without_elements": "rushlight.fx.experimental.as_called",
+    # what makes a call along rows part of a fusion group
+    "fused_along": "rushlight.graph.reduction_nodes",
+    # what may take elementwise functions behind its sums
+    "fusion_anchor": "rushlight.graph.fusion_anchor",
+}
 # What levels of transformations do with an operator, and autocast's blocks. Beside these
 # words there may be the name of a function: a rule, or for ``autocast`` what gives one of
 # its words, or None, for the arguments of a call.
@@ -108,8 +129,10 @@ AUTOCAST = {
     "summed",  # in float32, but for a call that names a type
 }  # fmt: skip
 # What a condition for the name of an overload may ask of an argument.
-# The last one asks who calls: a composition, or a derivative's formula.
-CONDITIONS = ("number", "tensor", "one", "composed")
+# "composed" asks who calls: a composition, or a derivative's formula.
+# Of the last ones, one holds for steps of files, and one for who asks by the name alone.
+CONDITIONS = ("number", "tensor", "one", "composed", "filed", "named")
+UNASKED = CONDITIONS[3:]  # they ask nothing of an argument
 POLICIES = ("batching", "forward", "autocast", "autocast_cuda")
 # What docstrings say beside `doc`, as texts and as pairs of a name and a text.
 TEXTS = ("formula", "details", "returns", "example", "like")
@@ -180,9 +203,10 @@ class Naming:
     """When PyTorch has an overload of another name for a call.
 
     Attributes:
-        form: ``"in place"``, ``"function"``, or None for both.
+        form: ``"in place"``, ``"function"``, ``"out"``, or None for the first two.
         conditions: ``(what, argument)`` each: it is a ``number``, a ``tensor``, or a list
-            of ``one``; or ``("composed", "")``.
+            of ``one``; or ``("composed", "")``, and the like of what asks nothing of an
+            argument.
         name: the overload's name.
     """
 
@@ -227,12 +251,18 @@ class Entry:
     overlap: tuple[str, ...] = ()
     layout: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    deprecated: tuple[str, ...] = ()
     batching: str | None = None
     forward: str | None = None
     autocast: str | None = None
     autocast_cuda: str | None = None
     decomposition: str | None = None
     inverse: str | None = None
+    open_sizes: str | None = None
+    recorded: str | None = None
+    without_elements: str | None = None
+    fused_along: str | None = None
+    fusion_anchor: str | None = None
     overloads: tuple[Naming, ...] = ()
     sample: str | None = None
     reference: str | None = None
@@ -291,8 +321,9 @@ class Entry:
         for name in ("tags", *RECORDS):
             if words := getattr(self, name):
                 lines.append(f"  {name}: [{', '.join(words)}]")
-        for name in POLICIES + (
-            "decomposition", "inverse", "sample", "reference", "doc",
+        for name in (
+            *POLICIES, "decomposition", "inverse", *RULE_HOMES, "sample", "reference",
+            "doc",
         ):  # fmt: skip
             if value := getattr(self, name):
                 lines.append(f"  {name}: {_scalar(value)}")

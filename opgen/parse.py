@@ -11,6 +11,7 @@ from opgen.model import (
     PAIRS,
     POLICIES,
     RECORDS,
+    RULE_HOMES,
     TEXTS,
     Entry,
     Formula,
@@ -22,8 +23,8 @@ from opgen.model import (
 
 _LISTS = {"variants", "operators", "tags", *RECORDS}
 _TEXTS = {
-    "namespace", "check", *POLICIES, "decomposition", "inverse", "sample", "reference",
-    "doc", *TEXTS,
+    "namespace", "check", *POLICIES, "decomposition", "inverse", *RULE_HOMES, "sample",
+    "reference", "doc", *TEXTS,
 }  # fmt: skip
 _KEYS = {
     "op",
@@ -260,7 +261,9 @@ def _parse_overloads(node, file, faults):
 
 def _naming(text, name):
     parts = [] if text == "always" else text.split(" and ")
-    form = parts.pop(0) if parts and parts[0] in ("in place", "function") else None
+    form = (
+        parts.pop(0) if parts and parts[0] in ("in place", "function", "out") else None
+    )
     pairs = (part.partition(" ") for part in parts)
     return Naming(form, tuple((what, argument) for what, _, argument in pairs), name)
 

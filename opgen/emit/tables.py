@@ -5,7 +5,8 @@ order in which a call tries them. An entry is the tuple
 
     (name, overload, args, returns, variants, operators, namespace,
      implementation, rule, derivative, source, tags, out, overlap, layout, numbers,
-     batching, forward, autocast, autocast_cuda, decomposition, inverse, overloads)
+     deprecated, batching, forward, autocast, autocast_cuda, decomposition, inverse,
+     rules, overloads)
 
 args
     ``(name, kind, default, kwarg_only, size, flags)`` each; ``...`` is no default;
@@ -31,6 +32,9 @@ decomposition
     None, or ``(module, attribute)`` of what PyTorch takes the operator apart into.
 inverse
     None, or ``(module, attribute)`` of the way back from a window to what it is a view of.
+rules
+    ``(which, attribute, argument)`` each of further rules, ``which`` a name in
+    ``opgen.model.RULE_HOMES``, whose module the room that asks for it knows.
 overloads
     ``(name, form or None, ((what, argument index), ...))`` each: when PyTorch has an
     overload of another name; ``what`` is an index in ``opgen.model.CONDITIONS``.
@@ -45,7 +49,9 @@ from opgen.model import (
     FORWARD,
     KEYS,
     RECORDS,
+    RULE_HOMES,
     VARIANTS,
+    Reference,
 )
 from opgen.schema import NUMBER_KINDS, argument_rows, return_rows
 from opgen.sources import INVERSES, locate, locate_batching, parameter_defaults
@@ -75,6 +81,7 @@ def entry_row(entry, derivative):
         _policy(entry.autocast_cuda, AUTOCAST, lambda text: locate(text, entry.family)),
         entry.decomposition and locate(entry.decomposition, entry.family),
         entry.inverse and (INVERSES, entry.inverse),
+        _rules(entry),
         _namings(entry),
     )
 
@@ -108,10 +115,20 @@ def _policy(text, words, place):
     return text if text is None or text in words else place(text)
 
 
+def _rules(entry):
+    """The rows of an entry's further rules."""
+    said = ((name, getattr(entry, name)) for name in RULE_HOMES)
+    return tuple(
+        (name, ref.function, ref.argument)
+        for name, text in said
+        if text and (ref := Reference.of(text))
+    )
+
+
 def _namings(entry):
     """The rows of an entry's further names of overloads."""
     places = {arg.name: index for index, arg in enumerate(entry.schema.args)}
-    forms = {None: None, "function": 0, "in place": 1}
+    forms = {None: None, "function": 0, "in place": 1, "out": 2}
     return tuple(
         (
             naming.name,

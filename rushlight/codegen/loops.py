@@ -68,7 +68,12 @@ from rushlight.codegen.frontend.loop_words import (
     u64,
     vectorized,
 )
-from rushlight.codegen.frontend.storage_only import refuse_stored_only
+from rushlight.codegen.frontend.type_support import (
+    USUAL,
+    TypeSupport,
+    refuse_complex,
+    refuse_stored_only,
+)
 
 __all__ = [
     "A",
@@ -115,11 +120,12 @@ class Loops(Source):
     Attributes:
         example: the specialisation that `rushlight.explain` shows.
         schedule: a pass over the loops as they are written, or None.
+        support: the types that it takes beside the usual ones.
     """
 
-    def __init__(self, function, schedule=None):
+    def __init__(self, function, schedule=None, support=USUAL):
         super().__init__(function)
-        self.schedule = schedule
+        self.schedule, self.support = schedule, support
         self.specialized = {}
         self.example = {"T": "float32"}
 
@@ -131,7 +137,7 @@ class Loops(Source):
         """
         from rushlight.codegen.passes.collapse_loops import collapse_loops
 
-        return Loops(self.function, collapse_loops)
+        return Loops(self.function, collapse_loops, self.support)
 
     def specialize(self, **choices):
         """The native kernel for these dtypes and frozen integers.
@@ -147,7 +153,7 @@ class Loops(Source):
             key = (target.current(), key)
         kernel = self.specialized.get(key)
         if kernel is None:
-            refuse_stored_only(self.name, choices.values())
+            refuse_stored_only(self, choices.values())
             kernel = target.maker()(
                 self.kernel_name(choices),
                 self.digest,
@@ -184,13 +190,12 @@ class Loops(Source):
         Raises:
             NotImplementedError: the kernel is not one of complex values.
         """
-        from rushlight.codegen.frontend.front import refuse_complex
         from rushlight.codegen.lower import lower
 
         try:
             return lower(self.trace(**choices)[1])
         except (AttributeError, KeyError, SyntaxError, TypeError) as error:
-            refuse_complex(self.name, repr(choices), error)
+            refuse_complex(self, repr(choices), error)
             raise
 
     def stages(self, **choices):
@@ -217,9 +222,16 @@ class Loops(Source):
         )
 
 
-def loops(function) -> Loops:
-    """Makes a function over flat arrays and integers a loop kernel."""
-    return Loops(function)
+def loops(function=None, **support) -> Loops:
+    """Makes a function over flat arrays and integers a loop kernel.
+
+    Args:
+        function: the loops.
+        support: the types that it takes beside the usual ones; see `TypeSupport`.
+    """
+    if function is None:
+        return lambda one: loops(one, **support)
+    return Loops(function, support=TypeSupport(**support))
 
 
 def loops_inline(function) -> Inline:

@@ -1,5 +1,7 @@
 """Names for the places of a declaration's row: `opgen.emit.tables` writes them in this order."""
 
+from functools import cache
+
 from rushlight.dispatch.enums import ArgumentKind
 
 # The forms of an operator, as `dispatch.dispatcher` numbers them.
@@ -26,19 +28,21 @@ NUMBER_KINDS = frozenset(
     OVERLAP,
     LAYOUT,
     NUMBERS,
+    DEPRECATED,
     BATCHING,
     FORWARD,
     AUTOCAST,
     AUTOCAST_CUDA,
     DECOMPOSITION,
     INVERSE,
+    RULES,
     OVERLOADS,
-) = range(23)
+) = range(25)
 # The row of what stands among operators without a declaration.
 BLANK = ((),) * (OVERLOADS + 1)
 # A further name of an overload, and what its conditions ask of an argument.
 OVERLOAD_NAME, OVERLOAD_FORM, CONDITIONS = range(3)
-NUMBER, TENSOR, ONE, COMPOSED = range(4)
+NUMBER, TENSOR, ONE, COMPOSED, FILED, NAMED = range(6)
 # Its implementation.
 KIND, MODULE, FUNCTION, BY_KEY, OPTIONAL, CHECK, ARGUMENT = range(7)
 
@@ -46,3 +50,26 @@ KIND, MODULE, FUNCTION, BY_KEY, OPTIONAL, CHECK, ARGUMENT = range(7)
 def says(op, word, record=TAGS):
     """Whether an operator's declaration has a word among its tags, or in a record."""
     return bool(op.entry) and word in op.entry[record]
+
+
+def rule_of(op, which, home):
+    """The rule of a name that an operator's declaration has; None where it has none.
+
+    Args:
+        op: the operator; forms of one that write have no rules.
+        which: a name in ``opgen.model.RULE_HOMES``.
+        home: the module that such rules are defined in.
+    """
+    if op.form != FUNCTIONAL or not op.entry:
+        return None
+    for name, attribute, argument in op.entry[RULES]:
+        if name == which:
+            return _made(home, attribute, argument)
+    return None
+
+
+@cache
+def _made(home, attribute, argument):
+    """A function of a module, or what it makes of an argument."""
+    found = getattr(home, attribute)
+    return found if argument is None else found(argument)

@@ -10,23 +10,8 @@ from __future__ import annotations
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn_once
+from rushlight.dispatch.declared import DEPRECATED
 
-_FACTORS = ("beta", "alpha")
-_PRODUCTS = {
-    "addmm": ("mat1", "mat2"),
-    "addmv": ("mat", "vec"),
-    "addr": ("vec1", "vec2"),
-    "addbmm": ("batch1", "batch2"),
-    "baddbmm": ("batch1", "batch2"),
-    "sspaddmm": ("mat1", "mat2"),
-}
-_SCALED = {
-    "add": ("alpha", "other"),
-    "sub": ("alpha", "other"),
-    "addcmul": ("value", "tensor1", "tensor2"),
-    "addcdiv": ("value", "tensor1", "tensor2"),
-}
-_NUMBER_LAST = ("add", "sub", "subtract", "rsub")  # their alpha may follow a number
 # What single arguments are called where users call the operator. Those that say "a number"
 # may only be numbers.
 _RENAMED = {
@@ -34,30 +19,39 @@ _RENAMED = {
     "to": {"tensor": "other"},
     "isin": {"element": "elements", "test_element": "test_elements"},
 }
+_RESULTS = ("out", "dtype")
 _TYPES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 _NUMBERS = frozenset(("alpha", "beta", "value", "number"))
 
 
-def forms(name, method):
+def forms(packet):
     """The older orders of an operator's arguments, the tensor itself among them.
 
-    >>> forms("addcmul", method=False)
+    >>> import rushlight as rl
+    >>> forms(rl.addcmul)
     [('self', 'value', 'tensor1', 'tensor2')]
     """
-    name = name.removesuffix("_")
     found = []
-    if name in _SCALED:
-        found.append(("self", *_SCALED[name]))
-    if name in _PRODUCTS:
-        first, second = _PRODUCTS[name]
-        for front in (_FACTORS, _FACTORS[:1]):
-            if method:
-                found.append(("self", *front, first, second))
-            else:
-                found.append((front[0], "self", *front[1:], first, second))
-    if name in _NUMBER_LAST:
-        older = name in _SCALED  # its factor comes first, of two numbers too
-        found.append(("self", *(("alpha", "number") if older else ("number", "alpha"))))
+    for op in packet.overloads:
+        words = op.entry[DEPRECATED] if op.entry else ()
+        if not words:
+            continue
+        rows = op.signature.rows
+        tensors = [row[0] for row in rows[1:] if not row[3]]
+        factors = [row[0] for row in rows if row[3] and row[0] not in _RESULTS]
+        scaled = "factor_second" in words
+        if scaled:
+            found.append(("self", *factors, *tensors))
+        if "factors_first" in words:
+            for front in (factors, factors[:1]):
+                if packet.method:
+                    found.append(("self", *front, *tensors))
+                else:
+                    found.append((front[0], "self", *front[1:], *tensors))
+        if "number_last" in words:
+            # its factor comes first, of two numbers too, where it does of tensors
+            last = (*factors, "number") if scaled else ("number", *factors)
+            found.append(("self", *last))
     return found
 
 
@@ -71,12 +65,11 @@ def _fits(kind, value):
     return isinstance(value, numbers.Number)
 
 
-def reordered(name, method, values, keywords):
+def reordered(packet, values, keywords):
     """The arguments as the schemas of today have them, or None where nothing fits.
 
     Args:
-        name: the operator's, as users call it.
-        method: whether the first value is the tensor whose method was called.
+        packet: the operator; of a method the first value is the tensor that it is called of.
         values: what was given by position.
         keywords: what was given by name.
 
@@ -85,14 +78,15 @@ def reordered(name, method, values, keywords):
 
     >>> import rushlight as rl
     >>> x = rl.ones(2)
-    >>> reordered("add", True, (x, 3, 2), {})
+    >>> reordered(rl.Tensor.add, (x, 3, 2), {})
     ((tensor([1., 1.]), 2), {'alpha': 3})
     """
+    name, method = packet.name, packet.method
     if name == "to" and len(values) > 1 and (dtype := _type_of_number(values[1])):
         return (values[0], dtype, *values[2:]), keywords
     if keywords:
         return _renamed(name, values, keywords)
-    for form in forms(name, method):
+    for form in forms(packet):
         if len(form) != len(values):
             continue
         if not all(_fits(k, v) for k, v in zip(form, values, strict=True)):

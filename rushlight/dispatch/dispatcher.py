@@ -614,9 +614,10 @@ class Operator:
 
 def names_of(entry, form):
     """The rows of an overload's further names that go for a form of it."""
-    if not entry or form == OUT:
+    if not entry:
         return ()
-    return tuple(row for row in entry[OVERLOADS] if row[OVERLOAD_FORM] in (None, form))
+    asked = (form,) if form == OUT else (None, form)
+    return tuple(row for row in entry[OVERLOADS] if row[OVERLOAD_FORM] in asked)
 
 
 @cython.cfunc

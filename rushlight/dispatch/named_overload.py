@@ -14,6 +14,8 @@ from cython.cimports.rushlight.dispatch.dispatcher import Operator
 from rushlight.dispatch.declared import (
     COMPOSED,
     CONDITIONS,
+    FILED,
+    NAMED,
     NUMBER,
     ONE,
     OVERLOAD_NAME,
@@ -109,14 +111,14 @@ def is_tensor(value) -> bool:
     return isinstance(value, Tensor)
 
 
-def row_for(op, values, is_tensor, lists=True):
+def row_for(op, values, is_tensor, filed=False):
     """The row of the further name that an operator has for arguments, or None.
 
     Args:
         op: the operator.
         values: its arguments by position; those at the end may be left out.
         is_tensor: tells of an argument whether it is a tensor.
-        lists: whether a list of one is what stands for it alone.
+        filed: whether the call is a step of a file, where a list of one is a list.
     """
     for row in op.names:
         for what, index in row[CONDITIONS]:
@@ -124,7 +126,10 @@ def row_for(op, values, is_tensor, lists=True):
             if what == COMPOSED:
                 if not (state().included >> KEY_COMPOSING) & 1:
                     break
-            elif what == ONE and isinstance(value, (list, tuple)) and not lists:
+            elif what == NAMED or what == FILED:
+                if what == NAMED or not filed:
+                    break
+            elif what == ONE and isinstance(value, (list, tuple)) and filed:
                 break
             elif not holds(what, value, is_tensor):
                 break

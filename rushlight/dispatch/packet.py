@@ -135,9 +135,11 @@ class OperatorPacket:
                 return op
         for op in self.overloads:
             found = overload_named(op, name)
+            if found is None and op.out is not None:
+                found = overload_named(op.out, name)
             if found is not None:
                 return found
-        found = covering(self.name, self.overloads, name)
+        found = covering(self.overloads, name)
         if found is None:
             raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")
         return found
@@ -440,8 +442,7 @@ def choose_overload(
         if op.signature.bind(args, n, kwnames, bound) == 0:
             return op
     older = reordered(
-        packet.name,
-        packet.method,
+        packet,
         tuple([cython.cast(object, args[i]) for i in range(n)]),
         keyword_dict(args, n, kwnames),
     )
@@ -653,7 +654,7 @@ def call_with_out(
                 release(cython.address(bound))
         release(cython.address(bound))
     if first_code:
-        older = reordered(packet.name, packet.method, positional, keywords)
+        older = reordered(packet, positional, keywords)
         if older is not None:
             return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
                 *older[0], **older[1], out=out

@@ -24,7 +24,7 @@ from rushlight.export.graph_signature import (
     TensorArgument,
     writes,
 )
-from rushlight.fx.experimental.as_called import WITHOUT_ELEMENTS
+from rushlight.fx.experimental.as_called import without_elements
 from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.experimental.proxy_tensor import (
     ProxyTorchDispatchMode,
@@ -248,7 +248,7 @@ class _Tracer(ProxyTorchDispatchMode):
 
 def _ran(target, args, kwargs):
     """What an operator gives, recorded by nobody."""
-    return WITHOUT_ELEMENTS.get(target._opname, target)(*args, **kwargs)
+    return without_elements(target)(*args, **kwargs)
 
 
 def _note_step(target, args, kwargs, result):

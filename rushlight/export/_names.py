@@ -12,13 +12,6 @@ from rushlight.dispatch.named_overload import row_for
 from rushlight.fx.node import Node
 from rushlight.ir.sym_functions import sym_ite, sym_max, sym_min, sym_not
 
-# What programs call, whose kernels have other overloads there.
-_RESAMPLING = frozenset(
-    "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d "
-    "upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d "
-    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
-    "_upsample_bicubic2d_aa _upsample_lanczos2d_aa".split()
-)
 _FUNCTIONS = {
     f"_operator.{name}": getattr(operator, name)
     for name in (
@@ -63,9 +56,7 @@ def name_of(node):
 
 def overload_name(op, args, kwargs=None):
     """PyTorch's name of an overload: it has one for tensors, and one for numbers."""
-    if op._opname in _RESAMPLING and op._overloadname == "default":
-        return "vec"
-    row = row_for(op, args, _is_tensor, lists=False)
+    row = row_for(op, args, _is_tensor, filed=True)
     return op._overloadname if row is None else row[OVERLOAD_NAME]
 
 

@@ -1,6 +1,7 @@
 """Fake results whose sizes follow from elements, or from numbers read out of them.
 
-A rule makes an operator's results without running it: a size that follows from elements
+A rule, which an operator's declaration names as its `open_sizes`, makes its results without
+running it: a size that follows from elements
 is a new number of the recording; where an argument is such a number, the result is what
 it would be if the number were among those that fit.
 """
@@ -15,7 +16,7 @@ from rushlight.ir.symbolic import SymInt, expr_of
 from rushlight.operators import call
 from rushlight.operators.functions import broadcast_shapes
 
-__all__ = ["RULES", "new_fake"]
+__all__ = ["new_fake"]
 
 
 def new_fake(mode, like, sizes, dtype=None, last_first=False):
@@ -47,13 +48,13 @@ def _some(mode, high):
     return mode.elements.size(0, high) if high else 0
 
 
-def _nonzero(mode, self):
+def nonzero_sizes(mode, self):
     """Places; of one tensor there are as many each time."""
     count = mode.elements.once(self, "count", lambda: _some(mode, _count(self)))
     return new_fake(mode, self, [count, self.dim()], int64, True)
 
 
-def _masked_select(mode, self, mask):
+def masked_select_sizes(mode, self, mask):
     both = [ENDLESS if isinstance(one, SymInt) else one
             for one in broadcast_shapes(self.shape, mask.shape)]  # fmt: skip
     high = ENDLESS if ENDLESS in both else Size(both).numel()
@@ -69,35 +70,35 @@ def _counted(mode, self, sizes, places, inverse, counts):
     )
 
 
-def _unique2(mode, self, sorted=True, return_inverse=False, return_counts=False):
+def unique2_sizes(mode, self, sorted=True, return_inverse=False, return_counts=False):
     count = _some(mode, _count(self))
     counts = [count] if return_counts else [0]
     return _counted(mode, self, [count], list(self.shape), return_inverse, counts)
 
 
-def _unique_dim(mode, self, dim, *rest):
+def unique_dim_sizes(mode, self, dim, *rest):
     sizes = list(self.shape)
     whole = sizes[dim]
     sizes[dim] = _some(mode, ENDLESS if isinstance(whole, SymInt) else whole)
     return _counted(mode, self, sizes, [whole], True, [sizes[dim]])
 
 
-def _unique_consecutive(
+def unique_consecutive_sizes(
     mode, self, return_inverse=False, return_counts=False, dim=None
 ):
     if dim is not None:
-        return _unique_dim(mode, self, dim)
-    return _unique2(mode, self, True, return_inverse, return_counts)
+        return unique_dim_sizes(mode, self, dim)
+    return unique2_sizes(mode, self, True, return_inverse, return_counts)
 
 
-def _bincount(mode, self, weights=None, minlength=0):
+def bincount_sizes(mode, self, weights=None, minlength=0):
     dtype = int64
     if weights is not None:
         dtype = float32 if weights.dtype is float32 else float64
     return new_fake(mode, self, [mode.elements.size(minlength)], dtype)
 
 
-def _index(mode, self, indices):
+def index_sizes(mode, self, indices):
     """Masks are the places where they hold."""
     masks = [one is not None and one.dtype in (bool_, uint8) for one in indices]
     if not any(masks):
@@ -105,13 +106,13 @@ def _index(mode, self, indices):
     places: list = []
     for one, mask in zip(indices, masks):
         if mask:
-            places.extend(_nonzero(mode, one).unbind(1))
+            places.extend(nonzero_sizes(mode, one).unbind(1))
         else:
             places.append(one)
     return call.index(self, places)
 
 
-def _repeat_interleave(mode, repeats, *, output_size=None):
+def repeat_interleave_sizes(mode, repeats, *, output_size=None):
     if output_size is not None:
         return NotImplemented
     return new_fake(mode, repeats, [mode.elements.size()])
@@ -145,7 +146,7 @@ def _open(mode, value):
     return found if isinstance(found, SymInt) and found.follows else None
 
 
-def _select(mode, self, dim, index):
+def select_sizes(mode, self, dim, index):
     number = _open(mode, index)
     if number is None:
         return NotImplemented
@@ -155,7 +156,7 @@ def _select(mode, self, dim, index):
     return _view(mode, self, sizes, dim, number)
 
 
-def _slice(mode, self, dim=0, start=None, end=None, step=1):
+def slice_sizes(mode, self, dim=0, start=None, end=None, step=1):
     if not any(_open(mode, one) is not None for one in (start, end)):
         return NotImplemented
     elements, sizes = mode.elements, list(self.shape)
@@ -179,7 +180,7 @@ def _slice(mode, self, dim=0, start=None, end=None, step=1):
     return _view(mode, self, sizes, dim, first, step)
 
 
-def _narrow(mode, self, dim, start, length):
+def narrow_sizes(mode, self, dim, start, length):
     number = mode.shape_env.recognized(start)
     if _open(mode, start) is None and _open(mode, length) is None:
         return NotImplemented
@@ -188,7 +189,7 @@ def _narrow(mode, self, dim, start, length):
     return _view(mode, self, sizes, dim % len(sizes), number)
 
 
-def _split_with_sizes(mode, self, split_sizes, dim=0):
+def split_with_sizes_sizes(mode, self, split_sizes, dim=0):
     numbers = [mode.shape_env.recognized(one) for one in split_sizes]
     if not any(_open(mode, one) is not None for one in split_sizes):
         return NotImplemented
@@ -208,7 +209,7 @@ def _split_with_sizes(mode, self, split_sizes, dim=0):
     return found
 
 
-def _topk(mode, self, k, dim=-1, *_):
+def topk_sizes(mode, self, k, dim=-1, *_):
     number = _open(mode, k)
     if number is None:
         return NotImplemented
@@ -217,22 +218,3 @@ def _topk(mode, self, k, dim=-1, *_):
     mode.elements.within(number, 0, whole if isinstance(whole, int) else ENDLESS)
     sizes[dim] = number
     return new_fake(mode, self, sizes), new_fake(mode, self, sizes, int64)
-
-
-RULES = {
-    "_unique2": _unique2,
-    "_unique_consecutive": _unique_consecutive,
-    "bincount": _bincount,
-    "index": _index,
-    "masked_select": _masked_select,
-    "narrow": _narrow,
-    "nonzero": _nonzero,
-    "repeat_interleave": _repeat_interleave,
-    "select": _select,
-    "slice": _slice,
-    "split_with_sizes": _split_with_sizes,
-    "topk": _topk,
-    "unique_consecutive": _unique_consecutive,
-    "unique_dim": _unique_dim,
-    "unique_dim_consecutive": _unique_dim,
-}

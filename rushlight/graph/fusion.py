@@ -20,7 +20,7 @@ from rushlight.codegen.frontend.pointwise import (
     _as_result,
     _symbol,
 )
-from rushlight.codegen.frontend.storage_only import as_bits
+from rushlight.codegen.frontend.type_support import as_bits
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import from_sequence
 from rushlight.dispatch.declared import FUNCTIONAL, INPLACE
@@ -82,7 +82,7 @@ def member_of(step, tape_window):
         compute = (compute,) * len(in_types)
     if not {*in_types, *out_types, *compute} <= REAL:
         return None
-    named = as_bits(kernel.source.name, in_types, out_types, compute)
+    named = as_bits(kernel.source, in_types, out_types, compute)
     if named != (in_types, out_types, compute):
         return None
     inputs = []

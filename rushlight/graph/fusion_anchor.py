@@ -6,9 +6,11 @@ its sums, which operands these may have besides, and the call of the operator th
 
 from __future__ import annotations
 
+import sys
 from math import prod
 
 from rushlight.core.device import backend_for
+from rushlight.dispatch.declared import rule_of
 from rushlight.graph.fused_node import steps_of
 from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, TENSORS
 from rushlight.operators.matmul.matmul_epilogue import OTHERS, Behind
@@ -28,8 +30,8 @@ FAR = 1 << 21
 
 def head_of(step):
     """The head that a step is; None where it is none."""
-    on_host = step.call.device.on_host
-    kind = (HEADS if on_host else DEVICE_ANCHORS).get(str(step.op))
+    rule = rule_of(step.op, "fusion_anchor", sys.modules[__name__])
+    kind = rule and rule(step.call.device.on_host)
     if kind is None or len(step.call.results) != 1:
         return None
     ((made, sums),) = step.call.results
@@ -238,17 +240,19 @@ class ProductOfCard(Product):
         return "gelu" if tanh else None
 
 
-HEADS = {
-    "aten.convolution.default": Convolution,
-    "aten.linear.default": Product,
-    "aten.mm.default": Product,
-    "aten.addmm.default": Product,
-    "aten.bmm.default": Product,
-    "aten.baddbmm.default": Product,
-}
-DEVICE_ANCHORS = {
-    f"aten.{name}.default": ProductOfCard for name in ("linear", "mm", "addmm")
-}
+# What declarations name as ``fusion_anchor``: from whether the host runs it to a class.
+
+
+def convolution(on_host):
+    return Convolution if on_host else None
+
+
+def product(on_host):
+    return Product if on_host else ProductOfCard
+
+
+def batched_product(on_host):
+    return Product if on_host else None
 
 
 def key_of(value, sizes):

@@ -8,13 +8,14 @@ after as results are there.
 
 from __future__ import annotations
 
+import sys
 from math import prod
 
 from rushlight.codegen.frontend.nest import ROW, fold, length
 from rushlight.codegen.frontend.reduction import Reduction
 from rushlight.codegen.language import sqrt, total
 from rushlight.core.geometry import canonical_dim as wrap_dim
-from rushlight.dispatch.declared import FUNCTIONAL
+from rushlight.dispatch.declared import FUNCTIONAL, rule_of
 from rushlight.graph.fused_node import Member, is_window
 from rushlight.graph.kernel_resolution import reduction_kernel
 from rushlight.graph.steps import FRESH, NUMBER
@@ -22,12 +23,12 @@ from rushlight.ir import expr as ir
 from rushlight.operators.reduction.reduction import SPREADS
 
 FLOATS = ("float32", "float64")
+_HERE = sys.modules[__name__]  # where declarations' rules are
 # One row runs on one thread: of more elements, the operator's own kernel is faster.
 LONGEST = 1 << 16
 # Rows that lie side by side are read a line of memory at a time: of longer ones, each
 # step is far from the last.
 TALLEST = 256
-REDUCTIONS = frozenset("sum mean amax amin var_mean var std std_mean".split())
 
 
 def row_member_of(step):
@@ -39,14 +40,8 @@ def row_member_of(step):
         return None
     if any(call.kind(i) == NUMBER for i in range(len(call.values))):
         return None
-    base = op.name.partition(".")[0]
-    member = None
-    if base in REDUCTIONS:
-        member = reduction_member(step)
-    elif base in SOFTMAXES:
-        member = softmax_member(step, *SOFTMAXES[base])
-    elif base == "native_layer_norm":
-        member = layer_norm_member(step)
+    rule = rule_of(op, "fused_along", _HERE)
+    member = rule and rule.member(step)
     if member is None or not member.sizes or 0 in member.sizes:
         return None
     if any(one.dtype.name not in FLOATS for one in (*member.inputs, *member.outputs)):
@@ -99,20 +94,11 @@ def along(op, count, kernel=None, **options):
         kernel: the operator's kernel that reduces, by default the host's.
         options: ``correction`` of a variance, ``eps`` of a norm.
     """
-    base = op.name.partition(".")[0]
-    if base in SOFTMAXES:
-        name = SOFTMAXES[base][1]
-        kernel = _rowwise("softmax", name)
-        return Along(name, kernel.digest, kernel.function, options)
-    if base == "native_layer_norm":
-        return norm_along(count, options)
-    kernel = kernel or reduction_kernel(op)
-    if kernel is None or type(kernel.source) is not Reduction:
-        return None
-    return reduction_along(kernel.source, base, options)
+    rule = rule_of(op, "fused_along", _HERE) or reduction
+    return rule.expression(op, count, kernel, options)
 
 
-def norm_along(count, options):
+def norm_along(op, count, kernel, options):
     """Layer normalization as an expression, with a weight and bias or without."""
     name = "layer_norm_kernel" if count == 1 else "layer_norm_affine_kernel"
     kernel, eps = _rowwise("normalization", name), options["eps"]
@@ -123,8 +109,12 @@ def norm_along(count, options):
     return Along(name, (kernel.digest, eps), function, options)
 
 
-def reduction_along(source, base, options):
+def reduction_along(op, count, kernel, options):
     """A reduction as an expression."""
+    kernel = kernel or reduction_kernel(op)
+    if kernel is None or type(kernel.source) is not Reduction:
+        return None
+    source, base = kernel.source, op.name.partition(".")[0]
     correction = options.get("correction", 0)
 
     def function(value, row):
@@ -199,25 +189,17 @@ def _rowwise(module, name):
     return getattr(import_module(f"rushlight.operators.normalization.{module}"), name)
 
 
-SOFTMAXES = {
-    "_softmax": (1, "softmax_kernel", 1),
-    "_safe_softmax": (1, "safe_softmax_kernel", 1),
-    "_log_softmax": (1, "log_softmax_kernel", 1),
-    "_softmax_backward_data": (2, "softmax_backward_kernel", 2),
-    "_log_softmax_backward_data": (2, "log_softmax_backward_kernel", 2),
-}
-
-
-def softmax_member(step, count, _, dim_at):
+def softmax_member(step):
     """A softmax or the gradient of one."""
     call = step.call
+    count = step.op.signature.names.index("dim")  # what comes before it are tensors
     inputs = call.values[:count]
     ((kind, result),) = call.results
     if kind != FRESH or any(one.sizes != result.sizes for one in inputs):
         return None
     if any(one.dtype is not result.dtype for one in inputs) or not result.ndim:
         return None
-    axes = (wrap_dim(call.values[dim_at], result.ndim),)
+    axes = (wrap_dim(call.values[count], result.ndim),)
     source, maps = along(step.op, count), ([None] * count, [None])
     return made_by(step, source, result.sizes, axes, inputs, [result], maps)
 
@@ -241,6 +223,32 @@ def layer_norm_member(step):
     source = along(step.op, len(inputs), eps=float(eps))
     maps = [None] * len(inputs), [None] * 3
     return made_by(step, source, x.sizes, axes, inputs, outputs, maps)
+
+
+class Rule:
+    """What operators' declarations name as ``fused_along``.
+
+    Attributes:
+        member: from a step to what it is in a group, or None.
+        expression: what `along` gives, of the same arguments.
+    """
+
+    def __init__(self, member, expression):
+        self.member, self.expression = member, expression
+
+
+reduction = Rule(reduction_member, reduction_along)
+layer_norm = Rule(layer_norm_member, norm_along)
+
+
+def softmax(name):
+    """The rule of a kernel over rows of the family of softmax."""
+
+    def expression(op, count, kernel, options):
+        source = _rowwise("softmax", name)
+        return Along(name, source.digest, source.function, options)
+
+    return Rule(softmax_member, expression)
 
 
 __all__ = ["ROW", "Along", "along", "row_member_of"]

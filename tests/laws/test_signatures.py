@@ -263,11 +263,11 @@ def taken(name, parameters, packet, method):
         p for p in parameters if p.name not in FACTORY or p.kind != p.KEYWORD_ONLY
     ]
     names = tuple("self" if p.name == "input" else p.name for p in wanted)
-    if names in forms(name, method) or names in forms(name.rstrip("_"), method):
+    if names in forms(packet):
         return None
     numbers = ["number" if p.name == "other" else p.name for p in wanted]
     numbers[:1] = ["self"]
-    if tuple(numbers) in forms(name, method):
+    if tuple(numbers) in forms(packet):
         return None
     renamed = {"element": "elements", "test_element": "test_elements"}
     if name == "copy_":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rushlight.codegen import target
 from rushlight.codegen.fingerprint import fingerprint
+from rushlight.codegen.frontend.type_support import USUAL, refuse_complex
 
 SYMBOLS = str.maketrans(
     {"-": "m", ".": "p", "+": "", "(": "", ")": "", ",": "_", " ": "", "'": ""}
@@ -55,9 +56,11 @@ class Front:
 
     Attributes:
         has_rows: whether it does.
+        support: the types that it takes beside the usual ones.
     """
 
     has_rows = False
+    support = USUAL
 
     def __init__(self, function):
         self.function = function
@@ -112,7 +115,7 @@ class Front:
         try:
             yield
         except (AttributeError, KeyError, TypeError) as error:
-            refuse_complex(self.name, repr(specialization), error)
+            refuse_complex(self, repr(specialization), error)
             if isinstance(error, SpecError):
                 types = specialization[0]
                 types = types if isinstance(types, str) else " and ".join(types)
@@ -158,51 +161,6 @@ class Front:
 
     def __repr__(self):
         return f"<{type(self).__name__.lower()} kernel {self.name}>"
-
-
-COMPLEX_NAMES = {
-    "complex32": "ComplexHalf", "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}  # fmt: skip
-# Kernels whose refusal of complex numbers has words, and a type, of its own.
-_ORDER = "{} not implemented for complex tensors."
-REFUSALS = {
-    "max": _ORDER.format("maximum"), "min": _ORDER.format("minimum"),
-    "fmax": _ORDER.format("fmax"), "fmin": _ORDER.format("fmin"),
-    "heaviside": "heaviside is not yet implemented for complex tensors.",
-    "argmax": "argmax(): does not support complex input",
-    "argmin": "argmin(): does not support complex input",
-    "nansum": "nansum on CPU does not support complex inputs",
-    "isposinf": "isposinf does not support complex inputs.",
-    "isneginf": "isneginf does not support complex inputs.",
-}  # fmt: skip
-UNSUPPORTED = {
-    "floor": "floor is not supported for complex inputs",
-    "ceil": "ceil is not supported for complex inputs",
-    "trunc": "trunc is not supported for complex inputs",
-    "signbit": "signbit is not implemented for complex tensors.",
-    "sign": "Unlike NumPy, torch.sign is not intended to support complex numbers. "
-    "Please use torch.sgn instead.",
-    "clamp_both": "clamp is not supported for complex types",
-    "clamp_min": "clamp is not supported for complex types",
-    "clamp_max": "clamp is not supported for complex types",
-    "relu": "clamp is not supported for complex types",
-}  # fmt: skip
-
-
-def refuse_complex(name, dtypes, error):
-    """Says that a kernel is not for complex values, where tracing failed over one.
-
-    Raises:
-        NotImplementedError: the dtypes, as text, hold a complex one.
-        RuntimeError: the same, for kernels whose callers expect that type.
-    """
-    for dtype, old in COMPLEX_NAMES.items():
-        if dtype in dtypes:
-            if name in REFUSALS:
-                raise RuntimeError(REFUSALS[name]) from error
-            plain = f"\"{name}_cpu\" not implemented for '{old}'"
-            raise NotImplementedError(UNSUPPORTED.get(name, plain)) from error
 
 
 def symbol(*parts) -> str:

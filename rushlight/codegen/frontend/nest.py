@@ -41,7 +41,7 @@ from rushlight.codegen.frontend.pointwise import (
     _symbol,
     described,
 )
-from rushlight.codegen.frontend.storage_only import refuse_stored_only
+from rushlight.codegen.frontend.type_support import refuse_stored_only
 from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Along, Position, Var, i64
@@ -119,7 +119,7 @@ class Nest(Front):
             NotImplementedError: the type is stored only, and not computed with.
         """
         types = (compute,) if isinstance(compute, str) else compute
-        refuse_stored_only(self.name, types)
+        refuse_stored_only(self, types)
         key = layout.key if isinstance(layout, Arranged) else layout
         return self.native(
             tuple(in_dtypes), tuple(out_dtypes), compute, key, tuple(static)

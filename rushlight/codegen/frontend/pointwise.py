@@ -22,7 +22,12 @@ from rushlight.codegen.frontend.storage import (
     computed,
     rounded_to,
 )
-from rushlight.codegen.frontend.storage_only import as_bits, refuse_stored_only
+from rushlight.codegen.frontend.type_support import (
+    TypeSupport,
+    as_bits,
+    refusal,
+    refuse_stored_only,
+)
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.core.dtype import TYPE_NAMES
 from rushlight.ir import expr as ir
@@ -58,9 +63,18 @@ def rounds_between(x) -> bool:
     return computing() in COMPUTED_IN and all(x is not wide for wide in _WIDE.get())
 
 
-def pointwise(function) -> Pointwise:
-    """Makes a function of symbolic scalars an elementwise kernel."""
-    return Pointwise(function)
+def pointwise(function=None, **support) -> Pointwise:
+    """Makes a function of symbolic scalars an elementwise kernel.
+
+    Args:
+        function: what it computes of one element of each operand.
+        support: the types that it takes beside the usual ones; see `TypeSupport`.
+    """
+    if function is None:
+        return lambda one: pointwise(one, **support)
+    kernel = Pointwise(function)
+    kernel.support = TypeSupport(**support)
+    return kernel
 
 
 def without_halves(kernel):
@@ -107,9 +121,9 @@ class Pointwise(Front):
             self.refuse_halves(types)
         if self.integers:
             self.refuse_others(types)
-        refuse_stored_only(self.name, types)
+        refuse_stored_only(self, types)
         in_dtypes, out_dtypes, compute = as_bits(
-            self.name, tuple(in_dtypes), tuple(out_dtypes), compute
+            self, tuple(in_dtypes), tuple(out_dtypes), compute
         )
         return self.native(in_dtypes, out_dtypes, compute, tuple(static))
 
@@ -122,9 +136,7 @@ class Pointwise(Front):
         for name in types:
             if name in ("float16", "bfloat16"):
                 old = "Half" if name == "float16" else "BFloat16"
-                raise NotImplementedError(
-                    f"\"{self.name}_cpu\" not implemented for '{old}'"
-                )
+                raise refusal(self, old)
 
     def refuse_others(self, types):
         """Refuses to compute with truth values, floats and complex numbers.
@@ -134,10 +146,7 @@ class Pointwise(Front):
         """
         for name in types:
             if not name.startswith(("int", "uint")):
-                kind = TYPE_NAMES.get(name, name)
-                raise NotImplementedError(
-                    f"\"{self.name}_cpu\" not implemented for '{kind}'"
-                )
+                raise refusal(self, TYPE_NAMES.get(name, name))
 
     def equip(self, kernel, in_dtypes, out_dtypes, compute, static):
         """Tells a device's kernel how wide its operands' elements are."""

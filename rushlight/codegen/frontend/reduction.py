@@ -18,13 +18,15 @@ from rushlight.codegen.frontend.layouts import Operand, Reduced
 from rushlight.codegen.frontend.monoids import Described, call, flat
 from rushlight.codegen.frontend.nest_loops import Results, kernel
 from rushlight.codegen.frontend.storage import computed
-from rushlight.codegen.frontend.storage_only import refuse_stored_only
+from rushlight.codegen.frontend.type_support import TypeSupport, refuse_stored_only
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Along, Var, i64
 
 
-def reduction(identity, prepare=None, accumulate=None, finish=None, widens=()):
+def reduction(
+    identity, prepare=None, accumulate=None, finish=None, widens=(), **support
+):
     """Makes a function that combines two states a reduction kernel.
 
     Args:
@@ -37,6 +39,7 @@ def reduction(identity, prepare=None, accumulate=None, finish=None, widens=()):
             than combining with a prepared value; may take the same parameters.
         finish: from a state to the outputs, by default the state; may take ``scalar``.
         widens: the types whose values are to be computed in float64.
+        support: the types that it takes beside the usual ones; see `TypeSupport`.
 
     Several state variables are passed and returned as a tuple.
 
@@ -48,6 +51,7 @@ def reduction(identity, prepare=None, accumulate=None, finish=None, widens=()):
     def decorate(function):
         kernel = Reduction(function, identity, prepare, accumulate, finish)
         kernel.widens = widens
+        kernel.support = TypeSupport(**support)
         return kernel
 
     return decorate
@@ -95,7 +99,7 @@ class Reduction(Front):
         Raises:
             NotImplementedError: the type is stored only, and not computed with.
         """
-        refuse_stored_only(self.name, (compute,))
+        refuse_stored_only(self, (compute,))
         kinds = in_dtype, tuple(out_dtypes), compute
         return self.native(*kinds, *([] if mode is None else [mode]))
 
@@ -105,7 +109,7 @@ class Reduction(Front):
         Raises:
             NotImplementedError: as `specialize` does.
         """
-        refuse_stored_only(self.name, (compute,))
+        refuse_stored_only(self, (compute,))
         return super().ways(in_dtype, out_dtypes, compute)
 
     def kernel_name(self, in_dtype, out_dtypes, compute, mode=""):

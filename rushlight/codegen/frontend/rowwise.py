@@ -20,7 +20,7 @@ from rushlight.codegen.frontend.layouts import Operand, Rows
 from rushlight.codegen.frontend.nest import ROW, along, length
 from rushlight.codegen.frontend.nest_loops import Results, kernel
 from rushlight.codegen.frontend.storage import computed
-from rushlight.codegen.frontend.storage_only import refuse_stored_only
+from rushlight.codegen.frontend.type_support import TypeSupport, refuse_stored_only
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import At, Position, Type, Var, i64
@@ -69,18 +69,21 @@ def position(over):
     return Position()
 
 
-def rowwise(function=None, *, scalars=()):
+def rowwise(function=None, *, scalars=(), **support):
     """Makes a function over rows a kernel.
 
     Args:
         scalars: names of the parameters that have one value for each row.
+        support: the types that it takes beside the usual ones; see `TypeSupport`.
 
     A parameter named ``dim`` stands for the row's axis and is no operand. Parameters
     after it are float64 numbers of the launch, in the type that is computed in.
     """
     if function is None:
-        return lambda f: Rowwise(f, scalars)
-    return Rowwise(function, scalars)
+        return lambda one: rowwise(one, scalars=scalars, **support)
+    kernel = Rowwise(function, scalars)
+    kernel.support = TypeSupport(**support)
+    return kernel
 
 
 class Rowwise(Front):
@@ -118,9 +121,7 @@ class Rowwise(Front):
         Raises:
             NotImplementedError: the type is stored only, and not computed with.
         """
-        refuse_stored_only(
-            self.name, (compute,) if isinstance(compute, str) else compute
-        )
+        refuse_stored_only(self, (compute,) if isinstance(compute, str) else compute)
         kinds = tuple(in_dtypes), tuple(out_dtypes), compute
         return self.native(*kinds, *([] if mode is None else [mode]))
 
@@ -130,9 +131,7 @@ class Rowwise(Front):
         Raises:
             NotImplementedError: as `specialize` does.
         """
-        refuse_stored_only(
-            self.name, (compute,) if isinstance(compute, str) else compute
-        )
+        refuse_stored_only(self, (compute,) if isinstance(compute, str) else compute)
         return super().ways(in_dtypes, out_dtypes, compute)
 
     def kernel_name(self, in_dtypes, out_dtypes, compute, mode=""):

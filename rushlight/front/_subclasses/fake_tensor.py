@@ -18,9 +18,9 @@ from rushlight.core.layout import Size, strided
 from rushlight.core.subclass import make_wrapper, take_storage
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
-from rushlight.dispatch.declared import says
+from rushlight.dispatch.declared import rule_of, says
 from rushlight.dispatch.disabled import _disabled_torch_function_impl
-from rushlight.graph.data_dependent import RULES
+from rushlight.graph import data_dependent
 from rushlight.graph.fake_conversion import (
     META,
     Geometry,
@@ -530,9 +530,10 @@ class FakeTensorMode(TorchDispatchMode):
             if constant is None:
                 raise DataDependentOutputException(func)
             return constant
-        if elements is not None and name in RULES:
+        rule = None if elements is None else rule_of(func, "open_sizes", data_dependent)
+        if rule is not None:
             args, kwargs = tree_unflatten(flat, spec)
-            made = RULES[name](self, *args, **kwargs)
+            made = rule(self, *args, **kwargs)
             if made is not NotImplemented:
                 return made
         if says(func, "data_dependent") or _repeats_by_tensor(name, flat):

@@ -9,57 +9,45 @@ recorded after all.
 from __future__ import annotations
 
 import importlib
+import sys
 
+from rushlight.core import dtypes
 from rushlight.core.dtype import DType
-from rushlight.core.dtypes import (
-    bfloat16,
-    bool_,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-)
 from rushlight.core.layout import contiguous_format
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.declared import DECOMPOSITION, says
+from rushlight.dispatch.declared import DECOMPOSITION, rule_of, says
 from rushlight.operators import call
 
-__all__ = ["WITHOUT_ELEMENTS", "decomposition_of"]
+__all__ = ["decomposition_of", "without_elements"]
 
-_CASTS = {
-    "float": float32, "double": float64, "half": float16,
-    "bfloat16": bfloat16, "int": int32, "long": int64,
-    "short": int16, "char": int8, "byte": uint8, "bool": bool_,
-    "cfloat": complex64, "cdouble": complex128,
-}  # fmt: skip
+_HERE = sys.modules[__name__]
 
 
-def _cast(dtype):
+def cast(name):
     """A method that is a conversion to one type."""
+    dtype = getattr(dtypes, name)
 
-    def cast(self, **kwargs):
+    def convert(self, **kwargs):
         return self.to(dtype, **kwargs)
 
-    return cast
+    return convert
 
 
-def _conj(self):
+def segment_reduce(*args, **kwargs):
+    return call.segment_reduce(*args, **kwargs)
+
+
+def conj(self):
     return call._conj(self) if self.is_complex() else self
 
 
-def _contiguous(self, *, memory_format=contiguous_format):
+def contiguous(self, *, memory_format=contiguous_format):
     already = self.is_contiguous(memory_format=memory_format)
     return self if already else NotImplemented
 
 
-def _to(self, device=None, dtype=None, *rest, **kwargs):
+def to(self, device=None, dtype=None, *rest, **kwargs):
     """A device alone goes with all else that a tensor is."""
     if isinstance(device, DType):
         return NotImplemented
@@ -77,50 +65,54 @@ def _to(self, device=None, dtype=None, *rest, **kwargs):
 def decomposition_of(op):
     """What is called in an operator's place while a program is recorded, or None.
 
-    An operator that is Python of PyTorch's says so in its declaration.
+    Its declaration names it as ``recorded``, or says that its decomposition is.
     """
-    found = TAKEN_APART.get(op._opname)
+    found = rule_of(op, "recorded", _HERE)
     if found is None and says(op, "recorded_in_parts"):
         module, name = op.entry[DECOMPOSITION]
         found = getattr(importlib.import_module(module), name)
     return found
 
 
-# Operators by name; the same tracer records what these call.
-TAKEN_APART = {
-    **{name: _cast(dtype) for name, dtype in _CASTS.items()},
-    "_segment_reduce": call.segment_reduce,
-    "conj": _conj,
-    "contiguous": _contiguous,
-    "to": _to,
-}
+def without_elements(op):
+    """What has an operator's results but for their elements, which it looks at; or itself."""
+    return rule_of(op, "without_elements", _HERE) or op
 
 
-def _spaced(start, end, steps, base=None, **kwargs):
+def spaced(start, end, steps, base=None, **kwargs):
     """Numbers between two tensors' numbers."""
     wide = any(isinstance(one, Tensor) and one.is_complex() for one in (start, end))
     return call.linspace(0j if wide else 0, 1, steps, **kwargs)
 
 
-def _histogram(self, bins=100, **_):
+def histogram(self, bins=100, **_):
     counts = bins if isinstance(bins, int) else bins.shape[0] - 1
     return self.new_empty(counts), self.new_empty(counts + 1)
 
 
-def _histogramdd(self, bins, *_, **__):
+def histogramdd(self, bins, *_, **__):
     rank = self.shape[-1]
     counts = [bins] * rank if isinstance(bins, int) else bins
     counts = [one if isinstance(one, int) else one.shape[0] - 1 for one in counts]
     return self.new_empty(counts), [self.new_empty(one + 1) for one in counts]
 
 
-def _recurrent(operator, states):
+def nothing(*_):
+    """What only looks gives nothing."""
+
+
+def copied(self, *_, **__):
+    return call.clone(self)
+
+
+def recurrent(name):
     """What a recurrent network gives for a length that stays open, by its sizes alone.
 
     Args:
-        operator: the network; of a packed batch it runs itself.
-        states: how many tensors its state has.
+        name: the network's; of a packed batch it runs itself.
     """
+    operator = getattr(call, name)
+    states = len(operator.overloads[0].returns) - 1
 
     def results(input, hx, params, *rest, **named):
         packed = isinstance(params, Tensor) or isinstance(hx, Tensor) is (states > 1)
@@ -138,18 +130,3 @@ def _recurrent(operator, states):
         return made
 
     return results
-
-
-# Compositions that look at elements: what has the same results but for those.
-WITHOUT_ELEMENTS = {
-    "_assert_async": lambda *_: None,
-    "histogram": _histogram,
-    "histogramdd": _histogramdd,
-    "gru": _recurrent(call.gru, 1),
-    "linspace": _spaced,
-    "logspace": _spaced,
-    "lstm": _recurrent(call.lstm, 2),
-    "rnn_relu": _recurrent(call.rnn_relu, 1),
-    "rnn_tanh": _recurrent(call.rnn_tanh, 1),
-    "rrelu": lambda self, *_, **__: call.clone(self),
-}

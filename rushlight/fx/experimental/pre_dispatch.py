@@ -15,7 +15,7 @@ from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
-from rushlight.fx.experimental.as_called import WITHOUT_ELEMENTS, decomposition_of
+from rushlight.fx.experimental.as_called import decomposition_of, without_elements
 from rushlight.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from rushlight.fx.graph import Graph
 from rushlight.fx.passes.shape_prop import _extract_tensor_metadata
@@ -183,7 +183,7 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
 
     def run(self, op, args, kwargs):
         """What an operator gives of fake tensors."""
-        return WITHOUT_ELEMENTS.get(op._opname, op)(*args, **kwargs)
+        return without_elements(op)(*args, **kwargs)
 
     def create(self, target, args, kwargs=None, name=None):
         """One more step, with notes of where the program is."""

@@ -25,7 +25,7 @@ from rushlight.codegen.language import (
 from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
 
 
-@loops
+@loops(error_name="cumsum_out_cpu")
 def cumsum_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
     """Sums so far."""
     for lane in range(begin, end):
@@ -68,7 +68,7 @@ def cumulate_columns(
                     out[row + i] = T(mass[i])
 
 
-@loops
+@loops(error_name="cumprod_out_cpu")
 def cumprod_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
     """Products so far."""
     for lane in range(begin, end):

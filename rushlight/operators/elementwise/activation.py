@@ -10,6 +10,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
+from rushlight.operators.elementwise.binary import UNORDERED
 from rushlight.operators.loop_calls import require
 from rushlight.operators.shared import followed, has_elements, readable
 from rushlight.operators.type_groups import FLOATS
@@ -23,7 +24,7 @@ TANH_SCALE = math.sqrt(2 / math.pi)
 CUBIC = 0.044715
 
 
-@pointwise
+@pointwise(error_name="clamp_min_scalar_cpu", complex_error=UNORDERED)
 def relu(x):
     """Not below zero; NaN and negative zero stay."""
     return L.clamp(x, 0)
@@ -51,7 +52,7 @@ def check_approximation(approximate):
         raise RuntimeError("approximate argument must be either none or tanh.")
 
 
-@pointwise
+@pointwise(error_name="GeluKernelImpl")
 def gelu(x, approximate):
     """x times the normal distribution function, or its tanh approximation.
 
@@ -63,7 +64,7 @@ def gelu(x, approximate):
     return x * 0.5 * (1 + L.erf(x * SQRT_HALF))
 
 
-@pointwise
+@pointwise(error_name="GeluBackwardKernelImpl")
 def gelu_backward(grad, x, approximate):
     """Distribution plus x times density."""
     if approximate == "tanh":
@@ -154,7 +155,7 @@ def softplus_backward(grad, x, beta, limit):
     return L.select(scaled > limit, grad, grad * L.sigmoid(scaled))
 
 
-@pointwise
+@pointwise(error_name="clamp_scalar_cpu", complex_error=UNORDERED)
 def hardtanh(x, low, high):
     """Between two bounds."""
     return L.clamp(x, low, high)
@@ -172,7 +173,7 @@ def hardsigmoid(x):
     return L.minimum(L.maximum(x + 3, 0), 6) / 6
 
 
-@pointwise
+@pointwise(error_name="hardsigmoid_backward")
 def hardsigmoid_backward(grad, x):
     """A sixth of the gradient on the slope."""
     return L.select((x > -3) & (x < 3), grad / 6, 0)
@@ -221,7 +222,7 @@ def log_sigmoid_backward(grad, x):
     return grad * L.sigmoid(-x)
 
 
-@pointwise
+@pointwise(error_name="prelu_cpu")
 def prelu_kernel(x, weight):
     """The slope is an operand."""
     return L.select(x > 0, x, x * weight)

@@ -4,6 +4,7 @@ import cmath
 import math
 
 from rushlight.codegen import language as L
+from rushlight.codegen.frontend.type_support import ALL_FLOAT8
 from rushlight.codegen.language import pointwise
 from rushlight.core.dtype import BOOLEAN, FLOATING
 from rushlight.core.dtypes import bool_, complex128, float32, float64, int32
@@ -23,11 +24,22 @@ from rushlight.operators.shared import conjugated, has_elements, intercepted
 LN2 = math.log(2)
 LEAST_LIMIT = 127  # every integer type holds the numbers up to it
 
-maximum = pointwise(L.maximum)
-minimum = pointwise(L.minimum)
+# What is raised where numbers are clamped that have no order.
+UNORDERED = NotImplementedError("clamp is not supported for complex types")
+
+maximum = pointwise(
+    L.maximum,
+    error_name="maximum_cpu",
+    complex_error=RuntimeError("maximum not implemented for complex tensors."),
+)
+minimum = pointwise(
+    L.minimum,
+    error_name="minimum_cpu",
+    complex_error=RuntimeError("minimum not implemented for complex tensors."),
+)
 atan2 = pointwise(L.atan2)
 copysign = pointwise(L.copysign)
-pow = pointwise(L.pow)
+pow = pointwise(L.pow, error_name="pow")
 
 
 def scale(y, alpha):
@@ -56,7 +68,7 @@ def less(x, y, alpha):
     return x - scale(y, alpha)
 
 
-@pointwise
+@pointwise(error_name="add_stub", complex_half=True)
 def add(x, y, alpha=1):
     """``x + alpha * y``; for booleans, either of them."""
     if x.type.is_bool:
@@ -101,21 +113,21 @@ def refuse_booleans(x):
         )
 
 
-@pointwise
+@pointwise(error_name="add_stub", complex_half=True)
 def sub(x, y, alpha=1):
     """``x - alpha * y``."""
     refuse_booleans(x)
     return less(x, y, alpha)
 
 
-@pointwise
+@pointwise(error_name="add_stub", complex_half=True)
 def rsub(x, y, alpha=1):
     """``y - alpha * x``."""
     refuse_booleans(x)
     return less(y, x, alpha)
 
 
-@pointwise
+@pointwise(float8=ALL_FLOAT8, complex_half=True)
 def mul(x, y):
     """``x * y``; for booleans, both of them."""
     return x & y if x.type.is_bool else x * y
@@ -133,7 +145,7 @@ def rdiv(x, y):
     return y / x if L.rounded(x) is x else y * L.rounded(1 / x)
 
 
-@pointwise
+@pointwise(error_name="div_floor_cpu")
 def floor_divide(x, y):
     """Quotient rounded down; floats by way of the remainder, as exact as that."""
     refuse_truth(x, "div_floor")
@@ -233,7 +245,9 @@ def nextafter(x, y):
     return L.select(L.isnan(x) | L.isnan(y), x + y, stepped)
 
 
-@pointwise
+@pointwise(
+    complex_error=RuntimeError("heaviside is not yet implemented for complex tensors.")
+)
 def heaviside(x, y):
     """1 above zero, ``y`` at zero, else 0."""
     step = L.select(x > 0, L.constant(1, x), L.constant(0, x))
@@ -272,14 +286,14 @@ def bitwise_xor(x, y):
     return x ^ y
 
 
-@pointwise
+@pointwise(error_name="lshift_cpu")
 def bitwise_left_shift(x, y):
     """``x << y``; zero where all the bits leave."""
     gone = (y < 0) | (y >= x.type.bits)
     return L.select(gone, 0, x << L.select(gone, 0, y))
 
 
-@pointwise
+@pointwise(error_name="rshift_cpu")
 def bitwise_right_shift(x, y):
     """``x >> y``; only the sign is left where all the bits leave."""
     last = x.type.bits - 1
@@ -300,7 +314,7 @@ def rbitwise_right_shift(x, y):
     return bitwise_right_shift.function(y, x)
 
 
-@pointwise
+@pointwise(error_name="lerp_kernel_tensor")
 def lerp(start, end, weight):
     """From the nearer end, so that both ends are met exactly."""
     gap = end - start
@@ -308,49 +322,49 @@ def lerp(start, end, weight):
     return L.select(abs(weight) < 0.5, near, end - gap * (whole(1, weight) - weight))
 
 
-@pointwise
+@pointwise(error_name="addcmul_cpu_out")
 def addcmul(x, y, z, value=1):
     """``x + value * y * z``."""
     return x + scale(y, value) * z
 
 
-@pointwise
+@pointwise(error_name="addcdiv_cpu_out")
 def addcdiv(x, y, z, value=1):
     """``x + value * y / z``."""
     return x + scale(y, value) / z
 
 
-@pointwise
+@pointwise(float8=ALL_FLOAT8, complex_half=True, moved_from=1)
 def where(condition, x, y):
     """``x`` where the condition holds, else ``y``."""
     return L.select(L.truth(condition), x, y)
 
 
-@pointwise
+@pointwise(error_name="masked_fill", complex_half=True)
 def masked_fill(x, mask, value):
     """``value`` where the mask holds, else ``x``."""
     return L.select(L.truth(mask), value, x)
 
 
-@pointwise
+@pointwise(error_name="clamp_scalar_cpu", complex_error=UNORDERED)
 def clamp_both(x, low, high):
     """``x`` held between two bounds; the upper one wins if they cross."""
     return L.clamp(x, low, high)
 
 
-@pointwise
+@pointwise(error_name="clamp_min_scalar_cpu", complex_error=UNORDERED)
 def clamp_min(x, low):
     """``x``, but not less than ``low``."""
     return L.clamp(x, low)
 
 
-@pointwise
+@pointwise(error_name="clamp_max_scalar_cpu", complex_error=UNORDERED)
 def clamp_max(x, high):
     """``x``, but not more than ``high``."""
     return L.clamp(x, None, high)
 
 
-@pointwise
+@pointwise(complex_error=RuntimeError("fmax not implemented for complex tensors."))
 def fmax(x, y):
     """The larger; the other side where one is NaN, the first of two zeros."""
     if x.type.is_bool:
@@ -358,7 +372,7 @@ def fmax(x, y):
     return L.select((x >= y) | L.isnan(y), x, y)
 
 
-@pointwise
+@pointwise(complex_error=RuntimeError("fmin not implemented for complex tensors."))
 def fmin(x, y):
     """The smaller; the other side where one is NaN, the first of two zeros."""
     if x.type.is_bool:

@@ -1,6 +1,7 @@
 """Comparisons: tensors of truth values, and questions with one answer."""
 
 from rushlight.codegen import language as L
+from rushlight.codegen.frontend.type_support import ALL_FLOAT8
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.loops import i64, local, loops
 from rushlight.core.dtype import BOOLEAN, COMPLEX, FLOATING
@@ -17,13 +18,13 @@ logical_or = pointwise(L.logical_or)
 logical_xor = pointwise(L.logical_xor)
 
 
-@pointwise
+@pointwise(float8=ALL_FLOAT8, complex_half=True)
 def eq(x, y):
     """``x == y``."""
     return x == y
 
 
-@pointwise
+@pointwise(float8=ALL_FLOAT8, complex_half=True)
 def ne(x, y):
     """``x != y``."""
     return x != y

@@ -4,6 +4,7 @@ import math
 
 from rushlight.codegen import language as L
 from rushlight.codegen.frontend.pointwise import without_halves
+from rushlight.codegen.frontend.type_support import ALL_FLOAT8, SIGNED_FLOAT8
 from rushlight.codegen.language import pointwise
 from rushlight.core.dtype import BOOLEAN, FLOATING, can_cast, finfo, get_default_dtype
 from rushlight.core.dtypes import bool_, float32
@@ -24,50 +25,86 @@ INVERSE_SQRT_TWO_PI = 1 / SQRT_TWO_PI
 RADIANS_PER_DEGREE = math.pi / 180
 DEGREES_PER_RADIAN = 180 / math.pi
 
-exp = pointwise(L.exp)
-exp2 = pointwise(L.exp2)
-expm1 = pointwise(L.expm1)
-log = pointwise(L.log)
-log2 = pointwise(L.log2)
-log10 = pointwise(L.log10)
-log1p = pointwise(L.log1p)
-sqrt = pointwise(L.sqrt)
+
+def vector_math(function, **support):
+    """A kernel that PyTorch has among those of vectors, as its refusals say."""
+    name = f"{function.__name__}_vml_cpu"
+    return pointwise(function, error_name=name, **support)
+
+
+exp = vector_math(L.exp)
+exp2 = pointwise(L.exp2, error_name="exp2")
+expm1 = vector_math(L.expm1)
+log = vector_math(L.log)
+log2 = vector_math(L.log2)
+log10 = vector_math(L.log10)
+log1p = vector_math(L.log1p)
+sqrt = vector_math(L.sqrt)
 rsqrt = pointwise(L.rsqrt)
-square = pointwise(L.square)
+square = pointwise(L.square, error_name="pow")
 reciprocal = pointwise(L.reciprocal)
-sin = pointwise(L.sin)
-cos = pointwise(L.cos)
-tan = pointwise(L.tan)
-asin = pointwise(L.asin)
-acos = pointwise(L.acos)
-atan = pointwise(L.atan)
+sin = vector_math(L.sin)
+cos = vector_math(L.cos)
+tan = vector_math(L.tan)
+asin = vector_math(L.asin)
+acos = vector_math(L.acos)
+atan = vector_math(L.atan)
 sinh = pointwise(L.sinh)
 cosh = pointwise(L.cosh)
-tanh = pointwise(L.tanh)
+tanh = vector_math(L.tanh)
 asinh = pointwise(L.asinh)
 acosh = pointwise(L.acosh)
 atanh = pointwise(L.atanh)
-sigmoid = pointwise(L.sigmoid)
-erf = pointwise(L.erf)
-erfc = pointwise(L.erfc)
-erfinv = pointwise(L.erfinv)
-lgamma = pointwise(L.lgamma)
-digamma = pointwise(L.digamma)
-floor = pointwise(L.floor)
-ceil = pointwise(L.ceil)
-trunc = pointwise(L.trunc)
-round = pointwise(L.round)
-sign = pointwise(L.sign)
-sgn = pointwise(L.sgn)
-signbit = pointwise(L.signbit)
-isnan = pointwise(L.isnan)
-isinf = pointwise(L.isinf)
-isfinite = pointwise(L.isfinite)
+sigmoid = pointwise(L.sigmoid, error_name="sigmoid_cpu_reduced_float")
+erf = vector_math(L.erf)
+erfc = vector_math(L.erfc)
+erfinv = vector_math(L.erfinv)
+lgamma = vector_math(L.lgamma)
+digamma = pointwise(L.digamma, error_name="digamma")
+floor = vector_math(
+    L.floor,
+    complex_error=NotImplementedError("floor is not supported for complex inputs"),
+)
+ceil = vector_math(
+    L.ceil,
+    complex_error=NotImplementedError("ceil is not supported for complex inputs"),
+)
+trunc = vector_math(
+    L.trunc,
+    complex_error=NotImplementedError("trunc is not supported for complex inputs"),
+)
+round = vector_math(L.round)
+sign = pointwise(
+    L.sign,
+    complex_error=NotImplementedError(
+        "Unlike NumPy, torch.sign is not intended to support complex numbers. "
+        "Please use torch.sgn instead."
+    ),
+)
+sgn = pointwise(L.sgn, error_name="sign_cpu", complex_half=True)
+signbit = pointwise(
+    L.signbit,
+    complex_error=NotImplementedError(
+        "signbit is not implemented for complex tensors."
+    ),
+)
+isnan = pointwise(L.isnan, float8=ALL_FLOAT8, complex_half=True)
+isinf = pointwise(
+    L.isinf, error_name="isinf", float8=("float8_e5m2",), complex_half=True
+)
+isfinite = pointwise(
+    L.isfinite,
+    error_name="isfinite",
+    float8=("float8_e5m2", "float8_e8m0fnu"),
+    complex_half=True,
+)
 logical_not = pointwise(L.logical_not)
-abs = pointwise(L.absolute)
+abs = pointwise(
+    L.absolute, error_name="abs_cpu", float8=SIGNED_FLOAT8, complex_half=True
+)
 
 
-@pointwise
+@pointwise(complex_half=True)
 def neg(x):
     """The additive inverse."""
     if x.type.is_bool:
@@ -80,7 +117,7 @@ def neg(x):
     return -x
 
 
-@pointwise
+@pointwise(error_name="conj_cpu", complex_half=True)
 def conjugate(x):
     """The imaginary part's sign turned."""
     return L.conj(x)
@@ -98,27 +135,27 @@ def frac(x):
     return x - L.trunc(x)
 
 
-@pointwise
+@pointwise(complex_error=RuntimeError("isposinf does not support complex inputs."))
 def isposinf(x):
     """Whether a value is +inf."""
     L.real_only(x)
     return x == math.inf if x.type.is_float else x != x
 
 
-@pointwise
+@pointwise(complex_error=RuntimeError("isneginf does not support complex inputs."))
 def isneginf(x):
     """Whether a value is -inf."""
     L.real_only(x)
     return x == -math.inf if x.type.is_float else x != x
 
 
-@pointwise
+@pointwise(error_name="mul_cpu_reduced_float")
 def deg2rad(x):
     """Degrees to radians."""
     return x * RADIANS_PER_DEGREE
 
 
-@pointwise
+@pointwise(error_name="mul_cpu_reduced_float")
 def rad2deg(x):
     """Radians to degrees."""
     return x * DEGREES_PER_RADIAN
@@ -175,7 +212,7 @@ def replace_special(x, nan, posinf, neginf):
     return L.select(x == -math.inf, neginf, y)
 
 
-@pointwise
+@pointwise(error_name="mul_cpu_reduced_float")
 def ndtr(x):
     """The normal distribution function."""
     return 0.5 * L.erfc(x * -math.sqrt(0.5))

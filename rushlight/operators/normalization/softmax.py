@@ -11,7 +11,7 @@ from rushlight.operators.loop_calls import fresh, scalar_name
 from rushlight.operators.normalization.rows import over
 
 
-@rowwise
+@rowwise(error_name="softmax_lastdim_kernel_impl")
 def softmax_kernel(x, dim):
     """The largest exponent is zero, so nothing overflows."""
     mass = exp(x - largest(x, over=dim))

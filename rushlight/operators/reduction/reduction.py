@@ -4,6 +4,7 @@ import functools
 import math
 
 from rushlight.codegen import language as L
+from rushlight.codegen.frontend.type_support import ALL_FLOAT8
 from rushlight.codegen.language import reduction
 from rushlight.core import warning
 from rushlight.core.dtype import FLOATING, finfo, get_default_dtype, promote_types
@@ -39,13 +40,13 @@ def _share(total, scalar):
     return total / number
 
 
-@reduction(identity=0, finish=_share)
+@reduction(identity=0, finish=_share, error_name="sum_cpu")
 def mean(left, right):
     """The sum over the count."""
     return left + right
 
 
-@reduction(identity=1, widens=("float32",))
+@reduction(identity=1, widens=("float32",), error_name="prod_out_cpu")
 def prod(left, right):
     """Multiplies."""
     return left * right
@@ -55,37 +56,46 @@ def _number_or_zero(x):
     return x if L.is_complex(x) else L.select(L.isnan(x), 0, x)
 
 
-@reduction(identity=0, prepare=_number_or_zero)
+@reduction(
+    identity=0,
+    prepare=_number_or_zero,
+    complex_error=RuntimeError("nansum on CPU does not support complex inputs"),
+)
 def nansum(left, right):
     """Adds what is a number."""
     return left + right
 
 
-@reduction(identity=-math.inf)
+@reduction(identity=-math.inf, error_name="max_values_cpu")
 def amax(left, right):
     """The larger; NaN stays."""
     return left | right if left.type.is_bool else L.maximum(left, right)
 
 
-@reduction(identity=math.inf)
+@reduction(identity=math.inf, error_name="min_values_cpu")
 def amin(left, right):
     """The smaller; NaN stays."""
     return left & right if left.type.is_bool else L.minimum(left, right)
 
 
-@reduction(identity=False, prepare=L.truth)
+@reduction(identity=False, prepare=L.truth, float8=ALL_FLOAT8, complex_half=True)
 def any(left, right):
     """Whether one is true."""
     return left | right
 
 
-@reduction(identity=True, prepare=L.truth)
+@reduction(identity=True, prepare=L.truth, float8=ALL_FLOAT8, complex_half=True)
 def all(left, right):
     """Whether both are true."""
     return left & right
 
 
-@reduction(identity=0, prepare=lambda x: L.cast(L.truth(x), "int64"))
+@reduction(
+    identity=0,
+    prepare=lambda x: L.cast(L.truth(x), "int64"),
+    error_name="nonzero_count_cpu",
+    complex_half=True,
+)
 def count_nonzero(left, right):
     """Counts."""
     return left + right
@@ -105,11 +115,14 @@ def _first_of(beats):
     return combine
 
 
-def _extreme(name, identity, beats, finish):
+def _extreme(name, identity, beats, finish, **support):
     combine = _first_of(beats)
     combine.__name__ = name
     return reduction(
-        identity=(identity, NOWHERE), prepare=lambda x, index: (x, index), finish=finish
+        identity=(identity, NOWHERE),
+        prepare=lambda x, index: (x, index),
+        finish=finish,
+        **support,
     )(combine)
 
 
@@ -121,13 +134,22 @@ def _smaller(x, y):
     return ~x & y if x.type.is_bool else x < y
 
 
-argmax = _extreme("argmax", -math.inf, _larger, lambda state: state[1])
-argmin = _extreme("argmin", math.inf, _smaller, lambda state: state[1])
-max_with_index = _extreme("max_with_index", -math.inf, _larger, None)
-min_with_index = _extreme("min_with_index", math.inf, _smaller, None)
+def _place(name, identity, beats):
+    error = RuntimeError(f"{name}(): does not support complex input")
+    return _extreme(name, identity, beats, lambda state: state[1], complex_error=error)
 
 
-def _moments(name, finish):
+argmax = _place("argmax", -math.inf, _larger)
+argmin = _place("argmin", math.inf, _smaller)
+max_with_index = _extreme(
+    "max_with_index", -math.inf, _larger, None, error_name="max_all"
+)
+min_with_index = _extreme(
+    "min_with_index", math.inf, _smaller, None, error_name="min_all"
+)
+
+
+def _moments(name, finish, **support):
     """Count, mean and sum of squared distances, merged as Welford and Chan do."""
 
     def combine(left, right):
@@ -153,6 +175,7 @@ def _moments(name, finish):
         identity=(0, 0, 0), prepare=lambda x: (x * 0 + 1, x, x * 0),
         accumulate=accumulate, finish=finish,
         widens=("float32", "bfloat16"),  # squares of what float32 holds
+        **support,
     )(combine)  # fmt: skip
 
 
@@ -173,8 +196,15 @@ def _mean(state):
     return L.select(state[0] > 0, state[1], math.nan)
 
 
-var_mean = _moments("var_mean", lambda s, scalar: (_variance(s, scalar), _mean(s)))
-std_mean = _moments("std_mean", lambda s, scalar: (_deviation(s, scalar), _mean(s)))
+def _with_mean(name, spread):
+    def finish(state, scalar):
+        return spread(state, scalar), _mean(state)
+
+    return _moments(name, finish, error_name="std_cpu")
+
+
+var_mean = _with_mean("var_mean", _variance)
+std_mean = _with_mean("std_mean", _deviation)
 
 
 def prod_gradient(grad, self, result, dim=None, keepdim=False):

@@ -1,5 +1,6 @@
 """Copies, fills and conversions of dtype and device."""
 
+from rushlight.codegen.frontend.type_support import ALL_FLOAT8
 from rushlight.codegen.language import pointwise
 from rushlight.core import dtypes
 from rushlight.core.device import Device, backend_for
@@ -13,7 +14,7 @@ from rushlight.operators.shape.formats import format_of
 from rushlight.runtime import has_cuda
 
 
-@pointwise
+@pointwise(error_name="copy_", float8=ALL_FLOAT8, complex_half=True, moved_from=0)
 def copy(x):
     """The value itself; loading and storing convert it."""
     return x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from rushlight.codegen.frontend.storage_only import refuse_stored_only
+from rushlight.codegen.frontend.type_support import refuse_stored_only
 from rushlight.codegen.loops import T, loops
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
@@ -12,7 +12,7 @@ from rushlight.operators.loop_calls import brief, fresh, laid_as, mover, name_of
 from rushlight.operators.shape.formats import format_of, laid_out
 
 
-@loops
+@loops(error_name="flip_cpu")
 def flip_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
     """Reverses the middle axis of ``(outer, size, inner)``."""
     for o in range(begin, end):
@@ -33,7 +33,7 @@ def roll_kernel(out: "T*", x: "T*", block: int, shift: int, begin: int, end: int
             out[base + shift + i] = x[base + i]
 
 
-@loops
+@loops(error_name="tril")
 def triangle_kernel(
     out: "T*",
     x: "T*",
@@ -93,7 +93,7 @@ def flip(self, dims):
     """A copy with the order of elements reversed along each of ``dims``."""
     dims = [dims] if isinstance(dims, int) else list(dims)
     chosen = [wrap_dim(dim, self.dim()) for dim in dims]
-    refuse_stored_only("flip", (self.dtype.name,))
+    refuse_stored_only(flip_kernel, (self.dtype.name,))
     for dim in chosen:
         if chosen.count(dim) > 1:
             raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from rushlight import nn
 from rushlight.core import naming
+from rushlight.dispatch.declared import says
+from rushlight.dispatch.dispatcher import every_operator
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node
@@ -11,15 +15,16 @@ from rushlight.fx.passes.infra.pass_base import PassBase, PassResult
 from rushlight.utils._pytree import tree_flatten
 
 _DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU, nn.RNNBase)
-_RANDOM = (
-    "dropout", "rand", "randn", "randint", "bernoulli", "normal", "multinomial",
-    "uniform", "randperm", "exponential", "rand_like", "randn_like", "randint_like",
-)  # fmt: skip
 
 
+@cache
 def get_CSE_banned_ops():
-    """The names of functions that give something new at each call."""
-    return {*_RANDOM, "empty", "empty_like", "_assert", "_assert_async"}
+    """The names of functions that give something new at each call, or only look."""
+    return {"_assert"} | {
+        op._opname
+        for op in every_operator()
+        if says(op, "random") or says(op, "unset") or op.entry and not op.returns
+    }
 
 
 def writes(target):
