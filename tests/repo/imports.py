@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.repo.trees import nodes, tree
+from tests.repo.trees import nodes
 from tools.modules import module_name
 
 ROOT = Path(__file__).parents[2]
@@ -95,28 +95,19 @@ def _string(text):
     return PACKAGE if text.endswith(".") else None  # no module: the name of a type
 
 
-def _docstrings(path):
-    for node in nodes(path):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            for statement in body:
-                if isinstance(statement, ast.Expr):
-                    yield id(statement.value)
-
-
-def _homes(path):
-    """Values that say where users find a class or a function: its ``__module__``."""
-    for node in nodes(path):
-        if isinstance(node, ast.Assign) and _has(node.targets[0], "__module__"):
-            yield id(node.value)
-        elif isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values):
-                if isinstance(key, ast.Constant) and key.value == "__module__":
-                    yield id(value)
-
-
-def _is_type_checking(node):
-    return isinstance(node, ast.If) and _has(node.test, "TYPE_CHECKING")
+def _not_imports(node):
+    """Strings of a node that name no module: texts, and where users find a class."""
+    body = getattr(node, "body", None)
+    if isinstance(body, list):
+        for statement in body:
+            if isinstance(statement, ast.Expr):
+                yield id(statement.value)
+    if isinstance(node, ast.Assign) and _has(node.targets[0], "__module__"):
+        yield id(node.value)
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values):
+            if isinstance(key, ast.Constant) and key.value == "__module__":
+                yield id(value)
 
 
 def _has(expression, name):
@@ -127,33 +118,44 @@ def _has(expression, name):
     )
 
 
-def _walk(root):
-    """Nodes of a tree, each with the form that an import there has."""
-    left = [(root, "top")]
-    while left:
-        node, form = left.pop()
-        yield node, form
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            form = "function"
-        elif _is_type_checking(node):
-            form = "type"
-        left += [(child, form) for child in ast.iter_child_nodes(node)]
+def _form_inside(node):
+    """The form of imports inside a node; None where it is that of the node itself."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return "function"
+    if isinstance(node, ast.If) and _has(node.test, "TYPE_CHECKING"):
+        return "type"
+    return None
+
+
+def _form(line, spans):
+    """The form of an import at a line: that of the innermost span around it."""
+    around = [span for span in spans if span[0] < line <= span[1]]
+    return max(around, default=(0, 0, "top"))[2]
 
 
 def _of_source(path, importer):
-    parsed = tree(path)
     is_package = path.name == "__init__.py"
-    documents = {*_docstrings(path), *_homes(path)}
-    for node, form in _walk(parsed):
+    others, spans, statements, strings = set(), [], [], []
+    for node in nodes(path):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            compiled = (getattr(node, "module", None) or "").startswith(CYTHON)
-            for imported, known in _statement(node, importer, is_package):
-                kind = "cimport" if compiled else form
-                yield Import(importer, imported, node.lineno, kind, known)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            imported = None if id(node) in documents else _string(node.value)
-            if imported is not None:
-                yield Import(importer, imported, node.lineno, "string")
+            statements.append(node)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and node.value.startswith(PACKAGE):
+                strings.append(node)
+        elif isinstance(node, ast.stmt | ast.Module | ast.Dict):
+            others.update(_not_imports(node))
+            form = _form_inside(node)
+            if form is not None:
+                spans.append((node.lineno, node.end_lineno, form))
+    for node in statements:
+        compiled = (getattr(node, "module", None) or "").startswith(CYTHON)
+        for imported, known in _statement(node, importer, is_package):
+            form = "cimport" if compiled else _form(node.lineno, spans)
+            yield Import(importer, imported, node.lineno, form, known)
+    for node in strings:
+        imported = None if id(node) in others else _string(node.value)
+        if imported is not None:
+            yield Import(importer, imported, node.lineno, "string")
 
 
 _CIMPORT = re.compile(r"(?:from\s+([\w.]+)\s+)?cimport\s+(.+)")

@@ -39,17 +39,22 @@ def functions():
     ]
 
 
+def _statements(node):
+    """Statements that stand in a statement, and which of them is an ``elif``."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inner = getattr(node, field, None) or ()
+        chained = field == "orelse" and isinstance(node, ast.If) and len(inner) == 1
+        for child in inner:
+            yield child, chained and isinstance(child, ast.If)
+
+
 def depth(node):
     """How many blocks stand inside one another in a function; ``elif`` adds none."""
     deepest = 0
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, FUNCTIONS | ast.ClassDef):
-            continue
-        chained = isinstance(node, ast.If) and node.orelse == [child]
-        inner = isinstance(child, BLOCKS) and not (
-            chained and isinstance(child, ast.If)
-        )
-        deepest = max(deepest, depth(child) + inner)
+    for child, is_elif in _statements(node):
+        if not isinstance(child, FUNCTIONS | ast.ClassDef):
+            inner = isinstance(child, BLOCKS) and not is_elif
+            deepest = max(deepest, depth(child) + inner)
     return deepest
 
 
