@@ -3,25 +3,28 @@
 A library reads what holds it when it is imported, so a process that is not held yet starts
 again with the settings in its environment, and processes that it starts inherit them.
 
-PyTorch's own loops, oneDNN and MKL are held; MKL by Intel's processors only, as others get its
-code for AVX2 at most. ONNX Runtime has no such setting, and OpenVINO's own kernels have none:
-they are held by what `benchmarks.hidden_instructions` lets the processor say, where it can.
+PyTorch's own loops, oneDNN, FBGEMM and MKL are held; MKL by Intel's processors only, as others
+get its code for AVX2 at most. ONNX Runtime has no such setting, and OpenVINO's own kernels have
+none: they are held by what `benchmarks.hidden_instructions` lets the processor say, where it
+can.
 """
 
 import os
 import sys
 
-# Of a level: what Rushlight compiles for, PyTorch's loops, oneDNN's and MKL's instructions.
+# Of a level: what Rushlight compiles for, and PyTorch's loops, oneDNN, MKL and FBGEMM, which
+# has nothing below AVX2.
 SETTINGS = (
     "RUSHLIGHT_TARGET",
     "ATEN_CPU_CAPABILITY",
     "ONEDNN_MAX_CPU_ISA",
     "MKL_ENABLE_INSTRUCTIONS",
+    "FBGEMM_ENABLE_INSTRUCTIONS",
 )
 LEVELS = {
-    "v2": ("x86-64-v2", "default", "SSE41", "SSE4_2"),
-    "v3": ("x86-64-v3", "avx2", "AVX2", "AVX2"),
-    "v4": ("x86-64-v4", "avx512", "AVX512_CORE", "AVX512"),
+    "v2": ("x86-64-v2", "default", "SSE41", "SSE4_2", "AVX2"),
+    "v3": ("x86-64-v3", "avx2", "AVX2", "AVX2", "AVX2"),
+    "v4": ("x86-64-v4", "avx512", "AVX512_CORE", "AVX512", "AVX512"),
 }
 
 

@@ -367,6 +367,7 @@ def _type(tensor):
 _STEPS = {
     "pairs_": ["avx512bf16"],
     "fours_": ["avx512vnni"],
+    "sevens_": ["ssse3"],
     "tiles_pairs_": ["amx-tile", "amx-bf16"],
     "tiles_fours_": ["amx-tile", "amx-int8"],
     "tiles_unsigned_fours_": ["amx-tile", "amx-int8"],

@@ -19,6 +19,7 @@ from rushlight.ir.expr import (
     Type,
     bf16,
     cast,
+    i16,
     i32,
     i64,
     load,
@@ -78,6 +79,20 @@ def multiply_shorts(a, b, c):
         return Call("dot_int16", c.type, c, a, b)
     low = ((a << 16) >> 16) * ((b << 16) >> 16)
     return c + low + (a >> 16) * (b >> 16)
+
+
+def multiply_sevens(c, *words):
+    """``c`` plus the products of four bytes in lanes of each two vectors, the first unsigned.
+
+    Two products of each word are summed in 16 bits, and so are those of several words.
+    """
+    shorts = i16.vector(2 * c.type.lanes)
+    total = None
+    for word in zip(words[::2], words[1::2]):
+        found = Call("dot_int7", shorts, *word)
+        total = found if total is None else total + found
+    ones = Broadcast(c.type.lanes, Const(i32, 0x10001))
+    return multiply_shorts(Reinterpret(c.type, total), ones, c)
 
 
 def planned(b, record):

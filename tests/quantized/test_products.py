@@ -1,5 +1,9 @@
 """Products and convolutions of quantized tensors have PyTorch's integers, one by one."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import rushlight as rl
@@ -245,6 +249,7 @@ def test_scales_that_stay_in_memory_are_those_that_are_read():
 WAYS = {
     "tiles": lambda products: products.matmul_amx.has("int8"),
     "fours": lambda products: products.has_fours(),
+    "sevens": lambda products: products.has_sevens(),
     "shorts": lambda products: True,
 }
 FORMED = [  # sizes and settings whose windows end at every kind of edge
@@ -257,15 +262,20 @@ FORMED = [  # sizes and settings whose windows end at every kind of edge
 ]
 
 
+def narrow(numbers):
+    """Bytes of seven bits, as recipes for x86 have them: what every instruction takes."""
+    return rl.quantize_per_tensor(numbers.clamp(-1.9, 1.9), 0.03, 64, rl.quint8)
+
+
 def test_sums_are_the_same_whatever_instruction_forms_them(monkeypatch):
     from rushlight.ao._operators import products, windows
-    from rushlight.kernels.conv.int8_conv import way_of
+    from rushlight.kernels.conv.int8_positions import way_of
 
     found = {}
     for way in (name for name, there in WAYS.items() if there(products)):
         windows.windows_of.cache_clear()
 
-        def chosen(rows, depth, columns, alone, run, way=way):
+        def chosen(rows, depth, columns, alone, run, narrow=False, way=way):
             return way_of("channels" if alone else way)
 
         monkeypatch.setattr(windows, "way_for", chosen)
@@ -274,20 +284,21 @@ def test_sums_are_the_same_whatever_instruction_forms_them(monkeypatch):
         for rows, depth, columns in (
             (20, 300, 70),
             (3, 33, 5),
+            (4, 3, 5),
             (2, 1100, 64),
             (37, 64, 32),
         ):
-            x = rl.quantize_per_tensor(rl.randn(rows, depth), 0.03, 7, rl.quint8)
+            x = narrow(rl.randn(rows, depth))
             w = rl.quantize_per_tensor(rl.randn(columns, depth), 0.03, 2, rl.qint8)
             packed = rl.ops.quantized.linear_prepack(w, rl.randn(columns))
             out = rl.ops.quantized.linear(x, packed, 0.4, 100)
             results += [out.int_repr().tolist()]
             results += [
-                rl.ops.quantized.linear_dynamic(x.dequantize(), packed).tolist()
+                rl.ops.quantized.linear_dynamic(x.dequantize(), packed, True).tolist()
             ]
         for image, weight, settings in FORMED:
             for point in (0, 2):
-                x = rl.quantize_per_tensor(rl.randn(image), 0.03, 7, rl.quint8)
+                x = narrow(rl.randn(image))
                 w = rl.quantize_per_tensor(rl.randn(weight), 0.03, point, rl.qint8)
                 bias = rl.randn(weight[0])
                 packed = rl.ops.quantized.conv2d_prepack(w, bias, *settings)
@@ -299,6 +310,54 @@ def test_sums_are_the_same_whatever_instruction_forms_them(monkeypatch):
         found[way] = results
     windows.windows_of.cache_clear()
     assert all(each == found["shorts"] for each in found.values())
+
+
+def test_bytes_of_seven_bits_are_found_wherever_the_first_wider_one_lies():
+    from rushlight.ao._operators import windows
+
+    for count in (0, 1, 63, 64, 65, 4096, 4160, 9000):
+        x = rl.full((count,), 128, dtype=rl.uint8)
+        assert windows.is_narrow(x), count
+        for at in {0, count // 2, count - 1} if count else ():
+            x[at] = 129
+            assert not windows.is_narrow(x), (count, at)
+            x[at] = 128
+
+
+def test_sums_are_exact_at_the_bounds_of_bytes_without_vnni():
+    target = "x86-64-v3"
+    if os.uname().machine != "x86_64" or not runs_here(target):
+        pytest.skip(f"this processor has not the instructions of {target}")
+    environment = dict(os.environ, RUSHLIGHT_TARGET=target)
+    run = [sys.executable, "-c", BOUNDS]
+    found = subprocess.run(run, env=environment, capture_output=True, text=True)
+    assert found.returncode == 0 and found.stdout == "[0, 0, 0, 0]\n", found.stderr
+
+
+BOUNDS = """
+import rushlight as rl
+wrong = []
+for most, point in ((128, 64), (255, 100)):
+    for weights in (128, 90):
+        x = rl.randint(0, most + 1, (19, 205), dtype=rl.uint8)
+        w = rl.randint(-weights, weights, (37, 205), dtype=rl.int8)
+        x[0], w[0], w[1] = most, -weights, weights - 1
+        exact = (x.long() - point) @ w.long().T
+        x = rl._make_per_tensor_quantized_tensor(x, 1.0, point)
+        w = rl._make_per_tensor_quantized_tensor(w, 1.0, 0)
+        packed = rl.ops.quantized.linear_prepack(w, None)
+        out = rl.ops.quantized.linear(x, packed, 2.0**15, 128).int_repr()
+        steps = (exact.double() / 2**15).round().add(128).clamp(0, 255)
+        wrong.append(int((out != steps).sum()))
+print(wrong)
+"""
+
+
+def runs_here(target):
+    """Whether this processor has all instructions of a target."""
+    from rushlight.codegen.target import host, named
+
+    return named(target).instructions <= host().instructions
 
 
 def test_products_of_nothing_and_of_other_orders_of_memory():

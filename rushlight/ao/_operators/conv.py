@@ -185,8 +185,9 @@ def _levels(x, packed, scale, point, relu):
         if len(packed.plans) >= MOST_PLANS:
             packed.plans.clear()
         plan = packed.plans[sizes] = _Plan(packed, sizes)
-    room = windows.room(lying, plan.windows, plan.around, x_point)
-    given = plan.windows, x_scale, x_point, scale, point, relu
+    found = plan.windows.suited(lying, x_point)
+    room = windows.room(lying, found, plan.around, x_point)
+    given = found, x_scale, x_point, scale, point, relu
     rows = packed.scaled.requantized(room, *given)
     return ops.permute(rows.view(plan.shape), packed.channels_second)
 

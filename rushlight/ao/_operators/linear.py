@@ -80,13 +80,20 @@ def _linear(x, packed, scale, point, relu):
     return made(out.view([*x.shape[:-1], out.shape[-1]]), float(scale), int(point))
 
 
-def _rows(levels, packed):
-    """Rows of bytes with room to read them by words, and where they are."""
+def _rows(levels, packed, narrow=False):
+    """Rows of bytes with room to read them by words, and where they are.
+
+    Args:
+        narrow: whether none is known to be above 128.
+    """
     depth = levels.shape[-1]
     count = prod(levels.shape[:-1])
-    found = windows.rows_of(count, depth, packed.weight.shape[0])
+    found = windows.rows_of(count, depth, packed.weight.shape[0], narrow)
+    levels = levels.contiguous()
+    if not narrow:
+        found = found.suited(levels)
     around = (1, 1, count), windows.NOTHING, windows.NOTHING
-    return windows.room(levels.contiguous(), found, around), found
+    return windows.room(levels, found, around), found
 
 
 def linear_dynamic(x, packed, reduce_range=False):
@@ -106,7 +113,8 @@ def _dynamic(x, packed, reduce_range, relu):
         )
     check_input(x, packed)
     levels, scale, point = quantize(x.detach(), reduce_range)
-    out = packed.scaled.numbers(*_rows(levels, packed), scale, point, relu)
+    rows = _rows(levels, packed, bool(reduce_range))
+    out = packed.scaled.numbers(*rows, scale, point, relu)
     return out.view([*x.shape[:-1], out.shape[-1]])
 
 

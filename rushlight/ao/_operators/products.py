@@ -18,9 +18,10 @@ from rushlight.core.roles import host
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import fresh
 from rushlight.operators.matmul import matmul_amx
-from rushlight.operators.matmul.matmul_int8 import has_fours
+from rushlight.operators.matmul.matmul_int8 import has_fours, has_sevens
 
 TILED_ROWS = 16  # fewer do not fill a tile
+MOST_NARROW = 128  # what a byte of an input that is called narrow is at most
 TILED_RUN = 13  # bytes; a tile takes 64 at once, whatever they are
 
 
@@ -54,9 +55,14 @@ class PackedWeight:
         return room
 
     def packed(self, way):
-        """The weight in panels of columns, as one of the ways to multiply reads it."""
+        """The weight in panels of columns, as one of the ways to multiply reads it.
+
+        Returns:
+            the operands that it is: the panels, and the order of their words, if any.
+        """
         words = words_of(self.depth // self.runs, way)
-        size = way.name == "channels", way.columns, words, way.element
+        kind = way.name if way.name in ("channels", "sevens") else ""
+        size = kind, way.columns, words, way.element
         found = self.kept.get(size)
         if found is None:
             found = self.kept[size] = self._pack(way, words)
@@ -67,7 +73,7 @@ class PackedWeight:
             panels = -(-self.outputs // way.columns)
             room = ops.zeros([panels * way.columns, self.depth], dtype=int32)
             room[: self.outputs] = self.rows
-            return room.view([panels, way.columns, self.depth]).mT.contiguous()
+            return (room.view([panels, way.columns, self.depth]).mT.contiguous(),)
         run, each = self.depth // self.runs, way.together
         panels = -(-self.columns // way.columns)
         room = ops.zeros(
@@ -78,7 +84,38 @@ class PackedWeight:
         sizes = [self.groups, panels, way.columns, self.runs, words, each]
         words_first = ops.permute(room.view(sizes), [0, 1, 3, 4, 2, 5])
         kind = int8 if way.element == "uint8" else dtypes.int16
-        return words_first.to(kind).contiguous()
+        packed = words_first.to(kind).contiguous()
+        return paired(packed, words * self.runs) if way.name == "sevens" else (packed,)
+
+
+def paired(packed, words):
+    """A packed weight with its words in pairs first, as far as sums of them fit in 16 bits.
+
+    Args:
+        packed: int8 of groups, panels, words, columns, and the four bytes of a word.
+        words: of a panel.
+
+    Returns:
+        the same in another order of words; int32, for each panel how many pairs there
+        are and the number of each word.
+    """
+    columns = packed.shape[-2]
+    count = packed.shape[0] * packed.shape[1]
+    panels = packed.view([count, words, columns, 4])
+    pairs = ops.slice(panels, 1, 0, words // 2 * 2)
+    pairs = pairs.reshape([count, words // 2, 2, columns, 2, 2])
+    above = ops.sum(ops.clamp(pairs, min=0), [2, 5], dtype=int32)
+    below = ops.sum(ops.clamp(pairs, max=0), [2, 5], dtype=int32)
+    fits = (above * MOST_NARROW < 1 << 15) & (below * -MOST_NARROW <= 1 << 15)
+    wide = ~ops.all(ops.flatten(fits, 2), 2)
+    last = ops.zeros([count, words % 2], dtype=dtypes.bool) | True
+    single = ops.cat([ops.repeat_interleave(wide, 2, 1), last], 1)
+    order = ops.argsort(single.to(int32), stable=True, dim=1)
+    fitting = ops.sum(~wide, [1], True, dtype=int32)
+    spread = order.view([count, words, 1, 1]).expand(panels.shape)
+    panels = ops.gather(panels, 1, spread)
+    order = ops.cat([fitting, order.to(int32)], 1)
+    return panels.view(packed.shape).contiguous(), order
 
 
 def starts_of(columns):
@@ -142,21 +179,24 @@ EPILOGUES = {
 
 
 @functools.cache
-def way_for(rows, depth, columns, alone, run):
+def way_for(rows, depth, columns, alone, run, narrow=False):
     """How products of these sizes are formed: as tiles, or by words of bytes or shorts.
 
     Args:
         alone: whether each channel has a window of its own.
         run: elements of a window that lie side by side.
+        narrow: whether no byte of the input is above 128.
     """
-    from rushlight.kernels.conv.int8_conv import way_of
+    from rushlight.kernels.conv.int8_positions import way_of
 
     if alone:
         return way_of("channels")
     worth = rows >= TILED_ROWS and rows * depth * columns >= matmul_amx.LEAST_WORK
     if worth and run >= TILED_RUN and matmul_amx.has("int8"):
         return way_of("tiles")
-    return way_of("fours" if has_fours() else "shorts")
+    if has_fours():
+        return way_of("fours")
+    return way_of("sevens" if narrow and has_sevens() else "shorts")
 
 
 @functools.cache
@@ -164,15 +204,15 @@ def _kernel(name, stored, way):
     """The kernel of an epilogue, whose results are of a type, for a way to multiply."""
     from rushlight.codegen.lower import lower
     from rushlight.kernels import loop_helpers
-    from rushlight.kernels.conv import int8_conv
+    from rushlight.kernels.conv import int8_conv, int8_positions
     from rushlight.kernels.matmul.contraction import After
 
     function, others = EPILOGUES[name]
     after = After(function, others, stored)
     used = () if function is None else (function, numbered, requantized, _stored)
     by_rows = (len(others) - 1,) if name.endswith("by_rows") else ()
-    files = int8_conv.__file__, loop_helpers.__file__
-    digest = "".join(map(host.code_cache.source_digest, files))
+    modules = int8_conv, int8_positions, loop_helpers
+    digest = "".join(host.code_cache.source_digest(each.__file__) for each in modules)
     digest += "".join(map(fingerprint, used))
     step = {"tiles": "tiles_unsigned_fours"}.get(way.name, way.name)
     symbol = f"{step}_{name}_{stored}"  # which begins with what it needs: see `export`
@@ -200,7 +240,8 @@ def product(x, windows, weight, name, others, stored, start=None):
         return out
     kernel = _kernel(name, stored.name, windows.way)
     start = weight.nothing if start is None else start
-    operands = out, x, weight.packed(windows.way), windows.table, start, *others
+    panels, *order = weight.packed(windows.way)
+    operands = out, x, panels, windows.table, start, *order, *others
     host.launch.launch(kernel, operands, windows.numbers, windows.chunks, windows.grain)
     return out
 

@@ -11,12 +11,14 @@ from itertools import product
 from math import prod
 
 from rushlight.ao._operators.products import starts_of, way_for, words_of
-from rushlight.codegen.loops import T, loops, vectorized
+from rushlight.codegen.language import minimum, select
+from rushlight.codegen.loops import T, i64, local, loops, u8, vectorized
 from rushlight.core import dtypes
 from rushlight.core.dtypes import int64
 from rushlight.core.roles import host
 from rushlight.operators.functions import tensor
-from rushlight.operators.loop_calls import fresh, run
+from rushlight.operators.loop_calls import fresh, run, run_whole
+from rushlight.operators.matmul.matmul_int8 import has_sevens
 
 STRIP = 96  # positions that go together; of tiles some more
 STRIP_OF_TILES = 128
@@ -52,6 +54,33 @@ def padded_kernel(out: "T*", x: "u8*", sizes: "i64*", begin: int, end: int):
                 out[start + k] = around
 
 
+@loops
+def narrow_kernel(out: "u8*", x: "u8*", count: int, begin: int, end: int):
+    """Whether no byte is above 128; the first 4096 with one are the last that are read."""
+    most = local("u8", 64)
+    for c in vectorized(64):
+        most[c] = u8(0)
+    at, top = i64(0), u8(0)
+    while at + 64 <= count and top <= u8(128):
+        for block in range(at, minimum(at + 4096, count - 63), 64):
+            for c in vectorized(64):
+                value = x[block + c]
+                most[c] = select(value > most[c], value, most[c])
+        for c in range(64):
+            top = select(most[c] > top, most[c], top)
+        at = at + 4096
+    for k in range(count // 64 * 64, count):
+        top = select(x[k] > top, x[k], top)
+    out[0] = u8(top <= u8(128))
+
+
+def is_narrow(levels):
+    """Whether no byte is above 128: sums of two products with such fit in 16 bits."""
+    out = fresh(levels, (), dtypes.uint8)
+    run_whole(narrow_kernel, [out, levels.contiguous()], [levels.numel()], 1)
+    return bool(out.item())
+
+
 @functools.lru_cache(1024)
 def _sizes(values):
     return tensor(values, dtype=int64)
@@ -65,6 +94,7 @@ class Windows:
         kernel, stride, dilation: over planes, lines and elements.
         groups: of channels.
         outputs: of a group.
+        narrow: whether no byte of the image is above 128.
 
     Attributes:
         grid: how many windows there are over planes, lines and elements.
@@ -74,8 +104,9 @@ class Windows:
         slack: elements behind the image that may be read.
     """
 
-    def __init__(self, sizes, kernel, stride, dilation, groups, outputs):
+    def __init__(self, sizes, kernel, stride, dilation, groups, outputs, narrow=False):
         self.given = sizes, kernel, stride, dilation, groups
+        self.outputs, self.narrow = outputs, narrow
         images, *spatial, channels = sizes
         self.grid = [
             (size - d * (k - 1) - 1) // step + 1
@@ -93,7 +124,11 @@ class Windows:
         ]
         self.run = run = self.depth // len(starts)
         sizes = self.count, self.depth, outputs * self.groups
-        self.way = way_for(*sizes, alone, run)
+        self.way = way_for(*sizes, alone, run, narrow)
+        self.runs = len(starts)
+        if self.way.name == "sevens":  # where each word is, since they are in any order
+            words = range(0, 4 * words_of(run, self.way), 4)
+            starts = [start + word for start in starts for word in words]
         self.table = tensor(starts, dtype=int64)
         self._plan(images, [a * b for a, b in zip(steps, stride)], steps, each, outputs)
 
@@ -120,7 +155,7 @@ class Windows:
         self.numbers = (
             parts * groups, parts, together, strips, strip, lines, positions, pitch, width,
             planes, image, across[0], across[1], across[1], across[2], height * width,
-            line_out, len(self.table), words, each, outputs, outputs * groups, panels,
+            line_out, self.runs, words, each, outputs, outputs * groups, panels,
             starts_of(outputs), groups,
         )  # fmt: skip
         self.chunks = pieces * parts
@@ -129,7 +164,20 @@ class Windows:
 
     def of(self, outputs):
         """The same with another number of outputs of a group."""
-        return windows_of(*self.given, outputs)
+        return windows_of(*self.given, outputs, self.narrow)
+
+    def suited(self, levels, point=0):
+        """The same as bytes of an image are multiplied fastest.
+
+        Args:
+            levels: uint8.
+            point: what is around the image.
+        """
+        if self.way.name != "shorts" or not has_sevens():
+            return self
+        if point > 128 or not is_narrow(levels):
+            return self
+        return windows_of(*self.given, self.outputs, True)
 
 
 def is_depthwise(channels, groups, outputs):
@@ -166,10 +214,10 @@ def _lines(height, width, across, way):
 windows_of = functools.lru_cache(1024)(Windows)
 
 
-def rows_of(count, depth, outputs):
+def rows_of(count, depth, outputs, narrow=False):
     """The rows of a matrix, as windows."""
     sizes, one = (1, 1, 1, count, depth), (1, 1, 1)
-    return windows_of(sizes, one, one, one, 1, outputs)
+    return windows_of(sizes, one, one, one, 1, outputs, narrow)
 
 
 NOTHING = (0, 0, 0)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from rushlight.codegen.emit.llvm_text import type_name
 
-# By the number of 32-bit lanes: 16-bit integers are multiplied since SSE2.
+# By the number of lanes: 16-bit integers are multiplied since SSE2, bytes since SSSE3.
 _SHORTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+_BYTES = {8: "ssse3.pmadd.ub.sw.128", 16: "avx2.pmadd.ub.sw"}
+_BYTES[32] = "avx512.pmaddubs.w.512"
 
 
 def dot_bf16(emitter, e):
@@ -20,6 +22,12 @@ def dot_bf16(emitter, e):
 def dot_int8(emitter, e):
     """``accumulator`` plus the products of four unsigned and four signed bytes."""
     return _dot(emitter, e, "avx512.vpdpbusd", f"<{4 * e.type.lanes} x i8>")
+
+
+def dot_int7(emitter, e):
+    """The products of two unsigned and two signed bytes, which fit in 16 bits."""
+    several = f"<{2 * e.type.lanes} x i8>"
+    return _called(emitter, e, _BYTES[e.type.lanes], several, e.args)
 
 
 def _dot(emitter, e, instruction, several):

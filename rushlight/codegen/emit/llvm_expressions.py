@@ -637,6 +637,7 @@ SPECIAL_CALLS = {
     "dot_bf16": llvm_dot.dot_bf16,
     "dot_int8": llvm_dot.dot_int8,
     "dot_int16": llvm_dot.dot_int16,
+    "dot_int7": llvm_dot.dot_int7,
     "packed_float16": Expressions.packed,
     "packed_bfloat16": Expressions.packed,
     "lookup": Expressions.lookup,

@@ -32,7 +32,6 @@ from rushlight.codegen.frontend.nest_loops import (
     SINGLE,
     Results,
     kernel,
-    nodes,
 )
 from rushlight.codegen.frontend.pointwise import (
     _as_result,
@@ -44,7 +43,7 @@ from rushlight.codegen.frontend.pointwise import (
 from rushlight.codegen.frontend.type_support import refuse_stored_only
 from rushlight.core.roles import host
 from rushlight.ir import expr as ir
-from rushlight.ir.expr import Along, Position, Var, i64
+from rushlight.ir.expr import Along, Var, i64
 
 LOOPS = 3  # along a row
 
@@ -307,12 +306,6 @@ def _merged(loops, operands):
                 continue
         merged.append((size, steps))
     return merged
-
-
-def has_places(outputs) -> bool:
-    """Whether results ask where along the row they are: their loops keep the order."""
-    parts = [part for value in outputs for part in _parts(value)]
-    return any(isinstance(e, Position) for e in nodes(parts))
 
 
 def length(over=ROW) -> Var:

@@ -10,8 +10,12 @@
 Channels lie innermost, so a row of a window is one run of elements; a table says how far
 each run is from the first. Words are what one step sums: four products of bytes by VNNI, 64
 bytes of a row by a tile of AMX, or two products of 16-bit integers, which every processor
-has and which no sum of leaves 32 bits. A weight is packed in panels, words first, and
-filled up with zeros, so what a last word reads beyond its run counts for nothing.
+has and which no sum of leaves 32 bits. Where the input has bytes of seven bits, four of
+their products are summed by older processors, too: two of them fit in 16 bits, and four by
+weights that are small enough, which is known where these are packed.
+
+A weight is packed in panels, words first, and filled up with zeros, so what a last word reads
+beyond its run counts for nothing.
 
 A product of matrices is a convolution with windows of one position.
 """
@@ -37,6 +41,7 @@ from rushlight.ir.expr import (
     i64,
     load,
 )
+from rushlight.kernels.conv.int8_positions import SIDE, TILE_ROWS, Conv
 from rushlight.kernels.loop_helpers import (
     Operand,
     apply,
@@ -45,67 +50,13 @@ from rushlight.kernels.loop_helpers import (
     minimum,
     moved,
     multiply_fours,
+    multiply_sevens,
     multiply_shorts,
     put,
     quotient,
     remainder,
     rolled,
 )
-
-# What a kernel is told, in order. A line is a row of positions whose windows begin at equal
-# steps; `pitch` of them are from one row of the result to the next, and the first `width`
-# of those are results.
-_LINES = "parts panel_parts part_panels strips strip lines positions pitch width"
-_STEPS = "planes image plane line row step plane_out line_out"
-INTS = (
-    f"{_LINES} {_STEPS} runs words group columns out_row panels starts groups".split()
-)
-BASES = "out", "input", "weight", "table", "start"
-SIDE = 16  # rows of a tile of AMX, and words in one
-TILE_ROWS = 2 * SIDE  # positions of a step by tiles
-STRIP = 128  # positions that go together, at most
-
-
-@dataclass(frozen=True)
-class Way:
-    """How words are multiplied.
-
-    Attributes:
-        name: ``tiles``, ``fours`` or ``shorts``; ``channels`` where each channel has a
-            window of its own, whose elements are words.
-        element: the type of the input's elements.
-        lanes: 32-bit integers of a vector.
-        registers: how many vectors there are.
-    """
-
-    name: str
-    element: str
-    lanes: int
-    registers: int
-
-    @property
-    def together(self):
-        """Elements of a 32-bit word."""
-        return 4 // Type(self.element).itemsize
-
-    @property
-    def columns(self):
-        """Output channels of a panel."""
-        return 2 * self.lanes
-
-    @property
-    def words(self):
-        """What the words of a run are a multiple of."""
-        return SIDE if self.name == "tiles" else 1
-
-
-def way_of(name) -> Way:
-    """The way of a name, on the processor that is compiled for."""
-    target = current()
-    if name == "tiles":
-        return Way(name, "uint8", SIDE, 8)
-    element = "int16" if name == "shorts" else "uint8"
-    return Way(name, element, target.vector_bytes // 4, target.registers)
 
 
 def int8_conv(name, way, after, positions=()) -> ir.Function:
@@ -119,184 +70,12 @@ def int8_conv(name, way, after, positions=()) -> ir.Function:
         after: the epilogue, as `contraction.After`.
         positions: numbers of its operands that have a value for each position and group.
     """
-    forms = {"tiles": _ByTiles, "channels": _ByChannels}
+    forms = {"tiles": _ByTiles, "channels": _ByChannels, "sevens": _BySevens}
     form = forms.get(way.name, _ByVectors)
     return ir.kernel(name, rolled(form(way, after, positions).write()))
 
 
-class _Conv:
-    """Writes what all ways have in common: positions, panels and the epilogue."""
-
-    def __init__(self, way, after, positions):
-        self.b = b = Builder()
-        self.way, self.after, self.positions = way, after, positions
-        self.n = {key: b.let(key, ir.integer(at)) for at, key in enumerate(INTS)}
-        kinds = Type(after.stored), Type(way.element), i32, i64, i32
-        self.p = {
-            key: b.let(key, ir.argument(at, kind))
-            for at, (key, kind) in enumerate(zip(BASES, kinds, strict=True))
-        }
-        self.others = [
-            b.let("other", ir.argument(len(BASES) + k, Type(kind)))
-            for k, (kind, _) in enumerate(after.others)
-        ]
-        room = STRIP + 2 * TILE_ROWS
-        self.sources, self.targets = (
-            b.array(key, i64, room) for key in ("sources", "targets")
-        )
-
-    def write(self):
-        """The statements."""
-        b, n = self.b, self.n
-        self.begin()
-        with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-            part = b.let("part", remainder(chunk, n["parts"]))
-            rest = b.let("rest", quotient(chunk, n["parts"]))
-            group = b.let("group_at", quotient(part, n["panel_parts"]))
-            count = self.list_positions(rest, group)
-            first = remainder(part, n["panel_parts"]) * n["part_panels"]
-            first = b.let("first", first)
-            last = b.let("last", minimum(first + n["part_panels"], n["panels"]))
-            self.panels(first, last, group, count)
-        self.end()
-        return b.statements
-
-    def begin(self):
-        """What comes before all."""
-
-    def end(self):
-        """What comes after all."""
-
-    def list_positions(self, rest, group):
-        """Where the positions of a strip are read and written; how many there are."""
-        b, n = self.b, self.n
-        strip = b.let("strip_at", remainder(rest, n["strips"]))
-        rest = b.let("rest", quotient(rest, n["strips"]))
-        line = b.let("line_at", remainder(rest, n["lines"]))
-        plane = b.let("plane_at", quotient(rest, n["lines"]))
-        image, z = quotient(plane, n["planes"]), remainder(plane, n["planes"])
-        source = image * n["image"] + z * n["plane"] + line * n["line"]
-        source = b.let("source", source + group * n["group"])
-        target = b.let("target", plane * n["plane_out"] + line * n["line_out"])
-        start, end = self.strip(strip)
-        count = b.let("count", end - start)
-        y = b.declare("y", quotient(start, n["pitch"]))
-        x = b.declare("x", remainder(start, n["pitch"]))
-        with b.loop("q", 0, count) as q:
-            b.store(self.sources, q, source + y * n["row"] + x * n["step"])
-            inside = Select(x < n["width"], target + y * n["width"] + x, Const(i64, -1))
-            b.store(self.targets, q, inside)
-            b.assign(x, x + 1)
-            with b.when(x == n["pitch"]):
-                b.assign(x, Const(i64, 0))
-                b.assign(y, y + 1)
-        return count
-
-    def strip(self, number):
-        """Where a strip begins and ends on its line."""
-        b, n = self.b, self.n
-        start = b.let("start", number * n["strip"])
-        return start, b.let("end", minimum(start + n["strip"], n["positions"]))
-
-    def weight(self, group, panel):
-        """Where the words of a panel are."""
-        n = self.n
-        size = n["runs"] * n["words"] * self.way.columns
-        at = (group * n["panels"] + panel) * size
-        return self.b.let("panel_at", moved(self.p["weight"], at))
-
-    def begin_at(self, group, panel):
-        """Where the first sums of a panel are."""
-        at = group * self.n["starts"] + panel * self.way.columns
-        return self.b.let("start", moved(self.p["start"], at))
-
-    def results(self, group, panel):
-        """Where the results of a panel are, where its operands are, and its columns."""
-        b, n = self.b, self.n
-        at = b.let("at", panel * self.way.columns)
-        column = b.let("column", group * n["columns"] + at)
-        kinds = zip(self.others, self.after.others, strict=True)
-        bases = [
-            b.let("base", moved(base, column)) if along else base
-            for base, (_, along) in kinds
-        ]
-        out = b.let("results", moved(self.p["out"], column))
-        return _Results(out, group, bases), b.let("rest", n["columns"] - at)
-
-    def hold(self, results, vectors):
-        """The same with operands of some vectors in registers, for all rows."""
-        held = [
-            [
-                None
-                if k in self.positions
-                else self.read(base, along, v * self.way.lanes)
-                for k, (base, (_, along)) in enumerate(
-                    zip(results.bases, self.after.others, strict=True)
-                )
-            ]
-            for v in range(vectors)
-        ]
-        return replace(results, held=held)
-
-    def read(self, base, along, at):
-        """A vector of an operand: of its columns, or one value in all lanes."""
-        value = load(base, at, self.way.lanes) if along else load(base, 0)
-        value = value if along else Broadcast(self.way.lanes, value)
-        return self.b.let("held", value)
-
-    def finish(self, results, i, rows, waiting, wide, rest):
-        """Makes results of sums that wait, and stores them.
-
-        Args:
-            i: the first position.
-            rows: the numbers of the first row and of the one behind the last.
-            waiting, wide: the sums, and how many columns a row has there.
-            rest: columns of results, of which operands are held or nothing is known.
-        """
-        b = self.b
-        with b.loop("r", *rows) as r:
-            target = b.let("target", load(self.targets, i + r))
-            with b.when(target >= 0):
-                row = moved(results.out, target * self.n["out_row"])
-                row = b.let("row", row)
-                at = target * self.n["groups"] + results.group
-                bases = [
-                    b.let("value_at", moved(base, at)) if k in self.positions else base
-                    for k, base in enumerate(results.bases)
-                ]
-                line = b.let("line", moved(waiting, r * wide))
-                if results.held is None:
-                    others = [Operand(base, None) for base in bases]
-                    apply(b, self.after, line, row, rest, others)
-                for v, values in enumerate(results.held or ()):
-                    read = [
-                        self.read(bases[k], False, 0) if value is None else value
-                        for k, value in enumerate(values)
-                    ]
-                    at = v * self.way.lanes
-                    total = load(line, at, self.way.lanes)
-                    put(b, row, at, self.after.apply(total, read))
-
-
-@dataclass(frozen=True)
-class _Results:
-    """Where results of a panel go, and what is read for them.
-
-    Attributes:
-        out: the first column of the first position.
-        group: of the panel.
-        bases: where each operand is.
-        held: for each vector of columns the operands in registers; None where the number
-            of columns is not known.
-    """
-
-    out: Expr
-    group: Expr
-    bases: list
-    held: list | None = None
-
-
-class _ByVectors(_Conv):
+class _ByVectors(Conv):
     """Tiles of some positions by some vectors of output channels, in registers."""
 
     def __init__(self, way, after, positions):
@@ -357,7 +136,7 @@ class _ByVectors(_Conv):
 
     def tile(self, height, i, weights, begin):
         """The sums of some positions, stored where they wait."""
-        b, n, lanes = self.b, self.n, self.way.lanes
+        b, lanes = self.b, self.way.lanes
         vectors = [(w, v * lanes) for w in weights for v in (0, 1)]
         first = [
             b.let("first", load(begin, v * lanes, lanes)) for v in range(len(vectors))
@@ -367,6 +146,14 @@ class _ByVectors(_Conv):
             b.let("line", moved(self.p["input"], load(self.sources, i + r)))
             for r in range(height)
         ]
+        self.sum_up(lines, sums, weights, vectors)
+        for r, totals in enumerate(sums):
+            for v, total in enumerate(totals):
+                b.store(self.waiting, (r * len(vectors) + v) * lanes, total)
+
+    def sum_up(self, lines, sums, weights, vectors):
+        """Adds the products of all words of all runs."""
+        b, n, lanes = self.b, self.n, self.way.lanes
         at = b.declare("at", Const(i64, 0))
         with b.loop("run", 0, n["runs"]) as run:
             start = load(self.p["table"], run) * Type(self.way.element).itemsize
@@ -378,9 +165,6 @@ class _ByVectors(_Conv):
                 self.step(lines, sums, place, along)
                 b.assign(place, place + 4)
                 b.assign(at, at + self.way.columns)
-        for r, totals in enumerate(sums):
-            for v, total in enumerate(totals):
-                b.store(self.waiting, (r * len(vectors) + v) * lanes, total)
 
     def step(self, lines, sums, place, along):
         """Adds the products of one word of each position.
@@ -391,11 +175,77 @@ class _ByVectors(_Conv):
         """
         b = self.b
         for line, totals in zip(lines, sums, strict=True):
-            word = Reinterpret(Pointer(i32), ir.Offset(line, place))
-            value = Broadcast(self.way.lanes, load(word, 0, alignment=1))
-            value = b.let("value", value)
+            value = self.word(line, place)
             for total, other in zip(totals, along, strict=True):
                 b.assign(total, self.multiply(value, other, total))
+
+    def word(self, line, place):
+        """A word of a position in all lanes."""
+        word = Reinterpret(Pointer(i32), ir.Offset(line, place))
+        value = Broadcast(self.way.lanes, load(word, 0, alignment=1))
+        return self.b.let("value", value)
+
+
+class _BySevens(_ByVectors):
+    """Words of seven bits: two together as far as sums of both fit in 16 bits.
+
+    The words of a panel lie in an order of their own: how many pairs there are, and the
+    number of each word, by which the table says where it is in a window.
+    """
+
+    def __init__(self, way, after, positions):
+        super().__init__(way, after, positions)
+        if way.registers >= 32:
+            self.alone = 12, 8, 4, 2, 1
+            self.waiting = self.b.array("waiting", i32, 12 * way.columns)
+
+    def panels(self, first, last, group, count):
+        """All panels, each with its order of words."""
+        b, n = self.b, self.n
+        with b.loop("panel", first, last) as panel:
+            at = (group * n["panels"] + panel) * (n["runs"] * n["words"] + 1)
+            self.order = b.let("order_at", moved(self.p["order"], at))
+            self.strips(self.alone, panel, 1, group, count)
+
+    def sum_up(self, lines, sums, weights, vectors):
+        """Adds the products of all words: of pairs first."""
+        b, n, wide = self.b, self.n, self.way.columns
+        pairs = b.let("pairs", cast(i64, load(self.order, 0)))
+        (weight,) = weights
+        at = b.declare("at", Const(i64, 0))
+        word = b.declare("word", Const(i64, 1))
+
+        def step(count):
+            offsets = [
+                b.let(
+                    "place",
+                    load(self.p["table"], cast(i64, load(self.order, word + k))),
+                )
+                for k in range(count)
+            ]
+            along = [
+                [
+                    b.let("along", load(weight, at + (k * wide + v), self.way.lanes))
+                    for k in range(count)
+                ]
+                for _, v in vectors
+            ]
+            self.step(lines, sums, offsets, along)
+            b.assign(at, at + count * wide)
+            b.assign(word, word + count)
+
+        with b.loop("pair", 0, pairs):
+            step(2)
+        with b.repeat(word <= n["runs"] * n["words"]):
+            step(1)
+
+    def step(self, lines, sums, place, along):
+        b = self.b
+        for line, totals in zip(lines, sums, strict=True):
+            values = [self.word(line, each) for each in place]
+            for total, others in zip(totals, along, strict=True):
+                sides = [side for both in zip(values, others) for side in both]
+                b.assign(total, multiply_sevens(total, *sides))
 
 
 class _ByChannels(_ByVectors):
@@ -423,7 +273,7 @@ class _ByChannels(_ByVectors):
                 self.b.assign(total, multiply_shorts(value, other, total))
 
 
-class _ByTiles(_Conv):
+class _ByTiles(Conv):
     """Two by two tiles of AMX: 32 positions by 32 output channels.
 
     The last positions of a line go together with some before them, so that no tile reads

@@ -34,6 +34,14 @@ def has_fours():
 
 
 @functools.cache
+def has_sevens():
+    """Whether the processor sums the products of two bytes in 16 bits."""
+    from rushlight.codegen.target import current
+
+    return has_twos() and current().has("rounds")  # SSE4.1, which is after SSSE3
+
+
+@functools.cache
 def has_twos():
     """Whether the processor sums the products of two integers of 16 bits."""
     from rushlight.codegen.target import current
