@@ -50,6 +50,7 @@ def check(entries, faults):
             _check_sample,
             _check_policies,
             _check_overloads,
+            _check_node,
         ):
             rule(entry, faults)
         _check_implementation(entry, operators, faults)
@@ -149,6 +150,19 @@ def _check_policies(entry, faults):
     for text, (module, attribute) in found:
         if attribute not in (defined_names(module) or {}):
             faults.add(entry.location, f"'{text}': there is no such rule in {module}")
+
+
+def _check_node(entry, faults):
+    node = entry.node
+    if node is None or not node.is_function:
+        return
+    known = {arg.name for arg in entry.schema.args}
+    for name in node.arguments:
+        if name not in known:
+            faults.add(entry.location, f"node names '{name}', which is no argument")
+    module, attribute = locate(node.function, entry.family)
+    if attribute not in (defined_names(module) or {}):
+        faults.add(entry.location, f"'{node}': there is no such function in {module}")
 
 
 def _check_overloads(entry, faults):

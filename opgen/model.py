@@ -1,5 +1,6 @@
 """What a declaration says, as frozen data that prints back to what was parsed."""
 
+import re
 from dataclasses import dataclass, field
 
 from opgen.schema import Schema
@@ -181,6 +182,16 @@ class Reference:
         function, _, argument = text.partition("(")
         return cls(function, argument.removesuffix(")") or None)
 
+    @property
+    def is_function(self):
+        """Whether a node's name is told by a function; names begin otherwise."""
+        return "." in self.function and "::" not in self.function
+
+    @property
+    def arguments(self):
+        """What stands in the brackets, apart."""
+        return tuple(re.findall(r"\w+", self.argument or ""))
+
     def __str__(self):
         made = "" if self.argument is None else f"({self.argument})"
         return f"{self.function}{made}"
@@ -264,6 +275,7 @@ class Entry:
     fused_along: str | None = None
     fusion_anchor: str | None = None
     overloads: tuple[Naming, ...] = ()
+    node: Reference | None = None
     sample: str | None = None
     reference: str | None = None
     doc: str = ""
@@ -316,6 +328,8 @@ class Entry:
         if self.overloads:
             names = ", ".join(map(str, self.overloads))
             lines.append(f"  overloads: {{{names}}}")
+        if self.node is not None:
+            lines.append(f"  node: {self.node}")
         if self.outputs is not None:
             lines.append(f"  outputs: [{', '.join(map(str, self.outputs))}]")
         for name in ("tags", *RECORDS):

@@ -33,6 +33,7 @@ _KEYS = {
     "derivative",
     "outputs",
     "overloads",
+    "node",
     *_LISTS,
     *_TEXTS,
     *PAIRS,
@@ -213,6 +214,8 @@ def _parse_options(fields, file, faults):
         options["derivative"] = _parse_derivative(fields["derivative"], file, faults)
     if "overloads" in fields:
         options["overloads"] = _parse_overloads(fields["overloads"], file, faults)
+    if "node" in fields:
+        options["node"] = Reference.of(_text(fields["node"], file, faults))
     if "outputs" in fields:
         items = _items(fields["outputs"], file, faults)
         options["outputs"] = tuple(int(item) for item in items)

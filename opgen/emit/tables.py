@@ -6,7 +6,7 @@ order in which a call tries them. An entry is the tuple
     (name, overload, args, returns, variants, operators, namespace,
      implementation, rule, derivative, source, tags, out, overlap, layout, numbers,
      deprecated, batching, forward, autocast, autocast_cuda, decomposition, inverse,
-     rules, overloads)
+     rules, overloads, node)
 
 args
     ``(name, kind, default, kwarg_only, size, flags)`` each; ``...`` is no default;
@@ -38,6 +38,9 @@ rules
 overloads
     ``(name, form or None, ((what, argument index), ...))`` each: when PyTorch has an
     overload of another name; ``what`` is an index in ``opgen.model.CONDITIONS``.
+node
+    None, the name of the nodes of the graph, or ``(module, attribute, saved arguments)``
+    of a function that gives it.
 
 ``rushlight.dispatch.declared`` has the names of these places.
 """
@@ -83,6 +86,7 @@ def entry_row(entry, derivative):
         entry.inverse and (INVERSES, entry.inverse),
         _rules(entry),
         _namings(entry),
+        _node(entry),
     )
 
 
@@ -123,6 +127,14 @@ def _rules(entry):
         for name, text in said
         if text and (ref := Reference.of(text))
     )
+
+
+def _node(entry):
+    """What the entry's nodes are called, where that is not what its name makes."""
+    node = entry.node
+    if node is None or not node.is_function:
+        return node and node.function
+    return (*locate(node.function, entry.family), ",".join(node.arguments))
 
 
 def _namings(entry):

@@ -11,7 +11,7 @@ cdef extern from "Python.h":
 # numbers, needs, saved, sequence, multi. set_history() fills the metadata and n_outputs.
 cdef class Node:
     cdef object formula             # callable(needs, grad, *saved) -> gradient or tuple of them; None for special nodes
-    cdef str op_name                # "Mul" -> printed "MulBackward0"
+    cdef str op_name                # "MulBackward0", or ":module:function:saved" that says it
     cdef uint64_t sequence
     cdef int n_outputs              # outputs of the forward call = gradients that arrive
     cdef int n_edges                # gradients that leave

@@ -37,7 +37,7 @@ from cython.cimports.rushlight.core.tensor import (
     view_replay_of,
 )
 
-from rushlight.autograd import errors
+from rushlight.autograd import errors, node_attributes
 from rushlight.autograd.anomaly_mode import trace_forward
 from rushlight.autograd.hooks import InputMetadata, NodeHooks, registered
 from rushlight.autograd.windows import Window
@@ -68,19 +68,19 @@ class Node:
     def release(self) -> cython.int:
         """Drop the saved tensors; a node that saved none can run again."""
         if self.keeps_number:
-            self.saved = None
-            self.released = True
+            forget_saved(self)
         elif self.saved is not None:
             for value in self.saved:
                 if holds_tensor(value):
-                    self.saved = None
-                    self.released = True
+                    forget_saved(self)
                     break
         return 0
 
     def name(self) -> str:
         """What the node is called when printed, ``MulBackward0`` for ``mul``."""
-        return f"{self.op_name}Backward0"
+        if self.op_name[0] == ":":
+            return node_attributes.name_of(self, self.op_name)
+        return self.op_name
 
     @property
     def next_functions(self):
@@ -152,30 +152,55 @@ class Node:
 
     def __getattr__(self, name):
         if name.startswith("_saved_"):
-            value = self.find_saved(name[7:])
-            return unpack_all([value], self)[0]
+            value = unpack_all([saved_by_name(self, name[7:])], self)[0]
+            return tuple(value) if isinstance(value, list) else value
         if name.startswith("_raw_saved_"):
-            return self.find_saved(name[11:])
+            return saved_by_name(self, name[11:])
         raise AttributeError(f"'{short(self)}' object has no attribute '{name}'")
 
-    def find_saved(self, name: str) -> object:
-        """The saved value that the formula takes by this name."""
+    def __dir__(self):
+        found = list(object.__dir__(self))
         code = getattr(self.formula, "__code__", None)
         if code is not None:
             names = code.co_varnames[2 : code.co_argcount]
-            if name in names and self.released:
-                raise RuntimeError(errors.SECOND_BACKWARD)
-            if name in names and self.saved is not None:
-                return self.saved[names.index(name)]
-        raise AttributeError(f"'{short(self)}' object has no attribute '_saved_{name}'")
+            saved = self.saved or (None,) * len(names)
+            tensors = [isinstance(value, SavedTensor) for value in saved]
+            found += node_attributes.saved_attributes(names, tensors)
+        return found
 
     def __repr__(self):
         return f"<{short(self)} object at {id(self):#x}>"
 
 
+@cython.cfunc
+def saved_by_name(node: Node, name: str) -> object:
+    """The saved value that the formula takes by this name."""
+    code = getattr(node.formula, "__code__", None)
+    if code is not None:
+        names = code.co_varnames[2 : code.co_argcount]
+        parameter = node_attributes.parameter_of(name)
+        if parameter in names and node.released:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        if parameter in names and node.saved is not None:
+            return node.saved[names.index(parameter)]
+    raise AttributeError(f"'{short(node)}' object has no attribute '_saved_{name}'")
+
+
 def short(node) -> str:
     """A node's name without the namespaces that PyTorch's own nodes have."""
     return node.name().rpartition("::")[2]
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def forget_saved(node: Node) -> cython.int:
+    """Drop what a node saved; a name that follows from it is found out before."""
+    name: str = node.op_name
+    if name is not None and name[0] == ":" and name[len(name) - 1] != ":":
+        node.op_name = node.name()
+    node.saved = None
+    node.released = True
+    return 0
 
 
 @cython.no_gc_clear  # dealloc clears the leaf's pointer, so it must still know the leaf

@@ -37,9 +37,10 @@ NUMBER_KINDS = frozenset(
     INVERSE,
     RULES,
     OVERLOADS,
-) = range(25)
+    NODE,
+) = range(26)
 # The row of what stands among operators without a declaration.
-BLANK = ((),) * (OVERLOADS + 1)
+BLANK = ((),) * (NODE + 1)
 # A further name of an overload, and what its conditions ask of an argument.
 OVERLOAD_NAME, OVERLOAD_FORM, CONDITIONS = range(3)
 NUMBER, TENSOR, ONE, COMPOSED, FILED, NAMED = range(6)

@@ -45,7 +45,7 @@ cdef class Operator:
     cdef void* vectorcall           # CPython jumps through it
     cdef readonly str name          # "add.Tensor", without the namespace
     cdef readonly str namespace     # "aten"
-    cdef readonly str node_name     # "Add": its graph nodes print as "AddBackward0"
+    cdef readonly str node_name     # "AddBackward0", or ":module:function:saved" that says it of a node
     cdef readonly Signature signature
     cdef int n_args
     cdef int n_tensors

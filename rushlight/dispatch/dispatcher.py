@@ -681,9 +681,10 @@ def refuse_inference_output(target: object) -> cython.int:
 
 @cython.cfunc
 def name_of_node(name: str) -> str:
-    """``log_softmax.int`` -> ``LogSoftmax``."""
+    """``log_softmax.int`` -> ``LogSoftmaxBackward0``."""
     base = name.split(".")[0]
-    return "".join([part[:1].upper() + part[1:] for part in base.split("_") if part])
+    parts = [part[:1].upper() + part[1:] for part in base.split("_") if part]
+    return "".join(parts) + "Backward0"
 
 
 @cython.cfunc

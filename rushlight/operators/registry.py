@@ -24,6 +24,7 @@ from rushlight.dispatch.declared import (
     MODULE,
     NAME,
     NAMESPACE,
+    NODE,
     NUMBER_KINDS,
     OPTIONAL,
     OUTPUT,
@@ -207,7 +208,7 @@ def make_operator(entry, namespace="aten"):
         entry=entry,
         is_view=(kind == "view" and "unrelated" not in entry[TAGS])
         or "reshapes" in entry[TAGS],
-        node_name=node_name(name),
+        node_name=node_name(entry),
     )
     if len(returns) > 1 and returns[0][1]:
         op.set_return_type(return_type(name, tuple(row[1] for row in returns)))
@@ -223,7 +224,7 @@ def make_operator(entry, namespace="aten"):
             derivative=derivative,
             functional=op,
             entry=entry,
-            node_name=node_name(name),
+            node_name=node_name(entry),
         )
     if variants & OUT:
         several = len(returns) > 1 or returns[0][0] == 2
@@ -236,7 +237,7 @@ def make_operator(entry, namespace="aten"):
             form=2,
             functional=op,
             entry=entry,
-            node_name=node_name(name),
+            node_name=node_name(entry),
         )
         out.set_out_rule(out_rule(kind, entry[OUTPUT]), entry)
     if inplace is not None:
@@ -272,9 +273,17 @@ _FLAT = Derivative(
 )
 
 
-def node_name(name):
-    """``log_softmax`` -> ``LogSoftmax``, ``conv2d`` -> ``Conv2D``, ``_cdist`` -> ``Cdist``."""
-    return name.title().replace("_", "")
+def node_name(entry):
+    """What an operator's nodes are called, or ``:module:function:saved`` that says it.
+
+    ``log_softmax`` -> ``LogSoftmaxBackward0``, ``conv2d`` -> ``Conv2DBackward0``.
+    """
+    declared = entry[NODE]
+    if isinstance(declared, str):
+        return declared
+    if declared is not None:
+        return ":" + ":".join(declared)
+    return entry[NAME].title().replace("_", "") + "Backward0"
 
 
 def make_derivative(row):
