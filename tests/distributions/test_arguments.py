@@ -71,6 +71,17 @@ REFUSED = {
     "a value out of the support": lambda m, d: d.Exponential(1.0).log_prob(
         m.tensor(-1.0)
     ),
+    "numbers that sum to more than one": lambda m, d: d.RelaxedOneHotCategorical(
+        m.tensor(1.0), m.tensor([0.5, 0.5])
+    ).log_prob(m.tensor([0.7, 0.7])),
+    "a mixture's value out of the support": lambda m, d: d.MixtureSameFamily(
+        d.Categorical(m.ones(2)), d.Exponential(m.ones(2))
+    ).log_prob(m.tensor(-1.0)),
+    "a number that is no score": lambda m, d: (
+        d.relaxed_categorical.ExpRelaxedCategorical(
+            m.tensor(1.0), m.tensor([0.5, 0.5])
+        ).log_prob(m.tensor([float("nan"), 0.7]))
+    ),
     "an event of another size": lambda m, d: d.Dirichlet(m.ones(3)).log_prob(
         m.ones(2) / 2
     ),
@@ -113,6 +124,24 @@ def test_checks_can_be_turned_off():
         assert D.Bernoulli(2.0).probs.item() == 2
     finally:
         D.Distribution.set_default_validate_args(True)
+
+
+def test_laws_made_of_laws_pass_on_that_nothing_is_checked():
+    def densities(m, d):
+        parts = d.Exponential(m.tensor([1.0, 2.0]), validate_args=False)
+        mixture = d.MixtureSameFamily(
+            d.Categorical(m.ones(2)), parts, validate_args=False
+        )
+        below = m.tensor(-1.0)
+        return [
+            mixture.log_prob(below).item(),
+            repr(d.LogNormal(0.0, 1.0, validate_args=False).log_prob(below).item()),
+            d.Dirichlet(m.tensor([[0.5, 0.5], [2.0, 3.0]])).mode.tolist(),
+            d.PowerTransform(m.tensor(2.0)) == d.PowerTransform(m.tensor(3.0)),
+            d.AffineTransform(0.0, 0.5).sign,
+        ]
+
+    assert densities(rl, D) == densities(torch, torch.distributions)
 
 
 def test_a_law_of_ones_own_expands_if_it_says_how():

@@ -108,11 +108,15 @@ def test_state_restores_the_schedule(torch, name):
     assert trace(second, target, 5)[1:] == trace(first, source, 5)[1:]
 
 
+METRICS = [1.0, 0.9, 0.9, 0.89, 0.95, 0.95, 0.95, 0.95, 0.2, 0.3, 0.3, 1.05, 1.06, 1.3]
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {},
         {"mode": "max"},
+        {"mode": "max", "threshold": 0.04},
         {"threshold_mode": "abs", "threshold": 0.05},
         {"patience": 1, "cooldown": 2, "min_lr": [0.01, 0.02]},
     ],
@@ -125,7 +129,7 @@ def test_plateau_watches_the_metric_as_the_oracle_does(torch, options):
             optimizer, **{"patience": 2, "factor": 0.5, **options}
         )
         rows = []
-        for metric in [1.0, 0.9, 0.9, 0.89, 0.95, 0.95, 0.95, 0.95, 0.2, 0.3, 0.3]:
+        for metric in METRICS:
             scheduler.step(metric)
             rows.append((scheduler.get_last_lr(), scheduler.num_bad_epochs))
         state = scheduler.state_dict()
