@@ -104,7 +104,8 @@ class NodeHooks:
         retained = self.retained.get(number)
         tensor = None if retained is None else retained()
         if tensor is not None and grad is not None:
-            tensor.grad = grad if tensor.grad is None else tensor.grad + grad
+            kept = tensor.grad
+            tensor.grad = grad.clone() if kept is None else kept + grad
         return grad
 
     def run_pre(self, grads: tuple) -> tuple:

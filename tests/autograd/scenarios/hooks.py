@@ -83,6 +83,20 @@ def retain_grad_keeps_an_inner_gradient(t):
 
 
 @scenario
+def what_retain_grad_keeps_is_nobody_elses(t):
+    a = leaf(t, 1, 2)
+    y = a * 2
+    z = y + 1
+    y.retain_grad()
+    z.retain_grad()
+    z.sum().backward()
+    strides = y.grad.stride(), z.grad.stride()
+    z.grad.zero_()
+    y.grad.add_(1)
+    return strides, y.grad, z.grad, a.grad
+
+
+@scenario
 def bad_registrations_are_refused(t):
     a = leaf(t, 1, 2)
     return (
