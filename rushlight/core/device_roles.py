@@ -105,9 +105,13 @@ class Launch(Role):
         Args:
             operands: for each, results first, a list's number and the bytes from one
                 element to the next (0: one element for each tensor); None for a number.
-            fault: where faults are noted, if not in the backend's own place.
+            fault: where faults are noted, if not in the backend's place.
         """
         self.refuse("run kernels", self.name)
+
+    def faults(self, device):
+        """Who lends words for bad indices and looks at them later, as `FaultBoard` does."""
+        return None
 
     def together(self):
         """A block whose elementwise launches may be put together, in their order."""
@@ -216,8 +220,7 @@ class Libraries(Role):
         """Attention of four-dimensional tensors that `attends` speaks of.
 
         Args:
-            operands: queries, keys, values and the mask (or None); rows but the mask's are
-                whole runs of 16 bytes.
+            operands: queries, keys, values (rows of whole 16 bytes), and the mask or None.
             dropout: the chance of a weight to be left out, and seed and offset of the
                 stream, or two integers in the device's memory; or None.
         """
@@ -258,17 +261,16 @@ class Graphs(Role):
     def graph(self, device):
         """A new record of work that is launched as a whole; None where there are none.
 
-        It has ``write(function)``, which calls a function whose work is written down and
-        not done, ``enter(addresses)``, to be called before its memory is touched again,
-        ``launch()`` and ``reset()``.
+        It has ``write(function)``, whose work is written down and not done, ``launch()``,
+        ``enter(addresses)``, to be called before its memory is touched again, ``reset()``.
         """
         return None
 
     def recorder(self, device):
-        """Who keeps the places of random numbers in work that is being written down.
+        """Who keeps the places of random numbers in work that is written down.
 
-        Its ``place(source, steps, make)`` gives the place where the stream is when the work
-        is done, and what ``make`` made of seed and place. None where work is done at once.
+        ``place(source, steps, make)``: where the stream is when that is done, and what
+        ``make`` made of seed and place. None where work is done at once.
         """
         return None
 

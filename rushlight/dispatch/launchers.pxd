@@ -12,6 +12,9 @@ cdef class Launcher:
     # One int64 that a kernel overwrites when it meets a bad index; what was noted, or None.
     cdef Tensor fault_flag(self, Tensor like)
     cdef object fault_in(self, Tensor flag)
+    # Raises `make(index, *args)` if the flag was written to: at once, or, where devices are
+    # not waited for, when somebody waits.
+    cdef int refuse_fault(self, Tensor flag, str operator, object make, tuple args) except -1
 
 # Items of a task where each is so much work.
 cdef int64_t grain_for(int64_t work) noexcept

@@ -6,8 +6,6 @@ asked by the roles of their backend; tensors of ``meta`` have no elements to com
 
 from __future__ import annotations
 
-import threading
-
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.string import memcpy
@@ -40,7 +38,7 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
 )
 
 from rushlight.core.roles import host
-from rushlight.dispatch.trace import NO_FAULT
+from rushlight.runtime.cpu.launch import NO_FAULT
 
 _NATIVE = cython.declare(dict, {})
 
@@ -341,15 +339,11 @@ def host_rows(
 @cython.cfunc
 def clear_flag(like: Tensor) -> Tensor:
     """A flag on a tensor's device that says that there was nothing."""
-    return new_flag(like).fill_(NO_FAULT)
-
-
-def new_flag(like: Tensor):
-    """Memory for a flag, with nothing in it yet."""
     size: int64_t = 1
-    return new_empty(
+    flag = new_empty(
         1, cython.address(size), cython.NULL, dtype_of(4), like.storage.device
     )
+    return flag.fill_(NO_FAULT)
 
 
 def found_in(flag: Tensor):
@@ -362,53 +356,6 @@ def found_in(flag: Tensor):
     finally:
         st.included = before
     return None if found == NO_FAULT else found
-
-
-class FaultRecord:
-    """A flag for work that was recorded, which is looked at when that was done.
-
-    Attributes:
-        address: of the flag.
-        queues: that know that it is there.
-    """
-
-    def __init__(self, like):
-        self.flag = new_flag(like)
-        self.address = self.flag.data_ptr()
-        self.queues = set()
-
-    def clear(self):
-        """Has the flag say that there was nothing."""
-        self.flag.fill_(NO_FAULT)
-
-    def found(self):
-        """What was noted since, or None."""
-        return found_in(self.flag)
-
-
-class _Gathering(threading.local):
-    """The flags of a `GatheredFaults`, by device."""
-
-    flags = None
-
-
-_gathering = cython.declare(object, _Gathering())
-
-
-class GatheredFaults:
-    """A block in which a device's kernels share one flag, which nobody waits for.
-
-    Attributes:
-        flags: one for each device where there may be faults, for `found_in`.
-    """
-
-    def __enter__(self):
-        self.flags = {}
-        _gathering.flags = self.flags
-        return self
-
-    def __exit__(self, *raised):
-        _gathering.flags = None
 
 
 @cython.cclass
@@ -476,25 +423,30 @@ class Launcher:
 
     @cython.cfunc
     def fault_flag(self, like: Tensor) -> Tensor:
-        flags = _gathering.flags
-        if flags is None:
-            graph = backend_of(like.storage.device).graphs.recorder(like.storage.device)
-            if graph is not None:
-                return graph.noted(lambda: FaultRecord(like)).flag
-            return clear_flag(like)
-        where = str(like.storage.device)
-        if where not in flags:
-            flags[where] = clear_flag(like)
-        return flags[where]
+        device: Device = like.storage.device
+        faults = backend_of(device).launch.faults(device)
+        return clear_flag(like) if faults is None else faults.fault_flag()
 
     @cython.cfunc
     def fault_in(self, flag: Tensor) -> object:
         device: Device = flag.storage.device
-        if _gathering.flags is not None:
-            return None
-        if backend_of(device).graphs.recorder(device) is not None:
-            return None
-        return found_in(flag)
+        faults = backend_of(device).launch.faults(device)
+        return found_in(flag) if faults is None else faults.found(flag)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def refuse_fault(
+        self, flag: Tensor, operator: str, make: object, args: tuple
+    ) -> cython.int:
+        device: Device = flag.storage.device
+        faults = backend_of(device).launch.faults(device)
+        if faults is not None:
+            faults.refuse(flag, operator, make, args)
+            return 0
+        fault = found_in(flag)
+        if fault is not None:
+            raise make(fault, *args)
+        return 0
 
 
 @cython.final
@@ -545,6 +497,18 @@ class HostLauncher(Launcher):
             note_check()
         return fault if taken_down(flag, cython.address(fault)) else None
 
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def refuse_fault(
+        self, flag: Tensor, operator: str, make: object, args: tuple
+    ) -> cython.int:
+        fault: int64_t = 0
+        if recording:
+            note_check()
+        if taken_down(flag, cython.address(fault)):
+            raise make(fault, *args)
+        return 0
+
 
 @cython.final
 @cython.cclass
@@ -587,6 +551,13 @@ class MetaLauncher(Launcher):
     @cython.cfunc
     def fault_in(self, flag: Tensor) -> object:
         return None
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def refuse_fault(
+        self, flag: Tensor, operator: str, make: object, args: tuple
+    ) -> cython.int:
+        return 0
 
 
 # By `Device.kind`.

@@ -40,6 +40,7 @@ from rushlight.core.warning import on_warning
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.dispatcher import FOREIGN_KERNELS, serve_all
 from rushlight.dispatch.keys import DispatchKey
+from rushlight.runtime.cpu.launch import NO_FAULT
 
 _PLANNING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
 _GRAPH = cython.declare(
@@ -51,9 +52,6 @@ recording = cython.declare(cython.int, 0)
 _STEPS = cython.declare(cython.Py_ssize_t, 512)  # of one plan, at most
 _ROOMY = cython.declare(int64_t, 1 << 22)  # bytes that a plan asks for, at most
 _TABLE = cython.declare(int64_t, 1 << 14)  # bytes of one table that a plan keeps
-# A flag starts at this value; a kernel that meets a bad index writes it there. It is no
-# round number: the lowest and the highest int64 are bad indices that occur.
-NO_FAULT = -0x5F3A_91C4_27D6_B80E
 _CLEAR = cython.declare(int64_t, NO_FAULT)
 _held = threading.local()
 

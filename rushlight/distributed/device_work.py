@@ -321,7 +321,7 @@ class Watchdog:
             self.closing = True
         self.group._failure = error
         for context in {each.event.card for each in works}:
-            context.launched[_Failure(error)] = None
+            context.look_later(_Failure(error), None)
         for each in works:
             each.end(error)
         self.group._abort_communicators()

@@ -28,7 +28,6 @@ from cython.cimports.rushlight.graph.tape import Tape
 
 from rushlight.core import logs
 from rushlight.dispatch.declared import TAGS
-from rushlight.dispatch.launchers import GatheredFaults, found_in
 
 WARM = cython.declare(cython.int, 2)  # runs before the one that is written down
 TRIES = cython.declare(cython.int, 4)  # graphs for one program, one after the other
@@ -126,7 +125,6 @@ class Replayed:
     replays = cython.declare(cython.int, visibility="readonly")
     device: Device
     name: object
-    flags: list
     given: list
     written: set
     spans: dict
@@ -269,18 +267,15 @@ class Replayed:
             self.give_up("other numbers, or other memory, too often")
             return False
         graph = backend_of(self.device).graphs.graph(self.device)
-        faults = GatheredFaults()
         try:
             shadow: Tape = self.shadow(tape)
             self.params = list(tape.params)
-            with faults:
-                graph.write(lambda: self.program(shadow))
+            graph.write(lambda: self.program(shadow))
         except RuntimeError as error:
             self.forget()
             self.give_up(str(error).partition("\n")[0])
             return False
         self.graph = graph
-        self.flags = list(faults.flags.values())
         wanted = self.program.graph.wanted
         self.outs = [
             (slot, shadow.slots[slot])
@@ -305,7 +300,7 @@ class Replayed:
                 storage.n_bytes,
                 True,
             )
-            if wanted[slot] == 0:
+            if slot in self.spans:  # others that were there before are not read
                 if slot not in self.moving:
                     one.data = storage.data
                     self.fixed[slot] = cython.cast(uintptr_t, storage.data)
@@ -324,7 +319,7 @@ class Replayed:
     def forget(self):
         """Lets go of the graph and its memory."""
         graph, self.graph = self.graph, None
-        self.fixed, self.buffers, self.outs, self.flags = {}, {}, [], []
+        self.fixed, self.buffers, self.outs = {}, {}, []
         if graph is not None:
             graph.reset()
 
@@ -364,13 +359,6 @@ class Replayed:
                 continue
             storage.data, storage.owner = out.data, out
             self.lent.append((weakref.ref(storage), out))
-        for flag in self.flags:
-            fault = found_in(flag)
-            if fault is not None:
-                raise IndexError(
-                    f"index out of range: {fault}, in {self.name}, which is launched as a "
-                    "graph\n  remedy: compile without mode=, and the operator says it"
-                )
         return 0
 
 

@@ -252,8 +252,22 @@ def fault_flag(like: Tensor):
 
 
 def fault_in(flag: Tensor):
-    """The offending index that a kernel reported, or None; the flag is clear again."""
+    """The offending index that a kernel reported, or None; the flag is clear again.
+
+    The device is waited for: where there is only an error to raise, see `refuse_fault`.
+    """
     return launcher_of(flag).fault_in(flag)
+
+
+def refuse_fault(flag: Tensor, operator, make, *args):
+    """Raises what an index is worth that a kernel reported: when the device is waited for.
+
+    Args:
+        operator: its name.
+        make: from the index and ``args`` to the exception; of tensors among them it may be
+            given the outline, with ``dtype``, ``shape``, ``device`` and ``numel()``.
+    """
+    launcher_of(flag).refuse_fault(flag, operator, make, args)
 
 
 def brief(tensor):

@@ -95,13 +95,13 @@ def test_elements_are_gathered_one_by_one():
     assert same(lambda a, i: a[i], rl.randn(50), rl.randint(-50, 50, (70,)))
 
 
-def test_places_outside_are_refused_before_anything_is_written():
+def test_places_outside_are_refused_and_nothing_is_written():
     index = rl.full((12,), 9, device="cuda")
     into = rl.zeros(9, device="cuda")
     with pytest.raises(RuntimeError, match="index 9 is out of bounds for dimension 0"):
-        into.scatter_add(0, index, rl.ones(12, device="cuda"))
+        into.scatter_add(0, index, rl.ones(12, device="cuda")).cpu()
     with pytest.raises(IndexError, match="out of range in self"):
-        into.index_add(0, index, rl.ones(12, device="cuda"))
+        into.index_add(0, index, rl.ones(12, device="cuda")).cpu()
     assert into.sum().item() == 0
 
 

@@ -77,7 +77,7 @@ def test_elements_are_put_at_flat_places_in_the_order_of_the_index(kind):
         rl.use_deterministic_algorithms(False)
     assert rl.equal(found.cpu(), wanted)
     with pytest.raises(IndexError, match="access index 30 on a tensor of 30"):
-        into.cuda().put_(index.cuda().fill_(30), source.cuda())
+        into.cuda().put_(index.cuda().fill_(30), source.cuda()).cpu()
 
 
 def test_counting_is_no_single_threads(machine):

@@ -70,6 +70,7 @@ def test_an_index_that_is_data_is_looked_at_on_a_device_too():
         places[2] = wrong
         with pytest.raises(IndexError, match="index out of range"):
             picked(values, places.to("cuda"), out)
+            out.cpu()
     places[2] = 3
     picked(values, places.to("cuda"), out)  # what was refused is forgotten
     with pytest.raises(RuntimeError, match="one device of type cuda"):

@@ -307,9 +307,7 @@ def synchronize(device=None):
     ...     torch.cuda.synchronize()
     """
     _tell_of_reading(None)
-    card = _where.card_of(device)
-    card.synchronize()
-    card.look()
+    _where.card_of(device).wait()
 
 
 def ipc_collect():

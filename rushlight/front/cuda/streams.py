@@ -89,13 +89,13 @@ class Stream:
     def query(self):
         """Whether all of its work is done."""
         tell_of_reading(None)
+        self._queue.card.faults.peek()
         return self._queue.query()
 
     def synchronize(self):
         """Waits until all of its work is done."""
         tell_of_reading(None)
-        self._queue.synchronize()
-        self._queue.card.look(self._queue)
+        self._queue.card.wait(self._queue)
 
     def wait_event(self, event):
         """What is put in later waits for a moment in another queue."""
@@ -217,7 +217,8 @@ class Event:
 
     def synchronize(self):
         """Waits for it."""
-        self._event.synchronize()
+        if self._event.recorded:
+            self._event.card.wait_for_event(self._event)
 
     def elapsed_time(self, end_event):
         """The milliseconds from this moment to a later one.

@@ -32,12 +32,12 @@ from rushlight.operators.loop_calls import (
     brief,
     copy_to_write,
     fault_flag,
-    fault_in,
     filled,
     fresh,
     laid_as,
     mover,
     name_of,
+    refuse_fault,
     require,
     run,
     run_whole,
@@ -357,7 +357,7 @@ def take(self, index):
     name, parts = mover(x.dtype)
     ints = [x.numel(), parts]
     run(take_kernel, operands, ints, index.numel(), T=name, parts=parts)
-    _raise_fault(flag, x)
+    refuse_fault(flag, "take", _outside, x)
     return out
 
 
@@ -394,7 +394,7 @@ def put(self, index, source, accumulate=False):
         if parts == 2:
             operands[:2] = as_pairs(out), as_pairs(source)
     _put(*operands, int(bool(accumulate)), name, parts)
-    _raise_fault(flag, self)
+    refuse_fault(flag, "put_", _outside, self)
     return out if out is self else laid_as(self, out)
 
 
@@ -434,10 +434,9 @@ def _check_flat(operator, x, index, nothing):
         raise IndexError(f"{operator}(): {nothing}\n  self: {brief(x)}")
 
 
-def _raise_fault(flag, x):
-    fault = fault_in(flag)
-    if fault is not None:
-        raise IndexError(
-            f"out of range: tried to access index {fault} on a tensor of {x.numel()}"
-            f" elements.\n  self: {brief(x)}"
-        )
+def _outside(fault, x):
+    """The error for a place outside of a flat tensor."""
+    return IndexError(
+        f"out of range: tried to access index {fault} on a tensor of {x.numel()}"
+        f" elements.\n  self: {brief(x)}"
+    )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
 from rushlight.core.dtypes import int32, int64
+from rushlight.operators.indexing.index_errors import no_word
 from rushlight.operators.indexing.indexing_kernels import checked
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
-    fault_in,
     filled,
     fresh,
     name_of,
+    refuse_fault,
     run,
 )
 
@@ -164,10 +165,5 @@ def bag_sum(weight, indices, bounds, mean, padding_idx, scale_grad_by_freq, spar
     else:
         ints = [rows, width, types["mean"], index.numel()]
         run(sum_bags_by_blocks, operands, ints, bags, grain, **types)
-    fault = fault_in(flag)
-    if fault is not None:
-        raise IndexError(
-            f"index out of range in self: {fault} for {rows} rows\n"
-            f"  indices: {brief(indices)}"
-        )
+    refuse_fault(flag, "embedding_bag", no_word, indices, rows, "rows")
     return out

@@ -17,11 +17,17 @@ from cython.cimports.rushlight.core.dtype import (
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.operators.indexing.indexed_reads import (
+    LATER,
     NO_FAULT,
     IndexedReads,
     reads_of,
 )
 
+from rushlight.operators.indexing.index_errors import (
+    outside,
+    outside_dimension,
+    outside_rows,
+)
 from rushlight.operators.indexing.indexed_reads import read_forms
 from rushlight.operators.loop_calls import (
     as_pairs,
@@ -45,7 +51,7 @@ def pick(
     inner: int64_t,
     wrap: cython.int,
 ) -> int64_t:
-    """Copies slices of ``(outer, size, inner)`` by index; what is bad, or NO_FAULT."""
+    """Copies slices of ``(outer, size, inner)`` by index; what is bad, NO_FAULT, or LATER."""
     return reads_of(out).pick(out, x, index, outer, size, inner, wrap)
 
 
@@ -100,28 +106,14 @@ def check_type(operator: str, index: Tensor, kinds: str) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def refuse_by_rows(
-    fault: int64_t, x: Tensor, index: Tensor, size: int64_t
+def refuse(
+    fault: int64_t, out: Tensor, operator: str, make: object, args: tuple
 ) -> cython.int:
-    """The same where PyTorch picks from one row after another."""
-    raise RuntimeError(
-        f"INDICES element is out of DATA bounds, id={fault} axis_dim={size}\n"
-        f"  self: {brief(x)}\n  index: {brief(index)}"
-    )
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def refuse(fault: int64_t, x: Tensor, index: Tensor, size: int64_t) -> cython.int:
-    """Reports the index that a kernel noted."""
-    if fault != NO_FAULT:
-        if x.numel_ == 0 and x.ndim_ > 1 and size:
-            refuse_by_rows(fault, x, index, size)
-        raise IndexError(
-            f"index out of range in self: {fault} for a dimension of size {size}\n"
-            f"  self: {brief(x)}\n  index: {brief(index)}"
-        )
-    return 0
+    """Raises what the index is worth that was met in reading for ``out``."""
+    if fault == LATER:
+        reads_of(out).refuse_later(operator, make, args)
+        return 0
+    raise make(fault, *args)
 
 
 def shares_storage(a: Tensor, b: Tensor):
@@ -154,9 +146,9 @@ def index_select(self: Tensor, dim, index: Tensor):
     x: Tensor = row_major(self)
     places: Tensor = row_major(index)
     fault: int64_t = pick(out, x, places, outer, size, inner, 0)
-    if fault != NO_FAULT and axis == 1:
-        refuse_by_rows(fault, self, index, size)
-    refuse(fault, self, index, size)
+    if fault != NO_FAULT:
+        make = outside_rows if axis == 1 else outside
+        refuse(fault, out, "index_select", make, (self, index, size))
     return out
 
 
@@ -176,9 +168,7 @@ def index_one(self: Tensor, dim: cython.int, place: Tensor):
         return out
     fault: int64_t = pick(out, x, places, outer, size, inner, 1)
     if fault != NO_FAULT:
-        raise IndexError(
-            f"index {fault} is out of bounds for dimension {dim} with size {size}"
-        )
+        refuse(fault, out, "index", outside_dimension, (IndexError, dim, size))
     return out
 
 
@@ -276,7 +266,9 @@ def embedding(
     out, outer, size, inner = picked(weight, 0, indices, 0)
     x: Tensor = row_major(weight)
     index: Tensor = row_major(indices)
-    refuse(pick(out, x, index, outer, size, inner, 0), weight, indices, size)
+    fault: int64_t = pick(out, x, index, outer, size, inner, 0)
+    if fault != NO_FAULT:
+        refuse(fault, out, "embedding", outside, (weight, indices, size))
     return out
 
 
@@ -344,15 +336,8 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
             extents[3] *= index.sizes[d]
     extents[1] = index.sizes[axis] if index.ndim_ else 1
     extents[2] = self.sizes[axis] if self.ndim_ else 1
-    refuse_gather(reads_of(out).gather(out, x, places, extents), axis, extents[2])
-    return out
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def refuse_gather(fault: int64_t, axis: cython.int, size: int64_t) -> cython.int:
+    fault: int64_t = reads_of(out).gather(out, x, places, extents)
     if fault != NO_FAULT:
-        raise RuntimeError(
-            f"index {fault} is out of bounds for dimension {axis} with size {size}"
-        )
-    return 0
+        args = (RuntimeError, axis, extents[2])
+        refuse(fault, out, "gather", outside_dimension, args)
+    return out

@@ -15,13 +15,14 @@ from cython.cimports.rushlight.core.dtype import (
 from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.warning import warn
+from rushlight.operators.indexing.index_errors import outside_dimension
 from rushlight.operators.indexing.indexing_kernels import combine_indices
 from rushlight.operators.indexing.masks import nonzero
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
-    fault_in,
     filled,
+    refuse_fault,
     run,
     scalar_name,
 )
@@ -84,11 +85,8 @@ class Places:
         operands = [self.place, flat, flag]
         types = {"I": index.dtype_.name}
         run(combine_indices, operands, [size, stride], self.count, **types)
-        fault = fault_in(flag)
-        if fault is not None:
-            raise IndexError(
-                f"index {fault} is out of bounds for dimension {dim} with size {size}"
-            )
+        given = IndexError, dim, size
+        refuse_fault(flag, "index", outside_dimension, *given)
 
     def result_shape(self):
         """The sizes of what the index selects."""

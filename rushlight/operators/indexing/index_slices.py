@@ -9,13 +9,14 @@ from rushlight.core.warning import warn_once
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.indexing import place_joins, place_runs
+from rushlight.operators.indexing.index_errors import outside_dimension
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
     index_add_kernel,
     index_reduce_kernel,
     put_slices,
 )
-from rushlight.operators.indexing.scatter import REDUCTIONS, raise_fault
+from rushlight.operators.indexing.scatter import REDUCTIONS
 from rushlight.operators.loop_calls import (
     as_pairs,
     brief,
@@ -25,6 +26,7 @@ from rushlight.operators.loop_calls import (
     laid_as,
     mover,
     name_of,
+    refuse_fault,
     require,
     run,
     scalar_name,
@@ -33,6 +35,7 @@ from rushlight.operators.shape.copying import check_number
 from rushlight.operators.shared import has_elements
 from rushlight.operators.type_groups import REAL, USUAL
 
+SELF = "index out of range in self: "
 MOVED = USUAL | {8}  # types whose elements are only moved
 
 
@@ -114,7 +117,9 @@ def index_add(self, dim, index, source, alpha=1):
     kind = RuntimeError if scattered else IndexError
     factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
     sizes = outer, size, inner
-    _combine_slices(index_add_kernel, out, source, index, factor, sizes, (), dim, kind)
+    _combine_slices(
+        "index_add", index_add_kernel, out, source, index, factor, sizes, (), dim, kind
+    )
     return out
 
 
@@ -129,12 +134,12 @@ def _index_add_complex(self, dim, index, source, alpha):
     kind = RuntimeError if wide and alpha == 1 and index.dtype is int64 else IndexError
     sizes = outer, size, 2 * inner
     given = pairs, as_pairs(scaled), index, one, sizes
-    _combine_slices(index_add_kernel, *given, (), dim, kind)
+    _combine_slices("index_add", index_add_kernel, *given, (), dim, kind)
     return out
 
 
 def _combine_slices(
-    kernel, out, source, index, start, sizes, options, dim, error, **types
+    operator, kernel, out, source, index, start, sizes, options, dim, error, **types
 ):
     """Runs a kernel that takes slices into those that an index names.
 
@@ -152,7 +157,7 @@ def _combine_slices(
     if kernel is index_add_kernel and _goes_by_places(out, count):
         by = place_joins if place_joins.joins_in_any_order(out.dtype) else place_runs
         by.add_slices(out, source, index, start, flag, sizes)
-        raise_fault(flag, dim, size, error, "index out of range in self: ")
+        refuse_fault(flag, operator, outside_dimension, error, dim, size, SELF)
         return
     run(
         kernel,
@@ -166,7 +171,7 @@ def _combine_slices(
         across=across,
         **types,
     )
-    raise_fault(flag, dim, size, error, "index out of range in self: ")
+    refuse_fault(flag, operator, outside_dimension, error, dim, size, SELF)
 
 
 # Whether slices are added, or put, by runs of equal places.
@@ -196,7 +201,7 @@ def index_fill(self, dim, index, value):
     require("index_fill_cpu", self.dtype, MOVED, self)
     check_number(self.dtype, value)
     out = copy_to_write(self, (index,))
-    _put(out, dim, index, filled(self, (), value), True, "")
+    _put("index_fill", out, dim, index, filled(self, (), value), True, "")
     return out if out is self else laid_as(self, out)
 
 
@@ -226,7 +231,8 @@ def index_copy(self, dim, index, source):
     _check_copy(self, dim, index, source)
     require("index_copy_cpu", self.dtype, MOVED, self)
     out = copy_to_write(self, (index, source))
-    _put(out, dim, index, source.contiguous(), False, "index_copy_(): ")
+    source = source.contiguous()
+    _put("index_copy", out, dim, index, source, False, "index_copy_(): ")
     return out
 
 
@@ -273,7 +279,7 @@ def _check_copy(self, dim, index, source):
         )
 
 
-def _put(out, dim, index, source, single, before):
+def _put(operator, out, dim, index, source, single, before):
     """Puts slices, or one number, into a row-major tensor."""
     outer, size, inner = around(list(out.shape), dim)
     if size == 0 and index.numel():
@@ -292,7 +298,7 @@ def _put(out, dim, index, source, single, before):
         given = source, index.contiguous(), flag, sizes, parts - 1, int(single), name
         by = place_joins if size <= place_joins.ROOM * count else place_runs
         by.put_slices(out, *given)
-        raise_fault(flag, dim, size, IndexError, before)
+        refuse_fault(flag, operator, outside_dimension, IndexError, dim, size, before)
         return
     run(
         put_slices,
@@ -306,7 +312,7 @@ def _put(out, dim, index, source, single, before):
         single=int(single),
         wrap=int(single),
     )
-    raise_fault(flag, dim, size, IndexError, before)
+    refuse_fault(flag, operator, outside_dimension, IndexError, dim, size, before)
 
 
 def along(index, dim, shape):
@@ -337,7 +343,7 @@ def _reduced_slices(self, dim, index, source, reduce, include_self):
     mode, identity = REDUCTIONS[reduce]
     first = filled(self, (), identity, self.dtype)
     _combine_slices(
-        index_reduce_kernel, out, source, index, first, (outer, size, inner),
+        "index_reduce", index_reduce_kernel, out, source, index, first, (outer, size, inner),
         (mode, int(include_self)), dim, IndexError, mode=mode,
     )  # fmt: skip
     if reduce == "mean":

@@ -7,25 +7,31 @@ call; the operators turn that into an error once the kernel is through.
 from __future__ import annotations
 
 import importlib
+import threading
 
 import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.kernel_table import KernelTable
-from cython.cimports.rushlight.dispatch.launchers import grain_for, launch_host
+from cython.cimports.rushlight.dispatch.launchers import (
+    grain_for,
+    launch_host,
+    launcher_of,
+)
 
+from rushlight.dispatch import trace
 from rushlight.operators.loop_calls import (
     MOVERS,
     brief,
     fault_flag,
-    fault_in,
     mover,
     run,
 )
 
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
-NO_FAULT = cython.declare(int64_t, -0x5F3A91C427D6B80E)
+NO_FAULT = cython.declare(int64_t, trace.NO_FAULT)
+LATER = cython.declare(int64_t, trace.NO_FAULT + 1)
 _NATIVE = cython.declare(dict, {})
 
 
@@ -71,7 +77,13 @@ def worst_place(index: Tensor, size: int64_t):
 
 @cython.cclass
 class IndexedReads:
-    """Reading by an index on devices whose backend is asked; what is bad, or NO_FAULT."""
+    """Reading by an index on devices whose backend is asked; what is bad, or NO_FAULT.
+
+    LATER is given where that is not known yet: `refuse_later` says what it is worth then.
+    """
+
+    def __init__(self):
+        self.flags = threading.local()
 
     def pick(self, out, x, index, outer, size, inner, wrap):
         """Copies slices of ``(outer, size, inner)`` by index."""
@@ -112,8 +124,8 @@ class IndexedReads:
         steps: int64_t = total // types["each"]
         ints = [count, size, width, wrap, steps]
         run(source.copy_row_elements, operands, ints, steps, **types)
-        fault = fault_in(flag)
-        return NO_FAULT if fault is None else fault
+        self.flags.last = flag
+        return LATER
 
     def gather(self, out, x, places, extents):
         """Copies an element for each place, where ``extents`` are outer, count, size, inner."""
@@ -125,8 +137,15 @@ class IndexedReads:
         operands, ints = [out, x, places, flag], [extents[1], extents[2], extents[3]]
         total = extents[0] * extents[1] * extents[3]
         run(source.gather_elements, operands, ints, total, T=x.dtype_.name)
-        fault = fault_in(flag)
-        return NO_FAULT if fault is None else fault
+        self.flags.last = flag
+        return LATER
+
+    def refuse_later(self, operator, make, args):
+        """Says what is raised of the index that this thread's last call may have met."""
+        flag: Tensor = self.flags.last
+        self.flags.last = None
+        launcher_of(flag).refuse_fault(flag, operator, make, args)
+        return 0
 
     def bring(self, x, index):
         """An index of a device where ``x`` is: only the host's go to others."""

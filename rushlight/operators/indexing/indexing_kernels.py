@@ -13,12 +13,13 @@ from rushlight.core.dtypes import int32, int64
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.indexing import place_runs
 from rushlight.operators.indexing.bounds import checked, wrapped
+from rushlight.operators.indexing.index_errors import no_word
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
-    fault_in,
     filled,
     name_of,
+    refuse_fault,
     run,
     run_whole,
     scalar_name,
@@ -510,12 +511,8 @@ def embedding_dense_backward(
         return grad_weight
     scaled = int(bool(scale_grad_by_freq))
     _add_words(grad_weight, grad, index, flag, num_weights, padding_idx, scaled)
-    fault = fault_in(flag)
-    if fault is not None:
-        raise IndexError(
-            f"index out of range in self: {fault} for {num_weights} words\n"
-            f"  indices: {brief(indices)}"
-        )
+    given = indices, num_weights, "words"
+    refuse_fault(flag, "embedding_dense_backward", no_word, *given)
     return grad_weight
 
 

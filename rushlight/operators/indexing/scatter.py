@@ -11,6 +11,7 @@ from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.indexing import place_joins, place_runs
 from rushlight.operators.indexing.gather import shares_storage
+from rushlight.operators.indexing.index_errors import outside_dimension
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
     scatter_kernel,
@@ -21,9 +22,9 @@ from rushlight.operators.loop_calls import (
     brief,
     copy_to_write,
     fault_flag,
-    fault_in,
     filled,
     name_of,
+    refuse_fault,
     require,
     run,
 )
@@ -112,16 +113,6 @@ def divided(index, dim):
     return outer, count, inner, across, total, work, COLUMNS if across else 1
 
 
-def raise_fault(flag, dim, size, kind=RuntimeError, before=""):
-    """Reports the index that a kernel noted."""
-    fault = fault_in(flag)
-    if fault is not None:
-        raise kind(
-            f"{before}index {fault} is out of bounds for dimension {dim} with size"
-            f" {size}"
-        )
-
-
 def scatter(operator, self, dim, index, source, mode, single=False):
     """A copy of ``self`` with the source's elements brought in.
 
@@ -145,17 +136,17 @@ def scatter(operator, self, dim, index, source, mode, single=False):
             f" with size 0\n  self: {brief(self)}\n  index: {brief(index)}"
         )
     if self.dtype.is_complex:
-        return _scatter_complex(self, dim, index, source, mode, single)
-    return _scatter_real(self, dim, index, source, mode, single)
+        return _scatter_complex(operator, self, dim, index, source, mode, single)
+    return _scatter_real(operator, self, dim, index, source, mode, single)
 
 
-def _scatter_real(self, dim, index, source, mode, single):
+def _scatter_real(operator, self, dim, index, source, mode, single):
     """The copy, or the tensor itself where it is written in place."""
     out = copy_to_write(self, (index, source))
-    return _scatter_into(out, dim, index, source, mode, single)
+    return _scatter_into(operator, out, dim, index, source, mode, single)
 
 
-def _scatter_into(out, dim, index, source, mode, single):
+def _scatter_into(operator, out, dim, index, source, mode, single):
     """Runs the kernel over the part of the result that the index reaches."""
     index = index.contiguous()
     size = out.shape[dim] if out.dim() else 1
@@ -166,7 +157,7 @@ def _scatter_into(out, dim, index, source, mode, single):
         source = narrowed(source, index.shape)
     flag = fault_flag(out)
     _combine(target, source.contiguous(), index, flag, dim, size, mode, int(single))
-    raise_fault(flag, dim, size)
+    refuse_fault(flag, operator, outside_dimension, RuntimeError, dim, size)
     if not whole:
         corner.copy_(target)
     return out
@@ -202,7 +193,7 @@ def _combine_by_places(target, source, index, flag, dim, size, mode, single):
 _combine = KernelTable(cpu=_combine_by_lines, cuda=_combine_by_places)
 
 
-def _scatter_complex(self, dim, index, source, mode, single):
+def _scatter_complex(operator, self, dim, index, source, mode, single):
     """The same for pairs of real numbers; products have a kernel of their own."""
     rank = self.dim()
     out = copy_to_write(self, (index, source))
@@ -221,12 +212,14 @@ def _scatter_complex(self, dim, index, source, mode, single):
         types = {"T": name_of(out.dtype.to_real())}
         work = 4 * count * inner
         run(scatter_products, operands, [count, size, inner], outer, work, **types)
-        raise_fault(flag, dim, size)
+        refuse_fault(flag, operator, outside_dimension, RuntimeError, dim, size)
         if not (shares_storage(corner, target) and corner.is_contiguous()):
             corner.copy_(target)
     else:
         pairs = index.unsqueeze(-1).expand([*index.shape, 2])
-        _scatter_into(as_pairs(out), dim, pairs, as_pairs(source), mode, False)
+        _scatter_into(
+            operator, as_pairs(out), dim, pairs, as_pairs(source), mode, False
+        )
     return out if rank else out.reshape(())
 
 

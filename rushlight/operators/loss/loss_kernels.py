@@ -10,10 +10,10 @@ from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
-    fault_in,
     filled,
     fresh,
     name_of,
+    refuse_fault,
     run,
     run_whole,
     scalar_name,
@@ -182,10 +182,9 @@ def _operands(target, weight):
     return target.contiguous(), None if weight is None else weight.contiguous()
 
 
-def _raise_fault(flag):
-    label = fault_in(flag)
-    if label is not None:
-        raise IndexError(f"Target {label} is out of bounds.")
+def _no_class(label):
+    """The error for a label that is no class."""
+    return IndexError(f"Target {label} is out of bounds.")
 
 
 def nll_loss_forward(self, target, weight, reduction, ignore_index):
@@ -218,7 +217,7 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
             total.fill_(0.0)
         operands = [target, weight, flag]
         _total(x, out, total, operands, ints, int(reduction == MEAN), types)
-    _raise_fault(flag)
+    refuse_fault(flag, "nll_loss_forward", _no_class)
     return out, total
 
 
@@ -287,7 +286,7 @@ def nll_loss_backward(
     ]
     operands = [grad_output.contiguous(), target, weight, total_weight, flag]
     grad_input = _gradients(self, operands, ints, types)
-    _raise_fault(flag)
+    refuse_fault(flag, "nll_loss_backward", _no_class)
     return grad_input
 
 

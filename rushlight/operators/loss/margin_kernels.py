@@ -11,10 +11,10 @@ from rushlight.operators.linalg.distances import bits_of_float
 from rushlight.operators.loop_calls import (
     expect,
     fault_flag,
-    fault_in,
     filled,
     fresh,
     name_of,
+    refuse_fault,
     run,
 )
 
@@ -105,15 +105,9 @@ def margins(
         out[row] = T(total / A(size))
 
 
-def refuse_labels(flag, classes, words):
-    """Raises what a label that is no class is worth.
-
-    Raises:
-        RuntimeError: a kernel met one.
-    """
-    label = fault_in(flag)
-    if label is not None:
-        raise RuntimeError(f"{words}\n  label: {label}\n  classes: {classes}")
+def no_class(label, classes, words):
+    """The error for a label that is no class."""
+    return RuntimeError(f"{words}\n  label: {label}\n  classes: {classes}")
 
 
 def multilabel_margins(self, target):
@@ -132,7 +126,8 @@ def multilabel_margins(self, target):
     rows = prod(x.shape[:-1])
     operands = [out, slope, marks, x, target, flag]
     run(margins, operands, [size], rows, size * 8, T=name_of(x.dtype))
-    refuse_labels(flag, size, "argument #2 'target' is out of range")
+    words = "argument #2 'target' is out of range"
+    refuse_fault(flag, "multilabel_margin_loss", no_class, size, words)
     return out, slope
 
 
@@ -160,5 +155,6 @@ def multi_margins(self, target, p, margin, weight):
         margins_of_one, operands, ints, prod(x.shape[:-1]), size * 4,
         T=name_of(x.dtype), squared=ints[2],
     )  # fmt: skip
-    refuse_labels(flag, size, "target out of range")
+    words = "target out of range"
+    refuse_fault(flag, "multi_margin_loss", no_class, size, words)
     return out, slope

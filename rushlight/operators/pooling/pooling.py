@@ -19,9 +19,9 @@ from rushlight.kernels.window.pooling_kernels import (
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
-    fault_in,
     fresh,
     name_of,
+    refuse_fault,
     require,
     run,
 )
@@ -99,13 +99,16 @@ def scattered(operator, grad, x, indices, planes, size, osize, layout, win=None)
     grad_input, flag = fresh(x, x.shape), fault_flag(x)
     tensors = [grad_input, grad.contiguous(), indices.contiguous()]
     _bring_back(grad, tensors, flag, (planes, size, osize), win)
-    place = fault_in(flag)
-    if place is not None:
-        raise RuntimeError(
-            f"{operator}: found an invalid max index: {place} (a plane has {size}"
-            f" elements)\n  indices: {brief(indices)}"
-        )
+    refuse_fault(flag, operator, _outside, operator, size, indices)
     return in_layout(grad_input, layout)
+
+
+def _outside(place, operator, size, indices):
+    """The error for a place that is none of a plane's."""
+    return RuntimeError(
+        f"{operator}: found an invalid max index: {place} (a plane has {size}"
+        f" elements)\n  indices: {brief(indices)}"
+    )
 
 
 def _bring_back_by_planes(grad, tensors, flag, sizes, win):

@@ -9,9 +9,9 @@ from rushlight.kernels.window.pooling_kernels import max_unpool_place
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
-    fault_in,
     fresh,
     name_of,
+    refuse_fault,
     run,
 )
 from rushlight.operators.shape.formats import format_of, laid_out
@@ -67,14 +67,17 @@ def _max_unpool(self, indices, output_size, axes):
     tensors = [out, self.contiguous(), indices.contiguous(), flag]
     types = {"T": name_of(self.dtype)}
     run(max_unpool_place, tensors, [size, osize], planes, size + osize, **types)
-    place = fault_in(flag)
-    if place is not None:
-        volumes = "x".join(map(str, output_size))
-        raise RuntimeError(
-            f"Found an invalid max index: {place} (output volumes are of size {volumes})"
-            f"\n  indices: {brief(indices)}"
-        )
+    refuse_fault(flag, f"max_unpool{axes}d", _outside, indices, output_size)
     return out
+
+
+def _outside(place, indices, output_size):
+    """The error for a place that is none of the output's."""
+    volumes = "x".join(map(str, output_size))
+    return RuntimeError(
+        f"Found an invalid max index: {place} (output volumes are of size {volumes})"
+        f"\n  indices: {brief(indices)}"
+    )
 
 
 def max_unpool2d(self, indices, output_size):

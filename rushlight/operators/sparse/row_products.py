@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
 from rushlight.operators.indexing.indexing_kernels import checked
-from rushlight.operators.loop_calls import fault_flag, fault_in, fresh, name_of, run
+from rushlight.operators.loop_calls import fault_flag, fresh, name_of, refuse_fault, run
 
 __all__ = ["serves", "weigh_rows"]
 
@@ -136,10 +136,13 @@ def weigh_rows(starts, columns, values, dense):
     work = max(1, width * -(-stored // max(rows, 1)))
     ints = [depth, width, stored]
     run(weigh_kernel, operands, ints, rows if width else 0, work, **types)
-    fault = fault_in(flag)
-    if fault is not None:
-        raise IndexError(
-            f"column {fault} lies outside of a matrix of {depth} columns\n  remedy: "
-            "check the indices, as check_invariants=True does"
-        )
+    refuse_fault(flag, "sparse.mm", _no_column, depth)
     return out
+
+
+def _no_column(fault, depth):
+    """The error for a column that a matrix does not have."""
+    return IndexError(
+        f"column {fault} lies outside of a matrix of {depth} columns\n  remedy: "
+        "check the indices, as check_invariants=True does"
+    )

@@ -22,6 +22,9 @@ INDEX = cython.declare(cython.int, 8)
 watched = cython.declare(cython.int, 0)
 SMALLEST_TASK: object = GRAIN  # the same for modules that are not compiled
 launches = cython.declare(int64_t, 0)
+# A word for faults starts at this value; a kernel that meets a bad index writes it there.
+# It is no round number: the lowest and the highest int64 are bad indices that occur.
+NO_FAULT = -0x5F3A_91C4_27D6_B80E
 
 
 @cython.cfunc

@@ -74,9 +74,7 @@ class CudaMemory(device_roles.Memory):
             if non_blocking and pinned_memory.block_of(host) is not None:
                 pinned_memory.used_by(host, queue)
             else:
-                queue.synchronize()
-                if to.on_host and card.launched:
-                    card.look(queue)
+                card.wait(queue) if to.on_host else queue.synchronize()
             return
         first, last = context_of(of), context_of(to)
         if first is last:
@@ -133,6 +131,11 @@ class CudaLaunch(device_roles.Launch):
         ):
             batched_launch.flush()
             kernel.run_elements(card, addresses, sizes, strides, numbers, total)
+
+    def faults(self, device):
+        card = context_of(device)
+        graph = graphs.recorder(contexts.current_stream(card))
+        return card.faults if graph is None else graph.faults
 
     def run_lists(self, kernel, device, operands, lists, counts, numbers, fault=0):
         batched_launch.flush()
@@ -255,9 +258,7 @@ class CudaStreams(device_roles.Streams):
 
     def synchronize(self, device):
         batched_launch.flush()
-        card = context_of(device)
-        card.synchronize()
-        card.look()
+        context_of(device).wait()
 
     def stream(self, device, priority=0):
         return context_of(device).streams.give(priority)

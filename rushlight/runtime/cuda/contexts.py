@@ -15,10 +15,10 @@ from collections import OrderedDict
 
 from rushlight.core.state import tell_of_reading
 from rushlight.random.generator import follow
-from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import driver, launch
 from rushlight.runtime.cuda.allocator import Allocator
 from rushlight.runtime.cuda.code_cache import Modules
+from rushlight.runtime.cuda.faults import FaultBoard
 from rushlight.runtime.cuda.generator import PhiloxGenerator
 from rushlight.runtime.cuda.streams import Event, Stream, Streams
 
@@ -113,7 +113,9 @@ class Card(launch.DeviceContext):
         self.convolutions: OrderedDict = OrderedDict()  # plans of them, by thread
         self._properties = self._target = None
         self._writer = None
-        self.launched: dict = {}  # whose faults were not looked for, and where: None is anywhere
+        self.faults = FaultBoard(self)
+        self.launched: dict = {}  # what is to be looked at, and where: None is anywhere
+        self.blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
 
     def attribute(self, number):
         """One of the driver's figures of this card."""
@@ -142,7 +144,6 @@ class Card(launch.DeviceContext):
 
     def take_faults(self):
         """What kernels of this thread's queue noted until now, as bits; forgotten after."""
-        count_launch()  # who writes launches down cannot leave this out
         place, word = self.fault_address(), ctypes.c_int32(0)
         queue = current_stream(self)
         self.call("cuMemcpyAsync", ctypes.addressof(word), place, 4, queue.handle)
@@ -205,21 +206,47 @@ class Card(launch.DeviceContext):
         """Waits until everything that was asked of the card is done."""
         self.call("cuCtxSynchronize")
 
-    def look(self, queue=None):
-        """Looks for faults of graphs that are done: all, or those of one queue.
+    def wait(self, queue=None):
+        """Waits for a queue, or for all of them, and looks for what kernels refused.
 
         Raises:
-            IndexError: a graph's kernel met an index that is none.
+            IndexError: a kernel met an index that is none; or what its operator raises.
         """
-        done = [
-            graph
-            for graph, where in self.launched.items()
-            if queue is None or where in (None, queue)
-        ]
-        for graph in done:
-            del self.launched[graph]
-        for graph in done:
-            graph.look()
+        with self.lock:  # what others launch meanwhile may not be done
+            last = self.faults.count
+            done = [
+                pair
+                for pair in self.launched
+                if queue is None or pair[1] in (None, queue)
+            ]
+            for pair in done:
+                del self.launched[pair]
+        if queue is None:
+            self.synchronize()
+        else:
+            queue.synchronize()
+        self.faults.look(queue, last)
+        for item, _ in done:
+            item.look()
+
+    def wait_for_event(self, event):
+        """Waits for a moment in a queue, and looks for what was refused before it."""
+        event.synchronize()
+        self.faults.look(event.queue, event.last)
+        for item, where in list(self.launched):
+            if where == event.queue:
+                item.look()
+
+    def look_later(self, item, where):
+        """Has an item's ``look`` called when a queue was waited for; None: any."""
+        with self.lock:
+            self.launched[item, where] = None
+
+    def look_no_more(self, item):
+        """Takes that back."""
+        with self.lock:
+            for pair in [pair for pair in self.launched if pair[0] is item]:
+                del self.launched[pair]
 
     def reaches(self, other):
         """Whether this card can read the other's memory by itself."""

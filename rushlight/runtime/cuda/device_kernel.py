@@ -8,16 +8,16 @@ made when it is first needed and kept on disk as machine code.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 from array import array
-from dataclasses import replace
 
 from rushlight.core.device import Device
 from rushlight.core.dtype import by_code
 from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.launch import count_launch
-from rushlight.runtime.cuda import batched_launch, contexts, launch
+from rushlight.runtime.cuda import batched_launch, contexts, graphs, launch
 from rushlight.runtime.cuda import code_cache as device_code_cache
 
 THREADS = 256  # as in `emit.device`
@@ -347,7 +347,9 @@ class DeviceKernel(launch.CachedKernel):
 
         def build():
             with using(NVIDIA):
-                made = lower(replace(self.grid(together=together), name=name))
+                made = lower(
+                    dataclasses.replace(self.grid(together=together), name=name)
+                )
             most = gpu_lowering.most_threads(made) if together else THREADS
             return device.emit_grid(made, held, most)
 
@@ -427,7 +429,9 @@ class DeviceKernel(launch.CachedKernel):
 
         def build():
             with using(NVIDIA):
-                made = lower(replace(self.parts(way=way, cut=cut), name=name))
+                made = lower(
+                    dataclasses.replace(self.parts(way=way, cut=cut), name=name)
+                )
             most = THREADS if alone else gpu_lowering.most_threads(made)
             return device.emit_grid(made, held, most)
 
@@ -490,20 +494,50 @@ def run_program(kernels, device, addresses, may_refuse):
         kernels: pairs of a kernel and the length of its axis.
         device: where.
         addresses: the data pointers.
-        may_refuse: whether the kernels look at indices; then they are waited for.
-
-    Raises:
-        IndexError: an index lay outside.
+        may_refuse: whether the kernels look at indices: one that lies outside is an
+            IndexError when the device is waited for.
     """
     batched_launch.flush()
     card = contexts.card(device.index)
     for kernel, turns in kernels:
         kernel.run_spans(card, addresses, (), turns)
-    if may_refuse and card.take_faults() & INDEX:
-        raise IndexError(
-            "index out of range: a kernel was given an index that is outside of the "
-            "tensor it leads into"
-        )
+    if may_refuse:
+        count_launch()  # who writes launches down cannot leave this out
+        faults = ProgramFaults(card, tuple(kernel.name for kernel, _ in kernels))
+        queue = contexts.current_stream(card)
+        graph = graphs.recorder(queue)
+        if graph is not None:
+            graph.faults.programs[faults] = None
+            return
+        card.look_later(faults, queue)
+        if card.blocking:
+            card.wait(queue)
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramFaults:
+    """What the kernels of a program note in the word of their card.
+
+    Args:
+        card: where they ran.
+        names: of the kernels.
+    """
+
+    card: object
+    names: tuple
+
+    def look(self):
+        """Raises what was noted.
+
+        Raises:
+            IndexError: an index lay outside.
+        """
+        if self.card.take_faults() & INDEX:
+            raise IndexError(
+                "index out of range: a kernel was given an index that is outside of the "
+                f"tensor it leads into\n  kernels: {', '.join(self.names)}, found when "
+                f"cuda:{self.card.index} was waited for"
+            )
 
 
 def grid_for(card, turns):

@@ -7,6 +7,7 @@ import itertools
 
 from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import batched_launch, contexts
+from rushlight.runtime.cuda.faults import RecordedFaults
 
 MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
 _numbers = itertools.count(1)
@@ -37,8 +38,7 @@ class Graph:
         self.name = None
         self.graph = self.executable = None
         self.drawn: dict = {}  # sources of random numbers, and how far they are read
-        self.flag = None  # where its kernels note indices that are none
-        self.clear = False  # whether that was cleared
+        self.faults = None  # what its kernels refuse
 
     def begin(self, stream, pool=None, mode="global"):
         """What goes to the queue from now on is written down and not done."""
@@ -59,6 +59,8 @@ class Graph:
             )
         self.card, self.stream = stream.card, stream
         self.card.fault_address()  # nothing may be asked of the card later
+        self.card.faults.reserve()
+        self.faults = RecordedFaults(self.card.faults)
         number = next(_numbers)
         name = pool if pool is not None else (number, 0)
         handle = stream.handle
@@ -123,35 +125,20 @@ class Graph:
         self.drawn[source][1] += -(-steps // 4) * 4
         return place, told
 
-    def noted(self, make):
-        """Where kernels note indices that are none: what ``make`` makes at first."""
-        if self.flag is None:
-            before = contexts.use_stream(self.card.default_stream)
-            try:
-                self.flag = make()
-            finally:
-                contexts.use_stream(before)
-        return self.flag
-
     def look(self):
-        """Refuses indices that launches have noted since it was looked last.
+        """Refuses indices that launches have met since it was looked last.
 
         Raises:
-            IndexError: there are some.
+            IndexError: there are some; or what the operator raises of them.
         """
-        fault = None if self.flag is None else self.flag.found()
-        if fault is not None:
-            self.clear = False
-            raise IndexError(
-                f"index out of range: {fault}, in a CUDA graph that was launched before"
-            )
+        self.faults.look()
 
     def give_up_memory(self):
         """Lets go of the pool."""
         self.drawn.clear()
-        self.flag = None
         if self.card is not None:
-            self.card.launched.pop(self, None)
+            self.card.look_no_more(self)
+            self.faults.let_go()
         if self.name is not None:
             self.card.allocator.let_go(self.name)
             self.name = None
@@ -177,12 +164,8 @@ class Graph:
         for source, (told, steps) in self.drawn.items():
             self.bring(told, where)
             told(*source.take(steps))
-        if self.flag is not None:
-            self.bring(self.flag, where)
-            if not self.clear:
-                self.flag.clear()
-                self.clear = True
-            self.card.launched[self] = where
+        if self.faults.any():
+            self.card.look_later(self, where)
         self.card.call("cuGraphLaunch", self.executable, where.handle)
 
     def bring(self, item, where):

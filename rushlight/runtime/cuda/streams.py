@@ -83,6 +83,7 @@ class Event:
         self.timing = bool(timing)
         self.handle = None
         self.recorded = False
+        self.queue, self.last = None, 0  # where, and the last call that may be refused
 
     def make(self, card):
         """Has the driver make it, if that was not done yet."""
@@ -99,6 +100,7 @@ class Event:
                 f"device cuda:{stream.card.index}."
             )
         self.make(stream.card)
+        self.queue, self.last = stream, stream.card.faults.count
         stream.card.call("cuEventRecord", self.handle, stream.handle)
         self.recorded = True
         return self
