@@ -109,6 +109,8 @@ RULE_HOMES = {
     "fused_along": "rushlight.graph.reduction_nodes",
     # what may take elementwise functions behind its sums
     "fusion_anchor": "rushlight.graph.fusion_anchor",
+    # what libraries of devices call it behind their products
+    "epilogue": "rushlight.graph.fusion_anchor",
 }
 # What levels of transformations do with an operator, and autocast's blocks. Beside these
 # words there may be the name of a function: a rule, or for ``autocast`` what gives one of
@@ -237,7 +239,8 @@ class Entry:
 
     Where there is an ``argument``, ``function`` makes what computes the operator of it:
     ``foreach.over(exp)``. The kernels of a key are those of the operator and of its form
-    in place; an operator that only keys have is of the first one's kind.
+    in place; an operator that only keys have is of the first one's kind. Of the operator
+    ``also`` others are made: see `opgen.templates`.
     """
 
     schema: Schema
@@ -257,6 +260,7 @@ class Entry:
     rule: Rule | None = None
     derivative: tuple[Formula, ...] = ()
     outputs: tuple[int, ...] | None = None
+    also: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     out: tuple[str, ...] = ()
     overlap: tuple[str, ...] = ()
@@ -274,6 +278,7 @@ class Entry:
     without_elements: str | None = None
     fused_along: str | None = None
     fusion_anchor: str | None = None
+    epilogue: str | None = None
     overloads: tuple[Naming, ...] = ()
     node: Reference | None = None
     sample: str | None = None
@@ -332,7 +337,7 @@ class Entry:
             lines.append(f"  node: {self.node}")
         if self.outputs is not None:
             lines.append(f"  outputs: [{', '.join(map(str, self.outputs))}]")
-        for name in ("tags", *RECORDS):
+        for name in ("also", "tags", *RECORDS):
             if words := getattr(self, name):
                 lines.append(f"  {name}: [{', '.join(words)}]")
         for name in (

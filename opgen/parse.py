@@ -4,7 +4,8 @@ from pathlib import Path
 
 import yaml
 
-from opgen import schema
+from opgen import schema, templates
+from opgen.also import sources_below, sources_of
 from opgen.model import (
     IMPLEMENTATIONS,
     KEYS,
@@ -21,7 +22,7 @@ from opgen.model import (
     Rule,
 )
 
-_LISTS = {"variants", "operators", "tags", *RECORDS}
+_LISTS = {"variants", "operators", "also", "tags", *RECORDS}
 _TEXTS = {
     "namespace", "check", *POLICIES, "decomposition", "inverse", *RULE_HOMES, "sample",
     "reference", "doc", *TEXTS,
@@ -55,15 +56,53 @@ class Faults:
 
 def parse_folder(folder, faults, root=None):
     """The entries of every ``*.yaml`` below ``folder``, by the files' names and lines."""
-    entries = []
-    for path in sorted(Path(folder).rglob("*.yaml"), key=lambda path: path.stem):
-        shown = path.relative_to(root) if root else path
-        entries += parse_text(path.read_text(), str(shown), faults)
+    sources, files = sources_below(folder), {}
+    for path in sorted(folder.rglob("*.yaml"), key=lambda path: path.stem):
+        shown = str(path.relative_to(root) if root else path)
+        files[shown] = _nodes(path.read_text(), shown, faults)
+    entries = [
+        one
+        for file, nodes in files.items()
+        for one in _entries(nodes, sources, file, faults)
+    ]
+    _check_words(files, sources, faults)
     return entries
 
 
 def parse_text(text, file, faults):
     """The entries of one file's text; faulty ones are reported and left out."""
+    return _entries(_nodes(text, file, faults), sources_of(text), file, faults)
+
+
+def _entries(nodes, sources, file, faults):
+    """The entries of nodes, those included that others say are made of them."""
+    parsed = (
+        _parse_entry(one, file, faults)
+        for node in nodes
+        for one in _expanded(node, sources, file, faults)
+    )
+    return [entry for entry in parsed if entry is not None]
+
+
+def _check_words(files, sources, faults):
+    """Add a fault for each word that an entry says and no template has, or only one has."""
+    said = {
+        each.value: (each, file)
+        for file, nodes in files.items()
+        for node in nodes
+        if isinstance(each := templates.fields(node).get("each"), yaml.ScalarNode)
+    }
+    for word in said.keys() - sources.keys():
+        faults.add(_line(*said[word]), f"no operator says 'also: [{word}]'")
+    for file, nodes in files.items():
+        for node in nodes:
+            for one in getattr(templates.fields(node).get("also"), "value", ()):
+                if one.value.partition("(")[0] not in said:
+                    faults.add(_line(one, file), f"no entry has 'each: {one.value}'")
+
+
+def _nodes(text, file, faults):
+    """The nodes of a file's entries."""
     try:
         document = yaml.compose(text)
     except yaml.MarkedYAMLError as error:
@@ -75,76 +114,19 @@ def parse_text(text, file, faults):
     if not isinstance(document, yaml.SequenceNode):
         faults.add(Location(file, 1), "a declaration file is a list of '- op:' entries")
         return []
-    nodes = [one for node in document.value for one in _expanded(node, file, faults)]
-    entries = (_parse_entry(node, file, faults) for node in nodes)
-    return [entry for entry in entries if entry is not None]
+    return document.value
 
 
-def _expanded(node, file, faults):
-    """The entries that one stands for: ``each`` name's, and its form in place.
-
-    ``each: [exp, log]`` writes the entry again with ``{name}`` replaced, and
-    ``each: {maximum: clamp_min}`` with ``{name}`` and ``{value}``. Where ``op`` has
-    ``{_}`` after the name, the form follows that writes to the list ``self``.
-    """
-    fields = _fields(node)
-    if "each" in fields and "{name}" not in getattr(fields.get("op"), "value", ""):
+def _expanded(node, sources, file, faults):
+    """The entries that one stands for; see `opgen.templates`."""
+    fields = templates.fields(node)
+    op = getattr(fields.get("op"), "value", "")
+    if "each" in fields and not ("{name}" in op or "{copy}" in op):
         faults.add(_line(fields["each"], file), "'each:' needs '{name}' in 'op:'")
-    return [_filled(node, words) if words else node for words in words_of(node)]
-
-
-def words_of(node):
-    """For each entry that a node stands for, what is put in the place of which word."""
-    fields = _fields(node)
-    if "each" not in fields:
-        return [{}]
-    pairs = [
-        (one[0].value, one[1].value)
-        if isinstance(one, tuple)
-        else (one.value, one.value)
-        for one in fields["each"].value
-    ]
-    forms = ("", "_") if "{_}" in getattr(fields.get("op"), "value", "") else ("",)
     return [
-        {"{name}": name, "{value}": value, "{_}": form}
-        for name, value in pairs
-        for form in forms
+        templates.filled_node(node, words) if words else node
+        for words in templates.words_of(node, sources)
     ]
-
-
-def filled(text, words):
-    """A text with words in their places."""
-    for word, value in words.items():
-        text = text.replace(word, value)
-    return text
-
-
-def _filled(node, words, key=""):
-    """A node with words put into its texts; those of a form in place say so."""
-    if isinstance(node, yaml.ScalarNode):
-        text = node.value
-        if words["{_}"] and key == "op":
-            text = text.replace("Tensor[] self", "Tensor(a!)[] self", 1)
-            text = text.partition("->")[0] + "-> ()"
-        if words["{_}"] and key == "doc":
-            text = text.removesuffix(".") + ", in place."
-        text = filled(text, words)
-        return yaml.ScalarNode(node.tag, text, node.start_mark, node.end_mark)
-    if isinstance(node, yaml.SequenceNode):
-        value = [_filled(item, words) for item in node.value]
-    else:
-        value = [
-            (name, _filled(item, words, name.value))
-            for name, item in node.value
-            if name.value != "each"
-        ]
-    return type(node)(node.tag, value, node.start_mark, node.end_mark)
-
-
-def _fields(node):
-    """Key -> node of an entry."""
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    return {key.value: value for key, value in pairs}
 
 
 def _line(node, file):

@@ -21,11 +21,13 @@ import tempfile
 import traceback
 import types
 import warnings
+from functools import cache
 from pathlib import Path
 
 import yaml
 
-from opgen.parse import filled, words_of
+from opgen.also import filled, sources_below
+from opgen.templates import words_of
 from tools.modules import module_name, source_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,13 +63,19 @@ def blocks(text):
         yield text.count("\n", 0, found.start(1)), found[1]
 
 
+@cache
+def made_of():
+    """What declarations say that others are made of."""
+    return sources_below(ROOT / "rushlight" / "operators")
+
+
 def example_blocks(text):
     """The same of a declaration file: its examples, each name's of an entry for several."""
     for found in EXAMPLE.finditer(text):
         line = text.count("\n", 0, found.start(1))
         first = text.rfind("\n- ", 0, found.start()) + 1
         (entry,) = yaml.compose(text[first : found.end()]).value
-        for words in words_of(entry):
+        for words in words_of(entry, made_of()):
             yield line, filled(found[1], words)
 
 

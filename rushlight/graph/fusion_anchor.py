@@ -234,13 +234,23 @@ class ProductOfCard(Product):
         if len(group.members) != 1:
             return None
         step = group.members[0].step
-        if str(step.op) == "aten.relu.default":
-            return "relu"
-        tanh = str(step.op) == "aten.gelu.default" and step.call.values[1] == "tanh"
-        return "gelu" if tanh else None
+        rule = rule_of(step.op, "epilogue", sys.modules[__name__])
+        return rule and rule(step)
 
 
-# What declarations name as ``fusion_anchor``: from whether the host runs it to a class.
+# What declarations name as ``epilogue``: from a step to the libraries' name of its function.
+
+
+def named(name):
+    return lambda step: name
+
+
+def named_by_tanh(name):
+    """The name of a function that libraries have by the hyperbolic tangent alone."""
+    return lambda step: name if step.call.values[1] == "tanh" else None
+
+
+# What they name as ``fusion_anchor``: from whether the host runs it to a class.
 
 
 def convolution(on_host):

@@ -4,7 +4,7 @@ import pytest
 
 from opgen.__main__ import load
 from opgen.model import RECORDS, TAGS
-from opgen.parse import Faults, parse_text
+from opgen.parse import Faults, parse_folder, parse_text
 
 ENTRIES, FAULTS = load()
 
@@ -57,3 +57,43 @@ def test_an_entry_for_each_name_is_written_with_its_form_in_place():
 def test_a_word_belongs_to_one_record():
     sets = [TAGS, *RECORDS.values()]
     assert sum(map(len, sets)) == len(set().union(*sets))
+
+
+MADE = """\
+- op: rsub.Tensor(Tensor(a) self, Tensor other, *, Scalar alpha=1) -> Tensor
+  composite: rsub
+  also: [lists(sub), copies]
+  doc: Backwards.
+- each: lists
+  op: _foreach_{name}{_}.List(Tensor[] self, Tensor[] other{keywords}) -> Tensor[]
+  composite: foreach.over{_}({value})
+  doc: "``{name}`` of every tensor."
+- each: copies
+  op: "{copy}"
+  composite: copying({name})
+  doc: A copy.
+"""
+
+
+def test_operators_are_made_of_those_that_say_so():
+    faults = Faults()
+    entries = parse_text(MADE, "made.yaml", faults)
+    assert faults.messages == []
+    assert [str(entry.schema) for entry in entries[1:]] == [
+        "_foreach_rsub.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]",
+        "_foreach_rsub_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()",
+        "rsub_copy.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    ]
+    assert entries[0].also == ("lists(sub)", "copies")
+
+
+def test_a_word_that_no_entry_is_written_for_is_a_fault(tmp_path):
+    (tmp_path / "made.yaml").write_text(
+        MADE.replace("- each: copies", "- each: others")
+    )
+    faults = Faults()
+    parse_folder(tmp_path, faults, tmp_path)
+    assert faults.messages == [
+        "made.yaml:9: no operator says 'also: [others]'",
+        "made.yaml:3: no entry has 'each: copies'",
+    ]
