@@ -17,12 +17,12 @@ class NestedInt(SymInt):
     """A ragged size: equal to itself and its multiples of one factor, to no integer.
 
     Args:
-        number: which size it is, from 0.
+        number: which size it is.
         coeff: its factor.
 
-    >>> j = NestedInt(0)
+    >>> j = NestedInt(1)
     >>> j, 3 * j, j == 5, j >= 2
-    (j0, 3*j0, False, True)
+    (j1, 3*j1, False, True)
     """
 
     __slots__ = ("coeff", "number")
@@ -120,4 +120,4 @@ def nested_int_of(source):
     return NestedInt(number)
 
 
-nested_int_of.made = 0
+nested_int_of.made = 1  # PyTorch's first is that of a tensor of its own
