@@ -30,7 +30,7 @@ count_as_said()
 
 # Of a test with more cases than these, one of so many is run, by the tests' folder: cases
 # of one law are alike, and the imagined card is slow. `make sweep` runs all of them.
-SHARES = {"codegen": (2, 4), "cuda": (2, 5), "laws": (12, 4), "operators": (12, 4)}
+SHARES = {"codegen": (2, 4), "cuda": (2, 5), "laws": (6, 4), "operators": (8, 4)}
 
 
 def pytest_collection_modifyitems(config, items):

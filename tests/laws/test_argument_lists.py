@@ -52,9 +52,9 @@ def test_lists_changed_before_backward_change_no_gradient():
     from tests.plans import lookup
 
     swept, wrong = 0, []
-    for index, (info, has_function) in [*enumerate(draw.operators())][::2]:
+    for index, (info, has_function) in [*enumerate(draw.operators())][::3]:
         function = lookup(("function" if has_function else "method", info.name))
-        for args, kwargs in draw.samples(index, "float32")[:3]:
+        for args, kwargs in draw.samples(index, "float32")[:2]:
             args, kwargs = (
                 with_lists(args),
                 {k: with_lists(v) for k, v in kwargs.items()},

@@ -154,6 +154,8 @@ def test_checkpoints_hold_ragged_tensors(tmp_path):
     assert [part.tolist() for part in ours.unbind()] == [[[1.0] * 2], [[1.0] * 2] * 3]
 
 
+# PyTorch says once a process that its nested tensors are young
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested")
 def test_checkpoints_hold_strided_tensors(tmp_path):
     torch = pytest.importorskip("torch")
     parts = [[[1.0, 2.0]], [[3.0], [4.0]]]
