@@ -363,7 +363,7 @@ def _type(tensor):
 
 
 # What kernels of contractions need besides, by how their names begin; see
-# `kernels.matmul.contraction.kernel_after`.
+# `kernels.matmul.matmul_kernel_registry.epilogue_kernel`.
 _STEPS = {
     "pairs_": ["avx512bf16"],
     "fours_": ["avx512vnni"],

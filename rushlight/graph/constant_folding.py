@@ -27,7 +27,7 @@ from rushlight.graph.fusion_anchor import FAR
 from rushlight.graph.program import Prepared, is_own, storage_of
 from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, Kept, step_of
 from rushlight.graph.tape import made_call, value_of
-from rushlight.kernels.matmul.contraction import width_of
+from rushlight.kernels.matmul.matmul_kernel_registry import width_of
 from rushlight.operators import call as ops
 from rushlight.operators.matmul.linear_packed import pack_weight
 

@@ -164,7 +164,7 @@ class Product(Head):
 
         Where sums are of another one and wait for more depth, they need memory.
         """
-        from rushlight.kernels.matmul.contraction import depth_of
+        from rushlight.kernels.matmul.matmul_kernel_registry import depth_of
 
         own = self.sums.dtype
         deep = self.left.sizes[-1] > depth_of(own.name)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.target import current
-from rushlight.core.launch_args import BEHIND, PLACES
+from rushlight.core.launch_args import PLACES
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import (
     Binary,
@@ -100,28 +99,6 @@ def planned(b, record):
     return {key: b.let(key, ir.integer(at)) for key, at in PLACES[record].items()}
 
 
-class Behind:
-    """An array of what is behind sums, and its steps, as a kernel is passed them.
-
-    Args:
-        number: of the operand, among those behind.
-        kind: its dtype.
-        record: which comes before the steps of those behind.
-
-    Attributes:
-        row, batch: elements from row to row, or result to result, and batch to batch.
-    """
-
-    def __init__(self, b, number, kind, record):
-        self.base = b.let("beside", ir.argument(BEHIND[record] + number, Type(kind)))
-        steps = PLACES["behind"]
-        first = len(PLACES[record]) + len(steps) * number
-        self.row, self.batch = (
-            b.let(f"beside_{step}", ir.integer(first + steps[step]))
-            for step in ("row", "batch")
-        )
-
-
 def lane_mask(lanes, count):
     """True in the first ``count`` lanes."""
     ramp = Ramp(lanes, Const(i32, 0), Const(i32, 1))
@@ -157,39 +134,62 @@ def named(b, name, operand):
     return Operand(b.let(name, operand.pointer), operand.row, operand.column)
 
 
-def choose(b, condition, yes, no):
-    """One of two right operands, known when the kernel runs."""
-    return Operand(
-        b.let("right", ir.Select(condition, yes.pointer, no.pointer)),
-        b.let("right_row", ir.Select(condition, yes.row, no.row)),
-    )
+def either(condition, yes, no):
+    """One of two operands, known when the kernel runs."""
+    column = yes.column
+    if column is not None:
+        column = ir.Select(condition, column, no.column)
+    row = ir.Select(condition, yes.row, no.row)
+    return Operand(ir.Select(condition, yes.pointer, no.pointer), row, column)
 
 
-def apply(b, after, line, row, count, others):
-    """Writes ``count`` results to ``row`` from the sums at ``line``.
+def choose(b, condition, yes, no, name="right"):
+    """The same, computed once; columns are adjacent where the first operand has no step."""
+    found = either(condition, yes, no)
+    pointer, row = b.let(name, found.pointer), b.let(f"{name}_row", found.row)
+    if found.column is None:
+        return Operand(pointer, row)
+    return Operand(pointer, row, b.let(f"{name}_column", found.column))
+
+
+def first_of(b, cases, last):
+    """Writes code for each case, of which the first runs whose condition holds.
+
+    Each is compiled for constants of its own: the heights and widths of register tiles.
 
     Args:
-        others: operands at the first result; a ``column`` of 0 stands for one value.
+        cases: pairs of a condition and what writes the code where it holds.
+        last: writes the code where none does.
     """
-    there = [b.let("other", other.pointer) for other in others]
-    alone = [
-        None if along else b.let("alone", load(pointer, 0))
-        for pointer, (_, along) in zip(there, after.others, strict=True)
-    ]
-    with b.loop("c", 0, count, kind="vectorized") as c:
-        values = [
-            load(pointer, c) if value is None else value
-            for pointer, value in zip(there, alone, strict=True)
-        ]
-        put(b, row, c, after.apply(load(line, c), values))
+    if not cases:
+        last()
+        return
+    (condition, write), *rest = cases
+    with b.when(condition):
+        write()
+    with b.otherwise():
+        first_of(b, rest, last)
 
 
-def put(b, pointer, index, value):
-    """Stores what is behind a sum; what it asks for several times is computed once."""
-    lets, (value,) = name_shared([value], f"{b.fresh('behind')}_")
-    for let in lets:
-        b.add(let)
-    b.store(pointer, index, value)
+def vector_loop(b, name, start, stop, lanes, step, chains=1):
+    """A loop over whole vectors, and the rest under a mask.
+
+    Args:
+        start, stop: the first place, and the one behind the last.
+        step: writes a turn, given its place, its mask (None where all lanes are there)
+            and its number among ``chains``.
+        chains: turns that a round of the loop has.
+    """
+    stride = lanes * chains
+    count = stop if isinstance(start, int) and not start else stop - start
+    whole = b.let("whole", stop - remainder(count, stride))
+    with b.loop(name, start, whole, stride) as k:
+        for chain in range(chains):
+            step(k + chain * lanes if chain else k, None, chain)
+    rest = b.loop(name, whole, stop, lanes) if chains > 1 else b.when(whole < stop)
+    with rest as k:
+        at = whole if k is None else k
+        step(at, b.let("mask", lane_mask(lanes, stop - at)), 0)
 
 
 def rolled(statements):
@@ -201,17 +201,3 @@ def rolled(statements):
             statement = replace(statement, kind="rolled")
         result.append(statement)
     return tuple(result)
-
-
-class Beside(Behind):
-    """An operand of what is traced behind a product."""
-
-    def __init__(self, b, number, kind, along):
-        super().__init__(b, number, kind, "product")
-        self.along = along
-
-    def at(self, batch, i, j) -> Operand:
-        """The operand of one batch, from a row and a column on."""
-        start = batch * self.batch + i * self.row
-        there = moved(self.base, start + j if self.along else start)
-        return Operand(there, self.row, None if self.along else Const(i64, 0))

@@ -105,7 +105,8 @@ def test_every_barrier_of_a_scan_is_needed(source, kinds, barriers):
 
 
 def test_every_kernel_that_joins_has_its_states():
-    for name, flag in (("cumsum_kernel", 0), ("cumulative_extreme", 1)):
-        source, kinds = scan_kernels.states_of(name, "bfloat16", flag)
-        assert kinds[0] == "bfloat16" and device_scan.monoid_of(source, kinds[2]).types
-    assert scan_kernels.states_of("cumsum_kernel", "complex32", 0) is None
+    for name in scan_kernels.STATES:
+        dtype = "complex64" if name.endswith("complex") else "bfloat16"
+        source, kinds = scan_kernels.states_of(name, dtype)
+        assert kinds[0] == dtype and device_scan.monoid_of(source, kinds[2]).types
+    assert scan_kernels.states_of("cumsum_kernel", "complex32") is None

@@ -19,6 +19,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.rewrite import bodies_of, expressions_of
 from rushlight.kernels.conv.direct import WEIGHT_ROWS, weight_columns
+from rushlight.kernels.epilogue import Epilogue
 from rushlight.kernels.matmul import contraction, dot_tiles
 from rushlight.kernels.matmul import gemv as vectors
 from rushlight.runtime.cpu.launch import launch
@@ -110,7 +111,7 @@ def test_a_strip_of_rows_is_whole_cache_lines_and_whole_tiles(name):
         assert tile.strips * np.dtype(dtype).itemsize % 64 == 0
 
 
-HALVED = contraction.After(
+HALVED = Epilogue(
     lambda x, scale: maximum(x, 0) * scale, (("float32", False),), "float64"
 )
 
@@ -205,9 +206,9 @@ def test_a_block_never_outgrows_its_array():
 def test_results_go_through_what_is_traced_behind_the_product(run):
     """Once, after the last block of the depth and after what is added."""
     rng = np.random.default_rng(3)
-    after = contraction.After(lambda x: maximum(x, 0) * 2, (), "float16")
+    after = Epilogue(lambda x: maximum(x, 0) * 2, (), "float16")
     name = f"product_and_relu_{SMALL.lanes}"
-    function = contraction.product(name, *[ir.f32] * 3, SMALL, after=after)
+    function = contraction.product(name, *[ir.f32] * 3, SMALL, epilogue=after)
     for rows, columns, depth in itertools.product((1, 7), (3, 19), (4, 13)):
         a = rng.standard_normal((rows, depth), np.float32)
         b = rng.standard_normal((depth, columns), np.float32)
@@ -223,13 +224,13 @@ def test_results_go_through_what_is_traced_behind_the_product(run):
 def test_operands_of_any_layout_stand_behind_the_product(run):
     """A residual, a bias of the columns in float16 and a scale for each row."""
     rng = np.random.default_rng(4)
-    after = contraction.After(
+    after = Epilogue(
         lambda x, left, bias, scale: maximum((x + bias) * scale, 0) - left,
         (("float32", True), ("float16", True), ("float32", False)),
         "float32",
     )
     name = "product_and_more"
-    function = contraction.product(name, *[ir.f32] * 3, SMALL, after=after)
+    function = contraction.product(name, *[ir.f32] * 3, SMALL, epilogue=after)
     for rows, columns, depth in itertools.product((1, 7), (3, 19), (4, 13)):
         a = rng.standard_normal((rows, depth), np.float32)
         b = rng.standard_normal((depth, columns), np.float32)

@@ -6,8 +6,9 @@ import torch
 
 import rushlight
 from rushlight.ir import expr as ir
+from rushlight.kernels.epilogue import Epilogue
 from rushlight.kernels.matmul import dot_tiles
-from rushlight.kernels.matmul.contraction import After, ready
+from rushlight.kernels.matmul.matmul_kernel_registry import ready
 from tests.operators.test_contraction import product_ints, run_native, run_reference
 
 
@@ -19,7 +20,7 @@ def drawn(*sizes, seed=0):
 @pytest.mark.parametrize("run", [run_native, run_reference])
 @pytest.mark.parametrize("behind", [False, True])
 def test_tiles_of_dot_products_are_the_product_with_what_is_behind_it(run, behind):
-    after = After(lambda x, bias: x * 2.0 + bias, (("float32", True),), "float32")
+    after = Epilogue(lambda x, bias: x * 2.0 + bias, (("float32", True),), "float32")
     kinds = ir.f32, ir.f32, ir.f32, 4, after if behind else None
     function = ready(dot_tiles.dot_tiles("dots_4", *kinds), kinds[-1])
     for rows, depth, columns in (1, 8, 3), (5, 13, 10), (7, 4, 7), (11, 3, 20):

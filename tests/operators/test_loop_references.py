@@ -191,10 +191,10 @@ CASES = [
         {**FLOAT, "A": "float64"},
     ),
     (
-        scan_kernels.cumulative_extreme,
+        scan_kernels.cummax_kernel,
         [zeros(27), places(27)],
         [noise(27)],
-        [9, 1, 1],
+        [9, 1],
         3,
         FLOAT,
     ),

@@ -18,6 +18,7 @@ from rushlight.core.launch_args import RIGHT_MODES
 from rushlight.ir import expr as ir
 from rushlight.ir import spec
 from rushlight.ir.expr import TileStep
+from rushlight.kernels.epilogue import Epilogue
 from rushlight.kernels.matmul import contraction
 from rushlight.kernels.matmul.amx_tiles import TileProduct
 from rushlight.operators.matmul import linalg, matmul_amx, matmul_bf16
@@ -31,8 +32,8 @@ KINDS = {  # the operands' types as loops see them, those of sums, words' elemen
     "fours": (ir.i8, ir.i8, ir.i32, 4),
     "unsigned_fours": (ir.u8, ir.i8, ir.i32, 4),
 }
-BESIDE = contraction.After(lambda x, y: x + y, (("float32", True),), "float32")
-EXACT = contraction.After(lambda x: x, (), "int32")
+BESIDE = Epilogue(lambda x, y: x + y, (("float32", True),), "float32")
+EXACT = Epilogue(lambda x: x, (), "int32")
 RUNS = [
     run_reference,
     pytest.param(

@@ -203,22 +203,19 @@ def way_for(rows, depth, columns, alone, run, narrow=False):
 def _kernel(name, stored, way):
     """The kernel of an epilogue, whose results are of a type, for a way to multiply."""
     from rushlight.codegen.lower import lower
-    from rushlight.kernels import loop_helpers
-    from rushlight.kernels.conv import int8_conv, int8_positions
-    from rushlight.kernels.matmul.contraction import After
+    from rushlight.kernels.conv import int8_conv
+    from rushlight.kernels.epilogue import Epilogue
 
     function, others = EPILOGUES[name]
-    after = After(function, others, stored)
+    epilogue = Epilogue(function, others, stored)
     used = () if function is None else (function, numbered, requantized, _stored)
     by_rows = (len(others) - 1,) if name.endswith("by_rows") else ()
-    modules = int8_conv, int8_positions, loop_helpers
-    digest = "".join(host.code_cache.source_digest(each.__file__) for each in modules)
-    digest += "".join(map(fingerprint, used))
+    digest = "".join(map(fingerprint, used))
     step = {"tiles": "tiles_unsigned_fours"}.get(way.name, way.name)
     symbol = f"{step}_{name}_{stored}"  # which begins with what it needs: see `export`
 
     def write():
-        return lower(int8_conv.int8_conv(symbol, way, after, by_rows))
+        return lower(int8_conv.int8_conv(symbol, way, epilogue, by_rows))
 
     return host.code_cache.native(symbol, digest, write)
 

@@ -11,6 +11,9 @@ Lanes are queries: what is found along the keys needs no sums over lanes, and bo
 products broadcast elements of the keys and values. Backwards, with the logarithm of the
 mass known, the weights are made again, and five products lead to the gradients. The
 products of a block are turns of one loop, so that their tiles are there once.
+
+Follows Dao et al., "FlashAttention" (2022), and "FlashAttention-2" (2023); products are
+those of `kernels.matmul.contraction`, the step of the softmax `online_softmax`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import functools
 import math
 from contextlib import contextmanager
+from functools import partial
 
 from rushlight.codegen.lower import lower
 from rushlight.codegen.math import exponential
@@ -41,10 +45,11 @@ from rushlight.ir.expr import (
     i64,
     load,
 )
-from rushlight.kernels import loop_helpers
+from rushlight.kernels.attention.online_softmax import LOWEST, soften
 from rushlight.kernels.loop_helpers import (
     Operand,
     blocks_of,
+    either,
     lane_mask,
     minimum,
     moved,
@@ -53,14 +58,12 @@ from rushlight.kernels.loop_helpers import (
     remainder,
     rolled,
 )
-from rushlight.kernels.matmul import contraction, packing
 from rushlight.kernels.matmul.contraction import Product, Results
 
 QUERIES = 64  # of a block: rows of panels are as long
 SEVERAL = 4  # blocks of queries that at most go past a block of keys together
 KEYS = 64
 MOST = 512  # elements of a query, of a key and of a value
-LOWEST = -math.inf
 SMALLEST = {"float32": -87.0, "float64": -708.0}  # exponentials of less are nothing
 
 STEPS = ("batch", "head", "row", "column")
@@ -412,15 +415,6 @@ def spread(value, like):
     return value if like.type.lanes == 1 else Broadcast(like.type.lanes, value)
 
 
-def either(condition, yes, no):
-    """One of two operands."""
-    return Operand(
-        Select(condition, yes.pointer, no.pointer),
-        Select(condition, yes.row, no.row),
-        Select(condition, yes.column, no.column),
-    )
-
-
 def rows_of(pointer, pitch):
     """A room as an operand with adjacent columns."""
     pitch = Const(i64, pitch) if isinstance(pitch, int) else pitch
@@ -486,25 +480,21 @@ class Forward(Attention):
     def soften(self):
         """Scores become weights relative to the largest so far, as do sums."""
         b, lanes, scores = self.b, self.lanes, self.scores
-        lowest = Const(self.wide, LOWEST)
         with self.vectors(self.width) as j:
+
+            def each():
+                with b.loop("k", 0, self.here) as k:
+                    at = b.let("at", k * QUERIES + j)
+                    score = b.let("score", load(scores, at, lanes))
+                    yield score, partial(b.store, scores, at)
+
             before = b.let("before", load(self.best, j, lanes))
-            top = b.declare("top", before)
-            with b.loop("k", 0, self.here) as k:
-                score = b.let("score", load(scores, k * QUERIES + j, lanes))
-                b.assign(top, Select(score > top, score, top))
-            base = b.let("base", Select(top == lowest, self.nothing, top))
-            fall = b.let("fall", self.exp(before - base))
-            total = b.declare("total", load(self.mass, j, lanes) * fall)
-            with b.loop("k", 0, self.here) as k:
-                at = b.let("at", k * QUERIES + j)
-                weight = b.let("weight", self.exp(load(scores, at, lanes) - base))
-                b.store(scores, at, weight)
-                b.assign(total, total + weight)
+            mass = load(self.mass, j, lanes)
+            top, total, factor = soften(b, each, before, mass, self.exp)
             b.store(self.best, j, top + self.nothing)
             b.store(self.mass, j, total + self.nothing)
             with b.when(~self.first):
-                self.scale_sums(j, self.n["width"], fall)
+                self.scale_sums(j, self.n["width"], factor)
 
     def finish(self, place):
         """Sums become results, and their mass its logarithm."""
@@ -651,9 +641,6 @@ def attention_kernel(kind, dtype, compute, mask):
     """
     name = f"attention_{kind}_{dtype}" + (f"_{mask}" if mask else "")
     direction = {"forward": Forward, "backward": Backward}[kind]
-    modules = contraction, loop_helpers, packing
-    files = __file__, *(module.__file__ for module in modules)
-    text = "".join(map(host.code_cache.source_digest, files))
     return host.code_cache.native(
-        name, text, lambda: direction(dtype, compute, mask).kernel(name)
+        name, "", lambda: direction(dtype, compute, mask).kernel(name)
     )

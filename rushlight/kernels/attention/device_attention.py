@@ -4,11 +4,15 @@ Each warp of a block has 16 queries. Keys and values go past them a slice at a t
 stay with the lanes that summed them, where softmax is taken as far as it is known, and as
 they are laid out they are the left factors of the product with values. What an earlier
 slice gave is scaled down when a larger score is found.
+
+Follows Dao et al., "FlashAttention" (2022) and "FlashAttention-2" (2023): queries stay with
+warps, sums are divided by their mass at the end alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rushlight.codegen.schedule.gpu_lowering import SHARED_BYTES
 from rushlight.ir import expr as ir
@@ -19,13 +23,12 @@ from rushlight.kernels.attention.mma_blocks import (
     GAP,
     LN2,
     LOG2E,
-    LOWEST,
     STAGES,
     WARP,
     Block,
     Rows,
-    larger,
 )
+from rushlight.kernels.attention.online_softmax import LOWEST, larger, soften
 
 INTEGERS = (
     "heads", "shared", "queries", "keys", "depth", "width", "causal", "spans", "parts",
@@ -95,18 +98,30 @@ def scale_at(operands):
     return len(INTEGERS) + len(FOUR) * len(operands)
 
 
-def forward(name, element, tile, mask=None, dropout=False) -> ir.Function:
+def forward(name, element, tile, mask=None, dropout=False, writer=None) -> ir.Function:
     """``out = softmax(query @ key.T * scale + mask) @ value``, and logarithms of masses.
 
     Args:
         element: the type of queries, keys, values and results.
         mask: the type of the mask, or None.
         dropout: whether some weights are left out, and the others made larger.
+        writer: of the program of a block; by default `Forward`.
+    """
+    writer = writer or Forward
+    operands = FORWARD, ("log_mass",)
+    return function_of(writer, name, operands, element, tile, mask, dropout)
+
+
+def function_of(writer, name, operands, element, tile, mask, dropout) -> ir.Function:
+    """A function of a device's grid.
+
+    Args:
+        writer: makes what writes the program of a block.
+        operands: the names of operands, and of vectors, that a launch points to.
     """
     b = Builder()
-    types = element, mask, dropout
-    pointers, more = pointers_of(b, FORWARD, ("log_mass",), *types)
-    Forward(b, element, tile, pointers, more, mask).write()
+    pointers, more = pointers_of(b, *operands, element, mask, dropout)
+    writer(b, element, tile, pointers, more, mask).write()
     parameters = (*pointers.values(), *more, INTS, END)
     return ir.Function(name, parameters, b.statements, grid=True)
 
@@ -319,7 +334,6 @@ class Forward(Attention):
         if self.mask is not None:
             mask = self.rows_of("mask", batch, head, self.queries, self.keys).base
         mine = b.let("mine", first + self.warp * UNIT_ROWS)
-        lefts = self.own(queries, mine, tile.depth)
         zero, lowest = ir.Const(f32, 0), ir.Const(f32, LOWEST)
         tops = [b.declare("top", lowest) for _ in range(2)]
         masses = [b.declare("mass", zero) for _ in range(2)]
@@ -327,33 +341,48 @@ class Forward(Attention):
         seen = first + tile.rows
         limit = ir.select(self.causal & (seen < self.keys), seen, self.keys)
         limit = b.let("limit", limit)
+        lefts = self.take_queries(queries, first, mine)
 
         def bring(stage, start):
-            for name, slice in self.slices.items():
-                place = b.let("stage", stage * slice.size)
-                self.bring(slice, place, rows[name], start)
+            for name, own in rows.items():
+                self.bring_slice(name, stage, own, start)
             b.add(ir.CommitCopies())
 
-        bring(ir.Const(ir.i64, 0), ir.Const(ir.i64, 0))
-        with b.loop("start", 0, limit, tile.slice, kind="rolled") as start:
-            stage = b.let("stage", start // tile.slice % STAGES)
-            self.arrive()
-            following = b.let("following", start + tile.slice)
-            with b.when(following < limit):
-                bring(1 - stage, following)
+        slices = self.go_past(ir.Const(i64, 0), limit, tile.slice, bring)
+        with slices as (start, stage, following):
             bits = self.drawn(batch, head, mine, start)
-            sums = self.zeros(tile.slice // 8)
-            keys, values = self.slices["key"], self.slices["value"]
-            self.along(sums, lefts, keys, b.let("at", stage * keys.size))
+            sums = self.scores(lefts, stage)
             self.masked(sums, mask, self.mask_steps(), mine, start)
             self.hide(sums, mine, start, following)
             self.soften(sums, tops, masses, totals)
             self.drop(sums, bits)
-            place = b.let("at", stage * values.size)
-            self.across(totals, self.rounded(sums), values, place)
+            self.add_values(totals, sums, stage)
         out = self.part_of("out", part, batch, head, self.queries)
         factors = self.finish(mine, part, batch, head, tops, masses)
         self.put(totals, out, mine, factors)
+
+    def take_queries(self, queries, first, mine):
+        """The left factors of scores: a warp's queries, in registers."""
+        return self.own(queries, mine, self.tile.depth)
+
+    def bring_slice(self, name, stage, rows, start):
+        """Asks for a slice of keys or values."""
+        slice = self.slices[name]
+        place = self.b.let("stage", stage * slice.size)
+        self.bring(slice, place, rows, start)
+
+    def scores(self, lefts, stage):
+        """The products of a warp's queries and a slice of keys."""
+        keys = self.slices["key"]
+        sums = self.zeros(self.tile.slice // 8)
+        self.along(sums, lefts, keys, self.b.let("at", stage * keys.size))
+        return sums
+
+    def add_values(self, totals, weights, stage):
+        """Adds the product of a warp's weights and a slice of values."""
+        values = self.slices["value"]
+        place = self.b.let("at", stage * values.size)
+        self.across(totals, self.rounded(weights), values, place)
 
     def part_of(self, operand, part, *place):
         """The rows of a part of a head's values, or results."""
@@ -365,20 +394,15 @@ class Forward(Attention):
     def soften(self, sums, tops, masses, totals):
         """Makes weights of scores, and scales what there is to their largest."""
         b = self.b
+
+        def joined(top):
+            return self.joined("top", top, larger)
+
         for half in range(2):
             scores = [own[2 * half + i] for own in sums for i in range(2)]
-            top = scores[0]
-            for score in scores[1:]:
-                top = b.let("top", larger(score, top))
-            top = self.joined("top", top, larger)
-            top = b.let("top", larger(top, tops[half]))
-            floor = b.let("floor", ir.select(top == LOWEST, 0.0, top))
-            factor = self.power(tops[half] - floor)
-            mass = masses[half] * factor
-            for score in scores:
-                weight = self.power(score - floor)
-                b.assign(score, weight)
-                mass = mass + weight
+            each = partial(map, lambda score: (score, partial(b.assign, score)), scores)
+            state = tops[half], masses[half]
+            top, mass, factor = soften(b, each, *state, self.power, joined)
             b.assign(masses[half], mass)
             b.assign(tops[half], top)
             for own in totals:

@@ -5,6 +5,8 @@ keys, and rows of the others go past. Scores are made again from what both are, 
 the logarithms of masses that were kept; the result is the product of the weights, or of
 their gradients, with what goes past. Sums are taken in the order of the rows, by one block
 each: their bits depend on nothing else.
+
+Follows Dao, "FlashAttention-2" (2023), with a pass for each gradient in place of atomic sums.
 """
 
 from __future__ import annotations
@@ -13,17 +15,17 @@ import functools
 from dataclasses import dataclass, replace
 
 from rushlight.ir import expr as ir
-from rushlight.ir.builder import Builder
-from rushlight.ir.expr import END, INTS, f32, i32, u16
+from rushlight.ir.expr import END, f32, i32, u16
 from rushlight.kernels.attention.device_attention import (
     PAD,
     SHARED_BYTES,
     UNIT_ROWS,
     Attention,
-    pointers_of,
+    function_of,
 )
 from rushlight.kernels.attention.dropout_mask import kept
-from rushlight.kernels.attention.mma_blocks import GAP, LOG2E, LOWEST, STAGES, WARP
+from rushlight.kernels.attention.mma_blocks import GAP, LOG2E, STAGES, WARP
+from rushlight.kernels.attention.online_softmax import LOWEST
 
 KINDS = ("query", "key", "value")  # whose gradient
 OPERANDS = ("result", "query", "key", "value", "grad", "out", "mask")
@@ -109,11 +111,8 @@ def gradient(kind, name, element, tile, mask=None, dropout=False) -> ir.Function
         mask: the type of the mask, or None.
         dropout: whether some weights were left out.
     """
-    b = Builder()
-    pointers, more = pointers_of(b, OPERANDS, VECTORS, element, mask, dropout)
-    Gradient(kind, b, element, tile, pointers, more, mask).write()
-    parameters = (*pointers.values(), *more, INTS, END)
-    return ir.Function(name, parameters, b.statements, grid=True)
+    operands, writer = (OPERANDS, VECTORS), functools.partial(Gradient, kind)
+    return function_of(writer, name, operands, element, tile, mask, dropout)
 
 
 class Gradient(Attention):
@@ -181,7 +180,7 @@ class Gradient(Attention):
             else:
                 query_head = other = b.let("other", head * self.shared + each)
             theirs, place = self.both_of(passing, batch, other), (batch, query_head)
-            self.go_past(first, mine, part, *place, lefts, theirs, vectors, totals)
+            self.add_head(first, mine, part, *place, lefts, theirs, vectors, totals)
             b.add(ir.Barrier())
         factor = self.growth if self.kind == "value" else self.scale
         limit = self.queries if self.of_queries else self.keys
@@ -191,7 +190,7 @@ class Gradient(Attention):
         base = b.let("result", ir.Offset(result.base, bytes))
         self.put(totals, replace(result, base=base), mine, [factor] * 2)
 
-    def go_past(self, first, mine, part, batch, head, lefts, theirs, vectors, totals):
+    def add_head(self, first, mine, part, batch, head, lefts, theirs, vectors, totals):
         """Adds what one head's rows give that go past."""
         b, tile = self.b, self.tile
         begin, limit = ir.Const(ir.i64, 0), self.queries
@@ -205,19 +204,13 @@ class Gradient(Attention):
         if self.mask is not None:
             mask = self.rows_of("mask", batch, head, self.queries, self.keys).base
 
-        def bring(start):
-            stage = b.let("stage", start // tile.slice % STAGES)
+        def bring(stage, start):
             for slice, rows in zip(self.slices, theirs, strict=True):
                 self.bring(slice, b.let("stage", stage * slice.size), rows, start)
             b.add(ir.CommitCopies())
 
-        bring(begin)
-        with b.loop("start", begin, limit, tile.slice, kind="rolled") as start:
-            stage = b.let("stage", start // tile.slice % STAGES)
-            self.arrive()
-            following = b.let("following", start + tile.slice)
-            with b.when(following < limit):
-                bring(following)
+        slices = self.go_past(begin, limit, tile.slice, bring)
+        with slices as (start, stage, following):
             places = [b.let("at", stage * slice.size) for slice in self.slices]
             bits = self.drawn(batch, head, mine, start)
             weights = self.zeros(tile.slice // 8)

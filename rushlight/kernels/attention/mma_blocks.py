@@ -13,16 +13,17 @@ in the former order, in both factors.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Var, f32, i64, u32
+from rushlight.kernels.mma_tiles import add_product
 
 WARP = 32
 GAP = RUN = 16  # bytes behind each row of a slice, and of one copy
 STAGES = 2
 LOG2E, LN2 = 1.4426950408889634, 0.6931471805599453
-LOWEST = float("-inf")
 ROUNDER = 12582912.0  # 1.5 * 2**23: added to a small number, it leaves its whole part
 # 2**x between -0.5 and 0.5, to 1.8e-7
 POWERS = (
@@ -127,12 +128,39 @@ class Block:
         """Asks for a run of a row."""
         per_row = slice.columns // self.run
         i, column = number // per_row, number % per_row * self.run
-        row = first + i
+        at = stage + i * slice.pitch + column
+        self.copy_run(slice.array, at, rows, first + i, column)
+
+    def copy_run(self, array, at, rows, row, column):
+        """Asks for a run of an operand's row; zeros outside of it."""
         inside = (row < rows.limit) & (column < rows.columns)
         place = ir.select(inside, row * rows.step + column, 0)
         bytes = ir.select(inside, ir.Const(i64, RUN), 0)
-        at = stage + i * slice.pitch + column
-        self.b.add(ir.CopyAsync(slice.array, at, rows.base, place, bytes))
+        self.b.add(ir.CopyAsync(array, at, rows.base, place, bytes))
+
+    @contextmanager
+    def go_past(self, begin, limit, step, bring):
+        """A loop over slices: while one is used the next is copied to the other stage.
+
+        Args:
+            begin, limit: the first row, and the one behind the last.
+            step: rows of a slice.
+            bring: asks for the slice from a row on, into a stage.
+
+        Yields:
+            The slice's first row, its stage, and the first row of the next one.
+        """
+        b = self.b
+        bring(b.let("stage", begin // step % STAGES), begin)
+        with b.loop("start", begin, limit, step, kind="rolled") as start:
+            stage = b.let("stage", start // step % STAGES)
+            self.arrive()
+            following = b.let("following", start + step)
+            with b.when(
+                following < limit
+            ):  # of 1 - stage ptxas makes 70 registers more
+                bring(b.let("stage", following // step % STAGES), following)
+            yield start, stage, following
 
     def arrive(self):
         """Waits until all threads have what was asked for, and are done with the rest."""
@@ -234,7 +262,7 @@ class Block:
         right = [
             self.b.let("right", ir.load(array, place + step * n)) for n in range(2)
         ]
-        self.add_product(own, left, right)
+        add_product(self.b, own, left, right)
 
     def multiply(self, pair, left, array, place, turned):
         """Adds two products whose right factors are four blocks of shared memory."""
@@ -242,17 +270,7 @@ class Block:
         rows = b.let("rows", ir.UnitRows(turned, array, place))
         words = [b.let("word", ir.Extract(n, rows)) for n in range(4)]
         for own, right in zip(pair, (words[:2], words[2:]), strict=True):
-            self.add_product(own, left, right, packed)
-
-    def add_product(self, own, left, right, packed=None):
-        """Adds a product to the four sums of a lane."""
-        b = self.b
-        new = [
-            b.let("new", ir.UnitProduct(p, *left, *right, *own, packed=packed))
-            for p in range(4)
-        ]
-        for total, value in zip(own, new, strict=True):
-            b.assign(total, value)
+            add_product(b, own, left, right, packed)
 
     # ---- arithmetic
 
@@ -276,8 +294,3 @@ class Block:
         bits = (ir.Reinterpret(u32, shifted) << 23) + 0x3F800000
         result = result * ir.Reinterpret(f32, bits)
         return b.let("power", ir.select(x < -126.0, 0.0, result))
-
-
-def larger(x, y):
-    """The larger of two numbers."""
-    return ir.select(x > y, x, y)

@@ -5,21 +5,17 @@ values go past. Its sums lie with lanes as a warp's products do, so that scores 
 hidden and made weights by the same program. Weights are written down for the units to read
 as the left factor of the product with values. Lines are of 64 halves, mixed as units read
 them fastest; see `rushlight.kernels.matmul.wgmma`.
+
+Follows Shah et al., "FlashAttention-3" (2024), without its two groups that take turns.
 """
 
 from __future__ import annotations
 
 from rushlight.codegen.emit.reference_groups import APART, DEPTH, GROUP, ROWS, RUN
 from rushlight.ir import expr as ir
-from rushlight.ir.builder import Builder
-from rushlight.ir.expr import END, INTS, Pointer, Var, f32, u32
-from rushlight.kernels.attention.device_attention import (
-    FORWARD,
-    UNIT_ROWS,
-    Forward,
-    Tile,
-    pointers_of,
-)
+from rushlight.ir.expr import Pointer, Var, f32, u32
+from rushlight.kernels.attention import device_attention
+from rushlight.kernels.attention.device_attention import UNIT_ROWS, Tile
 from rushlight.kernels.attention.mma_blocks import STAGES, WARP
 
 SQUARE = ROWS * DEPTH  # halves of 64 lines
@@ -46,15 +42,10 @@ def shared_of(tile):
 
 def forward(name, element, tile, mask=None, dropout=False) -> ir.Function:
     """As `attention.forward`, of halves."""
-    b = Builder()
-    types = element, mask, dropout
-    pointers, more = pointers_of(b, FORWARD, ("log_mass",), *types)
-    Groups(b, element, tile, pointers, more, mask).write()
-    parameters = (*pointers.values(), *more, INTS, END)
-    return ir.Function(name, parameters, b.statements, grid=True)
+    return device_attention.forward(name, element, tile, mask, dropout, Groups)
 
 
-class Groups(Forward):
+class Groups(device_attention.Forward):
     """Writes the program of one block of queries of two groups."""
 
     def rooms(self):
@@ -85,70 +76,33 @@ class Groups(Forward):
         with b.loop("turn", 0, turns, kind="rolled") as turn:
             number = b.let("number", self.thread + turn * self.threads)
             i, run = b.let("i", number // per_row), b.let("run", number % per_row)
-            row, column = first + i, run * RUN
-            inside = (row < rows.limit) & (column < rows.columns)
-            source = ir.select(inside, row * rows.step + column, 0)
-            bytes = ir.select(inside, ir.Const(ir.i64, 2 * RUN), 0)
             square = i // ROWS * (columns // DEPTH) + run // RUNS
             mixed = (run % RUNS) ^ (i % RUNS)
             at = place + square * SQUARE + i % ROWS * DEPTH + mixed * RUN
-            b.add(ir.CopyAsync(self.lines[name], at, rows.base, source, bytes))
+            self.copy_run(self.lines[name], at, rows, first + i, run * RUN)
 
-    def attend(self, first, part, batch, head):
-        """The results of a block of queries."""
-        b, tile = self.b, self.tile
-        theirs = b.let("theirs", head // self.shared)
-        queries = self.rows_of("query", batch, head, self.queries, self.depth)
-        rows = {
-            "key": self.rows_of("key", batch, theirs, self.keys, self.depth),
-            "value": self.part_of("value", part, batch, theirs, self.keys),
-        }
-        sizes = {"key": tile.depth, "value": tile.width}
-        mask = None
-        if self.mask is not None:
-            mask = self.rows_of("mask", batch, head, self.queries, self.keys).base
-        mine = b.let("mine", first + self.warp * UNIT_ROWS)
-        zero, lowest = ir.Const(f32, 0), ir.Const(f32, float("-inf"))
-        tops = [b.declare("top", lowest) for _ in range(2)]
-        masses = [b.declare("mass", zero) for _ in range(2)]
-        totals = self.zeros(tile.width // 8)
-        seen = first + tile.rows
-        limit = ir.select(self.causal & (seen < self.keys), seen, self.keys)
-        limit = b.let("limit", limit)
-
-        def bring(stage, start):
-            for name, size in sizes.items():
-                place = b.let("stage", stage * (tile.slice * size))
-                self.bring_lines(name, place, rows[name], start, tile.slice, size)
-            b.add(ir.CommitCopies())
-
-        none = ir.Const(ir.i64, 0)
+    def take_queries(self, queries, first, mine):
+        """Asks for the block's queries: groups read them from shared memory."""
+        none, tile = ir.Const(ir.i64, 0), self.tile
         self.bring_lines("query", none, queries, first, tile.rows, tile.depth)
-        bring(none, none)
-        with b.loop("start", 0, limit, tile.slice, kind="rolled") as start:
-            stage = b.let("stage", start // tile.slice % STAGES)
-            b.add(ir.AwaitCopies(0))
-            b.add(ir.ShowUnits())
-            b.add(ir.Barrier())
-            following = b.let("following", start + tile.slice)
-            with b.when(following < limit):
-                bring(1 - stage, following)
-            bits = self.drawn(batch, head, mine, start)
-            sums = self.scores(b.let("at", stage * (tile.slice * tile.depth)))
-            self.masked(sums, mask, self.mask_steps(), mine, start)
-            self.hide(sums, mine, start, following)
-            self.soften(sums, tops, masses, totals)
-            self.drop(sums, bits)
-            self.note(sums)
-            place = b.let("at", stage * (tile.slice * tile.width))
-            self.add_values(totals, place)
-        out = self.part_of("out", part, batch, head, self.queries)
-        factors = self.finish(mine, part, batch, head, tops, masses)
-        self.put(totals, out, mine, factors)
 
-    def scores(self, place):
+    def bring_slice(self, name, stage, rows, start):
+        """Asks for a slice of keys or values, as lines."""
+        tile = self.tile
+        columns = tile.depth if name == "key" else tile.width
+        place = self.b.let("stage", stage * (tile.slice * columns))
+        self.bring_lines(name, place, rows, start, tile.slice, columns)
+
+    def arrive(self):
+        b = self.b
+        b.add(ir.AwaitCopies(0))
+        b.add(ir.ShowUnits())
+        b.add(ir.Barrier())
+
+    def scores(self, lefts, stage):
         """The products of the group's queries and a slice of keys, a lane's by fours."""
         b, tile = self.b, self.tile
+        place = b.let("at", stage * (tile.slice * tile.depth))
         sums = ir.Broadcast(tile.slice // 2, ir.Const(f32, 0))
         sums = b.declare("scores", sums)
         begun = b.let("begun", self.which * (ROWS * tile.depth))
@@ -179,9 +133,11 @@ class Groups(Forward):
         b.add(ir.ShowUnits())
         b.add(ir.Barrier())
 
-    def add_values(self, totals, place):
+    def add_values(self, totals, weights, stage):
         """Adds the product of the group's weights and a slice of values."""
-        b = self.b
+        b, tile = self.b, self.tile
+        self.note(weights)
+        place = b.let("at", stage * (tile.slice * tile.width))
         joined = joined_lanes([total for own in totals for total in own])
         sums = b.declare("totals", joined)
         left = self.lines["weight"], self.which * SQUARE

@@ -7,20 +7,19 @@ import functools
 from rushlight.codegen.target import current
 from rushlight.core.roles import host
 from rushlight.ir.expr import Type
-from rushlight.kernels import loop_helpers
 from rushlight.kernels.conv import depthwise as plane
 from rushlight.kernels.conv import direct, implicit_gemm, winograd
-from rushlight.kernels.matmul import contraction, packing
+from rushlight.kernels.matmul.matmul_kernel_registry import ready
 
 
 @functools.cache
 def convolution_kernel(kind: str, dtype: str):
-    """A native kernel, from the cache or built; see `kernel_after`."""
-    return kernel_after(kind, dtype, "", None)
+    """A native kernel, from the cache or built; see `epilogue_kernel`."""
+    return epilogue_kernel(kind, dtype, "", None)
 
 
-def kernel_after(kind, dtype, named_by, after, digest=""):
-    """A native kernel, with something traced behind it where it gives results.
+def epilogue_kernel(kind, dtype, named_by, epilogue, digest=""):
+    """A native kernel, with an epilogue where it gives results.
 
     Args:
         kind: ``forward``, ``weight_gradient``, ``padded``, ``few_channels`` and
@@ -28,31 +27,29 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
             ``winograd_filters``, or ``depthwise`` and ``depthwise_weights`` with the rows
             and columns of a filter and of its steps, as ``depthwise_3_3_1_1``.
         named_by: what the kernel's name ends in.
-        after: what is behind the sums, as `contraction.After`, or None.
-        digest: of all that decides what ``after`` computes.
+        epilogue: of the sums, as `Epilogue`, or None.
+        digest: of all that decides what the epilogue computes.
     """
     type, name = Type(dtype), f"convolution_{kind}_{dtype}{named_by}"
     loops = implicit_gemm
     write = {
-        "forward": lambda tile: loops.forward(name, type, type, tile, after),
+        "forward": lambda tile: loops.forward(name, type, type, tile, epilogue),
         "weight_gradient": lambda tile: loops.weight_gradient(name, type, type, tile),
         "padded": lambda tile: loops.padded(name, type, tile.lanes),
-        "few_channels": lambda tile: direct.few_channels(name, type, tile, after),
+        "few_channels": lambda tile: direct.few_channels(name, type, tile, epilogue),
         "few_weights": lambda tile: direct.few_weights(name, type, tile),
-        "winograd": lambda tile: winograd.convolution(name, type, tile, after),
+        "winograd": lambda tile: winograd.convolution(name, type, tile, epilogue),
         "winograd_filters": lambda tile: winograd.filters(name, type, tile.lanes),
     }
     if kind.startswith("depthwise"):
         stem, *shape = kind.rsplit("_", 4)
-        shape, behind = tuple(map(int, shape)), () if after is None else (after,)
+        shape, rest = tuple(map(int, shape)), () if epilogue is None else (epilogue,)
         make = getattr(plane, stem)
         write[kind] = lambda tile: make(
-            name, type, tile.lanes, shape[:2], shape[2:], *behind
+            name, type, tile.lanes, shape[:2], shape[2:], *rest
         )
-    modules = loops, contraction, loop_helpers, packing, direct, plane, winograd
-    text = "".join(host.code_cache.source_digest(module.__file__) for module in modules)
     tile_of = winograd.winograd_tile if kind == "winograd" else loops.convolution_tile
     tile = tile_of(dtype, current())
     return host.code_cache.native(
-        name, text + digest, lambda: contraction.ready(write[kind](tile), after)
+        name, digest, lambda: ready(write[kind](tile), epilogue)
     )

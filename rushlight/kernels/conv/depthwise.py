@@ -6,6 +6,9 @@ each column of the taps, and serves every row of the tile that sees it; what lie
 an edge is masked, which stands for zeros; where a processor's masks are slow, planes are
 copied first, with zeros around them. The weight's gradient goes over the same tiles:
 what is loaded once is multiplied by every row of the output's gradient that it met.
+
+Follows Zhang, Franchetti and Low, "High Performance Zero-Memory Overhead Direct
+Convolutions" (2018): nothing is copied, sums of several rows stay in registers.
 """
 
 from __future__ import annotations
@@ -26,9 +29,8 @@ from rushlight.ir.expr import (
     i64,
     load,
 )
+from rushlight.kernels.epilogue import OutputEpilogue
 from rushlight.kernels.loop_helpers import (
-    Operand,
-    apply,
     lane_mask,
     maximum,
     minimum,
@@ -51,7 +53,7 @@ MOST_TAPS = 49
 PLANE = 8192  # elements that are copied with zeros around them
 
 
-def depthwise(name, type, lanes, taps, strides, after=None) -> ir.Function:
+def depthwise(name, type, lanes, taps, strides, epilogue=None) -> ir.Function:
     """Each output channel from one input channel; chunks are output planes.
 
     Data: out, weight, input, bias. ``shared`` output channels read one input channel.
@@ -59,8 +61,8 @@ def depthwise(name, type, lanes, taps, strides, after=None) -> ir.Function:
     Args:
         taps: rows and columns of a filter.
         strides: rows, and one or two columns, from one position to the next.
-        after: what is behind the sums, as `contraction.After`, of results of their type:
-            a plane is gone over once more while it is in a cache.
+        epilogue: of the sums, as `Epilogue`, of results of their type, or None: a plane
+            is gone over once more while it is in a cache.
     """
     b = Builder()
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(INTS)}
@@ -68,10 +70,7 @@ def depthwise(name, type, lanes, taps, strides, after=None) -> ir.Function:
         b.let(key, ir.argument(i, type))
         for i, key in enumerate(("out", "weight", "input", "bias"))
     )
-    others = [
-        b.let("beside", ir.argument(4 + k, Type(kind)))
-        for k, (kind, _) in enumerate(() if after is None else after.others)
-    ]
+    planes = OutputEpilogue.of(b, epilogue, 4)
     # Masks of vectors' own registers cost nothing, and a plane of which few positions are
     # taken is not worth its copy.
     copied = strides == (1, 1) and not current().has_masks
@@ -92,13 +91,9 @@ def depthwise(name, type, lanes, taps, strides, after=None) -> ir.Function:
                 tile.inside(room).plane()
             with b.otherwise():
                 tile.edged_plane()
-        if after is not None:
+        if epilogue is not None:
             size = b.let("size", n["out_height"] * n["out_width"])
-            there = [
-                Operand(moved(other, chunk * size if along else row), None)
-                for other, (_, along) in zip(others, after.others, strict=True)
-            ]
-            apply(b, after, to, to, size, there)
+            planes.write_row(b, to, to, size, chunk * size, row)
     return ir.kernel(name, rolled(b.statements))
 
 

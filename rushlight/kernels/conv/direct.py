@@ -9,11 +9,15 @@ A masked load is two instructions to a processor, and the second takes the place
 multiplication. So tiles read whole vectors wherever these lie in the images: what is
 behind a line's end goes to lanes that nobody stores. Sums over positions cannot have it
 so: there pieces that fill their vector are read without masks, and no others.
+
+Follows Georganas et al., "Anatomy of High-Performance Deep Learning Convolutions on SIMD
+Architectures" (2018): register tiles over the images themselves.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
@@ -36,11 +40,11 @@ from rushlight.kernels.loop_helpers import (
     maximum,
     minimum,
     moved,
-    multiply_add,
     quotient,
     remainder,
     rolled,
 )
+from rushlight.kernels.micro_kernels import outer_product, zero_sums
 
 WEIGHT_ROWS = 4  # patch rows and output channels of a tile of weights
 WEIGHT_COLUMNS = 6  # half as many where there are 16 registers, which hold no more sums
@@ -50,17 +54,17 @@ LAST_ROWS = 4, 2, 1  # of the tiles after the last whole one
 MASKED_ROWS = 2, 1  # of tiles at the end of the images
 
 
-def few_channels(name, type, tile, after=None) -> ir.Function:
+def few_channels(name, type, tile, epilogue=None) -> ir.Function:
     """Convolution with few output channels; data and integers as for `forward`.
 
     Positions advance one element a step, and results lie as the positions do.
 
     Args:
-        after: what is behind the sums, as `contraction.After`, of results of their type.
+        epilogue: of the sums, as `Epilogue`, of results of their type, or None.
     """
     b = Builder()
     n = read_ints(b, FORWARD_INTS)
-    blocks = Blocks(b, n, type, after)
+    blocks = Blocks(b, n, type, epilogue)
     patches = Patches(b, n, tile, type)
     offsets = b.array("offsets", i64, tile.depth)
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
@@ -75,8 +79,8 @@ def few_channels(name, type, tile, after=None) -> ir.Function:
             strip.last = b.let("last", block.extent - patches.reach() - tile.lanes)
             with b.loop("piece", 0, patches.pieces + 0, tile.vectors) as piece:
                 strip.all_rows(block.source, block.out, piece, block.height)
-        if after is not None:
-            go_over(b, n, block, after)
+        if epilogue is not None:
+            go_over(b, n, block)
     return ir.kernel(name, rolled(b.statements))
 
 
@@ -138,8 +142,7 @@ class Strip:
             whole: whether vectors are read beyond the ends of their lines.
         """
         b, lanes = self.b, self.tile.lanes
-        zero = Const(self.type.vector(lanes), 0)
-        sums = [[b.declare("sum", zero) for _ in lines] for _ in range(rows)]
+        sums = zero_sums(b, self.type.vector(lanes), rows, len(lines))
         left = b.let("left", moved(self.weights, i * self.pitch))
         with b.loop("k", 0, self.depth) as k:
             offset = b.let("offset", load(self.offsets, k))
@@ -147,11 +150,9 @@ class Strip:
                 b.let("along", load(line, offset, lanes, mask=None if whole else mask))
                 for line, mask in zip(lines, masks, strict=True)
             ]
-            for r, line in enumerate(sums):
-                element = load(left, self.pitch * r + k)
-                value = b.let("value", Broadcast(lanes, element))
-                for total, other in zip(line, along, strict=True):
-                    b.assign(total, multiply_add(value, other, total))
+            elements = (load(left, self.pitch * r + k) for r in range(rows))
+            values = (b.let("value", Broadcast(lanes, e)) for e in elements)
+            outer_product(b, sums, values, along)
         for r, line in enumerate(sums):
             self.finish(i + r, line, out, places, masks)
 
@@ -182,81 +183,26 @@ def few_weights(name, type, tile) -> ir.Function:
         b.let(key, ir.argument(i, type))
         for i, key in enumerate(("out", "grad", "input"))
     )
-    across = weight_columns()
-    size = WEIGHT_ROWS * across * tile.lanes
-    sums = b.array("sums", type, WEIGHT_TILES * (WEIGHT_COLUMNS // across) * size)
-    offsets = b.array("offsets", i64, WEIGHT_TILES * WEIGHT_ROWS)
-    patches = Patches(b, n, replace(tile, columns=WEIGHT_POSITIONS), type)
+    tiles = WeightTiles(b, n, tile, type)
     positions = b.let("positions", n["grid_z"] * n["grid_y"] * n["grid_x"])
-    patches.list_offsets(Const(i64, 0), n["rows"], offsets)
-    rows = b.let("rows_all", n["rows"] + 1)
+    patches, rows = tiles.patches, tiles.list_offsets()
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         group = b.let("group", remainder(chunk, n["groups"]))
         part = b.let("part", quotient(chunk, n["groups"]))
-        tiles = blocks_of(rows, Const(i64, WEIGHT_ROWS)) * blocks_of(
-            n["columns"], Const(i64, across)
-        )
-        with b.loop("clear", 0, tiles * size, tile.lanes) as at:
-            b.store(sums, at, Const(type.vector(tile.lanes), 0))
+        tiles.clear()
         begin = b.let("first_image", part * n["part_images"])
         end = b.let("end_image", minimum(begin + n["part_images"], n["images"]))
         with b.loop("p0", 0, positions, n["column_block"]) as p0:
             width = b.let("width", minimum(positions - p0, n["column_block"]))
             patches.list_pieces(Walk(b, [n[f"grid_{a}"] for a in AXES], p0), width)
             with b.loop("image", begin, end) as image:
-                here = b.let(
-                    "here",
-                    moved(
-                        source,
-                        image * n["image"] + group * n["group_channels"] * n["channel"],
-                    ),
-                )
-                top = b.let(
-                    "top",
-                    moved(
-                        grad,
-                        image * n["grad_image"]
-                        + group * n["columns"] * n["grad_row"]
-                        + p0,
-                    ),
-                )
-                each_weight_tile(
-                    b,
-                    n,
-                    tile,
-                    rows,
-                    lambda k, o, number: weight_tile(
-                        b,
-                        n,
-                        tile,
-                        type,
-                        patches,
-                        offsets,
-                        here,
-                        top,
-                        k,
-                        o,
-                        b.let("kept", moved(sums, number * size)),
-                    ),
-                )
+                first = group * n["group_channels"] * n["channel"]
+                here = b.let("here", moved(source, image * n["image"] + first))
+                first = group * n["columns"] * n["grad_row"]
+                top = moved(grad, image * n["grad_image"] + first + p0)
+                tiles.each(partial(tiles.add, here, b.let("top", top)))
         result = b.let("result", moved(out, chunk * rows * n["columns"]))
-        each_weight_tile(
-            b,
-            n,
-            tile,
-            rows,
-            lambda k, o, number: store_weights(
-                b,
-                n,
-                tile,
-                type,
-                b.let("kept", moved(sums, number * size)),
-                rows,
-                k,
-                o,
-                result,
-            ),
-        )
+        tiles.each(partial(tiles.store, result))
     return ir.kernel(name, rolled(b.statements))
 
 
@@ -265,50 +211,90 @@ def weight_columns():
     return WEIGHT_COLUMNS if current().registers >= 32 else WEIGHT_COLUMNS // 2
 
 
-def each_weight_tile(b, n, tile, rows, body):
-    """Calls ``body`` with first patch row, first channel and number of every tile."""
-    number = b.declare("number", Const(i64, 0))
-    with b.loop("o", 0, n["columns"], weight_columns()) as o:
-        with b.loop("k", 0, rows, WEIGHT_ROWS) as k:
-            body(k, o, number + 0)
-            b.assign(number, number + 1)
+class WeightTiles:
+    """Tiles of sums of a weight's gradient, which stay in the second-level cache.
 
-
-def weight_tile(b, n, tile, type, patches, offsets, source, grad, k, o, kept):
-    """Adds the pieces of one block to a tile's sums.
-
-    Rows and channels beyond the last repeat it; the row after the last patch row is a
-    row of ones, whose sums are the bias's gradient.
+    Attributes:
+        across: output channels of a tile.
+        size: elements of the sums of one.
+        rows: of the patch matrix, and one of ones: its sums are the bias's gradient.
     """
-    lanes, across = tile.lanes, weight_columns()
-    sums = [
-        [
-            b.declare("sum", load(kept, (r * across + c) * lanes, lanes))
-            for c in range(across)
-        ]
-        for r in range(WEIGHT_ROWS)
-    ]
-    last = n["rows"] - 1
-    lines = [
-        b.let("line", moved(source, load(offsets, minimum(k + r, last))))
-        for r in range(WEIGHT_ROWS)
-    ]
-    ones = [
-        b.let("is_ones", Broadcast(lanes, k + r == n["rows"]))
-        for r in range(WEIGHT_ROWS)
-    ]
-    tops = [
-        b.let("top", moved(grad, minimum(o + c, n["columns"] - 1) * n["grad_row"]))
-        for c in range(across)
-    ]
 
-    with b.when(k + WEIGHT_ROWS <= n["rows"]):
-        add_pieces(b, patches, lines, tops, sums)
-    with b.otherwise():
-        add_pieces(b, patches, lines, tops, sums, ones)
-    for r, row in enumerate(sums):
-        for c, total in enumerate(row):
-            b.store(kept, (r * across + c) * lanes, total)
+    def __init__(self, b, n, tile, type):
+        self.b, self.n, self.lanes, self.type = b, n, tile.lanes, type
+        self.across = weight_columns()
+        self.size = WEIGHT_ROWS * self.across * tile.lanes
+        most = WEIGHT_TILES * (WEIGHT_COLUMNS // self.across)
+        self.sums = b.array("sums", type, most * self.size)
+        self.offsets = b.array("offsets", i64, WEIGHT_TILES * WEIGHT_ROWS)
+        self.patches = Patches(b, n, replace(tile, columns=WEIGHT_POSITIONS), type)
+        self.rows = None
+
+    def list_offsets(self):
+        """Lists where rows of the patch matrix begin; how many there are."""
+        self.patches.list_offsets(Const(i64, 0), self.n["rows"], self.offsets)
+        self.rows = self.b.let("rows_all", self.n["rows"] + 1)
+        return self.rows
+
+    def clear(self):
+        """Sets all sums to zero."""
+        b, n = self.b, self.n
+        down = blocks_of(self.rows, Const(i64, WEIGHT_ROWS))
+        count = down * blocks_of(n["columns"], Const(i64, self.across))
+        with b.loop("clear", 0, count * self.size, self.lanes) as at:
+            b.store(self.sums, at, Const(self.type.vector(self.lanes), 0))
+
+    def each(self, body):
+        """Calls ``body`` with first patch row, first channel and sums of every tile."""
+        b, n = self.b, self.n
+        number = b.declare("number", Const(i64, 0))
+        with b.loop("o", 0, n["columns"], self.across) as o:
+            with b.loop("k", 0, self.rows, WEIGHT_ROWS) as k:
+                start = moved(self.sums, (number + 0) * self.size)
+                body(k, o, b.let("kept", start))
+                b.assign(number, number + 1)
+
+    def add(self, source, grad, k, o, kept):
+        """Adds the pieces of one block to a tile's sums.
+
+        Rows and channels beyond the last repeat it.
+        """
+        b, n, lanes = self.b, self.n, self.lanes
+        rows, columns = range(WEIGHT_ROWS), range(self.across)
+
+        def at(r, c):
+            return (r * self.across + c) * lanes
+
+        sums = [
+            [b.declare("sum", load(kept, at(r, c), lanes)) for c in columns]
+            for r in rows
+        ]
+        starts = [load(self.offsets, minimum(k + r, n["rows"] - 1)) for r in rows]
+        lines = [b.let("line", moved(source, start)) for start in starts]
+        ones = [b.let("is_ones", Broadcast(lanes, k + r == n["rows"])) for r in rows]
+        last = n["columns"] - 1
+        tops = [
+            b.let("top", moved(grad, minimum(o + c, last) * n["grad_row"]))
+            for c in columns
+        ]
+        with b.when(k + WEIGHT_ROWS <= n["rows"]):
+            add_pieces(b, self.patches, lines, tops, sums)
+        with b.otherwise():
+            add_pieces(b, self.patches, lines, tops, sums, ones)
+        for r, row in enumerate(sums):
+            for c, total in enumerate(row):
+                b.store(kept, at(r, c), total)
+
+    def store(self, out, k, o, kept):
+        """A tile's sums over their lanes, as ``out[k, o]``."""
+        b, n = self.b, self.n
+        for r in range(WEIGHT_ROWS):
+            for c in range(self.across):
+                with b.when((k + r < self.rows) & (o + c < n["columns"])):
+                    at = (r * self.across + c) * self.lanes
+                    total = load(kept, at, self.lanes)
+                    total = Call("reduce_add", self.type, total)
+                    b.store(out, (k + r) * n["columns"] + o + c, total)
 
 
 def add_pieces(b, patches, lines, tops, sums, ones=None):
@@ -320,15 +306,16 @@ def add_pieces(b, patches, lines, tops, sums, ones=None):
     """
     vector = sums[0][0].type
 
+    def value_of(r, line, at, mask):
+        value = load(line, at, vector.lanes, mask=mask)
+        if ones is not None:
+            value = Select(ones[r], Const(vector, 1), value)
+        return b.let("value", value)
+
     def add(at, to, mask):
         grads = [b.let("grad", load(top, to, vector.lanes, mask=mask)) for top in tops]
-        for r, (line, row) in enumerate(zip(lines, sums, strict=True)):
-            value = load(line, at, vector.lanes, mask=mask)
-            if ones is not None:
-                value = Select(ones[r], Const(vector, 1), value)
-            value = b.let("value", value)
-            for total, other in zip(row, grads, strict=True):
-                b.assign(total, multiply_add(value, other, total))
+        values = (value_of(r, line, at, mask) for r, line in enumerate(lines))
+        outer_product(b, sums, values, grads)
 
     with b.loop("piece", 0, patches.pieces + 0) as piece:
         count, at, to = (
@@ -343,14 +330,3 @@ def add_pieces(b, patches, lines, tops, sums, ones=None):
             add(at, to, None)
         with b.otherwise():
             add(at, to, b.let("mask", lane_mask(vector.lanes, count)))
-
-
-def store_weights(b, n, tile, type, kept, rows, k, o, out):
-    """A tile's sums over their lanes, as ``out[k, o]``."""
-    across = weight_columns()
-    for r in range(WEIGHT_ROWS):
-        for c in range(across):
-            with b.when((k + r < rows) & (o + c < n["columns"])):
-                at = (r * across + c) * tile.lanes
-                total = Call("reduce_add", type, load(kept, at, tile.lanes))
-                b.store(out, (k + r) * n["columns"] + o + c, total)

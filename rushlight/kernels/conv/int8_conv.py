@@ -18,22 +18,21 @@ A weight is packed in panels, words first, and filled up with zeros, so what a l
 beyond its run counts for nothing.
 
 A product of matrices is a convolution with windows of one position.
+
+Follows Dukhan, "The Indirect Convolution Algorithm" (2019), and QNNPACK: a table of
+addresses in place of a patch matrix; panels of weights as FBGEMM packs them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import partial
 
-from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
-from rushlight.ir.builder import Builder
 from rushlight.ir.expr import (
     Broadcast,
     Const,
-    Expr,
     Pointer,
     Reinterpret,
-    Select,
     TileStep,
     Type,
     cast,
@@ -43,23 +42,21 @@ from rushlight.ir.expr import (
 )
 from rushlight.kernels.conv.int8_positions import SIDE, TILE_ROWS, Conv
 from rushlight.kernels.loop_helpers import (
-    Operand,
-    apply,
     blocks_of,
+    first_of,
     maximum,
     minimum,
     moved,
     multiply_fours,
     multiply_sevens,
     multiply_shorts,
-    put,
     quotient,
-    remainder,
     rolled,
 )
+from rushlight.kernels.micro_kernels import outer_product
 
 
-def int8_conv(name, way, after, positions=()) -> ir.Function:
+def int8_conv(name, way, epilogue, positions=()) -> ir.Function:
     """The kernel: out, input, weight, table, start, then what the epilogue reads.
 
     Sums begin at ``start``, a number for each output channel; it has as many of a group as
@@ -67,19 +64,19 @@ def int8_conv(name, way, after, positions=()) -> ir.Function:
 
     Args:
         way: how words are multiplied.
-        after: the epilogue, as `contraction.After`.
+        epilogue: of the sums, as `Epilogue`.
         positions: numbers of its operands that have a value for each position and group.
     """
     forms = {"tiles": _ByTiles, "channels": _ByChannels, "sevens": _BySevens}
     form = forms.get(way.name, _ByVectors)
-    return ir.kernel(name, rolled(form(way, after, positions).write()))
+    return ir.kernel(name, rolled(form(way, epilogue, positions).write()))
 
 
 class _ByVectors(Conv):
     """Tiles of some positions by some vectors of output channels, in registers."""
 
-    def __init__(self, way, after, positions):
-        super().__init__(way, after, positions)
+    def __init__(self, way, epilogue, positions):
+        super().__init__(way, epilogue, positions)
         wide = way.registers >= 32
         self.both = (6, 4, 2, 1) if wide else (2, 1)  # positions by two panels
         self.alone = (8, 4, 2, 1) if wide else (6, 4, 2, 1)  # and by one
@@ -124,15 +121,14 @@ class _ByVectors(Conv):
 
     def heights(self, heights, i, rest, rows, *given):
         """The tile of as many positions as there are."""
-        b, (height, *lower) = self.b, heights
-        if not lower:
+        *higher, least = heights
+
+        def tile(height):
+            self.b.assign(rows, Const(i64, height))
             self.tile(height, i, *given)
-            return
-        with b.when(rest >= height):
-            b.assign(rows, Const(i64, height))
-            self.tile(height, i, *given)
-        with b.otherwise():
-            self.heights(lower, i, rest, rows, *given)
+
+        cases = [(rest >= height, partial(tile, height)) for height in higher]
+        first_of(self.b, cases, partial(self.tile, least, i, *given))
 
     def tile(self, height, i, weights, begin):
         """The sums of some positions, stored where they wait."""
@@ -173,11 +169,8 @@ class _ByVectors(Conv):
             place: bytes from where a window begins.
             along: words of the weight.
         """
-        b = self.b
-        for line, totals in zip(lines, sums, strict=True):
-            value = self.word(line, place)
-            for total, other in zip(totals, along, strict=True):
-                b.assign(total, self.multiply(value, other, total))
+        words = (self.word(line, place) for line in lines)
+        outer_product(self.b, sums, words, along, self.multiply)
 
     def word(self, line, place):
         """A word of a position in all lanes."""
@@ -193,8 +186,8 @@ class _BySevens(_ByVectors):
     number of each word, by which the table says where it is in a window.
     """
 
-    def __init__(self, way, after, positions):
-        super().__init__(way, after, positions)
+    def __init__(self, way, epilogue, positions):
+        super().__init__(way, epilogue, positions)
         if way.registers >= 32:
             self.alone = 12, 8, 4, 2, 1
             self.waiting = self.b.array("waiting", i32, 12 * way.columns)
@@ -251,8 +244,8 @@ class _BySevens(_ByVectors):
 class _ByChannels(_ByVectors):
     """Each channel by itself: vectors of channels of the input, times their taps."""
 
-    def __init__(self, way, after, positions):
-        super().__init__(way, after, positions)
+    def __init__(self, way, epilogue, positions):
+        super().__init__(way, epilogue, positions)
         self.both = self.alone
 
     def panels(self, first, last, group, count):
@@ -280,8 +273,8 @@ class _ByTiles(Conv):
     beyond it, but where a line has fewer than a tile: there must be memory behind it.
     """
 
-    def __init__(self, way, after, positions):
-        super().__init__(way, after, positions)
+    def __init__(self, way, epilogue, positions):
+        super().__init__(way, epilogue, positions)
         self.waiting = self.b.array("waiting", i32, 2 * TILE_ROWS * way.columns)
 
     def begin(self):

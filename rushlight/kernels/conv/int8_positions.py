@@ -14,30 +14,19 @@ from rushlight.ir.expr import (
     Broadcast,
     Const,
     Expr,
-    Pointer,
-    Reinterpret,
     Select,
-    TileStep,
     Type,
-    cast,
     i32,
     i64,
     load,
 )
+from rushlight.kernels.epilogue import store_result
 from rushlight.kernels.loop_helpers import (
     Operand,
-    apply,
-    blocks_of,
-    maximum,
     minimum,
     moved,
-    multiply_fours,
-    multiply_sevens,
-    multiply_shorts,
-    put,
     quotient,
     remainder,
-    rolled,
 )
 
 # What a kernel is told, in order. A line is a row of positions whose windows begin at equal
@@ -105,18 +94,18 @@ def way_of(name) -> Way:
 class Conv:
     """Writes what all ways have in common: positions, panels and the epilogue."""
 
-    def __init__(self, way, after, positions):
+    def __init__(self, way, epilogue, positions):
         self.b = b = Builder()
-        self.way, self.after, self.positions = way, after, positions
+        self.way, self.epilogue, self.positions = way, epilogue, positions
         self.n = {key: b.let(key, ir.integer(at)) for at, key in enumerate(INTS)}
-        kinds = Type(after.stored), Type(way.element), i32, i64, i32, i32
+        kinds = Type(epilogue.stored), Type(way.element), i32, i64, i32, i32
         self.p = {
             key: b.let(key, ir.argument(at, kind))
             for at, (key, kind) in enumerate(zip(way.bases, kinds))
         }
         self.others = [
             b.let("other", ir.argument(len(way.bases) + k, Type(kind)))
-            for k, (kind, _) in enumerate(after.others)
+            for k, (kind, _) in enumerate(epilogue.others)
         ]
         room = STRIP + 2 * TILE_ROWS
         self.sources, self.targets = (
@@ -193,7 +182,7 @@ class Conv:
         b, n = self.b, self.n
         at = b.let("at", panel * self.way.columns)
         column = b.let("column", group * n["columns"] + at)
-        kinds = zip(self.others, self.after.others, strict=True)
+        kinds = zip(self.others, self.epilogue.others, strict=True)
         bases = [
             b.let("base", moved(base, column)) if along else base
             for base, (_, along) in kinds
@@ -209,7 +198,7 @@ class Conv:
                 if k in self.positions
                 else self.read(base, along, v * self.way.lanes)
                 for k, (base, (_, along)) in enumerate(
-                    zip(results.bases, self.after.others, strict=True)
+                    zip(results.bases, self.epilogue.others, strict=True)
                 )
             ]
             for v in range(vectors)
@@ -245,7 +234,7 @@ class Conv:
                 line = b.let("line", moved(waiting, r * wide))
                 if results.held is None:
                     others = [Operand(base, None) for base in bases]
-                    apply(b, self.after, line, row, rest, others)
+                    self.epilogue.write_row(b, line, row, rest, others)
                 for v, values in enumerate(results.held or ()):
                     read = [
                         self.read(bases[k], False, 0) if value is None else value
@@ -253,7 +242,7 @@ class Conv:
                     ]
                     at = v * self.way.lanes
                     total = load(line, at, self.way.lanes)
-                    put(b, row, at, self.after.apply(total, read))
+                    store_result(b, row, at, self.epilogue.apply(total, read))
 
 
 @dataclass(frozen=True)

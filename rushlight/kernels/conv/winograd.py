@@ -50,9 +50,9 @@ from rushlight.kernels.conv.implicit_gemm import (
     multiply_patches,
     read_ints,
 )
+from rushlight.kernels.epilogue import OutputEpilogue
 from rushlight.kernels.loop_helpers import (
     Operand,
-    apply,
     blocks_of,
     lane_mask,
     minimum,
@@ -61,6 +61,7 @@ from rushlight.kernels.loop_helpers import (
     quotient,
     remainder,
     rolled,
+    vector_loop,
 )
 from rushlight.kernels.matmul.contraction import Product
 
@@ -115,21 +116,17 @@ def filters(name, type, lanes) -> ir.Function:
     out, weight = (
         b.let(key, ir.argument(i, type)) for i, key in enumerate(("out", "weight"))
     )
-    whole = b.let("whole", n["channels"] - remainder(n["channels"], lanes))
     with b.loop("row", ir.BEGIN, ir.END) as row:
         start = b.let("start", n["weight_start"] + row * n["weight_row"])
 
-        def transform(c, mask=None):
+        def transform(c, mask, _):
             first = b.let("first", start + c * n["weight_channel"])
             square = filter_squares(b, n, weight, first, lanes, mask)
             for point, value in enumerate(square):
                 at = (n["rows"] * point + row) * n["channels"] + c
                 b.store(out, at, value, mask)
 
-        with b.loop("c", 0, whole, lanes) as c:
-            transform(c)
-        with b.when(whole < n["channels"]):
-            transform(whole, b.let("mask", lane_mask(lanes, n["channels"] - whole)))
+        vector_loop(b, "c", 0, n["channels"], lanes, transform)
     return ir.kernel(name, rolled(b.statements))
 
 
@@ -150,27 +147,22 @@ def filter_squares(b, n, weight, first, lanes, mask):
         yield from transform_filter(b, line)
 
 
-def convolution(name, type, tile, after=None) -> ir.Function:
+def convolution(name, type, tile, epilogue=None) -> ir.Function:
     """Convolution by transformed filters; data: out, those, input, bias, weight.
 
     The parallel axis counts blocks of squares, of all images, then bands of output channels.
 
     Args:
-        after: what is behind the sums, as `contraction.After`, of results of their type.
+        epilogue: of the sums, as `Epilogue`, of results of their type, or None.
     """
     b = Builder()
     n = read_ints(b, INTS)
-    kinds = () if after is None else after.others
-    data = [
-        b.let(key, ir.argument(i, kind))
-        for i, (key, kind) in enumerate(
-            [(key, type) for key in ("out", "filters", "input", "bias", "weight")]
-            + [("beside", Type(kind)) for kind, _ in kinds]
-        )
-    ]
+    names = "out", "filters", "input", "bias", "weight"
+    data = [b.let(name, ir.argument(i, type)) for i, name in enumerate(names)]
+    whole = OutputEpilogue.of(b, epilogue, len(names))
     work = Work(b, n, type, tile)
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        block = Block(b, n, data, kinds, chunk)
+        block = Block(b, n, data, whole, chunk)
         with b.loop("c0", 0, n["channels"], DEPTH) as c0:
             depth = b.let("depth", minimum(n["channels"] - c0, DEPTH))
             work.squares_of(block, c0, depth)
@@ -178,8 +170,8 @@ def convolution(name, type, tile, after=None) -> ir.Function:
         work.finish(block)
         with b.when(work.is_spoilt()):
             Repair(work, block).run()
-        if after is not None:
-            go_over(b, n, block, after)
+        if epilogue is not None:
+            go_over(b, n, block)
     return ir.kernel(name, rolled(b.statements))
 
 
@@ -188,11 +180,11 @@ class Block:
 
     Attributes:
         source: the input from the first image on; ``walk``: over its squares.
-        filters, weight, bias, out, others: operands from the first output channel on.
+        filters, weight, bias, out, epilogue: operands from the first output channel on.
     """
 
-    def __init__(self, b, n, data, kinds, chunk):
-        out, filters, source, bias, weight, *others = data
+    def __init__(self, b, n, data, epilogue, chunk):
+        out, filters, source, bias, weight = data
         squares = b.let("squares", n["squares_y"] * n["squares_x"])
         total = b.let("total", n["images"] * squares)
         across = b.let("across", blocks_of(total, n["column_block"]))
@@ -211,10 +203,7 @@ class Block:
         self.filters = b.let("left", moved(filters, row * n["channels"]))
         first = n["weight_start"] + row * n["weight_row"]
         self.weight = b.let("taps", moved(weight, first))
-        self.others = [
-            b.let("beside", moved(other, place if along else row))
-            for other, (_, along) in zip(others, kinds, strict=True)
-        ]
+        self.epilogue = epilogue.at(b, place, row)
         sizes = [Const(i64, 1), n["squares_y"], n["squares_x"]]
         self.walk = Walk(b, sizes, start)
 
@@ -544,8 +533,8 @@ class Repair:
         return totals
 
 
-def go_over(b, n, block, after):
-    """Puts a chunk's outputs through what is behind them."""
+def go_over(b, n, block):
+    """Puts a chunk's outputs through their epilogue."""
 
     def run(column, count, image, z, y, x):
         wide = minimum(count * STEP, n["out_width"] - x * STEP)
@@ -556,13 +545,7 @@ def go_over(b, n, block, after):
                     start = (image * n["rows"] + r) * n["out_height"] + y * STEP + below
                     at = b.let("at", start * n["out_width"] + x * STEP)
                     line = b.let("line", moved(block.out, at))
-                    others = [
-                        Operand(moved(other, at if along else r), None)
-                        for other, (_, along) in zip(
-                            block.others, after.others, strict=True
-                        )
-                    ]
-                    apply(b, after, line, line, wide, others)
+                    block.epilogue.write_row(b, line, line, wide, at, r)
 
     block.walk.runs(block.width, run)
 

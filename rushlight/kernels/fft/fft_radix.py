@@ -613,7 +613,5 @@ def lines_kernel(name: str, radices: tuple):
 
     symbol = "_".join(["fourier_lines", name, *map(str, radices)])
     return host.code_cache.native(
-        symbol,
-        host.code_cache.source_digest(__file__),
-        lambda: lower(ir.kernel(symbol, Lines(Type(name), radices).write())),
+        symbol, "", lambda: lower(ir.kernel(symbol, Lines(Type(name), radices).write()))
     )

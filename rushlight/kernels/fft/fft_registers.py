@@ -119,7 +119,6 @@ class Short:
 def short_kernel(name: str, size: int, forward: bool, paired: bool):
     """The native kernel for parts of one type, one size and direction."""
     from rushlight.codegen.lower import lower
-    from rushlight.kernels.fft import fft_radix
 
     way = "forward" if forward else "back"
     symbol = f"fourier_short_{name}_{size}_{way}{'_paired' * paired}"
@@ -128,10 +127,7 @@ def short_kernel(name: str, size: int, forward: bool, paired: bool):
         body = Short(Type(name), size, forward, paired).write()
         return lower(ir.kernel(symbol, rolled(body)))
 
-    digest = host.code_cache.source_digest(__file__) + host.code_cache.source_digest(
-        fft_radix.__file__
-    )
-    return host.code_cache.native(symbol, digest, write)
+    return host.code_cache.native(symbol, "", write)
 
 
 def transform_short(source, out, count, in_line, out_line, forward, factor, plan):

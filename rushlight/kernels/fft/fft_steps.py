@@ -560,7 +560,6 @@ class Beside(Steps):
 def kernel_of(kind, name: str, *how):
     """The native kernel of a kind for parts of one type, one size and direction."""
     from rushlight.codegen.lower import lower
-    from rushlight.kernels.fft import fft_primes, fft_radix
 
     symbol = "_".join(
         ["fourier", kind.__name__.lower(), name, *map(str, map(int, how))]
@@ -569,9 +568,7 @@ def kernel_of(kind, name: str, *how):
     def write():
         return lower(ir.kernel(symbol, rolled(kind(Type(name), *how).write())))
 
-    files = __file__, fft_radix.__file__, fft_primes.__file__
-    digest = "".join(map(host.code_cache.source_digest, files))
-    return host.code_cache.native(symbol, digest, write)
+    return host.code_cache.native(symbol, "", write)
 
 
 def transform_along(size, source, out, batch, forward, scale, whole=False):

@@ -9,9 +9,14 @@ A word is what a sum takes at once: two bfloat16 or four bytes, neighbours along
 Both operands are packed tile after tile, in either order of their elements, and filled up
 with zeros along the depth; what tiles have too many of rows and columns means nothing, and
 is left where it was made.
+
+Follows the blocking of BLIS with oneDNN's AMX micro-kernel: two by two tiles of sums, so
+that each tile that is loaded is multiplied twice.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from rushlight.codegen.schedule.register_transpose import transpose
 from rushlight.ir import expr as ir
@@ -29,8 +34,8 @@ from rushlight.ir.expr import (
 )
 from rushlight.kernels.loop_helpers import (
     Operand,
-    apply,
     blocks_of,
+    first_of,
     lane_mask,
     minimum,
     moved,
@@ -97,19 +102,20 @@ class TileProduct:
                     panel = b.let("panel", panel)
                     several = rows > SIDE, count > SIDE
                     soon = self.soon(lines, j)
-                    self.squares(several, (), steps, panel, kept, first, ended, soon)
+                    self.squares(several, steps, panel, kept, first, ended, soon)
                     with b.when(ended):
                         self.finish(rows, count, results, i, j)
 
-    def squares(self, several, chosen, *operands):
+    def squares(self, several, *operands):
         """One tile, or two, down and across: as many as have results in them."""
-        if len(chosen) == len(several):
-            self.square(*chosen, *operands)
-            return
-        with self.b.when(several[len(chosen)]):
-            self.squares(several, (*chosen, 2), *operands)
-        with self.b.otherwise():
-            self.squares(several, (*chosen, 1), *operands)
+        down, across = several
+
+        def of_rows(count):
+            square = partial(self.square, count)
+            wide = across, partial(square, 2, *operands)
+            first_of(self.b, [wide], partial(square, 1, *operands))
+
+        first_of(self.b, [(down, partial(of_rows, 2))], partial(of_rows, 1))
 
     def soon(self, lines, j):
         """What is asked for while a panel is multiplied: some lines of the rows after.
@@ -169,12 +175,10 @@ class TileProduct:
         others = [other.at(i, j) for other in results.others]
         others = [Operand(b.let("other", o.pointer), o.row, o.column) for o in others]
 
+        sums = Operand(self.waiting, Const(i64, width))
+
         def lines(count):
-            with b.loop("r", 0, rows) as r:
-                line = b.let("line", moved(self.waiting, r * width))
-                row = b.let("row", moved(out.pointer, r * out.row))
-                beside = [other.at(r, 0) for other in others]
-                apply(b, results.after, line, row, count, beside)
+            results.epilogue.write_rows(b, rows, count, sums, out, others)
 
         with b.when(count == width):  # of a known length there is no rest to ask for
             lines(Const(i64, width))

@@ -1,6 +1,6 @@
 """Matrix products as register tiles: the loops behind mm, bmm, linear and convolution.
 
-``out[i, j] = after(sum_k a[i, k] b[k, j] + added[i, j], ...)``
+``out[i, j] = epilogue(sum_k a[i, k] b[k, j] + added[i, j], ...)``
 
     for each chunk of the output                    (threads)
         for each block of k                         b[k, :] packed, in the L2 cache
@@ -17,43 +17,35 @@ a strip of six rows takes a part of each of their cache lines. The right one is 
 place where its rows are short, and otherwise copied, or transposed a square of registers at
 a time, into panels as wide as a tile.
 
-What is behind the sums is any traced expression of them and of further operands; it is
-one loop, which the compiler makes vectors of as of any other: over each row of a finished
-panel, in place, or over a tile where results are of another type than the sums.
+The epilogue runs over each row of a finished panel, in place, or over a tile where results
+are of another type than the sums; tiles are `kernels.micro_kernels`, copies
+`kernels.matmul.packing`.
+
+Follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
+a block of the right operand in the second-level cache, panels of the left one past it; and
+Van Zee and van de Geijn, "BLIS" (2015), whose five loops around a micro-kernel these are.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from rushlight.codegen.fingerprint import fingerprint
-from rushlight.codegen.frontend.storage import computed
-from rushlight.codegen.schedule.contraction import (
-    Tile,
-    matrix_tile,
-    unit_tile,
-)
-from rushlight.codegen.target import current
+from rushlight.codegen.schedule.contraction import Tile
 from rushlight.core.launch_args import ARRAYS, RIGHT_MODES
-from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import Broadcast, Const, Expr, Select, Type, cast, i64, load
+from rushlight.ir.expr import Broadcast, Const, Expr, Select, Type, i64, load
+from rushlight.kernels.epilogue import Epilogue, operands_of
 from rushlight.kernels.loop_helpers import (
-    Beside,
     Operand,
-    apply,
     blocks_of,
     choose,
+    first_of,
     lane_mask,
     minimum,
     moved,
     multiply_add,
-    multiply_fours,
-    multiply_pairs,
-    multiply_shorts,
     named,
     planned,
     quotient,
@@ -61,32 +53,8 @@ from rushlight.kernels.loop_helpers import (
     rolled,
 )
 from rushlight.kernels.matmul.packing import Packers
-
-
-@dataclass(frozen=True)
-class After:
-    """What results go through before they are stored, traced from Python.
-
-    Attributes:
-        function: from symbols of the sums and of each other operand to a result; None
-            where sums are results but for their type.
-        others: pairs of the dtype that an operand holds, and whether it has a value for
-            each column, adjacent, or one for each row (residuals and biases, scales).
-        stored: the dtype of the results.
-    """
-
-    function: Callable | None
-    others: tuple
-    stored: str
-
-    def apply(self, sums, values):
-        """The result as it is stored."""
-        read = [
-            cast(computed(kind), value)
-            for (kind, _), value in zip(self.others, values, strict=True)
-        ]
-        value = sums if self.function is None else self.function(sums, *read)
-        return cast(Type(self.stored), value)
+from rushlight.kernels.matmul.product_arguments import arrays_of, blocks_across
+from rushlight.kernels.micro_kernels import outer_product, zero_sums
 
 
 @dataclass
@@ -99,7 +67,7 @@ class Results:
         added: what is added to the sums: ``column`` is 0 where a row of it is one tile
             wide and the same for all tiles.
         ended: whether there is no such block.
-        after: what makes them results; None where that is what they are.
+        epilogue: what makes them results; None where that is what they are.
         others: its operands.
         whole: whether that is done to all columns of a few rows at once, which have
             memory of the same type to wait in.
@@ -109,7 +77,7 @@ class Results:
     sums: Operand
     added: Operand
     ended: Expr | None = None
-    after: After | None = None
+    epilogue: Epilogue | None = None
     others: tuple = ()
     whole: bool = False
 
@@ -120,7 +88,7 @@ class Results:
             named(b, "kept", self.sums.at(i, j)),
             named(b, "addend", self.added.at(i, j)),
             self.ended,
-            self.after,
+            self.epilogue,
             tuple(other.at(i, j) for other in self.others),
             self.whole,
         )
@@ -163,18 +131,17 @@ class Product:
             mask: which lanes of a lone vector count; None for all.
         """
         b, lanes = self.b, self.tile.lanes
-        zero = Const(self.compute.vector(lanes), 0)
-        sums = [[b.declare("sum", zero) for _ in range(vectors)] for _ in lines]
+        sums = zero_sums(b, self.compute.vector(lanes), len(lines), vectors)
         across, start = (b.declare(name, Const(i64, 0)) for name in ("step", "start"))
         with b.loop("k", 0, depth):
             along = [
                 b.let("along", load(right.pointer, start + j * lanes, lanes, mask=mask))
                 for j in range(vectors)
             ]
-            for line, totals in zip(lines, sums, strict=True):
-                value = b.let("value", Broadcast(lanes, load(line, across)))
-                for total, other in zip(totals, along, strict=True):
-                    b.assign(total, self.add(value, other, total))
+            values = (
+                b.let("value", Broadcast(lanes, load(line, across))) for line in lines
+            )
+            outer_product(b, sums, values, along, self.add)
             b.assign(across, across + step)
             b.assign(start, start + right.row)
         # All is read before any is stored: of two rows that are one, neither counts twice.
@@ -193,7 +160,7 @@ class Product:
             results: where sums go, and what may be added to those of the first block.
         """
         b, tile, compute, room = self.b, self.tile, self.compute, self.room
-        begin = either(b, n["added"] != 0, results.added, self.nothing)
+        begin = choose(b, n["added"] != 0, results.added, self.nothing, "begin")
         with b.loop("k0", 0, n["depth"], tile.depth) as k0:
             depth = b.let("depth", minimum(n["depth"] - k0, tile.depth))
             source = named(b, "source", right.at(k0))
@@ -233,9 +200,9 @@ class Product:
             here = Results(
                 results.out,
                 results.sums,
-                either(b, k0 == 0, begin, results.sums),
+                choose(b, k0 == 0, begin, results.sums, "begin"),
                 b.let("ended", k0 + tile.depth >= n["depth"]),
-                results.after,
+                results.epilogue,
                 results.others,
                 results.whole,
             )
@@ -321,7 +288,7 @@ class Strip:
         b, tile = self.b, self.product.tile
         left = b.let("left", left)
         target = results.sums
-        if results.after is None:
+        if results.epilogue is None:
             target = results.out
         elif not results.whole:
             pitch = Const(i64, tile.width)
@@ -334,74 +301,71 @@ class Strip:
             )
             for k in self.places
         ]
-        self.heights(tile.heights, left, right, rows)
-        if results.after is not None and not results.whole:
+        self.heights(left, right, rows)
+        if results.epilogue is not None and not results.whole:
             with b.when(results.ended):
                 count = b.let("count", minimum(left, self.taken))
                 self.finish(count, waiting, results)
 
-    def heights(self, heights, left, right, rows):
+    def heights(self, left, right, rows):
         """The tile of as many rows as there are."""
-        b, widths = self.b, self.product.tile.widths
-        if len(heights) == 1:
-            few = sorted({widths[0], 1}, reverse=True)
-            self.widths(few, heights[0], left, right, rows)
-            return
-        with b.when(self.rows == heights[0]):
-            self.widths(widths, heights[0], left, right, rows)
-        with b.otherwise():
-            self.heights(heights[1:], left, right, rows)
+        tile = self.product.tile
+        *higher, least = tile.heights
+        few = sorted({tile.widths[0], 1}, reverse=True)
+        operands = left, right, rows
+        first_of(
+            self.b,
+            [
+                (self.rows == h, partial(self.widths, tile.widths, h, *operands))
+                for h in higher
+            ],
+            partial(self.widths, few, least, *operands),
+        )
 
     def widths(self, widths, height, left, right, rows):
         """The widest tile that fits, or one vector, of which a mask cuts the end off."""
         b, lanes = self.b, self.product.tile.lanes
         operands = self.lines[:height], right, self.depth, rows[:height], self.step
-        if len(widths) == 1:
-            mask = b.let("mask", lane_mask(lanes, left))
-            self.product.register_tile(1, *operands, mask)
-            b.assign(self.taken, Const(i64, lanes))
-            return
-        with b.when(left >= widths[0] * lanes):
-            self.product.register_tile(widths[0], *operands)
-            b.assign(self.taken, Const(i64, widths[0] * lanes))
-        with b.otherwise():
-            self.widths(widths[1:], height, left, right, rows)
+
+        def tile(vectors, mask=None):
+            self.product.register_tile(vectors, *operands, mask)
+            b.assign(self.taken, Const(i64, vectors * lanes))
+
+        def narrow():
+            tile(1, b.let("mask", lane_mask(lanes, left)))
+
+        wider = [(left >= w * lanes, partial(tile, w)) for w in widths[:-1]]
+        first_of(b, wider, narrow)
 
     def finish(self, count, sums, results):
         """Makes results of so many columns' sums and writes them."""
-        b, after = self.b, results.after
-        with b.loop("r", 0, self.rows) as r:
-            line = b.let("line", moved(sums.pointer, r * sums.row))
-            row = b.let("row", moved(results.out.pointer, r * results.out.row))
-            apply(b, after, line, row, count, [o.at(r, 0) for o in results.others])
+        place = count, sums, results.out, results.others
+        results.epilogue.write_rows(self.b, self.rows, *place)
 
 
 def product(
-    name, a_type, b_type, compute, tile, add=multiply_add, after=None, writer=Product
+    name, a_type, b_type, compute, tile, add=multiply_add, epilogue=None, writer=Product
 ):
     """The matrix product; the parallel axis counts blocks of the output.
 
     Blocks are numbered columns first, then rows, then batch. Data: out, a, b, added and
-    sums, and what ``after`` takes, of each of which there are two more integers: elements
+    sums, and what the epilogue takes, of each of which there are two more integers: elements
     from row to row, and from batch to batch. ``added`` and ``sums`` are of the type of
     the sums; the latter are where sums wait while there is more depth, if that cannot be
     in ``out``.
 
     Args:
         add: what multiplies and adds vectors of the operands.
-        after: what is behind the sums, as `After`.
+        epilogue: of the sums, as `Epilogue`, or None.
         writer: what writes the loops of a block, as `Product` does.
     """
     b = Builder()
     write = writer(b, tile, compute, add)
     n = planned(b, "product")
-    stored = compute if after is None else Type(after.stored)
-    types = {"out": stored, "a": a_type, "b": b_type, "added": compute, "sums": compute}
-    p = {key: b.let(key, ir.argument(at, types[key])) for key, at in ARRAYS.items()}
-    kinds = () if after is None else after.others
-    besides = [Beside(b, k, kind, along) for k, (kind, along) in enumerate(kinds)]
+    p = arrays_of(b, a_type, b_type, compute, epilogue, ARRAYS)
+    besides = operands_of(b, epilogue, "product")
     write.begin(a_type, b_type)
-    across = b.let("across", blocks_of(n["columns"], n["column_block"]))
+    across = blocks_across(b, n)
     down = b.let("down", blocks_of(n["rows"], n["row_block"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         rest = b.let("rest", quotient(chunk, across))
@@ -426,141 +390,11 @@ def product(
             )
         )
         here = tuple(one.at(batch, i0, j0) for one in besides)
-        if after is None:
+        if epilogue is None:
             sums = Operand(out.pointer, out.row, one)
         # of one type: sums wait in their results' place, if nothing else does
-        whole = after is not None and stored == compute
-        results = Results(out, sums, added, after=after, others=here, whole=whole)
+        whole = epilogue is not None and epilogue.stored == compute.name
+        results = Results(out, sums, added, epilogue=epilogue, others=here, whole=whole)
         write.sweep(n, height, width, left, right, results)
     write.end()
     return ir.kernel(name, rolled(b.statements))
-
-
-def either(b, condition, yes, no):
-    """One of two addends, known when the kernel runs."""
-    return Operand(
-        b.let("begin", Select(condition, yes.pointer, no.pointer)),
-        b.let("begin_row", Select(condition, yes.row, no.row)),
-        b.let("begin_column", Select(condition, yes.column, no.column)),
-    )
-
-
-def ready(function, after):
-    """The loops as they are emitted: final as written, but for those that are traced."""
-    from rushlight.codegen.lower import lower
-
-    return function if after is None else lower(function)
-
-
-@functools.cache
-def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
-    """The native kernel of one kind, from the cache or built; see `kernel_after`."""
-    return kernel_after(kind, a_type, b_type, compute, "", None)
-
-
-def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
-    """The native kernel of one kind with something traced behind it.
-
-    Args:
-        kind: ``product``, ``pairs`` (of bfloat16, held as float32), ``fours`` (of bytes,
-            held as int32), ``twos`` (of 16 bits, too), ``tiles_`` and what a unit of tiles
-            multiplies (bfloat16 is held
-            as int16), ``dot_tiles``, ``dots``, ``combine`` or ``turned_sum``.
-        a_type, b_type: what the operands hold.
-        compute: what sums are.
-        named_by: what the kernel's name ends in.
-        after: what is behind the sums, as `After`, or None.
-        digest: of all that decides what ``after`` computes.
-    """
-    from rushlight.kernels import loop_helpers
-    from rushlight.kernels.matmul import dot_tiles, packing
-    from rushlight.kernels.matmul import gemv as vectors
-
-    types = [Type(a_type), Type(b_type), Type(compute)]
-    if kind.startswith("tiles_"):
-        return kernel_of_tiles(kind, types, named_by, after, digest)
-    name = "_".join([kind, *dict.fromkeys((a_type, b_type, compute))]) + named_by
-    write = {
-        "product": lambda tile: product(name, *types, tile, after=after),
-        "pairs": lambda tile: product(name, *types, tile, multiply_pairs, after),
-        "fours": lambda tile: product(name, *types, tile, multiply_fours, after),
-        "twos": lambda tile: product(name, *types, tile, multiply_shorts, after),
-        "dot_tiles": lambda tile: dot_tiles.dot_tiles(name, *types, tile.lanes, after),
-        "dots": lambda tile: vectors.dots(name, *types, tile.lanes, after),
-        "combine": lambda tile: vectors.combine(name, *types, tile.lanes, after),
-        "turned_sum": lambda tile: vectors.turned_sum(name, types[2], tile.lanes),
-    }[kind]
-    modules = loop_helpers, packing, vectors, dot_tiles
-    files = __file__, *(module.__file__ for module in modules)
-    text = "".join(map(host.code_cache.source_digest, files)) + digest
-    return host.code_cache.native(
-        name, text, lambda: ready(write(matrix_tile(compute, current())), after)
-    )
-
-
-def kernel_of_tiles(kind, types, named_by, after, digest):
-    """The same by a unit of tiles."""
-    from rushlight.kernels import loop_helpers
-    from rushlight.kernels.matmul import amx_tiles
-
-    name = "_".join([kind, *map(str, dict.fromkeys(types))]) + named_by
-    step, tile = kind.removeprefix("tiles_"), unit_tile()
-    files = __file__, loop_helpers.__file__, amx_tiles.__file__
-    text = "".join(map(host.code_cache.source_digest, files)) + digest
-    writer = amx_tiles.TileProduct
-    return host.code_cache.native(
-        name,
-        text,
-        lambda: ready(product(name, *types, tile, step, after, writer), after),
-    )
-
-
-@functools.cache
-def scaled(dtype, sums, added):
-    """Finds kernels whose results are multiplied, and a multiple added to them.
-
-    Args:
-        added: 1 for an addend of adjacent columns, 0 for a value for each row, -1 for
-            none.
-    """
-    number = sums, False
-    others = (number,) if added < 0 else (number, number, (sums, bool(added)))
-
-    def times(total, alpha, beta=None, addend=None):
-        product = total * alpha
-        return product if addend is None else multiply_add(addend, beta, product)
-
-    after = After(times, others, sums)
-    words = {-1: "_times", 0: "_times_and_row", 1: "_times_and_more"}[added]
-
-    @functools.cache
-    def find(kind):
-        return kernel_after(kind, dtype, dtype, sums, words, after, fingerprint(times))
-
-    return find
-
-
-def paired(a, b):
-    """Whether neighbours along the depth lie together in pairs, in both operands."""
-    steps = (*a.stride()[:-1], *b.stride()[:-2], b.stride(-1), a.shape[-1])
-    return (
-        current().has("dot_bf16")
-        and a.stride(-1) == 1
-        and b.stride(-2) == 1
-        and not any(step & 1 for step in steps)
-        and a.shape[-2] > 1
-        and b.shape[-1] > 1
-        and host.matmul.on_words(a, b)
-    )
-
-
-@functools.cache
-def width_of(sums):
-    """The columns of a tile, and so of a panel."""
-    return matrix_tile(sums, current()).width
-
-
-@functools.cache
-def depth_of(sums):
-    """The depth that one block has."""
-    return matrix_tile(sums, current()).depth

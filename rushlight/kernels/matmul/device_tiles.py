@@ -4,6 +4,9 @@ A block has a tile of the result, and each of its threads a few rows and columns
 The block goes along the depth in steps: its threads bring a slice of both operands into
 the memory that they share, wait for each other, and multiply what is there. Sums are
 taken in the order of the depth, so that their bits depend on nothing else.
+
+Follows Volkov and Demmel (2008) and MAGMA (Nath, Tomov and Dongarra, 2010): tiles in shared
+memory, and of each thread in registers; the micro-kernel is the host's.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import dataclass
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import END, INTS, Barrier, Pointer, Var
+from rushlight.kernels.micro_kernels import outer_product, zero_sums
 
 OPERANDS = ("out", "left", "right", "added")
 INTEGERS = ("rows", "columns", "depth", "across", "down", "add")
@@ -158,8 +162,7 @@ class Writer:
         b, tile = self.b, self.tile
         left, right = self.base("left", batch), self.base("right", batch)
         each = range(tile.each)
-        zero = ir.Const(self.compute, 0)
-        sums = [[b.declare("sum", zero) for _ in each] for _ in each]
+        sums = zero_sums(b, self.compute, tile.each, tile.each)
         wide = tile.columns // tile.each
         row = b.let("row", self.thread // wide * tile.each)
         column = b.let("column", self.thread % wide * tile.each)
@@ -176,13 +179,11 @@ class Writer:
                         ("right", tile.columns, column),
                     )
                 )
-                for line, x in zip(sums, lefts, strict=True):
-                    for total, y in zip(line, rights, strict=True):
-                        b.assign(total, self.joined(total, x, y))
+                outer_product(b, sums, lefts, rights, self.joined)
             b.add(Barrier())
         self.put(sums, first_row + row, first_column + column, batch)
 
-    def joined(self, total, x, y):
+    def joined(self, x, y, total):
         """A sum and one more product."""
         if self.compute.is_float:
             return ir.Call("fma", self.compute, x, y, total)

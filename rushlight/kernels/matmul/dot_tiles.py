@@ -3,30 +3,38 @@
 Linear layers of small batches: ``out[i, j] = sum_k a[i, k] w[j, k] + added[i, j]``. Panels of
 ``w`` would be transposed for so few rows that it takes as long as their products. Here both
 operands are read as they lie, vectors along the depth; a tile is four rows by as many columns
-as there are registers for, and lanes are added up at its end.
+as there are registers for, and lanes are added up at its end: the micro-kernel of dot
+products (`kernels.micro_kernels`), without copies.
+
+Follows the small and skinny products of Heinecke et al., "LIBXSMM" (2016), and of BLIS's
+``sup`` kernels, which read operands where they lie.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from rushlight.codegen.target import current
-from rushlight.core.launch_args import ARRAYS
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import Call, Const, Select, Type, cast, i64, load
+from rushlight.ir.expr import Const, Select, cast, i64, load
+from rushlight.kernels.epilogue import operands_of
 from rushlight.kernels.loop_helpers import (
     DEPTH_BLOCK,
-    Beside,
-    apply,
-    blocks_of,
+    Operand,
+    first_of,
     lane_mask,
     minimum,
     moved,
-    multiply_add,
     planned,
-    quotient,
-    remainder,
     rolled,
 )
+from rushlight.kernels.matmul.product_arguments import (
+    arrays_of,
+    blocks_across,
+    columns_of_chunk,
+)
+from rushlight.kernels.micro_kernels import dot_products
 
 MOST_ROWS = 24  # of the left operand; more pay for panels
 MOST_COLUMNS = 256  # of a chunk: results that wait for what is behind them
@@ -38,45 +46,38 @@ def columns_of_tile():
     return 6 if current().registers >= 32 else 3
 
 
-def dot_tiles(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
+def dot_tiles(name, a_type, b_type, compute, lanes, epilogue=None) -> ir.Function:
     """The product; data and integers as for `contraction.product`.
 
     The parallel axis counts blocks of columns, then batches; a chunk has all rows.
 
     Args:
-        after: what is behind the sums, as `contraction.After`.
+        epilogue: of the sums, as `Epilogue`, or None.
     """
     b = Builder()
     n = planned(b, "product")
-    stored = compute if after is None else Type(after.stored)
-    types = {"out": stored, "a": a_type, "b": b_type, "added": compute}
-    p = {key: b.let(key, ir.argument(ARRAYS[key], t)) for key, t in types.items()}
-    kinds = () if after is None else after.others
-    besides = [Beside(b, k, kind, along) for k, (kind, along) in enumerate(kinds)]
+    p = arrays_of(b, a_type, b_type, compute, epilogue)
+    besides = operands_of(b, epilogue, "product")
     tiles = Tiles(b, n, compute, lanes)
     waiting = None
-    if after is not None:
+    if epilogue is not None:
         waiting = b.array("waiting", compute, MOST_ROWS * MOST_COLUMNS)
-    across = b.let("across", blocks_of(n["columns"], n["column_block"]))
+    across = blocks_across(b, n)
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        batch = b.let("batch", quotient(chunk, across))
-        j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
-        width = b.let("width", minimum(n["columns"] - j0, n["column_block"]))
+        batch, j0, width = columns_of_chunk(b, n, chunk, across)
         starts = {"out": j0, "a": 0, "b": j0 * n["b_column"], "added": j0}
         here = {
             key: b.let(key, moved(p[key], batch * n[f"{key}_batch"] + start))
             for key, start in starts.items()
         }
-        target = (here["out"], n["out_row"])
-        if after is not None:
-            target = waiting, Const(i64, MOST_COLUMNS)
-        tiles.run(here, target, width)
-        if after is not None:
-            with b.loop("r", 0, n["rows"]) as r:
-                line = b.let("line", moved(waiting, r * MOST_COLUMNS))
-                row = b.let("row", moved(here["out"], r * n["out_row"]))
-                others = [one.at(batch, 0, j0).at(r, 0) for one in besides]
-                apply(b, after, line, row, width, others)
+        target = Operand(here["out"], n["out_row"])
+        sums = target
+        if epilogue is not None:
+            sums = Operand(waiting, Const(i64, MOST_COLUMNS))
+        tiles.run(here, sums, width)
+        if epilogue is not None:
+            others = [other.at(batch, 0, j0) for other in besides]
+            epilogue.write_rows(b, n["rows"], width, sums, target, others)
     return ir.kernel(name, rolled(b.statements))
 
 
@@ -121,24 +122,20 @@ class Tiles:
                 rows = b.let("rows", minimum(rows, HEIGHTS[0]))
                 step = Select(added, j, Const(i64, 0))
                 addend = moved(before, first * before_row + step)
-                result = moved(target[0], first * target[1] + j)
+                result = moved(target.pointer, first * target.row + j)
                 ends = [
                     (b.let("addend", addend), before_row),
-                    (b.let("result", result), target[1]),
+                    (b.let("result", result), target.row),
                 ]
                 line = b.let("line", moved(here["a"], first * n["a_row"]))
-                self.heights(HEIGHTS, rows, line, columns, masks, ends)
+                *higher, least = HEIGHTS
+                place = line, columns, masks, ends
+                first_of(
+                    b,
+                    [(rows == h, partial(self.tile, h, *place)) for h in higher],
+                    partial(self.tile, least, *place),
+                )
                 b.assign(i, i + rows)
-
-    def heights(self, heights, rows, line, columns, masks, ends):
-        """The tile of as many rows as there are."""
-        if len(heights) == 1:
-            self.tile(heights[0], line, columns, masks, ends)
-            return
-        with self.b.when(rows == heights[0]):
-            self.tile(heights[0], line, columns, masks, ends)
-        with self.b.otherwise():
-            self.heights(heights[1:], rows, line, columns, masks, ends)
 
     def tile(self, height, line, columns, masks, ends):
         """Dot products of some rows and columns, added up and stored."""
@@ -157,28 +154,21 @@ class Tiles:
 
     def part(self, lines, columns, first):
         """Adds the dot products of one block of the depth to the totals."""
-        b, n, lanes = self.b, self.n, self.lanes
-        sums = [[b.declare("sum", self.zero) for _ in columns] for _ in lines]
-
-        def step(k, kept=None):
-            others = [
-                b.let("other", cast(self.compute, load(c, k, lanes, mask=kept)))
-                for c in columns
-            ]
-            for row, totals in zip(lines, sums, strict=True):
-                value = load(row, k, lanes, mask=kept)
-                value = b.let("value", cast(self.compute, value))
-                for total, other in zip(totals, others, strict=True):
-                    b.assign(total, multiply_add(value, other, total))
-
+        b, n = self.b, self.n
         end = b.let("end", minimum(first + DEPTH_BLOCK, n["depth"]))
-        whole = b.let("whole", end - remainder(end - first, lanes))
-        with b.loop("k", first, whole, lanes) as k:
-            step(k)
-        with b.when(whole < end):
-            step(whole, b.let("mask", lane_mask(lanes, end - whole)))
-        for r, totals in enumerate(sums):
-            for c, total in enumerate(totals):
+        rows = [partial(self.row_at, line) for line in lines]
+        others = [partial(self.column_at, column) for column in columns]
+        kind = self.compute.vector(self.lanes)
+        sums = dot_products(b, kind, rows, others, (first, end))
+        for r, line in enumerate(sums):
+            for c, value in enumerate(line):
                 at = r * self.pitch + c
-                value = Call("reduce_add", self.compute, total)
                 b.store(self.totals, at, load(self.totals, at) + value)
+
+    def column_at(self, pointer, k, mask):
+        """A vector of an operand as sums are computed."""
+        return cast(self.compute, load(pointer, k, self.lanes, mask=mask))
+
+    def row_at(self, pointer, k, mask):
+        """The same, named: every column multiplies it."""
+        return self.b.let("value", self.column_at(pointer, k, mask))

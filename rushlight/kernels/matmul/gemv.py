@@ -2,63 +2,47 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rushlight.codegen.schedule.register_transpose import transpose
-from rushlight.core.launch_args import ARRAYS
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import Broadcast, Call, Const, Type, cast, i64, load
+from rushlight.ir.expr import Broadcast, Const, cast, i64, load
+from rushlight.kernels.epilogue import operands_of, store_result
 from rushlight.kernels.loop_helpers import (
     DEPTH_BLOCK,
-    Behind,
-    Operand,
-    apply,
     blocks_of,
     lane_mask,
     minimum,
     moved,
     multiply_add,
     planned,
-    put,
     quotient,
     remainder,
     rolled,
+    vector_loop,
 )
+from rushlight.kernels.matmul.product_arguments import (
+    arrays_of,
+    blocks_across,
+    columns_of_chunk,
+)
+from rushlight.kernels.micro_kernels import dot_products
 
 DOT_ROWS = 4
 DOT_VECTORS = 2
 
 
-class Single(Behind):
-    """An operand of what is behind one row or column of results."""
-
-    def at(self, batch, i=0):
-        """The address of the operand of a batch's i-th result."""
-        return moved(self.base, batch * self.batch + i * self.row)
-
-
-def singles(b, after, record):
-    """The operands of what is behind the sums."""
-    kinds = () if after is None else after.others
-    return [Single(b, k, kind, record) for k, (kind, _) in enumerate(kinds)]
-
-
-def data_of(b, a_type, b_type, compute, after):
-    """The addresses out, a, b and added."""
-    stored = compute if after is None else Type(after.stored)
-    types = {"out": stored, "a": a_type, "b": b_type, "added": compute}
-    return {key: b.let(key, ir.argument(ARRAYS[key], t)) for key, t in types.items()}
-
-
-def dots(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
+def dots(name, a_type, b_type, compute, lanes, epilogue=None) -> ir.Function:
     """``out[i] = sum_k a[i, k] b[k] + added[i]``: rows of adjacent elements.
 
     Four rows share each piece of the vector. The parallel axis counts blocks of rows,
-    then batches. Data: out, a, b, added, and what ``after`` takes (see `Single`).
+    then batches. Data: out, a, b, added, and the epilogue's.
     """
     b = Builder()
     n = planned(b, "dots")
-    p = data_of(b, a_type, b_type, compute, after)
-    besides = singles(b, after, "dots")
+    p = arrays_of(b, a_type, b_type, compute, epilogue)
+    besides = operands_of(b, epilogue, "dots")
     down = b.let("down", blocks_of(n["rows"], n["row_block"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         batch = b.let("batch", quotient(chunk, down))
@@ -71,10 +55,10 @@ def dots(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
             with b.when(n["added"] != 0):
                 b.assign(total, total + load(p_now["added"], i * n["added_row"]))
             value = total
-            if after is not None:
-                values = [load(other.at(batch, i), 0) for other in besides]
-                value = after.apply(total, values)
-            put(b, p_now["out"], i * n["out_row"], value)
+            if epilogue is not None:
+                values = [load(other.at(batch, i).pointer, 0) for other in besides]
+                value = epilogue.apply(total, values)
+            store_result(b, p_now["out"], i * n["out_row"], value)
 
         with b.loop("i", i0, whole, DOT_ROWS) as i:
             dot_rows(b, n, p_now, compute, lanes, i, DOT_ROWS, finished)
@@ -86,10 +70,23 @@ def dots(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
 def dot_rows(b, n, p, compute, lanes, first, rows, put):
     """The results of ``rows`` rows from ``first``, each given to ``put``."""
     starts = [b.let("start", (first + i) * n["a_row"]) for i in range(rows)]
+
+    def sums_of(k0):
+        def read(pointer, start, k, mask):
+            at = k if start is None else start + k
+            return cast(compute, load(pointer, at, lanes, mask=mask))
+
+        end = b.let("end", minimum(k0 + DEPTH_BLOCK, n["depth"]))
+        lines = [partial(read, p["a"], start) for start in starts]
+        columns = [partial(read, p["b"], None)]
+        span = k0, end
+        kind = compute.vector(lanes)
+        return [s for (s,) in dot_products(b, kind, lines, columns, span, DOT_VECTORS)]
+
     if rows == 1:
         total = b.declare("total", Const(compute, 0))
         with b.loop("block", 0, n["depth"], DEPTH_BLOCK) as k0:
-            (sum_of_block,) = block_sums(b, n, p, compute, lanes, starts, k0)
+            (sum_of_block,) = sums_of(k0)
             b.assign(total, total + sum_of_block)
         put(first, total)
         return
@@ -97,39 +94,17 @@ def dot_rows(b, n, p, compute, lanes, first, rows, put):
     for i in range(rows):
         b.store(totals, i, Const(compute, 0))
     with b.loop("block", 0, n["depth"], DEPTH_BLOCK) as k0:
-        for i, value in enumerate(block_sums(b, n, p, compute, lanes, starts, k0)):
+        for i, value in enumerate(sums_of(k0)):
             b.store(totals, i, load(totals, i) + value)
     with b.loop("r", 0, rows) as r:
         put(first + r, b.declare("total", load(totals, r)))
-
-
-def block_sums(b, n, p, compute, lanes, starts, first):
-    """What one block of the depth adds to each row's result."""
-    zero = Const(compute.vector(lanes), 0)
-    sums = [[b.declare("sum", zero) for _ in range(DOT_VECTORS)] for _ in starts]
-
-    def step(k, part, mask=None):
-        other = b.let("other", cast(compute, load(p["b"], k, lanes, mask=mask)))
-        for start, line in zip(starts, sums, strict=True):
-            value = cast(compute, load(p["a"], start + k, lanes, mask=mask))
-            b.assign(line[part], multiply_add(value, other, line[part]))
-
-    stride = lanes * DOT_VECTORS
-    end = b.let("end", minimum(first + DEPTH_BLOCK, n["depth"]))
-    whole = b.let("whole", end - remainder(end - first, stride))
-    with b.loop("k", first, whole, stride) as k:
-        for part in range(DOT_VECTORS):
-            step(k + part * lanes, part)
-    with b.loop("k", whole, end, lanes) as k:
-        step(k, 0, b.let("mask", lane_mask(lanes, end - k)))
-    return [Call("reduce_add", compute, sum(rest, one)) for one, *rest in sums]
 
 
 COMBINED_ROWS = 8
 COMBINED_COLUMNS = 4096  # results that stay in the first-level cache
 
 
-def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
+def combine(name, a_type, b_type, compute, lanes, epilogue=None) -> ir.Function:
     """``out[j] = sum_k a[k] b[k, j] + added[j]``: rows of adjacent elements.
 
     Eight whole rows at a time are added to results that stay in the L1 cache: memory is
@@ -138,14 +113,14 @@ def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
     """
     b = Builder()
     n = planned(b, "combine")
-    p = data_of(b, a_type, b_type, compute, after)
-    besides = singles(b, after, "combine")
-    waiting = None if after is None else b.array("waiting", compute, COMBINED_COLUMNS)
-    across = b.let("across", blocks_of(n["columns"], n["column_block"]))
+    p = arrays_of(b, a_type, b_type, compute, epilogue)
+    besides = operands_of(b, epilogue, "combine")
+    waiting = None
+    if epilogue is not None:
+        waiting = b.array("waiting", compute, COMBINED_COLUMNS)
+    across = blocks_across(b, n)
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        batch = b.let("batch", quotient(chunk, across))
-        j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
-        width = b.let("width", minimum(n["columns"] - j0, n["column_block"]))
+        batch, j0, width = columns_of_chunk(b, n, chunk, across)
         starts = {
             "out": j0,
             "a": Const(i64, 0),
@@ -156,50 +131,51 @@ def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
             b.let(key, moved(p[key], batch * n[f"{key}_batch"] + start))
             for key, start in starts.items()
         )
-        sums = out if after is None else waiting
-        with b.when(n["added"] == 0), b.loop("j", 0, width) as j:
-            b.store(sums, j, Const(compute, 0))
-        with b.when(n["added"] != 0), b.loop("j", 0, width) as j:
-            b.store(sums, j, load(added, j * n["added_column"]))
-
-        def add_rows(k, rows):
-            values = [
-                b.let(
-                    "value",
-                    Broadcast(
-                        lanes, cast(compute, load(left, (k + r) * n["a_column"]))
-                    ),
-                )
-                for r in range(rows)
-            ]
-            lines = [
-                b.let("row", moved(right, (k + r) * n["b_row"])) for r in range(rows)
-            ]
-
-            def add(j, mask=None):
-                total = load(sums, j, lanes, mask=mask)
-                for value, line in zip(values, lines, strict=True):
-                    other = cast(compute, load(line, j, lanes, mask=mask))
-                    total = multiply_add(value, other, total)
-                b.store(sums, j, total, mask)
-
-            full = b.let("full", width - remainder(width, lanes))
-            with b.loop("j", 0, full, lanes) as j:
-                add(j)
-            with b.when(full < width):
-                add(full, b.let("mask", lane_mask(lanes, width - full)))
-
-        whole = b.let("whole", n["depth"] - remainder(n["depth"], COMBINED_ROWS))
-        with b.loop("k", 0, whole, COMBINED_ROWS) as k:
-            add_rows(k, COMBINED_ROWS)
-        with b.loop("k", whole, n["depth"]) as k:
-            add_rows(k, 1)
-        if after is not None:
-            others = [
-                Operand(other.at(batch, j0), other.row, other.row) for other in besides
-            ]
-            apply(b, after, sums, out, width, others)
+        sums = out if epilogue is None else waiting
+        begin_sums(b, n, sums, added, width)
+        combine_rows(b, n, left, right, sums, width, lanes)
+        if epilogue is not None:
+            others = [other.at(batch, j0) for other in besides]
+            epilogue.write_row(b, sums, out, width, others)
     return ir.kernel(name, rolled(b.statements))
+
+
+def begin_sums(b, n, sums, added, width):
+    """Sums begin with zero, or with what is added to them."""
+    with b.when(n["added"] == 0), b.loop("j", 0, width) as j:
+        b.store(sums, j, Const(sums.type.element, 0))
+    with b.when(n["added"] != 0), b.loop("j", 0, width) as j:
+        b.store(sums, j, load(added, j * n["added_column"]))
+
+
+def combine_rows(b, n, left, right, sums, width, lanes):
+    """Adds rows of the right operand, times the elements of the left one, to sums."""
+    compute = sums.type.element
+
+    def add_rows(k, rows):
+        values = [
+            b.let(
+                "value",
+                Broadcast(lanes, cast(compute, load(left, (k + r) * n["a_column"]))),
+            )
+            for r in range(rows)
+        ]
+        lines = [b.let("row", moved(right, (k + r) * n["b_row"])) for r in range(rows)]
+
+        def add(j, mask, _):
+            total = load(sums, j, lanes, mask=mask)
+            for value, line in zip(values, lines, strict=True):
+                other = cast(compute, load(line, j, lanes, mask=mask))
+                total = multiply_add(value, other, total)
+            b.store(sums, j, total, mask)
+
+        vector_loop(b, "j", 0, width, lanes, add)
+
+    whole = b.let("whole", n["depth"] - remainder(n["depth"], COMBINED_ROWS))
+    with b.loop("k", 0, whole, COMBINED_ROWS) as k:
+        add_rows(k, COMBINED_ROWS)
+    with b.loop("k", whole, n["depth"]) as k:
+        add_rows(k, 1)
 
 
 FLIPPED_ROWS = 64  # rows of the result that a chunk writes to

@@ -5,6 +5,8 @@ The division into tiles, and what is brought into shared memory, are those of
 columns of the block's tile, as two by four products of 16 rows and 8 columns. Values are
 kept as the units take them, a row's along the depth, with a gap that leads neighbouring
 rows to other banks.
+
+Follows CUTLASS's warp-level products (`cutlass::gemm::warp`, NVIDIA).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from rushlight.ir import expr as ir
 from rushlight.ir.expr import Barrier
 from rushlight.kernels.matmul import device_tiles
 from rushlight.kernels.matmul.device_tiles import Tile, Writer
+from rushlight.kernels.mma_tiles import SUMS, add_product, place_of_sum
 
 WARP = 32
 SPAN = 32  # rows, and columns, of a warp
@@ -108,7 +111,7 @@ class Units(Writer):
         column = b.let("column", warp % wide * SPAN)
         zero = ir.Const(ir.f32, 0)
         sums = {
-            (m, n): [b.declare("sum", zero) for _ in range(4)]
+            (m, n): [b.declare("sum", zero) for _ in range(SUMS)]
             for m in range(SPAN // ROWS)
             for n in range(SPAN // COLUMNS)
         }
@@ -124,22 +127,18 @@ class Units(Writer):
                     for n in range(SPAN // COLUMNS)
                 ]
                 for (m, n), own in sums.items():
-                    new = [
-                        b.let("new", ir.UnitProduct(p, *lefts[m], *rights[n], *own))
-                        for p in range(4)
-                    ]
-                    for total, value in zip(own, new, strict=True):
-                        b.assign(total, value)
+                    add_product(b, own, lefts[m], rights[n])
             b.add(Barrier())
         self.put_all(
             [
                 (
                     total,
-                    first_row + row + m * ROWS + 8 * (p // 2),
-                    first_column + column + n * COLUMNS + 2 * pair + p % 2,
+                    first_row + row + (m * ROWS + down),
+                    first_column + column + 2 * pair + along,
                 )
                 for (m, n), own in sums.items()
                 for p, total in enumerate(own)
+                for down, along in [place_of_sum(SUMS * n + p)]
             ],
             batch,
         )

@@ -3,6 +3,8 @@
 The right operand goes into panels as wide as a tile, row after row, so that a tile reads
 adjacent vectors whatever the operand's strides were; a panel is whole, though what is
 beyond the operand's last column is of no meaning. The left one is only converted.
+
+Follows the packing of Goto and van de Geijn (2008), and of BLIS.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from rushlight.kernels.loop_helpers import (
     moved,
     quotient,
     remainder,
+    vector_loop,
 )
 
 STREAMS = 8  # rows that are read at once: as many as a processor follows
@@ -168,20 +171,16 @@ class Packers:
     def pack_left(self, source, target, depth, rows):
         """A panel of the left operand converted to the type of the sums."""
         b, lanes, pitch = self.b, self.tile.lanes, self.tile.depth
-        whole = b.let("whole_vectors", depth - remainder(depth, lanes))
         with b.loop("i", 0, rows) as i:
             line = b.let("line", moved(source.pointer, i * source.row))
             row = b.let("row", moved(target, i * pitch))
 
-            def convert(k, mask=None, line=line, row=row):
+            def convert(k, mask, _, line=line, row=row):
                 value = load(line, k, lanes, mask=mask)
                 b.store(row, k, cast(self.compute, value), mask)
 
             with b.when(source.column == 1):
-                with b.loop("k", 0, whole, lanes) as k:
-                    convert(k)
-                with b.when(whole < depth):
-                    convert(whole, b.let("mask", lane_mask(lanes, depth - whole)))
+                vector_loop(b, "k", 0, depth, lanes, convert)
             with b.otherwise(), b.loop("k", 0, depth) as k:
                 value = load(line, k * source.column)
                 b.store(row, k, cast(self.compute, value))

@@ -6,20 +6,15 @@ Rows are few where tokens are generated: weights are read once, and the time is 
 from __future__ import annotations
 
 import functools
+from functools import partial
 
 from rushlight.codegen.target import current
 from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Broadcast, Call, Const, Reinterpret, Type, cast, i64, load
-from rushlight.kernels.loop_helpers import (
-    lane_mask,
-    minimum,
-    multiply_add,
-    quotient,
-    remainder,
-    rolled,
-)
+from rushlight.kernels.loop_helpers import minimum, multiply_add, quotient, rolled
+from rushlight.kernels.micro_kernels import dot_products
 
 COLUMNS = 64  # whose half bytes lie together for each place of the depth
 TOGETHER = 4  # rows of x that share what is read of the weights, at most
@@ -179,35 +174,27 @@ def whole_bytes(name, stored, lanes, rows):
         b.let(key, ir.argument(i, kind))
         for i, (key, kind) in enumerate(zip(("out", "x", "weights", "scales"), kinds))
     )
-    zero = Const(f32.vector(lanes), 0)
-    whole = b.let("whole", n["depth"] - remainder(n["depth"], lanes))
     with b.loop("block", ir.BEGIN, ir.END) as block:
         lines = [
             b.let("line", minimum(block * BYTES_ROWS + r, n["columns"] - 1))
             for r in range(BYTES_ROWS)
         ]
+
+        def row_at(r, k, mask):
+            place = (n["row0"] + r) * n["depth"] + k
+            return b.let("value", cast(f32, load(x, place, lanes, mask=mask)))
+
+        def column_at(start, k, mask):
+            return cast(f32, cast(i32, load(weights, start + k, lanes, mask=mask)))
+
         starts = [b.let("start", line * n["depth"]) for line in lines]
-        sums = [[b.declare("sum", zero) for _ in lines] for _ in range(rows)]
-
-        def step(k, mask=None):
-            values = [
-                cast(f32, cast(i32, load(weights, start + k, lanes, mask=mask)))
-                for start in starts
-            ]
-            values = [b.let("value", value) for value in values]
-            for r, totals in enumerate(sums):
-                place = (n["row0"] + r) * n["depth"] + k
-                other = b.let("other", cast(f32, load(x, place, lanes, mask=mask)))
-                for value, total in zip(values, totals):
-                    b.assign(total, multiply_add(value, other, total))
-
-        with b.loop("k", 0, whole, lanes) as k:
-            step(k)
-        with b.loop("k", whole, n["depth"], lanes) as k:
-            step(k, b.let("mask", lane_mask(lanes, n["depth"] - k)))
+        read = [partial(row_at, r) for r in range(rows)]
+        columns = [partial(column_at, start) for start in starts]
+        kind, span = f32.vector(lanes), (0, n["depth"])
+        sums = dot_products(b, kind, read, columns, span)
         for r, totals in enumerate(sums):
             for line, total in zip(lines, totals):
-                value = Call("reduce_add", f32, total) * cast(f32, load(scales, line))
+                value = total * cast(f32, load(scales, line))
                 place = (n["row0"] + r) * n["columns"] + line
                 b.store(out, place, cast(stored, value))
     return ir.kernel(name, rolled(b.statements))
@@ -223,15 +210,12 @@ def kernel_of(kind, dtype, *how):
         how: the number of rows that go together, of half bytes.
     """
     from rushlight.codegen.lower import lower
-    from rushlight.kernels import loop_helpers
-    from rushlight.kernels.matmul.contraction import matrix_tile
+    from rushlight.codegen.schedule.contraction import matrix_tile
 
     symbol = "_".join([kind.__name__, dtype, *map(str, how)])
     lanes = matrix_tile("float32", current()).lanes
-    files = __file__, loop_helpers.__file__
-    digest = "".join(map(host.code_cache.source_digest, files))
 
     def write():
         return lower(kind(symbol, Type(dtype), lanes, *how))
 
-    return host.code_cache.native(symbol, digest, write)
+    return host.code_cache.native(symbol, "", write)

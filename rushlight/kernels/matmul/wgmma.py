@@ -5,6 +5,9 @@ both factors from shared memory, where slices of them, 64 deep, go past in sever
 stages: some are being copied while two others are multiplied. A step of the loop has one
 barrier, behind which everybody's copies for this step are there, and nobody's units read
 any longer what the copies asked for next are written to.
+
+Follows CUTLASS 3's Hopper collectives (`sm90_mma_multistage`, NVIDIA), and its raster order
+by bands.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from rushlight.codegen.emit.reference_groups import APART, DEPTH, GROUP, ROWS, RUN
 from rushlight.ir import expr as ir
 from rushlight.kernels.matmul import device_tiles
+from rushlight.kernels.mma_tiles import place_of_sum
 
 RUNS = DEPTH // RUN  # of a line
 LINES = 64  # of a factor that is turned, before the next of its rows
@@ -193,12 +197,9 @@ class Groups(device_tiles.Writer):
         column = b.let("column", first_column + lane % 4 * 2)
         self.put_all(
             [
-                (
-                    b.let("total", ir.Extract(n, sums)),
-                    row + 8 * (n // 2 % 2),
-                    column + (8 * (n // 4) + n % 2),
-                )
+                (b.let("total", ir.Extract(n, sums)), row + down, column + along)
                 for n in range(lanes)
+                for down, along in [place_of_sum(n)]
             ],
             batch,
         )

@@ -271,8 +271,8 @@ def turn_weight(weight, groups):
 
 def _turn(out, source, ints, batch):
     """Runs `turned_sum` over a batch; ``out`` and ``source`` may be addresses."""
-    from rushlight.kernels.matmul.contraction import matrix_kernel
     from rushlight.kernels.matmul.gemv import FLIPPED_ROWS
+    from rushlight.kernels.matmul.matmul_kernel_registry import matrix_kernel
 
     tensor = source if hasattr(source, "dtype") else out
     name = tensor.dtype.name

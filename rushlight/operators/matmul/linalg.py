@@ -67,7 +67,7 @@ def find_kernel(kind, code):
         unit_tile,
     )
     from rushlight.codegen.target import current
-    from rushlight.kernels.matmul.contraction import matrix_kernel
+    from rushlight.kernels.matmul.matmul_kernel_registry import matrix_kernel
 
     if code == TILED:
         return None, unit_tile()  # its kernels have something behind them
@@ -83,7 +83,7 @@ def find_kernel(kind, code):
 
 def find_scaled(code, added):
     """What finds the kernels that multiply results; see `runtime.cpu.matmul.bind`."""
-    from rushlight.kernels.matmul.contraction import scaled
+    from rushlight.kernels.matmul.matmul_kernel_registry import scaled
 
     name = by_code(code).name
     return scaled(name, SUM_TYPES[name], added)

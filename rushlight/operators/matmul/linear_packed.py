@@ -11,7 +11,7 @@ from rushlight.codegen.schedule.contraction import matrix_tile
 from rushlight.codegen.target import current
 from rushlight.core.launch_args import PLACES, RIGHT_MODES
 from rushlight.core.roles import host
-from rushlight.kernels.matmul.contraction import matrix_kernel, width_of
+from rushlight.kernels.matmul.matmul_kernel_registry import matrix_kernel, width_of
 from rushlight.operators import call as ops
 from rushlight.operators.shared import has_elements
 

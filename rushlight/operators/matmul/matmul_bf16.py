@@ -119,7 +119,8 @@ def _kernels(name, along, factors, stored=None):
         factors: whether there are such.
     """
     from rushlight.codegen.fingerprint import fingerprint
-    from rushlight.kernels.matmul.contraction import After, kernel_after
+    from rushlight.kernels.epilogue import Epilogue
+    from rushlight.kernels.matmul.matmul_kernel_registry import epilogue_kernel
 
     number = "float32", False
     others = () if along is None else ((name, along),)
@@ -129,17 +130,17 @@ def _kernels(name, along, factors, stored=None):
     else:
         function = _rounded if along is None else _biased
     stored = stored or name
-    after = After(function, others, stored)
+    epilogue = Epilogue(function, others, stored)
     digits = [] if along is None else [str(int(along))]
     words = "_".join(["", function.__name__.strip("_"), *digits, stored])
-    rest = "float32", words, after, fingerprint(function)
+    rest = "float32", words, epilogue, fingerprint(function)
 
     @functools.cache
     def find(kind):
         if kind == "tiles":
-            return kernel_after("tiles_pairs", "int16", "int16", *rest)
+            return epilogue_kernel("tiles_pairs", "int16", "int16", *rest)
         operand = "float32" if kind == "pairs" else name
-        return kernel_after(kind, operand, operand, *rest)
+        return epilogue_kernel(kind, operand, operand, *rest)
 
     return find
 
@@ -174,12 +175,12 @@ def _beside(x):
 
 @functools.cache
 def _depth():
-    from rushlight.kernels.matmul.contraction import depth_of
+    from rushlight.kernels.matmul.matmul_kernel_registry import depth_of
 
     return depth_of("float32")
 
 
 def _paired(a, b):
-    from rushlight.kernels.matmul.contraction import paired
+    from rushlight.kernels.matmul.matmul_kernel_registry import paired
 
     return paired(a, b)

@@ -25,7 +25,12 @@ from rushlight.core.dtype import all_dtypes
 from rushlight.core.launch_args import TILED
 from rushlight.core.roles import host
 from rushlight.dispatch.kernel_table import KernelTable
-from rushlight.kernels.matmul.contraction import After, depth_of, kernel_after, paired
+from rushlight.kernels.epilogue import Epilogue
+from rushlight.kernels.matmul.matmul_kernel_registry import (
+    depth_of,
+    epilogue_kernel,
+    paired,
+)
 from rushlight.operators import call as ops
 from rushlight.operators.matmul import matmul_amx, matmul_cuda
 from rushlight.operators.matmul.linalg import PAIRS, SUM_TYPES
@@ -67,7 +72,7 @@ class Behind:
         """
         key = dtype, others, stored
         if key not in self.found:
-            after = After(self.rounding(dtype), others, stored)
+            epilogue = Epilogue(self.rounding(dtype), others, stored)
             words = [name + "cr"[not along] for name, along in others]
             words = "_".join(["", self.name, dtype, *words, stored])
 
@@ -76,7 +81,7 @@ class Behind:
                 operand = {"pairs": "float32", "tiles": "int16"}.get(kind, dtype)
                 types = operand, operand, SUM_TYPES[dtype]
                 kind = "tiles_pairs" if kind == "tiles" else kind
-                return kernel_after(kind, *types, words, after, self.digest)
+                return epilogue_kernel(kind, *types, words, epilogue, self.digest)
 
             self.found[key] = find
         return self.found[key]
@@ -87,15 +92,15 @@ class Behind:
         if key not in self.found:
             from rushlight.kernels.conv import conv_kernel_registry
 
-            after = After(self.rounding(dtype), others, stored)
+            epilogue = Epilogue(self.rounding(dtype), others, stored)
             words = [name + "cr"[not along] for name, along in others]
             words = "_".join(["", self.name, dtype, *words, stored])
 
             @functools.cache
             def find(kind):
                 types = kind, SUM_TYPES[dtype]
-                make = conv_kernel_registry.kernel_after
-                return make(*types, words, after, self.digest)
+                make = conv_kernel_registry.epilogue_kernel
+                return make(*types, words, epilogue, self.digest)
 
             self.found[key] = find
         return self.found[key]

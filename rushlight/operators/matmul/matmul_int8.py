@@ -142,10 +142,11 @@ def _kernels(stored, signed, tiled=None):
         tiled: their dtype, where they are multiplied by tiles; else None.
     """
     from rushlight.codegen.fingerprint import fingerprint
-    from rushlight.kernels.matmul.contraction import After, kernel_after
+    from rushlight.kernels.epilogue import Epilogue
+    from rushlight.kernels.matmul.matmul_kernel_registry import epilogue_kernel
 
     function = _with if signed else _alone
-    after = After(function, (("int32", True),) if signed else (), stored)
+    epilogue = Epilogue(function, (("int32", True),) if signed else (), stored)
     words = f"_{function.__name__.strip('_')}_{stored}"
     digest = fingerprint(function)
 
@@ -154,9 +155,9 @@ def _kernels(stored, signed, tiled=None):
         if tiled:
             step = "fours" if tiled == "int8" else "unsigned_fours"
             types = f"tiles_{step}", tiled, "int8", "int32"
-            return kernel_after(*types, words, after, digest)
+            return epilogue_kernel(*types, words, epilogue, digest)
         word = "fours" if has_fours() else "twos"
-        return kernel_after(word, "int32", "int32", "int32", words, after, digest)
+        return epilogue_kernel(word, "int32", "int32", "int32", words, epilogue, digest)
 
     return find
 
@@ -171,6 +172,6 @@ def _alone(total):
 
 @functools.cache
 def _depth():
-    from rushlight.kernels.matmul.contraction import depth_of
+    from rushlight.kernels.matmul.matmul_kernel_registry import depth_of
 
     return depth_of("int32")

@@ -13,7 +13,7 @@ from rushlight.codegen.language import select, sigmoid, tanh
 from rushlight.codegen.loops import A, T, loops, vectorized
 from rushlight.core.roles import host
 from rushlight.dispatch.kernel_table import KernelTable
-from rushlight.kernels.matmul.contraction import width_of
+from rushlight.kernels.matmul.matmul_kernel_registry import width_of
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import brief, expect, filled, fresh, name_of, run
 from rushlight.operators.matmul import linear_packed

@@ -32,33 +32,25 @@ _NATIVE = cython.declare(dict, {})
 
 
 @cython.cfunc
-def native_for(name: str, dtype: DType, frozen: int64_t, flag: cython.int):
+def native_for(name: str, dtype: DType, frozen: int64_t):
     """A kernel for a type; ``frozen`` is the inner size or which axis is divided."""
-    key = (name, dtype, frozen, flag)
+    key = (name, dtype, frozen)
     found = _NATIVE.get(key)
     if found is None:
         source = importlib.import_module("rushlight.kernels.scan.scan_kernels")
-        types = choices(name, dtype, frozen, flag)
+        types = choices(name, dtype, frozen)
         found = _NATIVE.setdefault(key, getattr(source, name).specialize(**types))
     return found
 
 
 @cython.cfunc
-def choices(name: str, dtype: DType, frozen: int64_t, flag: cython.int) -> dict:
+def choices(name: str, dtype: DType, frozen: int64_t) -> dict:
     """What a kernel is specialised for."""
     types: dict = {"T": dtype.name}
     if dtype.name == "float32":  # long sums would lose what a double keeps
         types["A"] = "float64"
-    if name == "cumulate_columns":
+    if name.endswith("_columns"):
         types["across"] = frozen
-        types["multiply"] = flag
-    elif name == "cumulative_extreme_columns":
-        types["across"] = frozen
-        types["largest"] = flag
-    elif name == "cumulative_extreme":
-        types["largest"] = flag
-        if frozen == 1:
-            types["inner"] = 1
     elif frozen == 1:
         types["inner"] = 1
     return types
@@ -102,29 +94,28 @@ class Scans:
         """Writes what a kernel makes of the elements so far, in the result's type."""
         frozen: int64_t = 1 if extents[2] == 1 else 0
         ints = [extents[1], extents[2]]
-        self.run(name, out.dtype_, frozen, 0, [out, x], ints, extents)
+        self.run(name, out.dtype_, frozen, [out, x], ints, extents)
         return 0
 
     def extremes(self, out, index, x, extents, largest):
         """Writes the extremes so far, and where they were."""
         frozen: int64_t = 1 if extents[2] == 1 else 0
-        ints = [extents[1], extents[2], largest]
-        operands = [out, index, x]
-        kind = "cumulative_extreme"
-        self.run(kind, x.dtype_, frozen, largest, operands, ints, extents)
+        ints = [extents[1], extents[2]]
+        kind = "cummax_kernel" if largest else "cummin_kernel"
+        self.run(kind, x.dtype_, frozen, [out, index, x], ints, extents)
         return 0
 
-    def run(self, name, dtype, frozen, flag, tensors, ints, extents):
+    def run(self, name, dtype, frozen, tensors, ints, extents):
         """Launches a scan: the backend's own, or one that takes a thread for a row."""
         source = importlib.import_module("rushlight.kernels.scan.scan_kernels")
-        found = source.states_of(name, dtype.name, flag)
+        found = source.states_of(name, dtype.name)
         if found is not None:
             first: Tensor = tensors[0]
             if backend_of(first.storage.device).libraries.run_scan(
                 *found, tensors, extents[0], extents[1], extents[2]
             ):
                 return 0
-        types = choices(name, dtype, frozen, flag)
+        types = choices(name, dtype, frozen)
         run(getattr(source, name), tensors, ints, extents[0] * extents[2], **types)
         return 0
 
@@ -135,7 +126,7 @@ class HostScans(Scans):
     """Scans by machine code on the pool: of rows, or of blocks of columns."""
 
     def cumulate(self, name, out, x, extents):
-        ints: int64_t[5]
+        ints: int64_t[4]
         data: cython.p_char[2]
         dtype: DType = out.dtype_
         outer: int64_t = extents[0]
@@ -146,26 +137,24 @@ class HostScans(Scans):
         plain: cython.bint = name == "cumsum_kernel" or name == "cumprod_kernel"
         native: object
         if inner >= COLUMNS and plain and dtype.name in EXACT:
-            multiply: cython.int = name == "cumprod_kernel"
             across: cython.bint = outer == 1
-            native = native_for("cumulate_columns", dtype, across, multiply)
+            native = native_for(name.partition("_")[0] + "_columns", dtype, across)
             ints[0] = outer
             ints[1] = size
             ints[2] = inner
             ints[3] = across
-            ints[4] = multiply
             total: int64_t = inner if across else outer
             work: int64_t = grain_for(2 * size * (1 if across else inner))
-            launch(native, data, 2, ints, 5, total, max(COLUMNS if across else 1, work))
+            launch(native, data, 2, ints, 4, total, max(COLUMNS if across else 1, work))
             return 0
-        native = native_for(name, dtype, 1 if inner == 1 else 0, 0)
+        native = native_for(name, dtype, 1 if inner == 1 else 0)
         ints[0] = size
         ints[1] = inner
         launch(native, data, 2, ints, 2, outer * inner, grain_for(2 * size))
         return 0
 
     def extremes(self, out, index, x, extents, largest):
-        ints: int64_t[5]
+        ints: int64_t[2]
         data: cython.p_char[3]
         data[0] = out.pointer()
         data[1] = index.pointer()
@@ -175,11 +164,11 @@ class HostScans(Scans):
             return 0
         ints[0] = extents[1]
         ints[1] = extents[2]
-        ints[2] = largest
         frozen: int64_t = 1 if extents[2] == 1 else 0
-        native = native_for("cumulative_extreme", x.dtype_, frozen, largest)
+        name = "cummax_kernel" if largest else "cummin_kernel"
+        native = native_for(name, x.dtype_, frozen)
         total: int64_t = extents[0] * extents[2]
-        launch(native, data, 3, ints, 3, total, grain_for(2 * extents[1]))
+        launch(native, data, 3, ints, 2, total, grain_for(2 * extents[1]))
         return 0
 
 
@@ -262,20 +251,20 @@ def extremes_of_columns(
     largest: cython.int,
 ) -> cython.int:
     """The kernel of whole rows, divided by columns where they are all one block."""
-    ints: int64_t[5]
+    ints: int64_t[4]
     work: int64_t = 2 * extents[1]
     across: cython.bint = extents[0] == 1
-    native: object = native_for("cumulative_extreme_columns", dtype, across, largest)
+    name = "cummax_columns" if largest else "cummin_columns"
+    native: object = native_for(name, dtype, across)
     ints[0] = extents[0]
     ints[1] = extents[1]
     ints[2] = extents[2]
     ints[3] = across
-    ints[4] = largest
     if across:
-        launch(native, data, 3, ints, 5, extents[2], max(COLUMNS, grain_for(work)))
+        launch(native, data, 3, ints, 4, extents[2], max(COLUMNS, grain_for(work)))
     else:
         work *= extents[2]
-        launch(native, data, 3, ints, 5, extents[0], grain_for(work))
+        launch(native, data, 3, ints, 4, extents[0], grain_for(work))
     return 0
 
 

@@ -72,7 +72,8 @@ def native(name: str, digest: str, lower):
 
     Args:
         name: what the function is called, which also tells its specialisations apart.
-        digest: of all that decides what it computes (see `compiler.fingerprint`).
+        digest: of all that decides what it computes but the sources of the compiler and
+            of `kernels`, which are in every key (see `codegen.fingerprint`).
         lower: called without arguments on a miss; returns the function.
     """
     note = key_digest((name, digest), name)
