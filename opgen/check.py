@@ -10,6 +10,7 @@ from opgen.model import (
     FORWARD,
     KEYS,
     NAMESPACES,
+    RARE,
     RECORDS,
     RULE_HOMES,
     RULES,
@@ -61,7 +62,10 @@ def _check_words(entry, faults):
     for given, known, what in (
         (entry.variants, VARIANTS, "variant"), (entry.operators, DUNDERS, "operator"),
         (entry.tags, TAGS, "tag"), ((entry.namespace,), NAMESPACES, "namespace"),
-        *((getattr(entry, name), RECORDS[name], f"word for '{name}:'") for name in RECORDS),
+        *(
+            (getattr(entry, name), known, f"word for '{name}:'")
+            for name, known in (RARE | RECORDS).items()
+        ),
     ):  # fmt: skip
         for word in given:
             if word not in known:

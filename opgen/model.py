@@ -19,31 +19,39 @@ RULES = {
     "float", "real", "with_index", "first",
 }  # fmt: skip
 TAGS = {
-    "random", "view_or_copy", "factory",
-    "data_dependent",  # the sizes of results depend on the elements of arguments
-    "number",  # gives a number that it reads from elements
-    "fixed_sizes",  # looks at elements, but what it gives has sizes of its own
-    "unmarked_writes",  # writes to arguments that its schema does not mark
+    "random", "factory",
     "checks_elements",  # refuses some: bad indices, singular matrices, whole zeros below
     "strided_only",  # makes dense tensors: other layouts are refused
-    "unset",  # the elements of its result are whatever was there
     "anywhere",  # its function asks the backend for all that it does with memory
     "planned",  # its function looks at no element: see `dispatch.launch_cache`
     "geometry",  # looks at sizes and types of tensors alone: conjugates wait on
     "mixed_devices",  # refuses tensors of two devices in words of its own, if at all
     "shapes_alone",  # beside a first tensor on meta it takes tensors of any device
-    "reshapes",  # gives a tensor another shape in place: no element changes
-    "unrelated",  # shares its source's memory and is no view of it all the same
-    "untracked",  # derivatives and tangents do not go through it, though it is a view
-    # of reductions
-    "in_parts",  # may be applied to its own results
-    "nonempty",  # of no elements it does not exist
     "shown",  # users call it though its name begins with an underscore
     # of calls that Python listens to
     "recorded_in_parts",  # exported programs have its decomposition, too
     "dispatched_whole",  # PyTorch has a kernel for it: `__torch_dispatch__` sees it whole
 }  # fmt: skip
-# Four records say what differs from what is usual for the kind of operator.
+# Three records say what is rare: the rows of the tables have their words among the tags.
+MEMORY = {  # what results share, and what is written
+    "view_or_copy",
+    "unrelated",  # shares its source's memory and is no view of it all the same
+    "untracked",  # derivatives and tangents do not go through it, though it is a view
+    "reshapes",  # gives a tensor another shape in place: no element changes
+    "unmarked_writes",  # writes to arguments that its schema does not mark
+}
+ELEMENTS = {  # what follows from elements
+    "data_dependent",  # the sizes of results depend on the elements of arguments
+    "fixed_sizes",  # looks at elements, but what it gives has sizes of its own
+    "number",  # gives a number that it reads from elements
+    "unset",  # the elements of its result are whatever was there
+}
+REDUCES = {  # what is true of a reduction
+    "in_parts",  # may be applied to its own results
+    "nonempty",  # of no elements it does not exist
+}
+RARE = {"memory": MEMORY, "elements": ELEMENTS, "reduces": REDUCES}
+# Others say what differs from what is usual for the kind of operator.
 OUTPUT = {  # what is written, as `out=` or in place
     # which types `out=` may have: see `dispatch.outputs.OUT_RULES`
     "cast", "exact", "any", "joined", "kernel", "truth", "field", "lone",
@@ -262,6 +270,9 @@ class Entry:
     outputs: tuple[int, ...] | None = None
     also: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    memory: tuple[str, ...] = ()
+    elements: tuple[str, ...] = ()
+    reduces: tuple[str, ...] = ()
     out: tuple[str, ...] = ()
     overlap: tuple[str, ...] = ()
     layout: tuple[str, ...] = ()
@@ -337,7 +348,7 @@ class Entry:
             lines.append(f"  node: {self.node}")
         if self.outputs is not None:
             lines.append(f"  outputs: [{', '.join(map(str, self.outputs))}]")
-        for name in ("also", "tags", *RECORDS):
+        for name in ("also", "tags", *RARE, *RECORDS):
             if words := getattr(self, name):
                 lines.append(f"  {name}: [{', '.join(words)}]")
         for name in (

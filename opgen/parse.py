@@ -11,6 +11,7 @@ from opgen.model import (
     KEYS,
     PAIRS,
     POLICIES,
+    RARE,
     RECORDS,
     RULE_HOMES,
     TEXTS,
@@ -22,7 +23,7 @@ from opgen.model import (
     Rule,
 )
 
-_LISTS = {"variants", "operators", "also", "tags", *RECORDS}
+_LISTS = {"variants", "operators", "also", "tags", *RARE, *RECORDS}
 _TEXTS = {
     "namespace", "check", *POLICIES, "decomposition", "inverse", *RULE_HOMES, "sample",
     "reference", "doc", *TEXTS,

@@ -3,7 +3,7 @@
 import pytest
 
 from opgen.__main__ import load
-from opgen.model import RECORDS, TAGS
+from opgen.model import RARE, RECORDS, TAGS
 from opgen.parse import Faults, parse_folder, parse_text
 
 ENTRIES, FAULTS = load()
@@ -55,7 +55,7 @@ def test_an_entry_for_each_name_is_written_with_its_form_in_place():
 
 
 def test_a_word_belongs_to_one_record():
-    sets = [TAGS, *RECORDS.values()]
+    sets = [TAGS, *RARE.values(), *RECORDS.values()]
     assert sum(map(len, sets)) == len(set().union(*sets))
 
 
