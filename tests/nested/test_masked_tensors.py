@@ -178,3 +178,82 @@ def test_what_is_not_selected_has_a_gradient_of_zero():
     weights = rl.softmax((data / 24).masked_fill(~m.get_mask(), -float("inf")), -1)
     (weights * data).sum().backward()
     assert rl.allclose(m.grad.to_tensor(0.0), data.grad, atol=1e-5)
+
+
+SPARSE = {
+    "itself": lambda t, m: m,
+    "data": lambda t, m: m.get_data(),
+    "mask": lambda t, m: m.get_mask(),
+    "dense": lambda t, m: m.to_dense(),
+    "function": lambda t, m: m.sin(),
+    "number": lambda t, m: m.add(2),
+    "sum of two": lambda t, m: m * 2 + m,
+    "quotient": lambda t, m: t.div(m, m + 1),
+    "compared": lambda t, m: m == m,
+    "sum": lambda t, m: m.sum(),
+    "amin": lambda t, m: m.amin(),
+    "prod": lambda t, m: m.prod(),
+    "clone": lambda t, m: m.clone().detach(),
+    "kinds": lambda t, m: (m.is_sparse, m.is_sparse_coo(), m.is_sparse_csr(), m.layout),
+    "reduction": lambda t, m: t.masked.sum(m, 1, keepdim=True).to_dense(),
+}
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_sparse_masked_tensors_print_and_compute_as_pytorchs(layout):
+    for name, program in SPARSE.items():
+        found = []
+        for t in (rl, torch):
+            data = t.tensor([[3.0, 0.0, 7.0], [0.0, 4.0, 5.0]])
+            mask = t.tensor([[True, False, False], [True, True, True]])
+            m = t.masked.masked_tensor(data, mask)
+            m = getattr(m, f"to_sparse_{layout}")()
+            found.append(str(program(t, m)).replace("rushlight", "torch"))
+        assert found[0] == found[1], name
+
+
+def test_sparse_data_and_masks_are_made_one_and_strangers_are_refused():
+    def of(t, data, mask):
+        where = [[0, 1, 1], [2, 0, 2]]
+        data = t.sparse_coo_tensor(where, data, (2, 3))
+        return t.masked.masked_tensor(data, t.sparse_coo_tensor(where, mask, (2, 3)))
+
+    wrong = {
+        "another layout": lambda t: t.masked.masked_tensor(
+            t.ones(2).to_sparse(), t.ones(2).bool()
+        ),
+        "other indices": lambda t: t.masked.masked_tensor(
+            t.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,)),
+            t.sparse_coo_tensor([[0, 2]], [True, True], (3,)),
+        ),
+        "blocks": lambda t: t.masked.masked_tensor(
+            t.ones(2, 2).to_sparse_bsr((1, 1)),
+            t.ones(2, 2).bool().to_sparse_bsr((1, 1)),
+        ),
+        "two layouts": lambda t: (
+            made(t)[0].to_sparse_coo() + made(t)[0].to_sparse_csr()
+        ),
+        "other masks": lambda t: (
+            of(t, [1, 2, 3], [True] * 3) + of(t, [1, 2, 3], [True, False, True])
+        ),
+    }
+    for name, program in wrong.items():
+        with pytest.raises(Exception) as theirs:
+            program(torch)
+        with pytest.raises(theirs.type) as ours:
+            program(rl)
+        word = str(theirs.value).split("\n")[0]
+        assert str(ours.value).split("\n")[0].replace("rushlight", "torch") == word, (
+            name
+        )
+    data, mask = rl.eye(2).to_sparse(), rl.ones(2, 2).bool().triu().to_sparse()
+    made_one = rl.masked.masked_tensor(data, mask)
+    assert made_one.get_data().values().tolist() == [1, 0, 1]
+    for other in (copy.deepcopy(made_one), pickle.loads(pickle.dumps(made_one))):
+        assert text(other) == text(made_one) and other.is_sparse_coo()
+    with pytest.raises(TypeError, match="mask the other tensor"):
+        made_one * rl.ones(2, 2)
+    assert made_one.argmax().item() == 0 and made_one.sum(1).get_data().tolist() == [
+        1,
+        1,
+    ]

@@ -283,3 +283,32 @@ def test_quantized_models_are_copied_and_saved_whole():
     again.load_state_dict(lstm.state_dict())
     y = rl.randn(2, 1, 4)
     assert again(y)[0].equal(lstm(y)[0])
+
+
+class Marked(rl.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sums = rl.nn.quantized.FloatFunctional()
+        self.layers = rl.ao.quantization.fuse_modules(
+            rl.nn.Sequential(rl.nn.Conv2d(3, 3, 1), rl.nn.ReLU()).eval(), ["0", "1"]
+        )
+        self.quant = rl.ao.quantization.QuantStub()
+        self.dequant = rl.ao.quantization.DeQuantStub()
+
+    def forward(self, x):
+        x = self.quant(x)
+        y = self.sums.add(x, self.layers(x))
+        y = self.sums.cat([self.sums.mul(y, x), self.sums.add_scalar(y, 2.0)], dim=1)
+        y = self.sums.add_relu(y, self.sums.mul_scalar(y, -0.5))
+        return self.dequant(self.sums.matmul(y, y))
+
+
+def test_models_with_marks_for_quantization_are_scripted_and_saved(tmp_path):
+    model, x = Marked(), rl.randn(2, 3, 4, 4)
+    scripted = rl.jit.script(model)
+    rl.jit.save(scripted, tmp_path / "model.pt")
+    wanted = model(x)
+    for found in (scripted, rl.jit.load(tmp_path / "model.pt")):
+        assert rl.equal(found(x), wanted)
+    whole = rl.jit.script(rl.ao.quantization.QuantWrapper(rl.nn.Linear(4, 2)))
+    assert whole(x).shape == (2, 3, 4, 2)

@@ -107,6 +107,8 @@ def _reduced(name, input, dim, keepdim, dtype, mask):
     """A reduction of a sparse input; None of a dense one."""
     if input.layout is rushlight.strided:
         return None
+    if rushlight.masked.is_masked_tensor(input):
+        input, mask = input.get_data(), input.get_mask()
     _sparse.check_layout(name, input, mask)
     dims, whole = _dims(input, dim), _filled(name, input, mask)
     neutral = _neutral(name, whole)

@@ -7,6 +7,7 @@ import math
 import rushlight as rl
 from rushlight._value_types import among, is_elementwise, writes
 from rushlight.masked import _ops
+from rushlight.masked.maskedtensor import _layouts
 from rushlight.masked.maskedtensor.core import MaskedTensor, data_of, of_data, write
 
 __all__ = ["run"]
@@ -38,11 +39,16 @@ def _common_mask(args):
     """The mask of all masked arguments.
 
     Raises:
-        ValueError: they have different ones.
+        ValueError: they have different ones, or different layouts.
     """
     first, *others = [each._masked_mask for each in among(MaskedTensor, args)]
     for other in others:
-        if other is not first and not rl.equal(first, other):
+        if other.layout is not first.layout:
+            raise ValueError(
+                "`a` and `b` must have the same layout. Got "
+                f"{first.layout} and {other.layout}"
+            )
+        if other is not first and not _layouts.same(first, other):
             raise ValueError(
                 "Input masks must match. If you need support for this, please open an "
                 "issue on Github.\n  remedy: combine the data, and say with a mask of "
@@ -53,6 +59,8 @@ def _common_mask(args):
 
 def _elementwise(op, *args):
     mask = _common_mask(args)
+    if mask.layout is not rl.strided:
+        return _of_values(op, mask, args)
     data = [_data(each) for each in args]
     if writes(op):
         grads = any(isinstance(a, rl.Tensor) and a.requires_grad for a in args)
@@ -62,6 +70,29 @@ def _elementwise(op, *args):
         return args[0]
     found = op.redispatch(None, *data)
     return of_data(found, mask.expand_as(found))
+
+
+def _of_values(op, mask, args):
+    """The same of sparse ones: their elements are at the same places.
+
+    Raises:
+        TypeError: one is a tensor that is not masked.
+    """
+    values, first = [], None
+    for each in args:
+        if isinstance(each, MaskedTensor):
+            first = first if first is not None else each
+            each = _layouts.values_of(each._masked_data)
+        elif isinstance(each, rl.Tensor) and each.ndim:
+            raise TypeError(
+                f"no implementation found for '{op}' on sparse masked tensors and "
+                "tensors\n  remedy: mask the other tensor in the same layout"
+            )
+        values.append(each)
+    found = op.redispatch(None, *values)
+    if writes(op):
+        return first
+    return of_data(_layouts.with_values(first._masked_data, found), mask)
 
 
 def _moved(op, *args):
@@ -78,10 +109,12 @@ def _argument(op, args, name, default=None):
 def _reduced(op, *args):
     """Without what does not count; a result counts where anything does."""
     masked, name = args[0], op._opname
-    data, mask = data_of(masked), masked._masked_mask
     dim, keep = _argument(op, args, "dim"), bool(_argument(op, args, "keepdim", False))
     if isinstance(dim, (list, tuple)):
         dim = tuple(dim) or None
+    if masked.is_sparse:
+        return _reduced_sparse(op, args, dim, keep)
+    data, mask = data_of(masked), masked._masked_mask
     if name == "all":
         whole = data.masked_fill(~mask, True)
         found = whole.all() if dim is None else whole.all(dim, keepdim=keep)
@@ -93,6 +126,20 @@ def _reduced(op, *args):
     else:
         counts = mask.any(dim, keepdim=keep)
     return of_data(found, counts)
+
+
+def _reduced_sparse(op, args, dim, keep):
+    """The same of a sparse one: of all elements, or of the dense one's dimensions."""
+    masked, *rest = args
+    if dim is not None or keep:
+        return _reduced(op, masked.to_dense(), *rest)
+    data, mask = masked._masked_data, masked._masked_mask
+    values = of_data(_layouts.values_of(data), _layouts.values_of(mask))
+    found = _reduced(op, values, *rest)
+    if op._opname in ("argmin", "argmax"):
+        place = _layouts.flat_index(data, found._masked_data)
+        return of_data(place, found._masked_mask)
+    return found
 
 
 def _plainly(function):
@@ -177,6 +224,8 @@ def _softmax(op, masked, dim, *rest):
 
 
 def _on_data(op, masked, *rest):
+    if masked.is_sparse:
+        return _of_values(op, masked._masked_mask, (masked, *rest))
     return of_data(op.redispatch(None, data_of(masked), *rest), masked._masked_mask)
 
 
@@ -185,7 +234,7 @@ def _detach(op, masked):
 
 
 def _contiguous(op, masked, *rest):
-    if masked._masked_data.is_contiguous():
+    if masked.is_sparse or masked._masked_data.is_contiguous():
         return masked
     mask = masked._masked_mask.contiguous()
     return of_data(data_of(masked).contiguous(), mask)

@@ -6,6 +6,7 @@ import rushlight as rl
 from rushlight._value_types import KEY, Written
 from rushlight.autograd.function import Function
 from rushlight.core.subclass import make_wrapper
+from rushlight.masked.maskedtensor import _layouts
 
 __all__ = ["MaskedTensor", "checked", "data_of", "is_masked_tensor", "of_data"]
 
@@ -61,15 +62,20 @@ def _made(data, mask):
     made = make_wrapper(
         MaskedTensor,
         tuple(data.shape),
-        tuple(data.stride()),
+        tuple(_strided(data).stride()),
         0,
         data.dtype,
-        data.layout,
+        rl.strided,
         data.device,
         data.untyped_storage().nbytes(),
     )
     made._masked_data, made._masked_mask = data, mask
     return made
+
+
+def _strided(data):
+    """A dense tensor of the same sizes."""
+    return data if data.layout is rl.strided else rl.empty(data.shape, device="meta")
 
 
 def of_data(data, mask, masked_gradient=False):
@@ -117,7 +123,7 @@ def checked(data, mask):
             raise TypeError(f"{name} must be a Tensor")
     if data.layout != mask.layout:
         raise TypeError("data and mask must have the same layout.")
-    if data.layout is not rl.strided:
+    if data.layout not in (rl.strided, rl.sparse_coo, rl.sparse_csr):
         raise TypeError(
             f"data layout of {data.layout} is not supported.\n  remedy: mask the dense "
             "tensor"
@@ -160,7 +166,8 @@ class MaskedTensor(rl.Tensor):
     @staticmethod
     def __new__(cls, data, mask, requires_grad=False):
         checked(data, mask)
-        made = _made(data.detach().clone(), mask.clone())
+        data, mask = _layouts.prepared(data.detach(), mask)
+        made = _made(data.clone(), mask.clone())
         return made.requires_grad_() if requires_grad else made
 
     def __init__(self, data, mask, requires_grad=False):
@@ -189,7 +196,9 @@ class MaskedTensor(rl.Tensor):
         Args:
             value: the number.
         """
-        return data_of(self).masked_fill(~self._masked_mask, value)
+        mask, data = self._masked_mask, data_of(self)
+        filled = _layouts.values_of(data).masked_fill(~_layouts.values_of(mask), value)
+        return _layouts.with_values(data, filled)
 
     @property
     def data(self):
@@ -197,9 +206,47 @@ class MaskedTensor(rl.Tensor):
         return self.detach()
 
     @property
+    def layout(self):
+        """How data and mask lie: strided, `sparse_coo` or `sparse_csr`."""
+        return self._masked_data.layout
+
+    @property
     def is_sparse(self):
-        """That it is not."""
-        return False
+        """Whether data and mask are sparse."""
+        return self.layout is not rl.strided
+
+    def is_sparse_coo(self):
+        """Whether data and mask are sparse, with an index for each element."""
+        return self.layout is rl.sparse_coo
+
+    def is_sparse_csr(self):
+        """Whether data and mask are sparse, with rows compressed."""
+        return self.layout is rl.sparse_csr
+
+    def _converted(self, layout):
+        data, mask = self._masked_data.detach(), self._masked_mask
+        return _made(*_layouts.converted(data, mask, layout))
+
+    def to_sparse(self):
+        """The same as `to_sparse_coo`."""
+        return self._converted(rl.sparse_coo)
+
+    def to_sparse_coo(self):
+        """The elements that count, with an index for each; without history.
+
+        >>> mt = MaskedTensor(rl.tensor([1, 2]), rl.tensor([False, True]))
+        >>> mt.to_sparse_coo().get_data().indices()
+        tensor([[1]])
+        """
+        return self._converted(rl.sparse_coo)
+
+    def to_sparse_csr(self):
+        """The elements that count, with rows compressed; without history."""
+        return self._converted(rl.sparse_csr)
+
+    def to_dense(self):
+        """The elements in strides: what is not there does not count."""
+        return self if self.layout is rl.strided else self._converted(rl.strided)
 
     def item(self):
         """The one element.
@@ -213,6 +260,7 @@ class MaskedTensor(rl.Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         data, mask = self._masked_data, self._masked_mask
+        data, mask = _layouts.converted(data, mask, rl.strided)
         if self.dim() == 0:
             shown = _shown(data.item()) if mask.item() else "--"
             return f"MaskedTensor({shown}, {mask.item()})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.masked.maskedtensor import _layouts
 from rushlight.masked.maskedtensor.core import MaskedTensor, checked, of_data
 
 __all__ = ["as_masked_tensor", "masked_tensor"]
@@ -44,4 +45,5 @@ def as_masked_tensor(data, mask):
     )
     """
     checked(data, mask)
+    data, mask = _layouts.prepared(data, mask)
     return of_data(data, mask.clone(), masked_gradient=True)
