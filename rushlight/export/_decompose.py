@@ -103,6 +103,8 @@ def _decomposed(program, table, whole):
         if isinstance(value, FakeTensor):
             fake = value.fake_mode
             tracer.track(value, made)
+        elif isinstance(value, SymInt):
+            tracer._sizes[value.expr] = made
         made.meta.update(node.meta)
         values.append(value)
     if fake is None:
@@ -115,6 +117,7 @@ def _decomposed(program, table, whole):
         tracer,
         FunctionalLevel(write_copies=run_functionalized, as_step=_as_step) as level,
     ):
+        tracer.shown = lambda one: level.unwrap(one) if isinstance(one, Tensor) else one
         given = [level.wrap(v) if isinstance(v, Tensor) else v for v in values]
         interpreter.keep_whole(whole, level)
         results = interpreter.run(*given, enable_io_processing=False)

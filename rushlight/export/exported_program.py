@@ -115,7 +115,7 @@ class ExportedProgram:
         module_call_graph: what each module inside takes and gives.
         example_inputs: the arguments and keyword arguments of the recording.
         constants: the other tensors by path or name.
-        verifiers: accepted.
+        verifiers: classes that check the graph: `rushlight.export._verifier`.
         guards: what must hold of the arguments.
 
     >>> import rushlight as rl
@@ -178,7 +178,17 @@ class ExportedProgram:
         lambda self: self._dialect,
         doc="``TRAINING``, or ``ATEN`` after decompositions.",
     )
-    verifiers = property(lambda self: self._verifiers, doc="Checks of the graph: none.")
+
+    @property
+    def verifiers(self):
+        """The classes of the checks that `validate` makes: its dialect's, by default."""
+        if self._verifiers:
+            return self._verifiers
+        from rushlight.export._verifier import load_verifier
+
+        return [load_verifier(self.dialect)]
+
+    verifier = property(lambda self: self.verifiers[0], doc="The first of them.")
 
     @property
     def call_spec(self):
@@ -268,22 +278,13 @@ class ExportedProgram:
         return decomposed(self, decomp_table)
 
     def validate(self):
-        """Checks that the graph and its signature belong together.
+        """Checks the graph, its signature and its modules by the verifiers.
 
         Raises:
-            RuntimeError: they do not.
+            SpecViolationError: they do not belong together.
         """
-        self.graph.lint()
-        given = [node.name for node in self.graph.nodes if node.op == "placeholder"]
-        said = [one.arg.name for one in self.graph_signature.input_specs]
-        if given != said:
-            raise RuntimeError(f"the graph takes {given}, its signature has {said}")
-        results = self.graph.output_node().args[0]
-        if len(results) != len(self.graph_signature.output_specs):
-            raise RuntimeError(
-                f"the graph gives {len(results)} results, its signature has "
-                f"{len(self.graph_signature.output_specs)}"
-            )
+        for verifier in self.verifiers:
+            verifier().check(self)
 
     _validate = validate
 
@@ -300,6 +301,7 @@ class ExportedProgram:
             copy.deepcopy(self.module_call_graph),
             self.example_inputs,
             constants if constants is not None else self.constants,
+            verifiers=verifiers or self._verifiers,
             guards=self._guards,
             dialect=self._dialect,
         )
@@ -326,6 +328,7 @@ class ExportedProgram:
             copy.deepcopy(self.module_call_graph, memo),
             self.example_inputs,
             copy.deepcopy(self.constants, memo),
+            verifiers=self._verifiers,
             guards=self._guards,
             dialect=self._dialect,
         )

@@ -43,7 +43,7 @@ FLOORS = {
     """,
     "torch_compat": """
         torch_compat __main__ inspection run distributed.run distributed.launch
-        _C __config__ _functorch _jit_internal _logging _ops _tensor_str
+        _C __config__ _export _functorch _jit_internal _logging _ops _tensor_str
         _utils functorch
         mps mtia storage types xpu
     """,

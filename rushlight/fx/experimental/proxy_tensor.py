@@ -83,6 +83,8 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
         self._constants: dict = {}  # id -> (tensor, name)
         self.shape_env = None
         self.parent = parent
+        # what steps show of a tensor: levels of transforms show what they wrap
+        self.shown = (lambda one: one) if parent is None else parent.shown
         self.outer: dict = {}  # steps of the program around -> placeholders
         self._sizes: dict = {}  # expression -> the step that computes it
         self._call_sizes: list = []  # expressions that a call's plain integers may be
@@ -98,8 +100,9 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
         if _has_elements(tensor):
             with python_key.without_modes():
                 self._windows[_window(tensor)] = node
-        if isinstance(tensor, FakeTensor):  # real ones would stay as long as the graph
-            node.meta["val"] = tensor
+        shown = self.shown(tensor)
+        if isinstance(shown, FakeTensor):  # real ones would stay as long as the graph
+            node.meta["val"] = shown
 
     def find(self, tensor):
         """The step that a tensor comes from; None for one from elsewhere."""
@@ -203,7 +206,7 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
         for at, one in enumerate(operands):
             name = getattr(self.node_of(one), "name", f"arg{at}_1")
             node = child.graph.placeholder(name)
-            node.meta["val"] = one
+            node.meta["val"] = self.shown(one)
             if isinstance(one, Tensor):
                 child.track(one, node)
         with child.running():
@@ -216,7 +219,7 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
             node: the step.
             result: what it gives.
         """
-        node.meta["val"] = result
+        node.meta["val"] = tree_map(self.shown, result)
         self._track_all(result, node)
 
     # -- operators ---------------------------------------------------------------------
@@ -258,8 +261,9 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
         if isinstance(result, Tensor):
             self.track(result, node)
         elif isinstance(result, (list, tuple)):
-            if any(isinstance(one, FakeTensor) for one in result):
-                node.meta["val"] = result
+            shown = type(result)([self.shown(one) for one in result])
+            if any(isinstance(one, FakeTensor) for one in shown):
+                node.meta["val"] = shown
             for at, one in enumerate(result):
                 part = self.graph.create_node(
                     "call_function", operator.getitem, (node, at)

@@ -1,0 +1,1 @@
+"""Checks of exported programs, under PyTorch's name for the place."""
