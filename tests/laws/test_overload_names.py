@@ -8,7 +8,7 @@ aten = rl.ops.aten
 
 FOUND = {
     "squeeze.dim": "squeeze.dim",
-    "all.dims": "all.dim",
+    "all.dims": "all.dims",
     "fill_.Scalar": "fill_.Scalar",
     "clamp_min.Tensor": "clamp_min.Tensor",
     "remainder.Scalar": "remainder.Scalar",
@@ -19,7 +19,7 @@ FOUND = {
     "xlogy.OutScalar_Self": "xlogy.Scalar_Self_out",
     "div.out_mode": "div.Tensor_mode_out",
     "sort.values": "sort.out",
-    "max.dim_max": "max.dim_out",
+    "max.dim_max": "max.dim_max",
     "linalg_eigh.eigvals": "linalg_eigh.out",
     "rand.generator": "rand",
 }
