@@ -108,6 +108,7 @@ COMPILED = [
     "graph.size_vectors",
     "graph.open_sizes",
     "graph.capture",
+    "graph.courses",
     "graph.launch_recorder",
     "graph.module_replay",
     "graph.program",

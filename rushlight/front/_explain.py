@@ -207,6 +207,7 @@ ON_DEMAND = (
     "Autocast",
     "Batched",
     "Below",
+    "Course",
     "ForwardAD",
     "PreDispatch",
     "Profiling",

@@ -65,6 +65,7 @@ from cython.cimports.rushlight.graph.call_trace import (
 from cython.cimports.rushlight.graph.open_sizes import PASSES, open_branch
 from cython.cimports.rushlight.graph.tape import (
     ARGUMENT,
+    COURSE,
     WINDOW,
     Call,
     Tape,
@@ -88,6 +89,7 @@ _ONE = cython.declare(uint64_t, 1)
 _LISTENING = cython.declare(uint64_t, _ONE << KEY_LISTENING)
 _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
 _PROFILING = cython.declare(uint64_t, _ONE << KEY_PROFILING)
+_COURSE = cython.declare(uint64_t, COURSE)
 _CPU = cython.declare(uint64_t, 1)
 _TRIES = cython.declare(cython.int, 3)  # of a composition at one place
 _FORMULAS = cython.declare(dict, {})  # formula -> what stands for it on paths
@@ -329,10 +331,10 @@ class RecordingKernel(Kernel):
             or tape.parts is not None
             or st.modes
             or st.elsewhere
-            or st.included & ~_PROFILING != RECORDING
+            or st.included & ~_PROFILING & ~_COURSE != RECORDING
             or st.excluded & ~BELOW_AUTOGRAD
             or not followed(keys)
-            or keys & ~(BELOW_AUTOGRAD | MEMORY_BITS | RECORDING)
+            or keys & ~(BELOW_AUTOGRAD | MEMORY_BITS | RECORDING | _COURSE)
             or not may_be_one(op)
             or drops(op, slots)
             or (st.grad_mode and any_wants(op, slots))
@@ -340,7 +342,12 @@ class RecordingKernel(Kernel):
             return op.composite.run(op, slots, 0)
         if st.excluded & BELOW_AUTOGRAD:
             switches += 4
-        return self.follow(tape, op, slots, keys, switches)
+        if tape.course is None:
+            return self.follow(tape, op, slots, keys, switches)
+        call = tape.course.begin(op, slots)
+        result = self.follow(tape, op, slots, keys, switches)
+        tape.course.end(call, slots, result)
+        return result
 
     @cython.cfunc
     def note_composite(

@@ -41,7 +41,15 @@ from cython.cimports.rushlight.core.switches import switch_bits
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import registrations
 from cython.cimports.rushlight.graph.capture import current
-from cython.cimports.rushlight.graph.tape import Call, Tape, Value, usable, value_of
+from cython.cimports.rushlight.graph.courses import Course
+from cython.cimports.rushlight.graph.tape import (
+    COURSE,
+    Call,
+    Tape,
+    Value,
+    usable,
+    value_of,
+)
 from cython.cimports.rushlight.nn.modules._calling import Follower, set_follower
 
 from rushlight._inductor import config
@@ -49,7 +57,9 @@ from rushlight.core import naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.dispatch.overridable import Overridable
+from rushlight.graph import courses
 from rushlight.graph.capture import OUTSIDE
+from rushlight.graph.courses import Stray
 from rushlight.graph.guards import Names, Unproven, Witness
 from rushlight.graph.steps import step_of
 from rushlight.nn.modules.module import Module
@@ -108,6 +118,7 @@ class Known:
     wants_grad: cython.bint
     inference: cython.bint
     is_view: cython.bint
+    is_leaf: cython.bint
     slot: cython.int  # -1: no operator reads it
 
     @cython.cfunc
@@ -120,6 +131,7 @@ class Known:
             and learns(t) == self.wants_grad
             and t.inference == self.inference
             and (t.base is not None) == self.is_view
+            and (t.grad_fn_ is None) == self.is_leaf
         )
 
 
@@ -385,6 +397,7 @@ def known_of(tensor):
     known.value = value_of(t, -1)
     known.keys, known.wants_grad, known.inference = t.keys, learns(t), t.inference
     known.is_view = t.base is not None
+    known.is_leaf = t.grad_fn_ is None
     known.slot = -1
     return known
 
@@ -421,6 +434,8 @@ class Stretch:
     tags: list
     excluded: uint64_t
     inference: cython.bint
+    grad_mode: cython.bint
+    course: Course  # where gradients are recorded; else None
     registered: cython.longlong
     calls: list
     params: list
@@ -447,6 +462,7 @@ class Stretch:
         if (
             st.excluded != self.excluded
             or st.inference_mode != self.inference
+            or st.grad_mode != self.grad_mode
             or registrations() != self.registered
         ):
             return False
@@ -546,6 +562,27 @@ class Stretch:
         return True
 
     @cython.cfunc
+    def given(
+        self,
+        tape: Tape,
+        found: cython.pointer(cython.pointer(PyObject)),
+        args: tuple,
+    ) -> object:
+        """What the module's call gives, of calls that wait or are made again."""
+        i: cython.Py_ssize_t
+        n: cython.Py_ssize_t = len(self.known)
+        if self.course is None:
+            return self.made(tape, args)
+        for i in range(n):
+            Py_XINCREF(found[i])
+        try:
+            made = self.course.run(found)
+        finally:
+            for i in range(n):
+                Py_XDECREF(found[i])
+        return rebuilt(self.course.result, made, args)
+
+    @cython.cfunc
     def made(self, tape: Tape, args: tuple) -> object:
         """What the module's call gives."""
         made: list = []
@@ -643,7 +680,7 @@ class Stretches(Follower):
             or tape.noting
             or not tape.varies
             or tape.parts is not None
-            or st.grad_mode
+            or (st.grad_mode and st.anomaly)
             or st.modes
             or st.elsewhere
             or st.forward_ad
@@ -668,11 +705,13 @@ class Stretches(Follower):
                 if stretch.module() is not module:
                     entry = None  # another one was there before
                     break
-                if stretch.holds(module, args, found) and stretch.taken(tape, found):
+                if not stretch.holds(module, args, found):
+                    continue
+                if stretch.course is not None or stretch.taken(tape, found):
                     stretch.times += 1
                     if i > 1:
                         entry.insert(1, entry.pop(i))
-                    result = stretch.made(tape, args)
+                    result = stretch.given(tape, found, args)
                     if tape.exposed:
                         tape.flush(OUTSIDE)
                     return result
@@ -702,6 +741,7 @@ def witnessed(tape: Tape, module: object, args: tuple, entry: list) -> object:
     looking = Looking()
     witness = Witness()
     tries: cython.int = entry[0]
+    course: Course = None
     entry[0] = tries + _FAILED
     try:
         look = looking.module(module)
@@ -710,14 +750,9 @@ def witnessed(tape: Tape, module: object, args: tuple, entry: list) -> object:
     except Unproven:
         entry[0] = _TRIES
         return module.forward(*args)
-    tape.witnessed = True
-    tape.strayed = False
-    sys.setprofile(witness)
-    try:
-        result = module.forward(*args)
-    finally:
-        sys.setprofile(None)
-        tape.witnessed = False
+    if state().grad_mode:
+        course = Course(looking.tensors)
+    result = looked_at(tape, module, args, witness, course)
     if tape.noting:
         entry[0] = tries + 1  # it was on no path yet
         return result
@@ -726,36 +761,78 @@ def witnessed(tape: Tape, module: object, args: tuple, entry: list) -> object:
         or tape.strayed
         or tape.off
         or tape.root is not root
-        or len(tape.calls) <= count
+        or (course is None and len(tape.calls) <= count)
         or state().excluded != excluded
         or state().inference_mode != inference
     ):
         return result
     try:
-        again = [cython.cast(Tensor, t).version() for t in looking.tensors]
-        if again != versions:
+        if course is not None:
+            course.finish(result, args)
+        elif versions != [cython.cast(Tensor, t).version() for t in looking.tensors]:
             raise Unproven("arguments are written to")
-        names = Names(looking.words)
-        for code, home in witness.codes.items():
-            names.code(code, home)
-        names.methods(looking.types, witness.codes)
+        names = names_met(witness, looking)
         made = stretch_of(tape, module, looking, look, arguments, names, result, args)
-        made.first = first
-        made.last = tape.at
-        made.calls = tape.calls[count:]
-        made.params = tape.params[params:]
         made.excluded, made.inference = excluded, inference
-        made.newcomers = newcomers(tape, first, looking)
-        refuse_writes(made.calls, first, tape)
-        results = Results(tape, first, args)
-        made.result = results.told(result)
-        made.objects = results.objects
-    except Unproven:
+        made.course, made.calls = course, tape.calls[count:]
+        if any([one.stops or one.barrier for one in made.calls]):
+            raise Unproven("memory is looked at outside of operators")
+        if course is None:
+            made.params = tape.params[params:]
+            keep_calls(made, tape, first, looking, result, args)
+        else:
+            made.calls = []
+    except (Unproven, Stray):
         return result
     entry[0] = tries + 1
     entry.insert(1, made)
     del entry[1 + _KEPT :]
     return result
+
+
+@cython.cfunc
+def names_met(witness: object, looking: object) -> object:
+    """What the code that ran finds by name."""
+    names = Names(looking.words)
+    for code, home in witness.codes.items():
+        names.code(code, home)
+    names.methods(looking.types, witness.codes)
+    return names
+
+
+@cython.cfunc
+def looked_at(
+    tape: Tape, module: object, args: tuple, witness: object, course: object
+) -> object:
+    """Calls a module under a profile function; what it asks for is noted for a course."""
+    st: cython.pointer(ThreadState) = state()
+    tape.witnessed = True
+    tape.strayed = False
+    if course is not None:
+        tape.course = course
+        st.included |= COURSE
+    sys.setprofile(witness)
+    try:
+        return module.forward(*args)
+    finally:
+        sys.setprofile(None)
+        st.included &= ~cython.cast(uint64_t, COURSE)
+        tape.course = None
+        tape.witnessed = False
+
+
+@cython.cfunc
+def keep_calls(
+    made: Stretch, tape: Tape, first: cython.int, looking: object, result, args: tuple
+):
+    """Keeps the calls of a stretch that leaves nothing but them."""
+    made.first = first
+    made.last = tape.at
+    made.newcomers = newcomers(tape, first, looking)
+    refuse_writes(made.calls, first, tape)
+    results = Results(tape, first, args)
+    made.result = results.told(result)
+    made.objects = results.objects
 
 
 @cython.cfunc
@@ -784,6 +861,7 @@ def stretch_of(
         getattr(kind, "no attribute", None)  # a look gives it a version
     made.tags = [tag_of(kind) for kind in made.types]
     made.registered = registrations()
+    made.grad_mode = state().grad_mode
     for i in range(len(made.known)):
         known = made.known[i]
         t = looking.tensors[i]
@@ -795,6 +873,9 @@ def stretch_of(
         module, look, made.known, found
     ):
         raise Unproven("the call changed its module")
+    for i in range(len(made.known)):
+        if cython.cast(object, found[i]) is not looking.tensors[i]:
+            raise Unproven("the call gave its module another tensor")
     return made
 
 
@@ -830,4 +911,5 @@ def refuse_writes(calls: list, first: cython.int, tape: Tape):
                     raise Unproven("it writes to what was there before")
 
 
+courses.serve()
 set_follower(Stretches())

@@ -7,6 +7,8 @@ from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Operator
 
 cdef enum:
+    # of a thread's set of keys, while the operators of a module's call are noted
+    COURSE = 1 << 28
     # what an argument of a noted call is
     CONSTANT = 0
     TENSOR = 1
@@ -72,6 +74,11 @@ cdef class Call:
     cdef readonly int depth
     cdef object __weakref__
 
+# Where the operators that a module's call asks for are noted: see `graph.courses`.
+cdef class Notes:
+    cdef object begin(self, Operator op, PyObject** slots)
+    cdef object end(self, object call, PyObject** slots, object result)
+
 # What one thread has followed and not run.
 cdef class Tape:
     cdef readonly Call at
@@ -98,6 +105,7 @@ cdef class Tape:
     cdef int64_t inner              # launches of its operators
     cdef bint witnessed             # the call of a module is looked at, with all in it
     cdef bint strayed               # an operator ran that is on no path
+    cdef Notes course               # of the module's call that is looked at; else None
     cdef bint off                   # too many different paths: nothing is followed
     cdef DType default
     cdef int64_t chosen             # the process's switches when the path began

@@ -303,6 +303,26 @@ def is_same(one: Device, other: Device) -> cython.bint:
     return one is other or (one.kind == other.kind and one.index == other.index)
 
 
+@cython.cclass
+class Notes:
+    """Is told of each operator that a module's call asks for."""
+
+    @cython.cfunc
+    def begin(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+    ) -> object:
+        """An operator is about to run; gives what `end` wants."""
+
+    @cython.cfunc
+    def end(
+        self,
+        call: object,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        result: object,
+    ) -> object:
+        """It has run."""
+
+
 @cython.final
 @cython.cclass
 class Tape:
