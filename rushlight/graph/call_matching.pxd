@@ -13,3 +13,6 @@ cdef int add_branch(Tape tape, Call parent, Call call) except -1
 cdef int is_admitted(Tape tape, Operator op, PyObject** slots) except -1
 cdef int chain_branch(Tape tape, Call parent, Call call) except -1
 cdef bint has_room(Tape tape) except -1
+
+# Whether a noted call has no program yet and waits as its other sizes do.
+cdef bint waits_with_others(Tape tape, Call parent, Call call) except -1

@@ -401,6 +401,8 @@ def waits_as_another_size(
             return False
         if parent.seen is None or len(parent.seen) >= _SEEN:
             parent.seen = {}
+        if not has_programs(call):
+            parent.seen[call.key] = 1
         owner.branched(
             parent, op, [cython.cast(object, slots[i]) for i in range(op.n_args)]
         )
@@ -411,6 +413,32 @@ def waits_as_another_size(
         return True
     if times >= 0:
         parent.seen[tape.key] = _OFTEN
+    return False
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def has_programs(call: Call) -> cython.bint:
+    """Whether a program was made of the path through a call that was taken last."""
+    while call is not None:
+        if call.programs:
+            return True
+        call = call.last_taken
+    return False
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def waits_with_others(tape: Tape, parent: Call, call: Call) -> cython.bint:
+    """Whether a noted call waits as its other sizes do: they came before it had a program."""
+    known = parent.seen.get(call.key)
+    if known is None:
+        return False
+    times: cython.longlong = known
+    if 0 <= times < tape.owner.calls_of_waiting_sizes():
+        parent.seen[call.key] = times + 1
+        return True
+    del parent.seen[call.key]
     return False
 
 

@@ -43,6 +43,7 @@ from cython.cimports.rushlight.graph.call_matching import (
     is_admitted,
     matches,
     set_key,
+    waits_with_others,
 )
 from cython.cimports.rushlight.graph.call_trace import (
     any_wants,
@@ -271,6 +272,8 @@ class RecordingKernel(Kernel):
             if call is not None:
                 if call.barrier:
                     return self.stop(tape, call, op, slots, keys)
+                if parent.seen is not None and waits_with_others(tape, parent, call):
+                    return self.go_past(tape, op, slots, keys)
                 return taken(tape, call, slots)
             if op.composite is not None and count_of(tape, op) >= _TRIES:
                 return op.composite.run(op, slots, 0)

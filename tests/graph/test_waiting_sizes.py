@@ -38,7 +38,23 @@ def test_other_sizes_of_a_small_program_are_planned_once_they_have_come_often(
             assert rl.equal(found, wanted)
             found, wanted = (rl.autograd.grad(y.sum(), x)[0] for y in (found, wanted))
             assert rl.allclose(found, wanted, rtol=1e-5, atol=1e-5)
-        assert len(compiled._runner.graphs) == (0 if not number else 1 + (number > 5))
+        assert len(compiled._runner.graphs) == (number > 4) + (number > 5)
+
+
+def test_the_first_size_has_a_program_at_once_unless_others_came_before_it(monkeypatch):
+    monkeypatch.setattr(config, "other_size_calls", 3)
+    alone, among = rl.compile(soft), rl.compile(soft)
+    for _ in range(2):
+        alone(rl.randn(5, 4))
+    alone(rl.randn(6, 4))
+    assert rl.equal(alone(rl.ones(5, 4)), soft(rl.ones(5, 4)))
+    assert len(alone._runner.graphs) == 1
+    for size in (5, 6, 5, 5):
+        among(rl.randn(size, 4))
+    assert not among._runner.graphs
+    for _ in range(2):
+        assert rl.equal(among(rl.ones(5, 4)), soft(rl.ones(5, 4)))
+    assert len(among._runner.graphs) == 1
 
 
 @pytest.mark.parametrize(
