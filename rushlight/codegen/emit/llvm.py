@@ -22,6 +22,8 @@ from rushlight.ir.rewrite import bodies_of
 # Arrays of a kernel that take more than this are not on the stack: threads may have
 # little of it.
 STACK_BYTES = 12 * 1024
+# What vector registers hold: such arrays become those, where they lie on the stack.
+REGISTER_BYTES = 2048
 SCRATCH = """\
   %.scratch = call noalias align 64 ptr @rushlight_scratch(i64 {size})
   %.scratch.none = icmp eq ptr %.scratch, null
@@ -263,7 +265,7 @@ class _Emitter(Expressions):
         self.name = name or function.name
         self.lines, self.allocas, self.count = [], [], 0
         # bytes of arrays that lie in the thread's scratch memory, and their addresses
-        self.lends, self.lent, self.lent_arrays = False, 0, []
+        self.lends, self.lent, self.stacked, self.lent_arrays = False, 0, 0, []
         self.room = {}  # where a block's arrays lie in what a launch gives it, in bytes
         self.scope, self.mutable = {}, {}
         self.loops, self.groups, self.memo, self.halves = [], [], {}, {}
@@ -401,11 +403,14 @@ class _Emitter(Expressions):
             )
             self.scope[s.var.name] = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
             return
-        if self.lends:
+        bytes = bytes_of(s)
+        on_stack = bytes <= REGISTER_BYTES and self.stacked + bytes <= STACK_BYTES
+        if self.lends and not on_stack:
             place = f"getelementptr inbounds i8, ptr %.scratch, i64 {self.lent}"
             self.lent_arrays.append(f"  {address} = {place}")
-            self.lent += bytes_of(s)
+            self.lent += bytes
             return
+        self.stacked += bytes
         self.allocas.append(
             f"  {address} = alloca [{s.size} x {memory_name(s.var.type.element)}], "
             f"align {s.alignment}"
