@@ -27,7 +27,8 @@ def quantized(library, shape, bits=0):
         8: (0.02, 100, "quint8"),
     }
     scale, point, dtype = recipes[bits]
-    numbers = tensors(library, shape)[0]
+    library.manual_seed(0)
+    numbers = library.randn(shape)
     if bits == 7:
         numbers = numbers.clamp(-1.28, 1.26)
     with warnings.catch_warnings():
@@ -116,6 +117,11 @@ def groups(quick):
             "linear layers of bytes",
             0.8,
             [Case(name, linear(*size)) for name, size in named.items()],
+        ),
+        Group(
+            "linear layers of bytes, inputs of eight bits",
+            0.8,
+            [Case(name, linear(*size, bits=8)) for name, size in named.items()],
         ),
         Group(
             "dynamic linear layers",
