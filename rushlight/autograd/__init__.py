@@ -10,6 +10,7 @@ from rushlight.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from rushlight.autograd.engine import is_checkpoint_valid as _is_checkpoint_valid
 from rushlight.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from rushlight.autograd.methods import backward, grad
 from rushlight.autograd.variable import Variable

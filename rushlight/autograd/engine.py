@@ -811,6 +811,15 @@ def queue_callback(callback):
     raise RuntimeError("Final callbacks can only be installed during backward pass.")
 
 
+def is_checkpoint_valid() -> bool:
+    """Whether the backward running in this thread, if any, is for all leaves."""
+    thread: cython.long = PyThread_get_thread_ident()
+    for task in reversed(live_tasks):
+        if cython.cast(GraphTask, task).thread == thread:
+            return not cython.cast(GraphTask, task).pruned
+    return True
+
+
 def current_graph_task_id() -> int:
     """A number for the backward running in this thread, or -1."""
     thread: cython.long = PyThread_get_thread_ident()

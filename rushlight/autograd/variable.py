@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.autograd.engine import queue_callback
+from rushlight.autograd.engine import is_checkpoint_valid, queue_callback
 from rushlight.core.tensor import Tensor
 
 
@@ -13,6 +13,8 @@ class _Engine:
     def queue_callback(callback):
         """Run ``callback()`` when the backward of this thread ends."""
         queue_callback(callback)
+
+    is_checkpoint_valid = staticmethod(is_checkpoint_valid)
 
 
 class _VariableMeta(type):

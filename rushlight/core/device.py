@@ -118,7 +118,7 @@ class Device:
         return hash((self.kind, self.index))
 
     def __reduce__(self):
-        return (Device, (self.type, self.index))
+        return (Device, (self.type, self.index)[: 1 + (self.index is not None)])
 
     def __enter__(self):
         """Factories of this thread put their tensors here until the block ends."""

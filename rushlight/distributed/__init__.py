@@ -16,6 +16,12 @@ from rushlight.distributed.distributed_c10d import (
     _world,
 )
 from rushlight.distributed import constants, distributed_c10d
+from rushlight.distributed.distributed_c10d import (
+    all_gather_into_tensor as _all_gather_base,
+)
+from rushlight.distributed.distributed_c10d import (
+    reduce_scatter_tensor as _reduce_scatter_base,
+)
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 __all__ = [

@@ -9,7 +9,7 @@ from rushlight.autograd import methods as _autograd
 from rushlight.core import facts, indexing, naming, views
 from rushlight.core.device import Device
 from rushlight.core.dtype import by_python_type, get_default_dtype
-from rushlight.core.layout import contiguous_format, strided
+from rushlight.core.layout import Size, contiguous_format, strided
 from rushlight.core.slots import bind_slots
 from rushlight.core.state import silence_overrides
 from rushlight.core.subclass import (
@@ -37,14 +37,34 @@ from rushlight.operators.functions import plain_tensor, tensor, warn_of_copy
 from rushlight.operators.shape import view
 from rushlight.runtime import has_cuda
 
+_LEGACY_NAMES = {"data", "size", "other", "storage"}
 
-def _legacy_init(self, *args, dtype=None, device=None):
-    """``Tensor(2, 3)``: uninitialised sizes; ``Tensor([1, 2])``: data as floats."""
+
+def _legacy_init(self, *args, device=None, **named):
+    """``Tensor(2, 3)``: uninitialised sizes; ``Tensor([1, 2])``: data as floats.
+
+    Raises:
+        TypeError: an argument of a name that it does not have, or beside another.
+        RuntimeError: a device that is not the host.
+    """
+    if named and (args or len(named) > 1 or not named.keys() <= _LEGACY_NAMES):
+        got = [type(value).__name__ for value in args]
+        got += [f"{name}={type(value).__name__}" for name, value in named.items()]
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({', '.join(got)})"
+        )
+    for name, value in named.items():
+        args = (Size(value),) if name == "size" else (value,)
+    if device is not None and Device(device).type != "cpu":
+        raise RuntimeError(
+            "legacy constructor expects device type: cpu but device type: "
+            f"{Device(device).type} was passed"
+        )
     data = args[0] if len(args) == 1 else None
     if isinstance(data, Tensor):
         source = data
     else:
-        source = _typed_storage.construct(get_default_dtype(), args, tensor, device)
+        source = _typed_storage.construct(get_default_dtype(), args, tensor, "cpu")
     views.set_source(self, source)
     take_dispatch(self)
 

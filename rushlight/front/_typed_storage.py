@@ -169,6 +169,13 @@ def set_default_tensor_type(t):
     set_default_dtype(dtype)
 
 
+_LEGACY_STORAGE = """{cls}.__new__ received an invalid combination of arguments. Expected one of:
+ * no arguments
+ * (int size)
+ * (Sequence data)
+ * (*, UntypedStorage wrap_storage)"""
+
+
 class _LegacyStorageMeta(type):
     """Lets ``FloatStorage`` and its kind ask for a typed storage's dtype."""
 
@@ -180,12 +187,22 @@ class _LegacyStorageMeta(type):
 
     def __call__(cls, *args, **options):
         dtype = cls.__dict__.get("dtype")
-        if isinstance(dtype, DType):
-            return TypedStorage(*args, dtype=dtype, **options)
-        return type.__call__(cls, *args, **options)
+        if not isinstance(dtype, DType):
+            return type.__call__(cls, *args, **options)
+        memory = options.get("wrap_storage")
+        if len(args) + len(options) > 1 or not options.keys() <= {"wrap_storage"}:
+            raise RuntimeError(_LEGACY_STORAGE.format(cls=cls))
+        if options and not isinstance(memory, UntypedStorage):
+            raise TypeError(
+                _LEGACY_STORAGE.format(cls=cls)
+                + "\nArgument type not recognized: "
+                + str(type(memory))
+            )
+        return TypedStorage(*args, dtype=dtype, **options)
 
     def __repr__(cls):
-        return f"<class 'torch.{cls.__name__}'>"
+        known = isinstance(cls.__dict__.get("dtype"), DType)
+        return f"<class 'torch.{cls.__name__}'>" if known else type.__repr__(cls)
 
 
 class TypedStorage(metaclass=_LegacyStorageMeta):
@@ -315,6 +332,10 @@ class TypedStorage(metaclass=_LegacyStorageMeta):
     def _to(self, dtype):
         made = self._tensor().to(dtype, copy=True)
         return TypedStorage(wrap_storage=made.untyped_storage(), dtype=dtype)
+
+    def is_pinned(self, device="cuda"):
+        """Whether the memory is pinned for a GPU's copies."""
+        return self._tensor().is_pinned(device)
 
     def is_shared(self):
         """Whether other processes see the memory."""

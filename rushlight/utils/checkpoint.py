@@ -389,6 +389,13 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx, *grads):
         """Runs the part again, with gradients, and its backward."""
+        if not rl.autograd._is_checkpoint_valid():
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with "
+                ".grad() or passing an `inputs` parameter to .backward(). To resolve this "
+                "error, you can either set use_reentrant=False, or call .backward() "
+                "without passing the `inputs` argument."
+            )
         inputs = list(ctx.inputs)
         for place, tensor in zip(ctx.places, ctx.saved_tensors):
             inputs[place] = tensor

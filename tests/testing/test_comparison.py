@@ -50,5 +50,38 @@ def test_nan_equals_nan_only_on_request():
 
 
 def test_one_tolerance_alone_is_refused():
-    with pytest.raises(ValueError, match="both be specified"):
+    with pytest.raises(ValueError, match="must be either specified or omitted"):
         assert_close(1.0, 1.0, rtol=1e-3)
+
+
+PAIRS = """
+s, s.clone() | s, t | s, m.tensor([[1.0, 0.0], [0.0, 0.0]]).to_sparse() | c, c.clone()
+s, m.tensor([[1.0, 3.0], [0.0, 0.0]]).to_sparse() | c, (t + 1).to_sparse_csr()
+c, m.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csr() | c, t.to_sparse_csc()
+q, q | q, m.quantize_per_tensor(t + 3, 0.1, 0, m.quint8) | q, t | t.to("meta"), t.to("meta")
+b, b.clone() | 1, 1.0 | "a", "a" | None, None | t, [[1.0, 0.0], [2.0, 0.0]] | t, t[:1]
+{"a": 1}, {"b": 1} | m.tensor([1, 2]), m.tensor([1, 4]) | {1, 2}, {1, 2} | 1 + 1j, 1 + 1j
+"""
+OPTIONS = [{}, {"check_layout": False}, {"allow_subclasses": False}]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_layouts_quantized_tensors_and_strangers_are_told_as_by_pytorch():
+    torch = pytest.importorskip("torch")
+
+    def verdict(m, pair, options):
+        t = m.tensor([[1.0, 0.0], [2.0, 0.0]])
+        q = m.quantize_per_tensor(t, 0.1, 0, m.quint8)
+        known = {"m": m, "t": t, "q": q, "s": t.to_sparse(), "c": t.to_sparse_csr()}
+        known["b"] = t.to_sparse_bsr((1, 1))
+        try:
+            m.testing.assert_close(*eval(pair, known), **options)
+        except Exception as error:
+            text = str(error).replace(rl.__name__, torch.__name__)
+            return type(error), text.replace("core.tensor.", "")
+        return None
+
+    for pair in PAIRS.replace("\n", "|").split("|"):
+        for options in OPTIONS if pair.strip() else ():
+            found = [verdict(m, pair.strip(), options) for m in (rl, torch)]
+            assert found[0] == found[1], (pair, options)

@@ -111,3 +111,16 @@ def test_backward_twice_through_a_retained_graph():
 def test_the_way_must_be_chosen():
     with pytest.warns(UserWarning, match="use_reentrant parameter should be passed"):
         checkpoint(lambda x: x, rl.ones(1, requires_grad=True))
+
+
+def test_a_reentrant_part_is_refused_where_some_gradients_are_asked_for():
+    x = rl.ones(2, requires_grad=True)
+    loss = checkpoint(rl.sin, x, use_reentrant=True).sum()
+    for sweep in (
+        lambda: rl.autograd.grad(loss, x, retain_graph=True),
+        lambda: loss.backward(inputs=[x], retain_graph=True),
+    ):
+        with pytest.raises(RuntimeError, match="incompatible with .grad"):
+            sweep()
+    loss.backward()
+    assert x.grad is not None and rl.autograd._is_checkpoint_valid()

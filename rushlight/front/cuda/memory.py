@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 
 from rushlight.cuda import _where
 from rushlight.cuda.streams import _refuse
@@ -464,6 +465,22 @@ def use_mem_pool(pool, device=None):
         card.allocator.hold(pool.id)
     with card.allocator.route(pool.id, lambda stream: threading.get_ident() == me):
         yield
+
+
+def _snapshot(device=None, augment_with_fx_traces=False):
+    """Segments of every GPU's memory; what happened before is not kept.
+
+    >>> sorted(_snapshot()), _snapshot()["device_traces"]
+    (['device_traces', 'segments'], [])
+    """
+    traces = [[] for _ in contexts.opened()]
+    return {"segments": memory_snapshot(), "device_traces": traces}
+
+
+def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
+    """Writes ``_snapshot()`` to a file that PyTorch's viewer of memory reads."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
 
 
 class CUDAPluggableAllocator:

@@ -479,14 +479,21 @@ def eye_m(n, m, dtype, layout, device, pin_memory):
 
 def tril_indices(row, col, offset, dtype, layout, device, pin_memory):
     """Row by row."""
+    offset = _within(row, col, offset)
     count = _below(row, col, offset)
     return _triangle("tril", row, col, offset, count, dtype, device)
 
 
 def triu_indices(row, col, offset, dtype, layout, device, pin_memory):
     """Row by row."""
+    offset = _within(row, col, offset)
     count = row * col - _below(row, col, offset - 1)
     return _triangle("triu", row, col, offset, count, dtype, device)
+
+
+def _within(rows, columns, offset):
+    """The offset; what is beyond all diagonals, as the first that has no element."""
+    return max(-max(rows, 0) - 1, min(offset, max(columns, 0) + 1))
 
 
 def _below(rows, columns, offset):
