@@ -346,3 +346,18 @@ def test_loops_over_halves_read_whole_vectors(half):
             ]
             assert bodies
             assert len(masked) <= most, function.name
+
+
+def test_whole_tiles_ask_the_caches_for_results_and_for_rows_of_the_next_strip():
+    tile = Tile(lanes=8, rows=6, vectors=2, depth=8, columns=16)
+    function = contraction.product("asks", *[ir.f32] * 3, tile)
+
+    def asked(statements):
+        for s in statements:
+            yield isinstance(s, ir.Prefetch)
+            for body in bodies_of(s):
+                yield from asked(body)
+
+    assert (
+        sum(asked(function.body)) == 6 + 1
+    )  # a line of each row of results, and one of each turn

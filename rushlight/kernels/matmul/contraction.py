@@ -43,6 +43,7 @@ from rushlight.kernels.loop_helpers import (
     choose,
     first_of,
     lane_mask,
+    maximum,
     minimum,
     moved,
     multiply_add,
@@ -55,6 +56,8 @@ from rushlight.kernels.loop_helpers import (
 from rushlight.kernels.matmul.packing import Packers
 from rushlight.kernels.matmul.product_arguments import arrays_of, blocks_across
 from rushlight.kernels.micro_kernels import outer_product, zero_sums
+
+CACHE_LINE = 64
 
 
 @dataclass
@@ -122,18 +125,29 @@ class Product:
     def end(self):
         """What is behind the last block: nothing."""
 
-    def register_tile(self, vectors, lines, right, depth, rows, step, mask=None):
+    def register_tile(
+        self, vectors, lines, right, depth, rows, step, mask=None, ahead=None
+    ):
         """As many vectors of sums for each line of the left operand.
 
         Args:
             rows: for each line, where its sums go, and what is added to them.
             step: elements from one column of the left operand to the next.
             mask: which lanes of a lone vector count; None for all.
+            ahead: what is asked of the caches meanwhile: an address, and elements from one
+                turn to the next.
         """
         b, lanes = self.b, self.tile.lanes
         sums = zero_sums(b, self.compute.vector(lanes), len(lines), vectors)
-        across, start = (b.declare(name, Const(i64, 0)) for name in ("step", "start"))
+        across, start, asked = (
+            b.declare(name, Const(i64, 0)) for name in ("step", "start", "asked")
+        )
+        if ahead is not None:
+            self.ask_for(rows, vectors * lanes)
         with b.loop("k", 0, depth):
+            if ahead is not None:
+                b.add(ir.Prefetch(ahead.pointer, asked + 0))
+                b.assign(asked, asked + ahead.row)
             along = [
                 b.let("along", load(right.pointer, start + j * lanes, lanes, mask=mask))
                 for j in range(vectors)
@@ -151,6 +165,13 @@ class Product:
         for (target, _), totals in zip(rows, sums, strict=True):
             for j, total in enumerate(totals):
                 b.store(target, j * lanes, total, mask)
+
+    def ask_for(self, rows, width):
+        """Asks the caches for where a tile's sums go: they are needed at its end."""
+        line = CACHE_LINE // self.compute.itemsize
+        for target, _ in rows:
+            for j in range(0, width, line):
+                self.b.add(ir.Prefetch(target, Const(i64, j)))
 
     def sweep(self, n, height, width, left, right, results):
         """Adds up one block of the output over blocks of the depth.
@@ -228,13 +249,14 @@ class Product:
                 even = (rest == 7) | (rest == 8)
                 rows = Select(even, Const(i64, 4), rows)
             rows = b.let("rows", rows)
-            strip = Strip(self, left(here, rows), rows, depth)
+            strip = Strip(self, left(here, rows), rows, depth, width)
             j = b.declare("j", Const(i64, 0))
             across = results(here) if callable(results) else results.at(b, here, 0)
             with b.repeat(j < width):
                 there = b.let("column", j + 0)
                 right = named(b, "panel", right_at(there))
-                strip.tile(width - there, right, across.at(b, Const(i64, 0), there))
+                begin = across.at(b, Const(i64, 0), there)
+                strip.tile(there, width - there, right, begin)
                 b.assign(j, j + strip.taken)
             if across.whole:
                 with b.when(across.ended):
@@ -263,13 +285,19 @@ class Product:
 class Strip:
     """The tiles of some rows, one after another.
 
+    Operands that are in no near cache cost a third of a product's time where they are waited
+    for. So whole tiles ask for the lines of their results when they begin, and along the way
+    for a share of the next strip's rows.
+
     Attributes:
         taken: a local: how many columns the last tile had, or would have had.
     """
 
-    def __init__(self, product, left, rows, depth):
+    def __init__(self, product, left, rows, depth, width):
         self.product, self.b, self.depth = product, product.b, depth
         self.rows, self.step = rows, left.column
+        self.next = Operand(moved(left.pointer, rows * left.row), left.row)
+        self.share, self.passed = self.shares(left.row, width)
         self.taken = self.b.declare("taken", Const(i64, 0))
         tile = product.tile
         # What a tile of few rows has too many repeats its first row, to no effect.
@@ -283,10 +311,33 @@ class Strip:
             self.b.let("line", moved(left.pointer, left.row * k)) for k in self.places
         ]
 
-    def tile(self, left, right, results):
-        """One tile of the columns that are left, and what is behind it."""
+    def shares(self, row, width):
+        """Rows of the next strip that a tile asks for, and elements passed over in a turn.
+
+        Rows far from one another are asked for one by one.
+        """
+        tile = self.product.tile
+        tiles = blocks_of(width, Const(i64, tile.width))
+        share = blocks_of(Const(i64, tile.rows), tiles)
+        share = Select(row > 2 * self.depth, Const(i64, 1), share)
+        share = self.b.let("share", share)
+        passed = quotient(share * row, maximum(self.depth, Const(i64, 1)))
+        passed = Select(share > 1, maximum(passed, share), share)
+        return share, self.b.let("passed", passed)
+
+    def ahead_of(self, column):
+        """What the tile from a column on asks for: an address, and a turn's elements."""
+        tile = self.product.tile
+        row = quotient(column, tile.width) * self.share
+        row = minimum(row, Const(i64, tile.rows - 1))
+        there = moved(self.next.pointer, row * self.next.row)
+        return Operand(self.b.let("ahead", there), self.passed)
+
+    def tile(self, column, left, right, results):
+        """One tile of the columns that are left from one on, and what is behind it."""
         b, tile = self.b, self.product.tile
         left = b.let("left", left)
+        self.ahead = self.ahead_of(column)
         target = results.sums
         if results.epilogue is None:
             target = results.out
@@ -328,7 +379,9 @@ class Strip:
         operands = self.lines[:height], right, self.depth, rows[:height], self.step
 
         def tile(vectors, mask=None):
-            self.product.register_tile(vectors, *operands, mask)
+            whole = (height, vectors) == (self.product.tile.rows, widths[0])
+            ahead = self.ahead if whole and len(widths) > 1 else None
+            self.product.register_tile(vectors, *operands, mask, ahead)
             b.assign(self.taken, Const(i64, vectors * lanes))
 
         def narrow():
