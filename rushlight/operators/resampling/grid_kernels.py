@@ -10,12 +10,17 @@ from math import prod
 
 from rushlight.codegen.language import floor, fma, fmod, round, select, trunc
 from rushlight.codegen.loops import A, I, T, i64, local, loops, loops_inline
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.loop_calls import filled, fresh, name_of, run
 
-BLOCK = 64  # points that share a list
+BLOCK = 64  # points that share a list where a thread has many
 NEAR = 8  # channels that a task adds to
 CUBIC = -0.75  # the slope that PyTorch's cubic has
 FARTHEST = 2**31 - 1  # elements of an image whose places are of 32 bits
+
+
+# Points that share a list: a thread of a device's grid has one, and keeps it in registers.
+points_of_list = KernelTable(cpu=lambda like: BLOCK, cuda=lambda like: 1)
 
 
 @loops_inline
@@ -66,25 +71,27 @@ def far(x):
 
 
 @loops_inline
-def list_places(place, weight, slot, j, point, size, mode, padding, align, flat):
+def list_places(
+    place, weight, slot, j, point, size, mode, padding, align, flat, block
+):  # fmt: skip
     """The places along one dimension, -1 outside, and their weights."""
     position = (point + A(1)) * (A(size - 1) * A(0.5))
     if not align:
         position = fma(point + A(1), A(size) * A(0.5), A(-0.5))
         if not flat:
             position = ((point + A(1)) * A(size) - A(1)) * A(0.5)
-    at = slot * 64 + j
+    at = slot * block + j
     if mode == 2:
         low = floor(position)
         t = position - low
         weight[at] = far(t + A(1))
-        weight[at + 64] = near(t)
-        weight[at + 128] = near(A(1) - t)
-        weight[at + 192] = far(A(2) - t)
+        weight[at + block] = near(t)
+        weight[at + 2 * block] = near(A(1) - t)
+        weight[at + 3 * block] = far(A(2) - t)
         for k in range(4):
             tap = padded(low + A(k - 1), size, padding, align, flat)
             inside = tap >= A(0) and tap < A(size)
-            place[at + k * 64] = I(select(inside, tap, A(-1)))
+            place[at + k * block] = I(select(inside, tap, A(-1)))
     else:
         moved = padded(position, size, padding, align, flat)
         if mode == 1:
@@ -97,18 +104,18 @@ def list_places(place, weight, slot, j, point, size, mode, padding, align, flat)
             inside = low >= A(0) and low < A(size)
             beyond = high >= A(0) and high < A(size)
             place[at] = I(select(inside, low, A(-1)))
-            place[at + 64] = I(select(beyond, high, A(-1)))
+            place[at + block] = I(select(beyond, high, A(-1)))
             lower = high - moved
             upper = moved - low
             # an image's infinite weights stay: times zero they are NaN
             weight[at] = lower if flat else select(inside, lower, A(0))
-            weight[at + 64] = upper if flat else select(beyond, upper, A(0))
+            weight[at + block] = upper if flat else select(beyond, upper, A(0))
 
 
 @loops_inline
 def list_points(
     place, weight, grid, first, count, depth, height, width, align, axes, mode, padding,
-    taps,
+    taps, block,
 ):  # fmt: skip
     """The places and weights along each dimension, of some points from one on."""
     flat = axes == 2
@@ -116,35 +123,39 @@ def list_points(
         at = first + j * axes
         x = A(grid[at])
         y = A(grid[at + 1])
-        list_places(place, weight, 0, j, x, width, mode, padding, align, flat)
-        list_places(place, weight, taps, j, y, height, mode, padding, align, flat)
+        list_places(place, weight, 0, j, x, width, mode, padding, align, flat, block)
+        list_places(
+            place, weight, taps, j, y, height, mode, padding, align, flat, block
+        )
         if axes == 3:
             z = A(grid[at + 2])
             list_places(
-                place, weight, 2 * taps, j, z, depth, mode, padding, align, flat
+                place, weight, 2 * taps, j, z, depth, mode, padding, align, flat, block
             )
 
 
 @loops_inline
-def list_corners(index, share, place, weight, count, height, width, axes, mode, taps):
+def list_corners(
+    index, share, place, weight, count, height, width, axes, mode, taps, block
+):  # fmt: skip
     """The places of all combinations, -1 outside, and the products of their weights."""
     deep = taps if axes == 3 else 1
     for a in range(deep):
         for b in range(taps):
             for c in range(taps):
-                slot = ((a * taps + b) * taps + c) * 64
+                slot = ((a * taps + b) * taps + c) * block
                 for j in range(count):
-                    column = place[c * 64 + j]
-                    row = place[(taps + b) * 64 + j]
-                    layer = place[(2 * taps + a) * 64 + j] if axes == 3 else I(0)
+                    column = place[c * block + j]
+                    row = place[(taps + b) * block + j]
+                    layer = place[(2 * taps + a) * block + j] if axes == 3 else I(0)
                     spot = (layer * I(height) + row) * I(width) + column
                     outside = column < I(0) or row < I(0) or layer < I(0)
                     index[slot + j] = select(outside, I(-1), spot)
                     if mode != 1:
-                        part = weight[(taps + b) * 64 + j]
+                        part = weight[(taps + b) * block + j]
                         if axes == 3:
-                            part = weight[(2 * taps + a) * 64 + j] * part
-                        share[slot + j] = part * weight[c * 64 + j]
+                            part = weight[(2 * taps + a) * block + j] * part
+                        share[slot + j] = part * weight[c * block + j]
 
 
 @loops
@@ -163,27 +174,28 @@ def sample_points(
     mode: int,
     padding: int,
     taps: int,
+    block: int,
     begin: int,
     end: int,
 ):
     """Every channel at each point of some blocks; a place outside has a zero."""
-    place = local("I", 768)
-    weight = local("A", 768)
-    index = local("I", 1024)
-    share = local("A", 1024)
-    mass = local("A", 64)
+    place = local("I", 12 * block)
+    weight = local("A", 12 * block)
+    index = local("I", 16 * block)
+    share = local("A", 16 * block)
+    mass = local("A", block)
     plane = depth * height * width
     for lane in range(begin, end):
         batch = lane // blocks
-        start = lane % blocks * 64
-        count = min(points - start, 64)
+        start = lane % blocks * block
+        count = 1 if block == 1 else min(points - start, block)
         first = (batch * points + start) * axes
         list_points(
             place, weight, grid, first, count, depth, height, width, align, axes, mode,
-            padding, taps,
+            padding, taps, block,
         )  # fmt: skip
         list_corners(
-            index, share, place, weight, count, height, width, axes, mode, taps
+            index, share, place, weight, count, height, width, axes, mode, taps, block
         )
         deep = taps if axes == 3 else 1
         total = deep * taps * taps
@@ -197,10 +209,10 @@ def sample_points(
                 mass[j] = found if mode == 1 else found * share[j]
             for t in range(1, total):
                 for j in range(count):
-                    spot = index[t * 64 + j]
+                    spot = index[t * block + j]
                     value = image[base + i64(max(spot, I(0)))]
                     found = select(spot >= I(0), A(value), A(0))
-                    mass[j] = mass[j] + found * share[t * 64 + j]
+                    mass[j] = mass[j] + found * share[t * block + j]
             for j in range(count):
                 out[target + j] = T(mass[j])
 
@@ -220,6 +232,7 @@ def slope_points(
     align: int,
     axes: int,
     padding: int,
+    block: int,
     begin: int,
     end: int,
 ):
@@ -227,45 +240,47 @@ def slope_points(
 
     Neighbours along a dimension are subtracted before they are weighed: they may cancel.
     """
-    place = local("I", 768)
-    weight = local("A", 768)
-    index = local("I", 1024)
-    share = local("A", 1024)
-    value = local("A", 512)
-    mass = local("A", 192)
-    part = local("A", 64)
+    place = local("I", 12 * block)
+    weight = local("A", 12 * block)
+    index = local("I", 16 * block)
+    share = local("A", 16 * block)
+    value = local("A", 8 * block)
+    mass = local("A", 3 * block)
+    part = local("A", block)
     plane = depth * height * width
     for lane in range(begin, end):
         batch = lane // blocks
-        start = lane % blocks * 64
-        count = min(points - start, 64)
+        start = lane % blocks * block
+        count = 1 if block == 1 else min(points - start, block)
         first = (batch * points + start) * axes
         list_points(
             place, weight, grid, first, count, depth, height, width, align, axes, 0,
-            padding, 2,
+            padding, 2, block,
         )  # fmt: skip
-        list_corners(index, share, place, weight, count, height, width, axes, 0, 2)
+        list_corners(
+            index, share, place, weight, count, height, width, axes, 0, 2, block
+        )
         corners = 8 if axes == 3 else 4
-        for j in range(192):
+        for j in range(3 * block):
             mass[j] = A(0)
         for channel in range(channels):
             base = (batch * channels + channel) * plane
             source = (batch * channels + channel) * points + start
             for t in range(corners):
                 for j in range(count):
-                    spot = index[t * 64 + j]
+                    spot = index[t * block + j]
                     there = image[base + i64(max(spot, I(0)))]
-                    value[t * 64 + j] = select(spot >= I(0), A(there), A(0))
+                    value[t * block + j] = select(spot >= I(0), A(there), A(0))
             for axis in range(axes):
                 step = 1 << axis
                 for t in range(corners):
                     if t & step == 0:
-                        low, high = t * 64, (t + step) * 64
+                        low, high = t * block, (t + step) * block
                         # the weights of the other dimensions, by the corner's bits
                         one = 1 if axis == 0 else 0
-                        near = (2 * one + (t >> one & 1)) * 64
+                        near = (2 * one + (t >> one & 1)) * block
                         two = 1 if axis == 2 else 2
-                        far = (2 * two + (t >> two & 1)) * 64
+                        far = (2 * two + (t >> two & 1)) * block
                         for j in range(count):
                             change = value[high + j] - value[low + j]
                             scale = weight[near + j]
@@ -275,10 +290,10 @@ def slope_points(
                             part[j] = found if t == 0 else part[j] + found
                 for j in range(count):
                     slope = part[j] * A(grad[source + j])
-                    mass[axis * 64 + j] = mass[axis * 64 + j] + slope
+                    mass[axis * block + j] = mass[axis * block + j] + slope
         for axis in range(axes):
             for j in range(count):
-                out[first + j * axes + axis] = T(mass[axis * 64 + j])
+                out[first + j * axes + axis] = T(mass[axis * block + j])
 
 
 @loops
@@ -298,14 +313,15 @@ def spread_points(
     mode: int,
     padding: int,
     taps: int,
+    block: int,
     begin: int,
     end: int,
 ):
     """Adds what each sample has of an image's elements to them, for some channels."""
-    place = local("I", 768)
-    weight = local("A", 768)
-    index = local("I", 1024)
-    share = local("A", 1024)
+    place = local("I", 12 * block)
+    weight = local("A", 12 * block)
+    index = local("I", 16 * block)
+    share = local("A", 16 * block)
     plane = depth * height * width
     deep = taps if axes == 3 else 1
     total = deep * taps * taps
@@ -313,28 +329,29 @@ def spread_points(
         batch = lane // groups
         low = lane % groups * near
         high = min(low + near, channels)
-        for block in range((points + 63) // 64):
-            start = block * 64
-            count = min(points - start, 64)
+        for turn in range((points + block - 1) // block):
+            start = turn * block
+            count = 1 if block == 1 else min(points - start, block)
             first = (batch * points + start) * axes
             list_points(
                 place, weight, grid, first, count, depth, height, width, align, axes,
-                mode, padding, taps,
+                mode, padding, taps, block,
             )  # fmt: skip
             list_corners(
-                index, share, place, weight, count, height, width, axes, mode, taps
-            )
+                index, share, place, weight, count, height, width, axes, mode, taps,
+                block,
+            )  # fmt: skip
             for channel in range(low, high):
                 base = (batch * channels + channel) * plane
                 source = (batch * channels + channel) * points + start
                 for t in range(total):
                     for j in range(count):
-                        spot = index[t * 64 + j]
+                        spot = index[t * block + j]
                         # a point outside gives nothing, however large its gradient is
                         if spot >= I(0):
                             part = A(grad[source + j])
                             if mode != 1:
-                                part = part * share[t * 64 + j]
+                                part = part * share[t * block + j]
                             at = base + i64(spot)
                             out[at] = T(A(out[at]) + part)
 
@@ -351,11 +368,11 @@ def spread(grad, input, grid, mode, padding, align_corners):
         spread_points, [out, grad, grid],
         [
             channels, depth, height, width, points, NEAR, groups, int(align_corners),
-            axes, mode, padding, taps,
+            axes, mode, padding, taps, BLOCK,
         ],
         batch * groups, points * taps**axes * NEAR,
         T=name_of(input.dtype), I="int32" if prod(sizes) <= FARTHEST else "int64",
-        axes=axes, mode=mode, padding=padding, taps=taps,
+        axes=axes, mode=mode, padding=padding, taps=taps, block=BLOCK,
     )  # fmt: skip
     return out
 
@@ -365,17 +382,18 @@ def slopes(grad, input, grid, padding, align_corners):
     grad, input, grid = grad.contiguous(), input.contiguous(), grid.contiguous()
     batch, channels, *sizes = input.shape
     out, points, axes = fresh(grid, grid.shape), prod(grid.shape[1:-1]), len(sizes)
-    blocks, depth = -(-points // BLOCK), sizes[0] if axes == 3 else 1
+    block = points_of_list(input)
+    blocks, depth = -(-points // block), sizes[0] if axes == 3 else 1
     padding = padding if padding in (1, 2) else 0
     run(
         slope_points, [out, grad, input, grid],
         [
             channels, depth, *sizes[-2:], points, blocks, int(align_corners), axes,
-            padding,
+            padding, block,
         ],
-        batch * blocks, BLOCK * 2**axes * channels,
+        batch * blocks, block * 2**axes * channels,
         T=name_of(input.dtype), I="int32" if prod(sizes) <= FARTHEST else "int64",
-        axes=axes, padding=padding,
+        axes=axes, padding=padding, block=block,
     )  # fmt: skip
     return out
 
@@ -392,17 +410,18 @@ def sample(input, grid, mode, padding, align_corners):
     shape = grid.shape[1:-1]
     out = fresh(input, [batch, channels, *shape])
     points, axes = prod(shape), len(sizes)
-    blocks, taps = -(-points // BLOCK), {0: 2, 1: 1, 2: 4}[mode]
+    block, taps = points_of_list(input), {0: 2, 1: 1, 2: 4}[mode]
+    blocks = -(-points // block)
     depth, height, width = sizes if axes == 3 else (1, *sizes)
     padding = padding if padding in (1, 2) else 0
     run(
         sample_points, [out, input, grid],
         [
             channels, depth, height, width, points, blocks, int(align_corners), axes,
-            mode, padding, taps,
+            mode, padding, taps, block,
         ],
-        batch * blocks, BLOCK * taps**axes * channels,
+        batch * blocks, block * taps**axes * channels,
         T=name_of(input.dtype), I="int32" if prod(sizes) <= FARTHEST else "int64",
-        axes=axes, mode=mode, padding=padding, taps=taps,
+        axes=axes, mode=mode, padding=padding, taps=taps, block=block,
     )  # fmt: skip
     return out
