@@ -437,7 +437,7 @@ class PointwiseKernel(Kernel):
         """Refuse to write where type, shape or memory do not allow it; resize ``out``."""
         strides: int64_t[64]
         i: cython.int
-        if t.storage.device.has_memory == (call.device_kind == KIND_META):
+        if t.storage.device.kind != call.device_kind:
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but the result goes to "
                 f"{t.storage.device}{describe(call, op.name)}"

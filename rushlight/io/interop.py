@@ -143,7 +143,8 @@ def check_on_host(storage: Storage, purpose: object) -> cython.int:
         tell_readers()
     if following:
         fetch(storage)
-    if storage.n_bytes and storage.data == cython.NULL:
+    absent: cython.bint = storage.n_bytes != 0 and storage.data == cython.NULL
+    if absent or not storage.device.on_host:
         raise TypeError(
             f"can't convert {storage.device} device type tensor to {purpose}: it has "
             "no data in host memory. Use Tensor.cpu() to copy the tensor there first."

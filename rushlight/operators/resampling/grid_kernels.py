@@ -72,7 +72,7 @@ def far(x):
 
 @loops_inline
 def list_places(
-    place, weight, slot, j, point, size, mode, padding, align, flat, block
+    place, weight, at, point, size, mode, padding, align, flat, block
 ):  # fmt: skip
     """The places along one dimension, -1 outside, and their weights."""
     position = (point + A(1)) * (A(size - 1) * A(0.5))
@@ -80,7 +80,6 @@ def list_places(
         position = fma(point + A(1), A(size) * A(0.5), A(-0.5))
         if not flat:
             position = ((point + A(1)) * A(size) - A(1)) * A(0.5)
-    at = slot * block + j
     if mode == 2:
         low = floor(position)
         t = position - low
@@ -120,23 +119,23 @@ def list_points(
     """The places and weights along each dimension, of some points from one on."""
     flat = axes == 2
     for j in range(count):
-        at = first + j * axes
-        x = A(grid[at])
-        y = A(grid[at + 1])
-        list_places(place, weight, 0, j, x, width, mode, padding, align, flat, block)
-        list_places(
-            place, weight, taps, j, y, height, mode, padding, align, flat, block
-        )
+        from_grid = first + j * axes
+        x = A(grid[from_grid])
+        y = A(grid[from_grid + 1])
+        list_places(place, weight, j, x, width, mode, padding, align, flat, block)
+        second = taps * block + j
+        list_places(place, weight, second, y, height, mode, padding, align, flat, block)
         if axes == 3:
-            z = A(grid[at + 2])
+            z = A(grid[from_grid + 2])
+            third = second + taps * block
             list_places(
-                place, weight, 2 * taps, j, z, depth, mode, padding, align, flat, block
+                place, weight, third, z, depth, mode, padding, align, flat, block
             )
 
 
 @loops_inline
 def list_corners(
-    index, share, place, weight, count, height, width, axes, mode, taps, block
+    index, share, place, weight, count, height, width, axes, taps, block
 ):  # fmt: skip
     """The places of all combinations, -1 outside, and the products of their weights."""
     deep = taps if axes == 3 else 1
@@ -151,7 +150,7 @@ def list_corners(
                     spot = (layer * I(height) + row) * I(width) + column
                     outside = column < I(0) or row < I(0) or layer < I(0)
                     index[slot + j] = select(outside, I(-1), spot)
-                    if mode != 1:
+                    if taps != 1:
                         part = weight[(taps + b) * block + j]
                         if axes == 3:
                             part = weight[(2 * taps + a) * block + j] * part
@@ -195,7 +194,7 @@ def sample_points(
             padding, taps, block,
         )  # fmt: skip
         list_corners(
-            index, share, place, weight, count, height, width, axes, mode, taps, block
+            index, share, place, weight, count, height, width, axes, taps, block
         )
         deep = taps if axes == 3 else 1
         total = deep * taps * taps
@@ -257,9 +256,7 @@ def slope_points(
             place, weight, grid, first, count, depth, height, width, align, axes, 0,
             padding, 2, block,
         )  # fmt: skip
-        list_corners(
-            index, share, place, weight, count, height, width, axes, 0, 2, block
-        )
+        list_corners(index, share, place, weight, count, height, width, axes, 2, block)
         corners = 8 if axes == 3 else 4
         for j in range(3 * block):
             mass[j] = A(0)
@@ -338,9 +335,8 @@ def spread_points(
                 mode, padding, taps, block,
             )  # fmt: skip
             list_corners(
-                index, share, place, weight, count, height, width, axes, mode, taps,
-                block,
-            )  # fmt: skip
+                index, share, place, weight, count, height, width, axes, taps, block
+            )
             for channel in range(low, high):
                 base = (batch * channels + channel) * plane
                 source = (batch * channels + channel) * points + start
