@@ -326,8 +326,8 @@ def spread_points(
         batch = lane // groups
         low = lane % groups * near
         high = min(low + near, channels)
-        for turn in range((points + block - 1) // block):
-            start = turn * block
+        for k in range((points + block - 1) // block):
+            start = k * block
             count = 1 if block == 1 else min(points - start, block)
             first = (batch * points + start) * axes
             list_points(
