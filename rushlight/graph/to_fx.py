@@ -6,6 +6,7 @@ import operator
 from math import prod
 
 from rushlight import fx
+from rushlight._dynamo.exc import BackendCompilerFailed
 from rushlight.core import logs
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.state import excluded_keys, set_keys
@@ -168,15 +169,18 @@ class Exported:
 
 
 def arguments_of(op, values):
-    """An operator's arguments, those that have names apart."""
-    args, kwargs = [], {}
-    rows = op.signature.rows
-    for row, value in zip(rows, values, strict=True):
-        if row[3]:
-            kwargs[row[0]] = value
-        else:
+    """An operator's arguments, those that have names apart; those left out are left out."""
+    args, kwargs, needed = [], {}, 0
+    for row, value in zip(op.signature.rows, values, strict=True):
+        is_default = type(value) is type(row[2]) and value == row[2]
+        if isinstance(value, tuple) and all(type(one) is int for one in value):
+            value = list(value)
+        if not row[3]:
             args.append(value)
-    return tuple(args), kwargs
+            needed = needed if is_default else len(args)
+        elif not is_default:
+            kwargs[row[0]] = value
+    return tuple(args[:needed]), kwargs
 
 
 def is_window(one):
@@ -367,10 +371,12 @@ def compiled(runner, exported, examples, lender):
     keys = set_keys(0, excluded_keys())
     try:
         function = runner.backend(exported.module, inputs)
+        if not callable(function):
+            raise TypeError(
+                f"the backend {runner.backend!r} gave {function!r}, which is no function"
+            )
+    except Exception as error:
+        raise BackendCompilerFailed(runner.backend, error) from error
     finally:
         set_keys(*keys)
-    if not callable(function):
-        raise TypeError(
-            f"the backend {runner.backend!r} gave {function!r}, which is no function"
-        )
     return function

@@ -270,6 +270,54 @@ def test_unknown_backends_are_refused_by_pytorchs_error():
             lib.compile(lambda x: x, backend="nope")(lib.ones(1))
 
 
+def test_errors_of_backends_name_the_backend():
+    def fails(graph, inputs):
+        raise ValueError("mine")
+
+    for lib in LIBRARIES:
+        lib._dynamo.reset()
+        with pytest.raises(lib._dynamo.exc.BackendCompilerFailed) as error:
+            lib.compile(lambda x: x * 2, backend=fails)(lib.ones(1))
+        text = str(error.value)
+        assert text.startswith("backend='fails' raised:\nValueError: mine")
+        assert isinstance(error.value.inner_exception, ValueError)
+
+
+def test_a_backend_is_the_one_where_none_is_given():
+    counter = rl._dynamo.testing.CompileCounter()
+    for lib in LIBRARIES:
+        assert lib.compiler.get_default_backend() == "inductor"
+    try:
+        rl.compiler.set_default_backend(counter)
+        assert rl.compile(lambda x: x * 2)(rl.ones(1)).item() == 2
+    finally:
+        rl.compiler.set_default_backend(None)
+    assert counter.frame_count == 1
+    with pytest.raises(rl._dynamo.exc.InvalidBackend):
+        rl.compiler.set_default_backend("nope")
+
+
+def test_guards_are_kept_by_functions_as_in_pytorch():
+    class Guard:
+        def __init__(self, kind, value, is_global):
+            self.guard_type, self.value, self.is_global = kind, value, is_global
+
+    def guards(lib):
+        weight = lib.nn.Parameter(lib.ones(1))
+        kinds = "GLOBAL_STATE", "SHAPE_ENV", "TENSOR_MATCH", "ID_MATCH"
+        values = weight, lib.ones(1)
+        return [Guard(k, v, g) for k in kinds for v in values for g in (True, False)]
+
+    for name in (
+        "keep_portable_guards_unsafe",
+        "keep_tensor_guards_unsafe",
+        "skip_all_guards_unsafe",
+        "skip_guard_on_globals_unsafe",
+    ):
+        kept = [getattr(lib.compiler, name)(guards(lib)) for lib in LIBRARIES]
+        assert kept == [kept[0]] * len(kept), name
+
+
 def test_passes_of_ones_own_change_graphs():
     from rushlight._inductor import config
 

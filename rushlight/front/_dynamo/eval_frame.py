@@ -8,6 +8,7 @@ import os
 from rushlight._dynamo import config
 from rushlight._dynamo.backends import find_backend
 from rushlight._dynamo.backends.common import aot_autograd
+from rushlight._dynamo.backends.registry import get_default_backend
 from rushlight._dynamo.decorators import (
     _ever_set,
     current_backend,
@@ -117,7 +118,7 @@ def _compiled(
         raise AssertionError(
             f"A callable function is expected, but {type(model)} is provided."
         )
-    backend = find_backend("inductor" if backend is None else backend)
+    backend = find_backend(get_default_backend() if backend is None else backend)
     disable = disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1"
     if disable or is_disabled(model) or backend == "eager" and not fullgraph:
         follow = None
@@ -154,8 +155,11 @@ def custom_passes():
 
     The graphs run operator by operator then, as the passes leave them.
     """
-    given = [getattr(inductor, name) for name in PASSES]
-    passes = [one for one in given if one is not None]
+    passes: list = []
+    for name in PASSES:
+        given = getattr(inductor, name)
+        if given is not None:
+            passes += given if isinstance(given, (list, tuple)) else [given]
     if not passes:
         return None
 
@@ -165,7 +169,7 @@ def custom_passes():
         gm.recompile()
         return gm.forward
 
-    return aot_autograd(fw_compiler=compiler)
+    return aot_autograd(fw_compiler=compiler, retrace=True)
 
 
 def call(runner, function, args, kwargs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 __all__ = [
+    "BackendCompilerFailed",
     "InvalidBackend",
     "RecompileError",
     "TorchDynamoException",
@@ -25,6 +26,23 @@ class InvalidBackend(TorchDynamoException):
         super().__init__(
             f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for "
             "available backends."
+        )
+
+
+class BackendCompilerFailed(TorchDynamoException):
+    """A backend of somebody's own has raised an error.
+
+    Args:
+        backend_fn: the backend.
+        inner_exception: its error.
+    """
+
+    def __init__(self, backend_fn, inner_exception, first_useful_frame=None):
+        self.backend_name = getattr(backend_fn, "__name__", "?")
+        self.inner_exception = inner_exception
+        super().__init__(
+            f"backend={self.backend_name!r} raised:\n"
+            f"{type(inner_exception).__name__}: {inner_exception}"
         )
 
 

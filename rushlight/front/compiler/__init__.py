@@ -18,9 +18,29 @@ from rushlight._dynamo.decorators import (
     set_stance,
     substitute_in_graph,
 )
+from rushlight._dynamo.backends.registry import (
+    get_default_backend,
+    set_default_backend,
+)
 from rushlight.compiler._cache import load_cache_artifacts, save_cache_artifacts
+from rushlight.compiler._guard_filters import (
+    keep_portable_guards_unsafe,
+    keep_tensor_guards_unsafe,
+    skip_all_guards_unsafe,
+    skip_guard_on_all_nn_modules_unsafe,
+    skip_guard_on_globals_unsafe,
+    skip_guard_on_inbuilt_nn_modules_unsafe,
+)
 
 __all__ = [
+    "get_default_backend",
+    "set_default_backend",
+    "keep_portable_guards_unsafe",
+    "keep_tensor_guards_unsafe",
+    "skip_all_guards_unsafe",
+    "skip_guard_on_all_nn_modules_unsafe",
+    "skip_guard_on_globals_unsafe",
+    "skip_guard_on_inbuilt_nn_modules_unsafe",
     "load_cache_artifacts",
     "save_cache_artifacts",
     "allow_in_graph",

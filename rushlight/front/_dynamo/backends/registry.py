@@ -66,3 +66,30 @@ def find_backend(backend):
     elif callable(backend):
         return backend
     raise InvalidBackend(backend)
+
+
+_default: list = ["inductor"]
+
+
+def set_default_backend(backend):
+    """Says which backend ``compile`` takes where it is given none.
+
+    Args:
+        backend: a name or a function; None for ``"inductor"``.
+
+    Raises:
+        InvalidBackend: there is none of that name.
+
+    >>> set_default_backend("eager")
+    >>> get_default_backend()
+    'eager'
+    >>> set_default_backend(None)
+    """
+    chosen = "inductor" if backend is None else backend
+    find_backend(chosen)
+    _default[:] = [chosen]
+
+
+def get_default_backend():
+    """Which backend ``compile`` takes where it is given none."""
+    return _default[0]
