@@ -52,4 +52,4 @@ def test_places_outside_of_their_plane_are_refused(machine):
     with pytest.raises(RuntimeError, match="found an invalid max index: 16"):
         rl.ops.aten.max_pool2d_with_indices_backward(
             x[..., :2, :2], x, *geometry, index
-        )
+        ).cpu()
