@@ -23,6 +23,7 @@ FOUND = {theirs: ours for ours, theirs in MOVED.items()}
 # What is Rushlight's alone, and keeps its name; modules inside of it too.
 OWN = (
     "__main__",
+    "_decomp.registry",
     "_dynamo.explaining",
     "_higher_order_ops.base",
     "_inductor.options",
@@ -45,6 +46,7 @@ OWN = (
     "autograd.levels",
     "autograd.methods",
     "autograd.node",
+    "autograd.node_attributes",
     "autograd.outside",
     "autograd.record",
     "autograd.saved",
@@ -146,6 +148,7 @@ OWN = (
 SHARED_PRIVATE = (
     "_C",
     "_dynamo",
+    "_decomp",
     "_functorch",
     "_higher_order_ops",
     "_inductor",

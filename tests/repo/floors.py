@@ -26,7 +26,8 @@ FLOORS = {
         fx.passes.utils _subclasses _higher_order_ops _inductor _dynamo.exc
     """,
     "front": """
-        runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _inductor.package _explain
+        runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _inductor.decomposition
+        _inductor.package _decomp _explain
         _explain_rules _profiling
         _functions _host_streams
         _lazy_exports _name_errors
