@@ -1,6 +1,6 @@
 """Models made smaller: quantization, and modules of quantized models."""
 
-_LATER = ("nn", "pruning", "quantization")
+_LATER = ("nn", "ns", "pruning", "quantization")
 
 
 def __getattr__(name):

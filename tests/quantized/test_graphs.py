@@ -11,17 +11,12 @@ import rushlight as rl
 from tests.quantized.test_workflows import close, on_both
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
-
-@pytest.fixture(autouse=True)
-def _engine():
-    before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = "fbgemm"
-    yield
-    torch.backends.quantized.engine = before
+pytestmark = [
+    pytest.mark.usefixtures("fbgemm"),
+    pytest.mark.filterwarnings(
+        "ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+    ),
+]
 
 
 def workflow(t):

@@ -8,17 +8,12 @@ import pytest
 import rushlight as rl
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
-
-@pytest.fixture(autouse=True)
-def _engine():
-    before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = "fbgemm"
-    yield
-    torch.backends.quantized.engine = before
+pytestmark = [
+    pytest.mark.usefixtures("fbgemm"),
+    pytest.mark.filterwarnings(
+        "ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+    ),
+]
 
 
 def on_both(program):

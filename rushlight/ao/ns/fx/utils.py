@@ -1,0 +1,72 @@
+"""How far results are apart: measures that comparisons of models take."""
+
+from __future__ import annotations
+
+import functools
+
+import rushlight as rl
+from rushlight.nn import functional as F
+
+
+def maybe_dequantize_first_two_tensor_args_and_handle_tuples(f):
+    """A measure of two tensors as one of quantized ones, too, and of tuples and lists.
+
+    Args:
+        f: takes two tensors of float32.
+    """
+
+    @functools.wraps(f)
+    def inner(first, second, *rest, **settings):
+        if any(isinstance(first, k) and isinstance(second, k) for k in (tuple, list)):
+            return [inner(*pair, *rest, **settings) for pair in zip(first, second)]
+        if isinstance(first, rl.Tensor) and isinstance(second, rl.Tensor):
+            first, second = (
+                each.dequantize() if each.is_quantized else each
+                for each in (first, second)
+            )
+        if first.dtype != rl.float32 or second.dtype != rl.float32:
+            return None
+        return f(first, second, *rest, **settings)
+
+    return inner
+
+
+@maybe_dequantize_first_two_tensor_args_and_handle_tuples
+def compute_sqnr(x, y):
+    """The ratio of a signal to its error, ``20 log10(|x| / |x - y|)``, in decibels.
+
+    Args:
+        x: the signal: a tensor of any shape, or a tuple or list of them.
+        y: what came of it.
+
+    >>> compute_sqnr(rl.tensor([3.0, 4.0]), rl.tensor([3.0, 4.5]))
+    tensor(20.)
+    """
+    return 20 * rl.log10(rl.norm(x) / rl.norm(x - y))
+
+
+@maybe_dequantize_first_two_tensor_args_and_handle_tuples
+def compute_normalized_l2_error(x, y):
+    """The error beside the signal, ``|x - y| / |x|``.
+
+    Args:
+        x: the signal: a tensor of any shape, or a tuple or list of them.
+        y: what came of it.
+
+    >>> compute_normalized_l2_error(rl.tensor([3.0, 4.0]), rl.tensor([3.0, 4.5]))
+    tensor(0.1000)
+    """
+    return rl.sqrt(((x - y) ** 2).sum() / (x**2).sum())
+
+
+@maybe_dequantize_first_two_tensor_args_and_handle_tuples
+def compute_cosine_similarity(x, y):
+    """The cosine of the angle between two tensors as vectors, of shape ``[1]``.
+
+    Args:
+        x, y: tensors of as many elements, or tuples or lists of them.
+
+    >>> compute_cosine_similarity(rl.tensor([1.0, 0.0]), rl.tensor([3.0, 4.0]))
+    tensor([0.6000])
+    """
+    return F.cosine_similarity(x.reshape(1, -1), y.reshape(1, -1))
