@@ -185,6 +185,12 @@ def test_infinite_matrices_end_in_nan_and_leave_the_others(sizes, dtype, limit):
             rl.linalg.lstsq(x, rl.ones_like(x), driver=driver)
 
 
+@pytest.mark.parametrize("driver", ["", "GELS"])
+def test_only_lapacks_names_are_drivers(driver):
+    with pytest.raises(RuntimeError, match="should be one of .gels, gelsy"):
+        rl.linalg.lstsq(rl.ones(2, 2), rl.ones(2, 1), driver=driver)
+
+
 @pytest.mark.parametrize("triangle", ["L", "U"])
 def test_infinities_in_the_triangle_that_is_not_read_change_nothing(triangle):
     x = rl.arange(9.0).reshape(3, 3).sin()

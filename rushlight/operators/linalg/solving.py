@@ -600,7 +600,8 @@ def _device_driver(device, operator, driver):
 
 
 _driver_of = KernelTable(
-    cpu=lambda device, operator, driver: driver or "gelsy", cuda=_device_driver
+    cpu=lambda device, operator, driver: "gelsy" if driver is None else driver,
+    cuda=_device_driver,
 )
 
 
