@@ -224,6 +224,8 @@ class RecordingKernel(Kernel):
     ) -> object:
         tape: Tape = current()
         if op.composite is not None:
+            if tape is None:
+                return op.composite.run(op, slots, 0)
             return self.compose(tape, op, slots, keys)
         if op.n_args > 1 and slots[0] == slots[1] and op.name == "copy_":
             # it does nothing, and is refused of two tensors that show the same elements
@@ -329,8 +331,7 @@ class RecordingKernel(Kernel):
         st: cython.pointer(ThreadState) = state()
         switches: cython.int = 1 + st.grad_mode + 2 * st.inference_mode
         if (
-            tape is None
-            or tape.off
+            tape.off
             or tape.parts is not None
             or st.modes
             or st.elsewhere

@@ -320,17 +320,17 @@ class CourseKernel(Kernel):
         keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()
-        before: uint64_t = st.included
+        one: uint64_t = COURSE
+        noted: uint64_t = st.included & one
         tape: Tape = current()
         course: Notes = None if tape is None else tape.course
         call = None if course is None else course.begin(op, slots)
         result: object = None
-        bits: uint64_t = ~cython.cast(uint64_t, COURSE)
-        st.included = before & bits
+        st.included &= ~one
         try:
-            result = op.run(slots, keys & bits)
+            result = op.run(slots, keys & ~one)
         finally:
-            st.included = before
+            st.included |= noted  # the path may have been given up meanwhile: no more
         if course is not None:
             course.end(call, slots, result)
         return result
