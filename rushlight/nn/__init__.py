@@ -193,7 +193,7 @@ __all__ = [
     "utils",
 ]
 __all__ += modules.__all__
-_LATER = ("attention", "common_types", "intrinsic", "qat", "quantized")
+_LATER = ("attention", "common_types", "intrinsic", "qat", "quantizable", "quantized")
 
 
 def __getattr__(name):

@@ -112,8 +112,8 @@ DEFAULT_MODULE_TO_ACT_POST_PROCESS = {
 
 
 def no_observer_set():
-    """Modules that are not observed as a whole."""
-    return set()
+    """Modules that are not observed as a whole: their parts are."""
+    return {nnq.LSTM._FLOAT_MODULE, nnq.MultiheadAttention._FLOAT_MODULE}
 
 
 def get_default_static_quant_module_mappings():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import warnings
 
@@ -52,11 +53,16 @@ def deprecated():
     warnings.warn(DEPRECATED, DeprecationWarning, stacklevel=3)
 
 
+@functools.cache
 def get_default_custom_config_dict():
     """Modules with forms of their own to be observed and converted."""
+    made = {nn.LSTM: nnq.LSTM, nn.MultiheadAttention: nnq.MultiheadAttention}
+    observed = {kind: last._FLOAT_MODULE for kind, last in made.items()}
     return {
-        "float_to_observed_custom_module_class": {},
-        "observed_to_quantized_custom_module_class": {},
+        "float_to_observed_custom_module_class": observed,
+        "observed_to_quantized_custom_module_class": {
+            observed[kind]: last for kind, last in made.items()
+        },
     }
 
 
@@ -156,7 +162,8 @@ class _Observing:
         elif _observed(child) and kind in self.custom:
             made = self.custom[kind].from_float(child)
             setattr(module, name, made)
-            self.put(made)
+            if not issubclass(self.custom[kind], tuple(mappings.no_observer_set())):
+                self.put(made)
         else:
             self.walk(child)
 
@@ -197,7 +204,8 @@ def prepare(
         allow_list: kinds of modules that are observed.
         observer_non_leaf_module_list: kinds of modules with modules inside that are
             observed as a whole.
-        prepare_custom_config_dict: ``float_to_observed_custom_module_class``.
+        prepare_custom_config_dict: ``float_to_observed_custom_module_class``; if left
+            out, `nn.LSTM` and `nn.MultiheadAttention` become modules of observed parts.
     """
     deprecated()
     return _prepare(
@@ -207,7 +215,8 @@ def prepare(
 
 
 def _prepare(model, inplace, kinds=None, inner=None, custom=None):
-    custom = (custom or {}).get("float_to_observed_custom_module_class", {})
+    custom = get_default_custom_config_dict() if custom is None else custom
+    custom = custom.get("float_to_observed_custom_module_class", {})
     if not inplace:
         model = copy.deepcopy(model)
     kinds = mappings.get_default_qconfig_propagation_list() if kinds is None else kinds
@@ -279,8 +288,7 @@ def convert(
     deprecated()
     if not inplace:
         module = copy.deepcopy(module)
-    custom = convert_custom_config_dict or get_default_custom_config_dict()
-    _convert(module, mapping, custom, use_precomputed_fake_quant)
+    _convert(module, mapping, convert_custom_config_dict, use_precomputed_fake_quant)
     if remove_qconfig:
         _remove_qconfig(module)
     return module
@@ -289,7 +297,8 @@ def convert(
 def _convert(module, mapping=None, custom=None, precomputed=False):
     if mapping is None:
         mapping = mappings.get_default_static_quant_module_mappings()
-    own = (custom or {}).get("observed_to_quantized_custom_module_class", {})
+    custom = get_default_custom_config_dict() if custom is None else custom
+    own = custom.get("observed_to_quantized_custom_module_class", {})
     for name, child in list(module.named_children()):
         fused = isinstance(child, _FusedModule)
         if not fused and type_before_parametrizations(child) not in own:

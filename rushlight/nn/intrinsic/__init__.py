@@ -1,11 +1,5 @@
-"""The older place of `rushlight.ao.nn.intrinsic`."""
+"""The older name of `rushlight.ao.nn.intrinsic`."""
 
-from rushlight.ao.nn import intrinsic as _moved
+from rushlight.ao.nn._aliases import forward
 
-
-def __getattr__(name):
-    return getattr(_moved, name)
-
-
-def __dir__():
-    return dir(_moved)
+__getattr__, __dir__ = forward(__name__)

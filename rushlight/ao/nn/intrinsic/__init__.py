@@ -25,6 +25,6 @@ from rushlight.ao.nn.intrinsic.fused import (
 
 
 def __getattr__(name):
-    if name in ("qat", "quantized"):
+    if name in ("modules", "qat", "quantized"):
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -41,8 +41,10 @@ MaxPool2d = nn.MaxPool2d
 
 
 def __getattr__(name):
-    if name == "dynamic":
+    if name in ("dynamic", "functional", "modules"):
         return import_module(f"{__name__}.{name}")
+    if name in ("LSTM", "MultiheadAttention"):  # which look at this module's parts
+        return getattr(import_module(f"{__name__}.rnn"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -8,6 +8,6 @@ from rushlight.ao.nn.quantized.linear import LinearReLU
 
 
 def __getattr__(name):
-    if name == "dynamic":
+    if name in ("dynamic", "modules"):
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,7 @@
 """Layers with weights of integers, of numbers that are quantized as they come."""
 
+from importlib import import_module
+
 from rushlight.ao.nn.quantized.dynamic.conv import (
     Conv1d,
     Conv2d,
@@ -16,3 +18,5 @@ from rushlight.ao.nn.quantized.dynamic.rnn import (
     LSTMCell,
     RNNCell,
 )
+
+modules = import_module(f"{__name__}.modules")  # an alias
