@@ -148,7 +148,8 @@ def test_attention_is_observed_and_converted():
     for settings, shape in (
         ({}, (4, 3, 8)),
         ({"bias": False, "add_zero_attn": True, "batch_first": True}, (3, 4, 8)),
-        ({"kdim": 6, "vdim": 6, "add_bias_kv": False}, (4, 3, 6)),
+        ({"kdim": 6, "vdim": 6}, (4, 3, 6)),
+        ({"add_bias_kv": True}, (4, 3, 8)),
     ):
 
         def program(t, settings=settings, shape=shape):

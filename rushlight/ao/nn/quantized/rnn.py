@@ -61,13 +61,15 @@ class MultiheadAttention(_FromObserved, quantizable.MultiheadAttention):
     def from_observed(cls, other):
         """A module made of one that was observed; learned keys become integers, too."""
         found = cls._converted(other)
-        scale = None
+        range_of = found.bias_k  # both have the range of the learned key, as in PyTorch
         for name in ("bias_k", "bias_v"):
             given = getattr(found, name)
             if given is None:
                 continue
+            range_of = rl.quantize_per_tensor_dynamic(range_of, rl.quint8, False)
+            known = range_of.q_scale(), range_of.q_zero_point(), rl.quint8
+            range_of = range_of.dequantize()
             del found._parameters[name]
-            scale = scale or rl._choose_qparams_per_tensor(given, reduce_range=False)
-            setattr(found, name, rl.quantize_per_tensor(given, *scale, rl.quint8))
+            setattr(found, name, rl.quantize_per_tensor(given, *known))
         del found.in_proj_weight, found.in_proj_bias
         return found
