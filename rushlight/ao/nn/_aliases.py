@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _FUSED = "qat.modules.conv_fused qat.modules.linear_fused qat.modules.linear_relu"
@@ -40,6 +41,7 @@ class _Alias(ModuleType):
     def __init__(self, name, home):
         super().__init__(name, f"Stands for `{home}`.")
         self.__path__, self._home = [], home
+        self.__spec__ = ModuleSpec(name, None, is_package=True)
 
     def __getattr__(self, name):
         found = sys.modules.get(f"{self.__name__}.{name}")
@@ -73,8 +75,7 @@ def _register(start, package, home, paths):
         sys.modules[name] = _Alias(name, f"{home}.{whole}")
 
 
-# Those that have a file of their own here.
-_OWN = {"qat.modules", "intrinsic.qat.modules"}
+_OWN = {"qat.modules", "intrinsic.qat.modules"}  # have files here
 
 
 def register(name):
