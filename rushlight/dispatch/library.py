@@ -365,11 +365,16 @@ def define(qualname, schema, *, lib=None, tags=()):
         lib: the library that the operator goes away with.
         tags: what can be said of it.
 
+    With a `Library` in place of the name it is a decorator: the schema has the operator's
+    name, and the function is what it does.
+
     >>> import rushlight as rl
     >>> rl.library.define("doc_define::half", "(Tensor x) -> Tensor")
     >>> rl.library.impl("doc_define::half", "cpu", lambda x: x / 2)(rl.ones(1))
     tensor([0.5000])
     """
+    if isinstance(qualname, Library):
+        return impl(qualname, qualname.define(schema))
     namespace, _, name = qualname.partition("::")
     library = lib or _fragment(namespace)
     library.define(name + schema, tags=tags)
@@ -380,9 +385,11 @@ def impl(qualname, types, func=None, *, lib=None):
 
     Args:
         qualname: ``"namespace::name"``.
-        types: a kind of device, or several.
+        types: a kind of device or a dispatch key, or several.
         func: takes the schema's arguments.
         lib: the library that it goes away with.
+
+    ``impl(library, name, dispatch_key="")``, with a `Library` first, is a decorator, too.
 
     Raises:
         ValueError: there is no such kind.
@@ -395,18 +402,31 @@ def impl(qualname, types, func=None, *, lib=None):
     >>> rl.ops.doc_impl.half(rl.ones(1))
     tensor([0.5000])
     """
+    if isinstance(qualname, Library):
+        return functools.partial(_implemented, qualname, types, func or "")
     if func is None:
         return lambda function: impl(qualname, types, function, lib=lib)
     namespace, _, name = qualname.partition("::")
     library = lib or _fragment(namespace)
     for kind in (types,) if isinstance(types, str) else types:
-        key = _DEVICE_KEYS.get(kind)
-        if key is None:
+        key = _DEVICE_KEYS.get(kind, kind)
+        if key != _COMPOSITE and not _is_key(key):
             raise ValueError(
                 f"unknown device type '{kind}': one of {', '.join(_DEVICE_KEYS)}"
             )
         library.impl(name, func, key)
     return func
+
+
+def _is_key(name):
+    with contextlib.suppress(ValueError):
+        return bool(keys_named(name))
+    return False
+
+
+def _implemented(library, name, key, function):
+    library.impl(name, function, key)
+    return function
 
 
 _DEVICE_KEYS = {

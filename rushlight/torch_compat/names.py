@@ -161,6 +161,7 @@ SHARED_PRIVATE = (
     "_utils",
     "ao.ns._numeric_suite",
     "ao.pruning._mappings",
+    "ao.quantization.fx._decomposed",
     "compiler._cache",
     "distributed._composable",
     "distributed._functional_collectives",

@@ -302,3 +302,24 @@ def test_casts_leave_the_plans_of_what_they_stand_above(key, counted):
         library.impl("_lstm_sequence", lambda *args: None, key)
         found = rl.ops.aten._lstm_sequence.default in FOREIGN_KERNELS
     assert found == counted
+
+
+def test_libraries_are_given_operators_by_decorators(lib):
+    @rl.library.define(lib, "thrice(Tensor x) -> Tensor")
+    def thrice(x):
+        return x * 3
+
+    lib.define("more.by(Tensor x, int n) -> Tensor")
+
+    @rl.library.impl(lib, "more.by", "CompositeExplicitAutograd")
+    def more(x, n):
+        return x + n
+
+    ops = getattr(rl.ops, lib.ns)
+    assert ops.thrice(rl.ones(1)).item() == 3 and thrice(2) == 6
+    assert ops.more.by(rl.ones(1), 4).item() == 5 and more(1, 2) == 3
+    lib.define("half(Tensor x) -> Tensor")
+    assert rl.library.impl(f"{lib.ns}::half", ("CPU", "meta"), lambda x: x / 2)
+    assert ops.half(rl.ones(1)).item() == 0.5
+    with pytest.raises(ValueError, match="unknown device type 'abacus'"):
+        rl.library.impl(f"{lib.ns}::half", "abacus", lambda x: x)

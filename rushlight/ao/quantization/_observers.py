@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 import rushlight as rl
 from rushlight.ao.quantization.utils import (
     calculate_qmin_qmax,
-    check_min_max_valid,
     is_per_channel,
     is_per_tensor,
     is_symmetric,
+    qparams_between,
     validate_qmin_qmax,
 )
 from rushlight.nn import Module
@@ -153,32 +153,10 @@ class UniformQuantizationObserverBase(ObserverBase):
 
     def _calculate_qparams(self, min_val, max_val):
         """Scales and zero points for values between extremes."""
-        if not check_min_max_valid(min_val, max_val):
-            return rl.tensor([1.0]), rl.tensor([0])
-        low, high = self.quant_min, self.quant_max
-        zeros = rl.zeros_like(min_val)
-        least, most = rl.min(min_val, zeros), rl.max(max_val, zeros)
-        points = rl.zeros(least.shape, dtype=rl.int64, device=least.device)
-        if is_symmetric(self.qscheme):
-            scale = rl.max(-least, most) / (float(high - low) / 2)
-            scale = rl.max(scale, self.eps)
-            points = points + self._middle()
-        elif self.qscheme == rl.per_channel_affine_float_qparams:
-            scale = (max_val - min_val) / float(high - low)
-            scale = rl.where(scale > self.eps, scale, rl.ones_like(scale))
-            points = -1 * min_val / scale
-        else:
-            scale = rl.max((most - least) / float(high - low), self.eps)
-            points = low - rl.round(least / scale).to(rl.int32)
-            points = rl.clamp(points, low, high)
-        return scale.reshape([-1]), points.reshape([-1])
-
-    def _middle(self):
-        if self.dtype.name in ("quint8", "uint8"):
-            if self.has_customized_qrange:
-                return (self.quant_min + self.quant_max) // 2
-            return 128
-        return 1 << 15 if self.dtype.name == "uint16" else 0
+        return qparams_between(
+            min_val, max_val, self.quant_min, self.quant_max, self.dtype, self.eps,
+            self.has_customized_qrange, self.qscheme,
+        )  # fmt: skip
 
     def reset_min_max_vals(self):
         """Forgets what was seen."""

@@ -16,6 +16,7 @@ __all__ = [
     "activation_is_statically_quantized",
     "calculate_qmin_qmax",
     "check_min_max_valid",
+    "determine_qparams",
     "get_combined_dict",
     "get_qconfig_dtypes",
     "get_qparam_dict",
@@ -24,6 +25,7 @@ __all__ = [
     "has_no_children_ignoring_parametrizations",
     "is_per_channel",
     "is_per_tensor",
+    "qparams_between",
     "to_underlying_dtype",
     "validate_qmin_qmax",
     "weight_dtype",
@@ -218,6 +220,62 @@ def check_min_max_valid(min_val, max_val):
     if rl.any(min_val > max_val):
         raise AssertionError(f"min {min_val} should be less than max {max_val}")
     return True
+
+
+def qparams_between(
+    min_val, max_val, low, high, dtype, eps, has_customized_qrange, qscheme
+):
+    """Scales and zero points of an observer, for values between extremes.
+
+    Args:
+        min_val, max_val: the extremes, of the tensor or of each channel.
+        low, high: the least and the largest integer.
+        dtype: the type of the integers.
+        eps: the least scale.
+        has_customized_qrange: whether the integers' bounds are the user's.
+        qscheme: how they are laid.
+    """
+    if not check_min_max_valid(min_val, max_val):
+        return rl.tensor([1.0]), rl.tensor([0])
+    zeros = rl.zeros_like(min_val)
+    least, most = rl.min(min_val, zeros), rl.max(max_val, zeros)
+    points = rl.zeros(least.shape, dtype=rl.int64, device=least.device)
+    if is_symmetric(qscheme):
+        scale = rl.max(rl.max(-least, most) / (float(high - low) / 2), eps)
+        points = points + _middle(dtype, low, high, has_customized_qrange)
+    elif qscheme == rl.per_channel_affine_float_qparams:
+        scale = (max_val - min_val) / float(high - low)
+        scale = rl.where(scale > eps, scale, rl.ones_like(scale))
+        points = -1 * min_val / scale
+    else:
+        scale = rl.max((most - least) / float(high - low), eps)
+        points = low - rl.round(least / scale).to(rl.int32)
+        points = rl.clamp(points, low, high)
+    return scale.reshape([-1]), points.reshape([-1])
+
+
+def _middle(dtype, low, high, has_customized_qrange):
+    if dtype.name in ("quint8", "uint8"):
+        return (low + high) // 2 if has_customized_qrange else 128
+    return 1 << 15 if dtype.name == "uint16" else 0
+
+
+def determine_qparams(
+    min_val, max_val, quant_min, quant_max, dtype, eps, has_customized_qrange,
+    qscheme=rl.per_tensor_affine,
+):  # fmt: skip
+    """`qparams_between` in double precision and whole numbers."""
+    scale, points = qparams_between(
+        min_val,
+        max_val,
+        quant_min,
+        quant_max,
+        dtype,
+        eps,
+        has_customized_qrange,
+        qscheme,
+    )
+    return scale.to(rl.float64), points.to(rl.int64)
 
 
 def validate_qmin_qmax(quant_min, quant_max):

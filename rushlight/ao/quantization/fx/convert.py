@@ -7,6 +7,7 @@ import copy
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao.quantization import quantization_mappings as mappings
+from rushlight.ao.quantization.fx import _decomposed  # noqa: F401 — its operators
 from rushlight.ao.quantization.fx.fuse import set_module
 from rushlight.ao.quantization.fx.prepare import OBSERVER
 from rushlight.fx import Graph, GraphModule
