@@ -14,7 +14,7 @@ from cython.cimports.cpython.pycapsule import (
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free
-from cython.cimports.rushlight.core.device import CPU_DEVICE
+from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CUDA
 from cython.cimports.rushlight.core.dlpack import (
     DLDataType,
     DLManagedTensor,
@@ -144,7 +144,8 @@ def check_on_host(storage: Storage, purpose: object) -> cython.int:
     if following:
         fetch(storage)
     absent: cython.bint = storage.n_bytes != 0 and storage.data == cython.NULL
-    if absent or not storage.device.on_host:
+    # what a backend from outside points at is its own affair: it may lie on the host
+    if absent or storage.device.kind == KIND_CUDA:
         raise TypeError(
             f"can't convert {storage.device} device type tensor to {purpose}: it has "
             "no data in host memory. Use Tensor.cpu() to copy the tensor there first."

@@ -26,6 +26,8 @@ OWN = (
     "_decomp.registry",
     "_dynamo.explaining",
     "_higher_order_ops.base",
+    "_inductor._patterns",
+    "_inductor._replacement",
     "_inductor.options",
     "ao.nn.intrinsic.fused",
     "ao.nn.quantized.activation",
