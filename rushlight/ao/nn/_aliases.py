@@ -55,6 +55,14 @@ class _Alias(ModuleType):
         return dir(import_module(self._home))
 
 
+def child(package, name):
+    """An alias inside of a module that has a file, as an attribute of it."""
+    found = sys.modules.get(f"{package}.{name}")
+    if found is None:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return found
+
+
 def _home(path):
     """The module that holds a path's names: without ``modules``, or the one around it."""
     parts = [part for part in path.split(".") if part != "modules"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 from rushlight import nn
+from rushlight.ao.nn import _aliases
 from rushlight.ao.nn.intrinsic import ConvReLU1d, ConvReLU2d, ConvReLU3d, LinearReLU
 from rushlight.nn import functional as F
 
@@ -218,3 +221,6 @@ class EmbeddingBag(nn.EmbeddingBag):
             mod.scale_grad_by_freq, mod.mode, mod.sparse, mod.weight,
             mod.include_last_offset, mod.padding_idx, qconfig=qconfig,
         )  # fmt: skip
+
+
+__getattr__ = functools.partial(_aliases.child, __name__)

@@ -6,10 +6,12 @@ scaled back, and the norm takes it: what is rounded is what inference will use.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.ao.nn import _aliases
 from rushlight.ao.nn import intrinsic as nni
 from rushlight.ao.nn.qat import modules as qat
 from rushlight.nn import functional as F
@@ -264,3 +266,6 @@ def freeze_bn_stats(mod):
     """Keeps statistics of folded norms: for ``Module.apply``."""
     if isinstance(mod, _WithNorm):
         mod.freeze_bn_stats()
+
+
+__getattr__ = functools.partial(_aliases.child, __name__)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from rushlight.ao.nn.qat import modules
+from importlib import import_module
+
+from rushlight.ao.nn.qat import modules as layers
 
 __all__ = ["Linear"]
 
 
-class Linear(modules.Linear):
+class Linear(layers.Linear):
     """A linear layer whose weight is rounded.
 
     Args:
@@ -35,3 +37,6 @@ class Linear(modules.Linear):
                 "Dynamic QAT requires a memoryless observer."
                 "This means a MovingAverage observer with averaging constant equal to 1"
             )
+
+
+modules = import_module(f"{__name__}.modules")  # an alias
