@@ -333,7 +333,7 @@ class TypedStorage(metaclass=_LegacyStorageMeta):
         made = self._tensor().to(dtype, copy=True)
         return TypedStorage(wrap_storage=made.untyped_storage(), dtype=dtype)
 
-    def is_pinned(self, device="cuda"):
+    def is_pinned(self, device=None):
         """Whether the memory is pinned for a GPU's copies."""
         return self._tensor().is_pinned(device)
 
