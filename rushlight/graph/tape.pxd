@@ -2,13 +2,14 @@ from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from cpython.object cimport PyObject
 from rushlight.core.device cimport Device
 from rushlight.core.dtype cimport DType
+from rushlight.core.keys cimport KEY_COURSE
 from rushlight.core.storage cimport Storage
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Operator
 
 cdef enum:
     # of a thread's set of keys, while the operators of a module's call are noted
-    COURSE = 1 << 28
+    COURSE = 1 << KEY_COURSE
     # what an argument of a noted call is
     CONSTANT = 0
     TENSOR = 1

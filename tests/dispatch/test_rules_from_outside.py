@@ -125,7 +125,7 @@ def test_a_custom_operator_takes_a_rule_of_forward_mode():
 def test_a_row_has_a_name_for_each_of_its_places():
     from rushlight._generated.tables import OPERATORS
 
-    assert {len(row) for row in OPERATORS} == {declared.OVERLOADS + 1}
+    assert {len(row) for row in OPERATORS} == {declared.NODE + 1}
     assert {len(row[declared.IMPLEMENTATION]) for row in OPERATORS} == {
         declared.ARGUMENT + 1
     }

@@ -269,6 +269,8 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
                     "call_function", operator.getitem, (node, at)
                 )
                 self._track_all(one, part)
+        elif isinstance(result, bool):
+            node.meta["val"] = result
         elif result is not None and not isinstance(result, _NUMBERS):
             self._nodes[id(result)] = result, node  # an operator's own kind of object
 
