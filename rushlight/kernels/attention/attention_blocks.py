@@ -97,6 +97,7 @@ class Attention:
         self.nothing = Const(self.wide, 0)
         b = self.b = Builder()
         self.product = Product(b, self.tile, self.compute)
+        self.product.in_cache = True  # blocks are packed, and as large as one
         self.zeros = self.product.zeros()
         self.mask_kind = mask
         self.read_arguments(Type(dtype))

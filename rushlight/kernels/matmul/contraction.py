@@ -103,7 +103,12 @@ class Product:
     A tile has one of `Tile.heights` and of `Tile.widths`; a mask may cut a part off one
     that is a lone vector wide. Its sums are stored where they belong, so nothing else
     depends on its size.
+
+    Attributes:
+        in_cache: whether operands and results are in a near cache: nothing is prefetched.
     """
+
+    in_cache = False
 
     def __init__(self, builder: Builder, tile: Tile, compute: Type, add=multiply_add):
         self.b, self.tile, self.compute, self.add = builder, tile, compute, add
@@ -296,8 +301,9 @@ class Strip:
     def __init__(self, product, left, rows, depth, width):
         self.product, self.b, self.depth = product, product.b, depth
         self.rows, self.step = rows, left.column
-        self.next = Operand(moved(left.pointer, rows * left.row), left.row)
-        self.share, self.passed = self.shares(left.row, width)
+        if not product.in_cache:
+            self.next = Operand(moved(left.pointer, rows * left.row), left.row)
+            self.share, self.passed = self.shares(left.row, width)
         self.taken = self.b.declare("taken", Const(i64, 0))
         tile = product.tile
         # What a tile of few rows has too many repeats its first row, to no effect.
@@ -337,7 +343,7 @@ class Strip:
         """One tile of the columns that are left from one on, and what is behind it."""
         b, tile = self.b, self.product.tile
         left = b.let("left", left)
-        self.ahead = self.ahead_of(column)
+        self.ahead = None if self.product.in_cache else self.ahead_of(column)
         target = results.sums
         if results.epilogue is None:
             target = results.out
