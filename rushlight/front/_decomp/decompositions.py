@@ -26,13 +26,13 @@ class Reduction(Enum):
 
 
 def _in_single(function):
-    """Computes in float32 what is given in half precision, and rounds the results."""
+    """Computes in float32 what is given in half precision alone, and rounds the results."""
 
     @functools.wraps(function)
     def computed(*args, **kwargs):
         given = [v for v in tree_leaves((args, kwargs)) if isinstance(v, Tensor)]
         halves = [value.dtype for value in given if value.dtype in _HALVES]
-        if not halves:
+        if not halves or any(value.dtype is float32 for value in given):
             return function(*args, **kwargs)
 
         def wide(value):
@@ -518,12 +518,12 @@ def native_layer_norm_backward(
     if output_mask[0]:
         total = scaled.sum(dims, True)
         along = normal * (scaled * normal).sum(dims, True)
-        found[0] = rstd / number * (number * scaled - total - along)
+        found[0] = (rstd / number * (number * scaled - total - along)).to(input.dtype)
     if output_mask[1] and weight is not None:
         product = grad_out * normal
-        found[1] = product.sum(others) if others else product
+        found[1] = (product.sum(others) if others else product).to(weight.dtype)
     if output_mask[2] and bias is not None:
-        found[2] = grad_out.sum(others) if others else grad_out.clone()
+        found[2] = (grad_out.sum(others) if others else grad_out.clone()).to(bias.dtype)
     return tuple(found)
 
 
