@@ -73,8 +73,8 @@ def test_sums_are_those_of_all_ranks_read_or_not(monkeypatch, size, is_refused):
             parts = [values(rank, dtype) for rank in range(size)]
             assert rl.equal(next(each), sum(parts[1:], parts[0]))
             assert rl.equal(next(each), parts[-1])
-    probes = size * (size - 1)
-    assert len(calls) == probes if is_refused else len(calls) > 6 * probes
+    probes = size * (size - 1)  # a rank that was refused tries no other
+    assert len(calls) <= probes if is_refused else len(calls) > 6 * probes
 
 
 def test_memory_is_copied_and_what_is_not_there_is_refused():
