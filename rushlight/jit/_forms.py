@@ -3,7 +3,8 @@
 The package's sources are Python that calls compiled code; what a translated program
 does in their place is written in the files of ``forms``, in the language of programs:
 a class for each module, a function for each of ``nn.functional``. Those files are read
-here and never imported.
+here and never imported. What differs in the rank alone is written once: ``ConvNd`` is the
+form of ``Conv1d``, ``Conv2d`` and ``Conv3d``, with ``N`` for the number.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import ast
 import builtins
 import functools
 import math
+import re
 import typing
 from pathlib import Path
 
@@ -22,6 +24,17 @@ from rushlight.jit._names import PythonNames
 from rushlight.jit._sources import Source
 
 _FOLDER = Path(__file__).parent / "forms"
+_RANK = re.compile(r"Nd\b|\bN\b|(?<=BroadcastingList)N\b")
+
+
+def _texts(path):
+    """A file as it is written, and then with each rank for ``N`` below its imports."""
+    text = path.read_text()
+    yield text
+    head, *forms = re.split(r"(?<=\n\n\n)", text, maxsplit=1)
+    if "Nd" in text:
+        for rank in "123":
+            yield head + _RANK.sub(lambda n, rank=rank: n[0].replace("N", rank), *forms)
 
 
 @functools.cache
@@ -29,10 +42,11 @@ def _definitions(kind):
     """The forms of a kind by name, each with the source that it stands in."""
     found = {}
     for path in sorted(_FOLDER.glob("*.py")):
-        source = Source(path.read_text(), str(path))
-        for node in source.parse().body:
-            if isinstance(node, kind):
-                found[node.name] = source, node
+        for text in _texts(path):
+            source = Source(text, str(path))
+            for node in source.parse().body:
+                if isinstance(node, kind):
+                    found.setdefault(node.name, (source, node))
     return found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import rushlight as torch
 from rushlight import Tensor
 from rushlight.jit import annotate
-from rushlight.jit.annotations import (
-    BroadcastingList1,
-    BroadcastingList2,
-    BroadcastingList3,
-)
+from rushlight.jit.annotations import BroadcastingList1, BroadcastingList2
 from rushlight.nn import functional as F
+
+# Names in `Nd` stand for each rank that has no form of its own.
+N = 2
+BroadcastingListN = BroadcastingList2
 
 
 def _unpool_size(
@@ -72,64 +72,38 @@ def max_unpool2d(
     return torch.ops.aten.max_unpool2d(input, indices, size)
 
 
-def max_unpool3d(
+def max_unpoolNd(
     input: Tensor,
     indices: Tensor,
-    kernel_size: BroadcastingList3[int],
-    stride: BroadcastingList3[int] | None = None,
-    padding: BroadcastingList3[int] = 0,
+    kernel_size: BroadcastingListN[int],
+    stride: BroadcastingListN[int] | None = None,
+    padding: BroadcastingListN[int] = 0,
     output_size: list[int] | None = None,
 ) -> Tensor:
     steps = kernel_size if stride is None else stride
     size = _unpool_size(input, kernel_size, steps, padding, output_size)
-    return torch.ops.aten.max_unpool3d(input, indices, size, steps, padding)
+    return torch.ops.aten.max_unpoolNd(input, indices, size, steps, padding)
 
 
-def _root_of_mean(mean: Tensor, norm_type: float, count: int) -> Tensor:
+def _root_of_mean(mean: Tensor, norm_type: float, kernel: list[int]) -> Tensor:
+    count = 1
+    for size in kernel:
+        count = count * size
     return (torch.sign(mean) * F.relu(torch.abs(mean))).mul(count).pow(1.0 / norm_type)
 
 
-def lp_pool1d(
+def lp_poolNd(
     input: Tensor,
     norm_type: float,
-    kernel_size: BroadcastingList1[int],
-    stride: BroadcastingList1[int] | None = None,
+    kernel_size: BroadcastingListN[int],
+    stride: BroadcastingListN[int] | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
     steps = kernel_size if stride is None else stride
-    mean = torch.ops.aten.avg_pool1d(
+    mean = torch.ops.aten.avg_poolNd(
         input.pow(norm_type), kernel_size, steps, [0], ceil_mode
     )
-    return _root_of_mean(mean, norm_type, kernel_size[0])
-
-
-def lp_pool2d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: BroadcastingList2[int],
-    stride: BroadcastingList2[int] | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
-    steps = kernel_size if stride is None else stride
-    mean = torch.ops.aten.avg_pool2d(
-        input.pow(norm_type), kernel_size, steps, [0, 0], ceil_mode
-    )
-    return _root_of_mean(mean, norm_type, kernel_size[0] * kernel_size[1])
-
-
-def lp_pool3d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: BroadcastingList3[int],
-    stride: BroadcastingList3[int] | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
-    steps = kernel_size if stride is None else stride
-    mean = torch.ops.aten.avg_pool3d(
-        input.pow(norm_type), kernel_size, steps, [0, 0, 0], ceil_mode
-    )
-    count = kernel_size[0] * kernel_size[1] * kernel_size[2]
-    return _root_of_mean(mean, norm_type, count)
+    return _root_of_mean(mean, norm_type, kernel_size)
 
 
 def _fraction_size(
@@ -161,30 +135,17 @@ def _fraction_samples(input: Tensor, dims: int, samples: Tensor | None) -> Tenso
     )
 
 
-def fractional_max_pool2d(
+def fractional_max_poolNd(
     input: Tensor,
-    kernel_size: BroadcastingList2[int],
-    output_size: BroadcastingList2[int] | None = None,
-    output_ratio: BroadcastingList2[float] | None = None,
+    kernel_size: BroadcastingListN[int],
+    output_size: BroadcastingListN[int] | None = None,
+    output_ratio: BroadcastingListN[float] | None = None,
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor:
-    size = _fraction_size(input, 2, output_size, output_ratio)
-    samples = _fraction_samples(input, 2, _random_samples)
-    return torch.ops.aten.fractional_max_pool2d(input, kernel_size, size, samples)[0]
-
-
-def fractional_max_pool3d(
-    input: Tensor,
-    kernel_size: BroadcastingList3[int],
-    output_size: BroadcastingList3[int] | None = None,
-    output_ratio: BroadcastingList3[float] | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Tensor:
-    size = _fraction_size(input, 3, output_size, output_ratio)
-    samples = _fraction_samples(input, 3, _random_samples)
-    return torch.ops.aten.fractional_max_pool3d(input, kernel_size, size, samples)[0]
+    size = _fraction_size(input, N, output_size, output_ratio)
+    samples = _fraction_samples(input, N, _random_samples)
+    return torch.ops.aten.fractional_max_poolNd(input, kernel_size, size, samples)[0]
 
 
 def avg_pool1d(
@@ -201,93 +162,27 @@ def avg_pool1d(
     )
 
 
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: BroadcastingList3[int],
-    stride: BroadcastingList3[int] | None = None,
-    padding: BroadcastingList3[int] = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    steps = kernel_size if stride is None else stride
-    return torch.ops.aten.avg_pool3d(
-        input,
-        kernel_size,
-        steps,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
-
-
-class MaxUnpool1d:
+class MaxUnpoolNd:
     def forward(
         self, input: Tensor, indices: Tensor, output_size: list[int] | None = None
     ) -> Tensor:
-        return F.max_unpool1d(
+        return F.max_unpoolNd(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
 
 
-class MaxUnpool2d:
-    def forward(
-        self, input: Tensor, indices: Tensor, output_size: list[int] | None = None
-    ) -> Tensor:
-        return F.max_unpool2d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
-
-
-class MaxUnpool3d:
-    def forward(
-        self, input: Tensor, indices: Tensor, output_size: list[int] | None = None
-    ) -> Tensor:
-        return F.max_unpool3d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
-
-
-class LPPool1d:
+class LPPoolNd:
     def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool1d(
+        return F.lp_poolNd(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
 
-class LPPool2d:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool2d(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
-
-
-class LPPool3d:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool3d(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
-
-
-class FractionalMaxPool2d:
+class FractionalMaxPoolNd:
     def forward(self, input: Tensor):
-        size = _fraction_size(input, 2, self.output_size, self.output_ratio)
-        samples = _fraction_samples(input, 2, self._random_samples)
-        values, indices = torch.ops.aten.fractional_max_pool2d(
-            input, self.kernel_size, size, samples
-        )
-        if self.return_indices:
-            return values, indices
-        else:
-            return values
-
-
-class FractionalMaxPool3d:
-    def forward(self, input: Tensor):
-        size = _fraction_size(input, 3, self.output_size, self.output_ratio)
-        samples = _fraction_samples(input, 3, self._random_samples)
-        values, indices = torch.ops.aten.fractional_max_pool3d(
+        size = _fraction_size(input, N, self.output_size, self.output_ratio)
+        samples = _fraction_samples(input, N, self._random_samples)
+        values, indices = torch.ops.aten.fractional_max_poolNd(
             input, self.kernel_size, size, samples
         )
         if self.return_indices:
