@@ -43,13 +43,13 @@ def rms_norm(x, size, eps):
     return (rows * ops.rsqrt((rows * rows).mean([1], True) + eps)).view_as(x)
 
 
-def layer_norm_parameters(grad, x, center, rstd, shape):
+def layer_norm_parameters(grad, x, center, rstd, shape, dtype):
     """Gradients of a layer norm's weight and bias: sums over millions of rows."""
     wide = statistics_dtype(x.dtype)
     rows = [t.reshape(center.numel(), -1).to(wide) for t in (grad, x)]
     unit = (rows[1] - center.unsqueeze(-1)) * rstd.unsqueeze(-1)
     sums = (rows[0] * unit).sum([0]), rows[0].sum([0])
-    return tuple(each.reshape(shape).to(x.dtype) for each in sums)
+    return tuple(each.reshape(shape).to(dtype) for each in sums)
 
 
 def group_norm(x, weight, bias, sizes, eps):

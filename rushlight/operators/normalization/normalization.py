@@ -207,7 +207,7 @@ def _check_batch(input, weight, bias, mean, var, training):
 
 
 def _kept(input, *parameters):
-    """The dtype that statistics are kept in: a parameter's, or the input's."""
+    """The dtype of statistics and of parameters' gradients: a parameter's, or the input's."""
     for parameter in parameters:
         if parameter is not None:
             return parameter.dtype
@@ -336,10 +336,11 @@ def native_layer_norm_backward(
         run_rows(kernel, [(d_input, EACH)], operands, (rows, size, 1), compute)
     if any(output_mask[1:]) and long_rows.are_long(rows, x):
         d_weight, d_bias = long_rows.layer_norm_parameters(
-            grad, x, mean, rstd, normalized_shape
+            grad, x, mean, rstd, normalized_shape, _kept(x, weight, bias)
         )
     elif any(output_mask[1:]):
-        d_weight, d_bias = (fresh(x, normalized_shape) for _ in range(2))
+        kept = _kept(x, weight, bias)
+        d_weight, d_bias = (fresh(x, normalized_shape, kept) for _ in range(2))
         operands = [(grad, EACH), (x, EACH), (mean, SHARED), (rstd, SHARED)]
         run_rows(
             layer_norm_parameters_kernel, [(d_weight, ROW), (d_bias, ROW)], operands,
