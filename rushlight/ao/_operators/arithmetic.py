@@ -30,7 +30,7 @@ def _same(a, b, word):
         )
     for each in (a, b):
         if parts(each)[3] is not None:
-            raise RuntimeError(f"Only per-tensor quantization is supported in {word}.")
+            raise RuntimeError(f"Only per tensor quantization is supported in {word}.")
 
 
 def _together(a, b):

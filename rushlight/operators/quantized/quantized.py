@@ -64,6 +64,26 @@ def parts(tensor):
     return found.integers, found.scale, found.zero_point, found.axis
 
 
+def per_tensor(tensor, refusal=None):
+    """Integers, scale and zero point of a tensor with one scale for all.
+
+    Args:
+        refusal: what is said of others.
+
+    Raises:
+        RuntimeError: each channel has its own scale.
+    """
+    integers, scale, zero_point, axis = parts(tensor)
+    if axis is not None:
+        raise RuntimeError(refusal or NOT_PER_TENSOR)
+    return integers, scale, zero_point
+
+
+NOT_PER_TENSOR = (
+    "Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false."
+)
+
+
 def like(tensor, integers):
     """Other integers with the same parameters."""
     _, scale, zero_point, axis = parts(tensor)
@@ -206,13 +226,31 @@ def quantize_dynamically(self, dtype, reduce_range):
     return ops.quantize_per_tensor(self, scale, point, dtype)
 
 
+def choose_qparams_per_tensor(self, reduce_range):
+    """The scale and the zero point of unsigned bytes."""
+    return dynamic_parameters(self, 0, 127 if reduce_range else 255)
+
+
+NO_RANGE = "In ChooseQuantizationParams, min should be less than or equal to max"
+
+
 def dynamic_parameters(x, low, high):
-    """The scale and the zero point by which all elements are within some integers."""
+    """The scale and the zero point by which all elements are within some integers.
+
+    Raises:
+        RuntimeError: an element is not a number.
+    """
     least = most = 0.0
     if x.numel():
         ends = ops.aminmax(x)
         least, most = ends[0].item(), ends[1].item()
+    if math.isnan(least):
+        raise RuntimeError(NO_RANGE)
     least, most = min(least, 0.0), max(most, 0.0)
+    if math.isinf(most - least):
+        return math.inf, -(
+            1 << 31
+        )  # what processors make of a quotient without a value
     scale = (most - least) / (high - low)
     _, point = choose_parameters(least, most, low, high)
     return (scale if scale >= 6.1e-5 else 6.1e-5 if scale else 0.1), point
@@ -305,22 +343,13 @@ def int_repr(self):
     return parts(self)[0].clone()
 
 
-def _one(self, at):
-    found = parts(self)
-    if found[3] is not None:
-        raise RuntimeError(
-            "Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false."
-        )
-    return found[at]
-
-
 def q_scale(self):
     """The scale for all elements.
 
     Raises:
         RuntimeError: each channel has its own.
     """
-    return _one(self, 1)
+    return per_tensor(self)[1]
 
 
 def q_zero_point(self):
@@ -329,7 +358,7 @@ def q_zero_point(self):
     Raises:
         RuntimeError: each channel has its own.
     """
-    return _one(self, 2)
+    return per_tensor(self)[2]
 
 
 def _each(self, at):
@@ -383,7 +412,7 @@ def qscheme(self):
 
 
 def _pooled(name, self, args):
-    integers, scale, zero_point, _ = parts(self)
+    integers, scale, zero_point = per_tensor(self)
     pooled = getattr(ops, name)(integers.float(), *args)
     return made(pooled.to(integers.dtype), scale, zero_point)
 
@@ -411,6 +440,7 @@ def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
 
 def batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point):
     """The numbers are normalized, then quantized again."""
+    per_tensor(input)
     numbers = ops.batch_norm(
         dequantize(input), weight, bias, mean, var, False, 0.0, eps, False
     )

@@ -12,6 +12,7 @@ from rushlight.operators.quantized.quantized import (
     like,
     made,
     parts,
+    per_tensor,
     quantize_per_channel,
     quantize_per_tensor,
     single,
@@ -26,19 +27,73 @@ def on_integers(name):
     function = getattr(ops, name)
 
     def apply(self, *args):
-        found = parts(self)
-        if found[3] is not None and name != "clone":
-            raise RuntimeError(
-                f"{name} of a tensor quantized per channel is not supported"
-            )
-        moved = function(found[0], *args)
-        if isinstance(moved, (tuple, list)):
-            return tuple(made(each, *found[1:]) for each in moved)
-        return made(moved, *found[1:])
+        integers, scale, zero_point = per_tensor(self, NO_STRIDES)
+        return made(function(integers, *args), scale, zero_point)
 
     apply.__name__ = name
     apply.__doc__ = f"``{name}`` of the integers."
     return apply
+
+
+NO_STRIDES = "Setting strides is possible only on uniformly quantized tensor"
+
+
+def view_of_integers(name):
+    """A view of the integers; it shows some channels, or one, whose numbers stay theirs."""
+    function = getattr(ops, name)
+
+    def apply(self, *args):
+        integers, *found = parts(self)
+        moved = function(integers, *args)
+        several = isinstance(moved, (tuple, list))
+        views = list(moved) if several else [moved]
+        kept = [found] * len(views)
+        if found[2] is not None:
+            kept = _shown(self, function, args, views)
+        results = tuple(made(*pair) for pair in zip(views, *zip(*kept, strict=True)))
+        return results if several else results[0]
+
+    apply.__name__ = name
+    apply.__doc__ = f"``{name}`` of the integers."
+    return apply
+
+
+def _shown(self, function, args, views):
+    """Scales, zero points and axes of views.
+
+    What is viewed along with the integers is a number for each channel: strides of zero
+    tell apart which dimension they lie along afterwards.
+
+    Raises:
+        RuntimeError: channels do not lie along one dimension.
+    """
+    _, scale, zero_point, axis = parts(self)
+    count = scale.numel()
+    strides = [int(dim == axis) for dim in range(self.ndim)]
+    channels = ops.as_strided(ops.arange(count), list(self.shape), strides)
+    try:
+        channels = function(channels, *args)
+    except RuntimeError:  # they would have to be copied
+        channels = None
+    if isinstance(channels, Tensor):
+        channels = [channels]
+    found = []
+    for place, view in enumerate(views):
+        steps = channels and channels[place].stride()
+        along = [dim for dim, step in enumerate(steps or ()) if step]
+        if not steps or len(along) > 1 or (along and view.shape[along[0]] > count):
+            raise RuntimeError(
+                "length of scales must equal to channel, expected "
+                f"{view.shape[min(axis, view.ndim - 1)]} got, {count}"
+            )
+        first = channels[place].storage_offset()
+        if not along or (view.shape[along[0]] == 1 and count > 1):
+            found.append((scale[first].item(), zero_point[first].item(), None))
+        else:
+            size, step = view.shape[along[0]], steps[along[0]]
+            kept = slice(first, first + size * step, step)
+            found.append((scale[kept].clone(), zero_point[kept].clone(), along[0]))
+    return found
 
 
 def contiguous(self, memory_format):
@@ -53,15 +108,13 @@ def clone(self, memory_format):
 
 def relu(self):
     """Integers below the zero point become it."""
-    integers, scale, zero_point, axis = parts(self)
-    if axis is not None:
-        raise RuntimeError("relu of a tensor quantized per channel is not supported")
+    integers, scale, zero_point = per_tensor(self)
     return made(ops.clamp(integers, min=zero_point), scale, zero_point)
 
 
 def clamp(self, min, max):
     """Bounds are quantized too."""
-    integers, scale, zero_point, _ = parts(self)
+    integers, scale, zero_point = per_tensor(self)
     _, low, high = KINDS[self.dtype.name]
 
     def step(bound):
@@ -152,11 +205,30 @@ def compared(name):
 
 
 def cat(tensors, dim):
-    """All in the first tensor's parameters."""
-    first = tensors[0]
-    _, scale, zero_point, _ = parts(first)
-    joined = ops.cat([dequantize(tensor) for tensor in tensors], dim)
-    return quantize_per_tensor(joined, scale, zero_point, first.dtype)
+    """All in the first tensor's parameters.
+
+    Raises:
+        NotImplementedError: a tensor is not quantized.
+        RuntimeError: the types differ, or each channel has its own scale.
+    """
+    first = next(tensor for tensor in tensors if tensor.is_quantized)
+    if not all(tensor.is_quantized for tensor in tensors):
+        raise NotImplementedError(
+            "Could not run 'aten::qscheme' with arguments from the 'CPU' backend.\n"
+            "  remedy: quantize all tensors, or dequantize those that are"
+        )
+    if any(tensor.dtype is not first.dtype for tensor in tensors):
+        raise RuntimeError("All dtypes must be the same.")
+    for tensor in tensors:
+        per_tensor(tensor, "Only per-tensor quantization is supported in 'cat'!")
+    integers, scale, zero_point = per_tensor(first)
+    steps = [
+        each[0]
+        if each[1:] == (scale, zero_point)
+        else steps_of(ops._dequantize(tensor), integers.dtype, scale, zero_point)
+        for tensor, each in zip(tensors, map(per_tensor, tensors))
+    ]
+    return made(ops.cat(steps, dim), scale, zero_point)
 
 
 def stack(tensors, dim):
@@ -167,7 +239,11 @@ def stack(tensors, dim):
 
 def masked_fill(self, mask, value):
     """A number where a mask is true, as the integer that stands for it."""
-    integers, scale, zero_point, _ = parts(self)
+    integers, scale, zero_point = per_tensor(
+        self,
+        "masked_fill__quantized_cpu for quantized tensors is currently only supported "
+        "for per tensor quantized tensors",
+    )
     step = _step(integers, value, scale, zero_point)
     return like(self, ops.masked_fill(integers, mask, step))
 
@@ -178,41 +254,47 @@ def _step(integers, value, scale, zero_point):
 
 def pad(self, pad, value):
     """A number around, as the integer that stands for it."""
-    integers, scale, zero_point, _ = parts(self)
+    integers, scale, zero_point = per_tensor(
+        self, "Only per-tensor padding is supported."
+    )
     step = _step(integers, value, scale, zero_point)
     return like(self, ops.constant_pad_nd(integers, pad, step))
 
 
 def largest(self):
     """The largest element."""
-    return like(self, ops.max(parts(self)[0]))
+    return like(self, ops.max(per_tensor(self, ONE_SCALE.format("Max"))[0]))
 
 
 def smallest(self):
     """The smallest element."""
-    return like(self, ops.min(parts(self)[0]))
+    return like(self, ops.min(per_tensor(self, ONE_SCALE.format("Min"))[0]))
+
+
+ONE_SCALE = (
+    "{} operator for quantized tensors only works for per tensor quantized tensors. "
+    "Please open an issue on https://github.com/pytorch/pytorch/issues if you need per "
+    "channel quantized tensor support."
+)
 
 
 def mean(self, dtype):
     """The mean, quantized again."""
-    integers = parts(self)[0]
+    integers = per_tensor(self)[0]
     return like(self, ops.round(integers.double().mean()).to(integers.dtype))
 
 
 def mean_of_dims(self, dim, keepdim, dtype):
     """The means along some dimensions, in the same parameters."""
-    return _again(self, ops.mean(dequantize(self), dim, keepdim))
-
-
-def _again(self, numbers):
-    """Numbers in a tensor's own parameters."""
-    integers, scale, zero_point, _ = parts(self)
+    integers, scale, zero_point = per_tensor(self)
+    numbers = ops.mean(dequantize(self), dim, keepdim)
     steps = steps_of(numbers, integers.dtype, scale, zero_point, True)
     return made(steps, scale, zero_point)
 
 
 def sigmoid(self):
     """Between zero and one, which takes all integers of eight bits."""
+    per_tensor(self)
     _, low, high = KINDS[self.dtype.name]
     scale = 1 / 256 if high - low == 255 else 1.0 / (1 << 32)
     return quantize_per_tensor(dequantize(self).sigmoid(), scale, low, self.dtype)
@@ -223,7 +305,7 @@ def on_numbers(name):
     function = getattr(ops, name)
 
     def apply(self, *args):
-        integers, scale, zero_point, _ = parts(self)
+        integers, scale, zero_point = per_tensor(self)
         result = function(affine_kernels.dequantize(integers, 1.0, zero_point), *args)
         steps = steps_of(result, integers.dtype, 1.0, zero_point)
         return made(steps, scale, zero_point)
@@ -242,7 +324,7 @@ def of_each(name):
     function = getattr(ops, name)
 
     def apply(self, *args):
-        integers, scale, zero_point, _ = parts(self)
+        integers, scale, zero_point = per_tensor(self)
         given = scale, zero_point
         if name in OWN_RANGES and integers.dtype.itemsize == 1:
             given = OWN_RANGES[name][integers.dtype.name]
@@ -261,7 +343,7 @@ OWN_RANGES = {
 
 def tabled(self, function, scale, zero_point):
     """A function of each number, quantized; of bytes by a table of all 256."""
-    integers, own_scale, own_point, _ = parts(self)
+    integers, own_scale, own_point = per_tensor(self)
     kind = integers.dtype
     if kind.itemsize > 1 or not affine_kernels.is_dense(integers):
         steps = steps_of(function(dequantize(self)), kind, scale, zero_point, True)
@@ -278,7 +360,7 @@ def with_places(name):
     function = getattr(ops, name)
 
     def apply(self, *args):
-        values, places = function(parts(self)[0], *args)
+        values, places = function(per_tensor(self)[0], *args)
         return like(self, values), places
 
     apply.__name__ = name
