@@ -129,3 +129,75 @@ def test_configurations_are_those_of_the_backends():
         q.MinMaxObserver(qscheme=rl.per_channel_affine)
     with pytest.raises(AssertionError):
         q.MinMaxObserver(quant_min=3, quant_max=9)
+
+
+def test_old_states_of_histograms_have_empty_extremes():
+    for version, kept in ((None, True), (2, True), (3, False)):
+        found = []
+        for t in (rl, torch):
+            observer = t.ao.quantization.HistogramObserver()
+            state = observer.state_dict()
+            state["min_val"], state["max_val"] = t.tensor([]), t.tensor([])
+            state._metadata[""]["version"] = version
+            try:
+                observer.load_state_dict(state)
+                found.append((observer.min_val.item(), observer.max_val.item()))
+            except RuntimeError:
+                found.append(None)
+        assert found[0] == found[1] == ((np.inf, -np.inf) if kept else None)
+
+
+def test_switches_and_scales_of_fake_quantization_begin_alike():
+    for name in ("FakeQuantize", "FusedMovingAvgObsFakeQuantize"):
+        one, two = (
+            getattr(t.ao.quantization, name)().state_dict() for t in (rl, torch)
+        )
+        assert list(one) == list(two)
+        for key, value in two.items():
+            assert str(one[key].dtype).partition(".")[2] == str(value.dtype)[6:], key
+            assert one[key].tolist() == value.tolist(), key
+
+
+def test_no_configuration_equals_only_none():
+    for t in (rl, torch):
+        q = t.ao.quantization
+        pairs = [(None, None), (None, q.default_qconfig), (q.default_qconfig, None)]
+        equals = q.qconfig.qconfig_equals
+        assert [equals(*pair) for pair in pairs] == [True, False, False]
+
+
+def test_layers_whose_range_is_known_get_observers_of_their_own():
+    found = []
+    for t in (rl, torch):
+        q, nn = t.ao.quantization, t.nn
+        model = nn.Sequential(nn.Linear(2, 2), nn.Sigmoid(), nn.Tanh(), nn.Softmax(1))
+        model.qconfig = q.get_default_qat_qconfig("fbgemm")
+        seen = q.prepare_qat(model)
+        found.append(
+            [type(m.activation_post_process).__name__ for m in seen.children()]
+        )
+    assert found[0] == found[1]
+    assert found[0][1] == "FixedQParamsFakeQuantize" != found[0][0]
+
+
+def test_observers_lie_where_the_weights_do():
+    q, nn = rl.ao.quantization, rl.nn
+    model = nn.Sequential(nn.Linear(2, 2, device="meta"))
+    model.qconfig = q.get_default_qconfig("fbgemm")
+    seen = q.prepare(model.eval())
+    assert seen[0].activation_post_process.min_val.device.type == "meta"
+
+
+def test_extremes_of_which_one_is_missing_are_not_seen():
+    for t in (rl, torch):
+        valid = t.ao.quantization.utils.check_min_max_valid
+        one, none = t.tensor([1.0]), t.tensor([])
+        assert valid(one, one)
+        assert not any(
+            valid(*each) for each in ((one, none), (none, one), (none, none))
+        )
+        inf = t.tensor(float("inf"))
+        assert not valid(inf, -inf)
+        assert valid(t.tensor(1.0), inf) and valid(-inf, t.tensor(1.0))
+        with pytest.raises(AssertionError):
+            valid(t.tensor([2.0]), one)

@@ -180,7 +180,8 @@ def _device(module):
             "quantization only works with cpu or single-device CUDA modules, but got "
             f"devices {devices}"
         )
-    return next(iter(devices), None)
+    # where all of it has shapes alone, its observers do, too
+    return next(iter((*devices, *(each.device for each in module.parameters()))), None)
 
 
 def add_quant_dequant(module):
