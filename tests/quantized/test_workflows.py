@@ -307,3 +307,72 @@ def test_models_with_marks_for_quantization_are_scripted_and_saved(tmp_path):
         assert rl.equal(found(x), wanted)
     whole = rl.jit.script(rl.ao.quantization.QuantWrapper(rl.nn.Linear(4, 2)))
     assert whole(x).shape == (2, 3, 4, 2)
+
+
+NOT_NUMBERS = [
+    [float("nan"), 1.0, 2.0],
+    [1.0, float("nan"), 2.0],
+    [1.0, 2.0, float("nan")],
+]
+
+
+def test_layers_of_dynamic_scales_refuse_a_first_element_that_is_not_a_number():
+    def program(t):
+        model = t.nn.Sequential(t.nn.Linear(3, 2))
+        made = t.ao.quantization.quantize_dynamic(model)
+        found = []
+        for row in NOT_NUMBERS:
+            try:
+                found.append(made(t.tensor([row])).tolist())
+            except RuntimeError as error:
+                found.append(str(error).partition("\n")[0])
+        return found
+
+    one, two = on_both(program)
+    assert (
+        one[0]
+        == two[0]
+        == ("In ChooseQuantizationParams, min should be less than or equal to max")
+    )
+    np.testing.assert_allclose(one[1:], two[1:], rtol=1e-6)
+
+
+def test_long_values_take_the_same_elements_that_are_not_numbers():
+    x = rl.ones(1 << 9, 1 << 9)
+    made = rl.ao.quantization.quantize_dynamic(
+        rl.nn.Sequential(rl.nn.Linear(1 << 9, 2))
+    )
+    x[3, 3] = float("nan")
+    assert made(x)[0].isfinite().all()
+    x[0, 0] = float("nan")
+    with pytest.raises(RuntimeError, match="In ChooseQuantizationParams"):
+        made(x)
+
+
+def test_weights_that_are_not_numbers_stay_so_in_their_channels():
+    def program(t):
+        model, q = t.nn.Sequential(t.nn.Linear(3, 2)), t.ao.quantization
+        model[0].weight.data[1, 0] = float("nan")
+        found = []
+        for config in (q.default_dynamic_qconfig, q.per_channel_dynamic_qconfig):
+            made = q.quantize_dynamic(model, {t.nn.Linear: config})
+            found.append(made(t.ones(1, 3)).isnan().tolist())
+        return found
+
+    one, two = on_both(program)
+    assert one == two == [[[True, True]], [[False, True]]]
+
+
+def test_ranges_without_a_scale_are_refused_when_tensors_are_quantized():
+    for bad in (float("nan"), float("inf")):
+        words = []
+        for t in (rl, torch):
+            with pytest.raises(RuntimeError) as caught:
+                t.quantize_per_tensor_dynamic(t.tensor([1.0, bad]), t.quint8, False)
+            words.append(str(caught.value).partition("\n")[0])
+        assert words[0] == words[1]
+    for x in ([0.0, 2.55], [-1.0, 3.0], [1.0, float("inf")]):
+        one, two = (
+            t._choose_qparams_per_tensor(t.tensor(x), True) for t in (rl, torch)
+        )
+        assert one == two

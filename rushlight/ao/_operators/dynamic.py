@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rushlight.codegen.language import round as nearest
 from rushlight.codegen.language import select
 from rushlight.codegen.loops import f32, f64, i32, local, loops, u8, vectorized
@@ -10,6 +12,7 @@ from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import fresh, run_whole
 from rushlight.operators.quantized import affine_kernels
 from rushlight.operators.quantized.quantized import (
+    NO_RANGE,
     dynamic_parameters,
     inverse_of,
     single,
@@ -40,6 +43,8 @@ def dynamic_kernel(
             lows[c] = select(value < lows[c], value, lows[c])
             highs[c] = select(value > highs[c], value, highs[c])
     least, most = f32(0), f32(0)
+    if count > 0:  # as in PyTorch, only the first element may be what has no order
+        least = select(x[0] > f32(0), f32(0), x[0])
     for k in range(whole * 64, count):
         least = select(x[k] < least, x[k], least)
         most = select(x[k] > most, x[k], most)
@@ -65,7 +70,7 @@ def dynamic_kernel(
     middle = nearest(select(near_low, from_low, from_high))
     middle = select(middle < steps, middle, steps)
     middle = select(middle > f64(0), middle, f64(0))
-    used = select(raw >= f64(6.1e-5), raw, select(raw == f64(0), f64(0.1), f64(6.1e-5)))
+    used = select(raw < f64(6.1e-5), select(raw == f64(0), f64(0.1), f64(6.1e-5)), raw)
     scale[0] = f32(used)
     point[0] = i32(middle)
     inverse, moved = f32(f64(1) / f64(f32(used))), f32(middle)
@@ -84,11 +89,19 @@ def quantize(x, reduce_range=False):
 
     Returns:
         bytes, a float32 and an int32 of one element each.
+
+    Raises:
+        RuntimeError: the first element is not a number.
     """
     x = x.contiguous()
     top = 127 if reduce_range else 255
     if x.numel() > MOST:
-        scale, point = dynamic_parameters(x, 0, top)
+        try:
+            scale, point = dynamic_parameters(x, 0, top)
+        except RuntimeError:
+            if math.isnan(x.view(-1)[0].item()):
+                raise
+            scale, point = dynamic_parameters(ops.where(x == x, x, 0.0), 0, top)
         levels = affine_kernels.quantize(x, uint8, inverse_of(scale), point, True)
         scale = ops.full([], single(scale), dtype=float32)
         return levels, scale, ops.full([], point, dtype=int32)
@@ -96,4 +109,6 @@ def quantize(x, reduce_range=False):
     scale, point = fresh(x, (), float32), fresh(x, (), int32)
     ints = [x.numel(), top]
     run_whole(dynamic_kernel, [levels, scale, point, x], ints, 1)
+    if math.isnan(scale.item()):
+        raise RuntimeError(NO_RANGE)
     return levels, scale, point
