@@ -71,7 +71,7 @@ const char *{name}_last_error(const {name} *model);
 """
 
 # The parts of the runtime that are the same for all libraries; NAME is the library's.
-_RUNTIME = r"""
+RUNTIME = r"""
 typedef int (*kernel_t)(char **data, const int64_t *ints, int64_t begin, int64_t end);
 typedef struct { int32_t kind, number; int64_t offset; } place_t;
 typedef struct {
@@ -459,7 +459,7 @@ const NAME_tensor *NAME_output(int i) {
 }
 """
 
-_INCLUDES = """\
+INCLUDES = """\
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdarg.h>
@@ -481,7 +481,7 @@ extern const char rl_code[] __attribute__((visibility("hidden")));
 """
 
 # Linux gives a process room for a processor's tiles if it asks; see `operators.matmul.matmul_amx`.
-_ASK_FOR_TILES = """
+ASK_FOR_TILES = """
   if (syscall(SYS_arch_prctl, 0x1023, 18))
     return fail(NULL, "NAME: the system gives no room for tiles"), NULL;"""
 
@@ -495,7 +495,7 @@ _KEYWORDS = frozenset(
 def is_taken(name):
     """Whether C, or the library's own text, has a name already."""
     pattern = r"\b(\w+)\(|\b(\w+_t)\b|^static [^(;\n]*?(\w+)(?:\[\d+\])?(?: = [^;]*)?;"
-    own = re.findall(pattern, _RUNTIME, re.MULTILINE)
+    own = re.findall(pattern, RUNTIME, re.MULTILINE)
     return name in _KEYWORDS or any(name in names for names in own)
 
 
@@ -510,75 +510,3 @@ def header(name, described):
         described: lines about its arrays.
     """
     return _HEADER.format(name=name, guard=f"{name.upper()}_H", described=described)
-
-
-def _rows(kind, name, rows, empty="{0}"):
-    body = ",\n".join(f"  {row}" for row in rows) or f"  {empty}"
-    return f"static const {kind} {name}[] = {{\n{body}\n}};\n"
-
-
-def _tensors(name, table, tensors):
-    sizes = "".join(
-        f"static const int64_t {table}_{at}[] = {{{', '.join(map(str, [*shape, 0]))}}};\n"
-        for at, (_, shape) in enumerate(tensors)
-    )
-    rows = [
-        f'{{NULL, "{kind}", {len(shape)}, {table}_{at}}}'
-        for at, (kind, shape) in enumerate(tensors)
-    ]
-    return sizes + _rows(f"{name}_tensor", table, rows, '{NULL, "", 0, NULL}')
-
-
-def _bytes(name, data):
-    rows = [", ".join(map(str, data[at : at + 20])) for at in range(0, len(data), 20)]
-    return _rows("unsigned char", name, rows, "0").replace(
-        "static const", "static const __attribute__((aligned(64)))"
-    )
-
-
-def source(name, tables):
-    """The library's C.
-
-    Args:
-        name: the library's.
-        tables: what `_compile.Tables` has.
-    """
-    t = tables
-    facts = {
-        "N_STEPS": len(t.steps), "N_INPUTS": len(t.inputs), "N_OUTPUTS": len(t.outputs),
-        "N_COPIES": len(t.copies), "N_SLOTS": len(t.slots), "CODE_BYTES": len(t.code),
-        "STATE_BYTES": t.state_bytes, "ARENA_BYTES": t.arena_bytes,
-        "MOST_PLACES": t.most_places, "MOST_BYTES": t.most_bytes,
-        "NO_FAULT": f"({t.no_fault}LL)",
-    }  # fmt: skip
-    features = "\n  ".join(
-        f'if (!__builtin_cpu_supports("{one}")) '
-        f'return fail(NULL, "NAME: this processor lacks {one}"), NULL;'
-        for one in t.features
-    )
-    if t.tiles:
-        features += _ASK_FOR_TILES
-    parts = [
-        _INCLUDES.format(name=name),
-        "".join(f"#define {key} {value}\n" for key, value in facts.items()),
-        _tensors(name, "INPUTS", t.inputs),
-        _tensors(name, "OUTPUTS", t.outputs),
-        _rows("int64_t", "FUNCTIONS", t.functions, "0"),
-        _rows("int64_t", "INTS", t.ints, "0"),
-        _bytes("NUMBERS", t.numbers),
-        _bytes("IDENTITY", t.identity),
-        _rows(
-            "struct { int64_t at; int kind; int64_t value; }", "SLOTS",
-            [f"{{{a}, {b}, {c}}}" for a, b, c in t.slots],
-        ),
-        _RUNTIME.partition("struct NAME {")[0],
-        _rows("place_t", "PLACES", [f"{{{a}, {b}, {c}}}" for a, b, c in t.places]),
-        _rows("place_t", "COPIED", [f"{{{a}, {b}, {c}}}" for a, b, c in t.copied]),
-        _rows("place_t", "COPIES", [f"{{0, {a}, {b}}}" for a, b in t.copies]),
-        _rows(
-            "step_t", "STEPS", [f"{{{', '.join(map(str, one))}}}" for one in t.steps]
-        ),
-        "struct NAME {" + _RUNTIME.partition("struct NAME {")[2],
-    ]  # fmt: skip
-    text = "\n".join(parts).replace("FEATURES", features)
-    return text.replace("NAME", name)

@@ -1,0 +1,260 @@
+"""What the C of a library says of the runs of its program, and the text that says it."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import zlib
+
+from rushlight.codegen.target import current
+from rushlight.dispatch.trace import NO_FAULT
+from rushlight.export import _library, _planning, _steps
+from rushlight.export.launch_recorder import place_of
+
+OUTPUT = 7  # a place in the caller's memory; the others are `_steps`'
+
+
+class Tables:
+    """What the library's C says of a run.
+
+    Args:
+        run: the recorded run.
+        inputs: what it was given.
+        results: what it gave.
+    """
+
+    def __init__(self, run, inputs, results):
+        self.run = run
+        self.inputs = [(type_name(one), tuple(one.shape)) for one in inputs]
+        self.outputs = [(type_name(one), tuple(one.shape)) for one in results]
+        self.no_fault = NO_FAULT
+        self._code(run)
+        self._state(run)
+        self._results(run, results)
+        last = [self._place(one)[1] for one in results if self._fresh(one)]
+        offsets, self.arena_bytes = _planning.placed(run, last, self.direct)
+        self.offsets = offsets
+        self._steps_of(run)
+        self.copied = [self._shifted(*one) for one in self.sources]
+        self.features = _features(self.names)
+        self.tiles = any(name.startswith("tiles_") for name in self.names)
+        self.identity = self._identity()
+
+    def _code(self, run):
+        """All kernels' code, one behind the other, and what is to be filled in."""
+        self.code, self.slots, self.functions = bytearray(), [], []
+        self.names = set()
+        self.numbers_of: dict = {}
+        images: dict = {}
+        addresses = dict.fromkeys(
+            address
+            for step in run.steps
+            for address in (
+                *((step.fn,) if step.kind == _steps.LAUNCH else ()),
+                *(n for kind, n, _ in step.places if kind == _steps.FUNCTION),
+            )
+        )
+        for address in addresses:
+            kernel = _steps.kernel_of(address)
+            image = kernel.owner
+            self.names.add(kernel.name)
+            code, symbols, relative, external = image.contents()
+            start = images.get(id(image))
+            if start is None:
+                self.code += bytes(-len(self.code) % 4096)
+                start = images[id(image)] = len(self.code)
+                self.code += code
+                self.slots += [(start + at, 0, start + to) for at, to in relative]
+                for at, addend, called in external:
+                    number = _library.FUNCTIONS_OF_C.get(called.decode())
+                    if number is None:
+                        raise _steps.NotExportable(
+                            f"aot_compile: the kernel {kernel.name} calls {called!r}"
+                        )
+                    self.slots.append((start + at, number, addend))
+            self.numbers_of[address] = len(self.functions)
+            self.functions.append(start + symbols[kernel.name])
+
+    def _state(self, run):
+        self.state_offsets, self.kept, at = {}, [], 0
+        for memory in run.memories:
+            if memory.kind == _steps.STATE:
+                self.state_offsets[memory.number] = at
+                self.kept.append((at, memory))
+                at += _planning.aligned(memory.n_bytes)
+        self.state_bytes = at
+
+    def _place(self, tensor):
+        start, _, own = place_of(tensor)
+        if not tensor.numel():
+            return _steps.NOTHING, 0, 0
+        return self.run.place(own)
+
+    def _fresh(self, tensor):
+        return self._place(tensor)[0] == _steps.FRESH
+
+    def _results(self, run, results):
+        """Which results are written where the caller wants them, and which copied."""
+        self.direct, self.copies, self.sources = {}, [], []
+        fresh = {m.number: m for m in run.memories if m.kind == _steps.FRESH}
+        for at, one in enumerate(results):
+            kind, number, offset = place = self._place(one)
+            n_bytes = one.numel() * one.itemsize
+            whole = kind == _steps.FRESH and not offset
+            if whole and number not in self.direct and fresh[number].n_bytes == n_bytes:
+                self.direct[number] = at
+            elif n_bytes:
+                self.copies.append((at, n_bytes))
+                self.sources.append(place)
+
+    def _shifted(self, kind, number, offset):
+        """A place as the library has it."""
+        if kind == _steps.FRESH and number in self.direct:
+            return OUTPUT, self.direct[number], offset
+        if kind == _steps.FRESH:
+            return kind, 0, self.offsets[number] + offset
+        if kind == _steps.STATE:
+            return kind, 0, self.state_offsets[number] + offset
+        if kind == _steps.FUNCTION:
+            return kind, self.numbers_of[number], 0
+        return kind, number, offset
+
+    def _steps_of(self, run):
+        self.steps, self.places, self.ints = [], [], []
+        self.numbers = bytearray()
+        self.most_places = self.most_bytes = 0
+        ints_at: dict = {}
+        for step in run.steps:
+            places = [self._shifted(*one) for one in step.places]
+            at = ints_at.get(step.ints)
+            if at is None:
+                at = ints_at[step.ints] = len(self.ints)
+                self.ints += step.ints
+            self.numbers += bytes(-len(self.numbers) % 16)
+            fn = self.numbers_of[step.fn] if step.kind == _steps.LAUNCH else 0
+            self.steps.append((
+                step.kind, fn, len(self.places), len(places), at, len(self.numbers),
+                len(step.numbers), step.total, step.grain,
+            ))  # fmt: skip
+            self.places += places
+            self.numbers += step.numbers
+            self.most_places = max(self.most_places, len(places))
+            if step.kind == _steps.LAUNCH:
+                self.most_bytes = max(self.most_bytes, len(step.numbers))
+
+    def _identity(self):
+        """The first 40 bytes of a file of weights that fits; eight of a checksum follow."""
+        text = repr((self.steps, self.places, self.state_bytes, self.functions))
+        digest = hashlib.blake2b(text.encode() + self.code, digest_size=24).digest()
+        return b"RLWEIGHT" + digest + self.state_bytes.to_bytes(8, "little")
+
+    def weights(self):
+        """The file that the library begins with: the state as it is now."""
+        data = bytearray(self.state_bytes)
+        for at, memory in self.kept:
+            found = ctypes.string_at(memory.start, memory.n_bytes)
+            data[at : at + memory.n_bytes] = found
+        return self.identity + zlib.crc32(data).to_bytes(8, "little") + bytes(data)
+
+
+def type_name(tensor):
+    """What a library calls a tensor's dtype: ``"float32"``."""
+    return str(tensor.dtype).rpartition(".")[2]
+
+
+# What kernels of contractions need besides, by how their names begin; see
+# `kernels.matmul.matmul_kernel_registry.epilogue_kernel`.
+_STEPS = {
+    "pairs_": ["avx512bf16"],
+    "fours_": ["avx512vnni"],
+    "sevens_": ["ssse3"],
+    "tiles_pairs_": ["amx-tile", "amx-bf16"],
+    "tiles_fours_": ["amx-tile", "amx-int8"],
+    "tiles_unsigned_fours_": ["amx-tile", "amx-int8"],
+}
+
+
+def _features(names):
+    """What gcc's name is for the instructions that kernels of these names use."""
+    target = current()
+    if not target.triple.startswith("x86_64"):
+        return []
+    wanted = {16: ["sse2"], 32: ["avx2"], 64: ["avx512f", "avx512bw", "avx512vl"]}
+    found = list(wanted.get(target.vector_bytes, ()))
+    found += ["fma"] if target.has("fma") else []
+    for step, needed in _STEPS.items():
+        if any(name.startswith(step) for name in names):
+            found += needed
+    return list(dict.fromkeys(found))
+
+
+def _rows(kind, name, rows, empty="{0}"):
+    body = ",\n".join(f"  {row}" for row in rows) or f"  {empty}"
+    return f"static const {kind} {name}[] = {{\n{body}\n}};\n"
+
+
+def _tensors(name, table, tensors):
+    sizes = "".join(
+        f"static const int64_t {table}_{at}[] = {{{', '.join(map(str, [*shape, 0]))}}};\n"
+        for at, (_, shape) in enumerate(tensors)
+    )
+    rows = [
+        f'{{NULL, "{kind}", {len(shape)}, {table}_{at}}}'
+        for at, (kind, shape) in enumerate(tensors)
+    ]
+    return sizes + _rows(f"{name}_tensor", table, rows, '{NULL, "", 0, NULL}')
+
+
+def _bytes(name, data):
+    rows = [", ".join(map(str, data[at : at + 20])) for at in range(0, len(data), 20)]
+    return _rows("unsigned char", name, rows, "0").replace(
+        "static const", "static const __attribute__((aligned(64)))"
+    )
+
+
+def source(name, tables):
+    """The library's C.
+
+    Args:
+        name: the library's.
+        tables: what `Tables` has.
+    """
+    t = tables
+    facts = {
+        "N_STEPS": len(t.steps), "N_INPUTS": len(t.inputs), "N_OUTPUTS": len(t.outputs),
+        "N_COPIES": len(t.copies), "N_SLOTS": len(t.slots), "CODE_BYTES": len(t.code),
+        "STATE_BYTES": t.state_bytes, "ARENA_BYTES": t.arena_bytes,
+        "MOST_PLACES": t.most_places, "MOST_BYTES": t.most_bytes,
+        "NO_FAULT": f"({t.no_fault}LL)",
+    }  # fmt: skip
+    features = "\n  ".join(
+        f'if (!__builtin_cpu_supports("{one}")) '
+        f'return fail(NULL, "NAME: this processor lacks {one}"), NULL;'
+        for one in t.features
+    )
+    if t.tiles:
+        features += _library.ASK_FOR_TILES
+    parts = [
+        _library.INCLUDES.format(name=name),
+        "".join(f"#define {key} {value}\n" for key, value in facts.items()),
+        _tensors(name, "INPUTS", t.inputs),
+        _tensors(name, "OUTPUTS", t.outputs),
+        _rows("int64_t", "FUNCTIONS", t.functions, "0"),
+        _rows("int64_t", "INTS", t.ints, "0"),
+        _bytes("NUMBERS", t.numbers),
+        _bytes("IDENTITY", t.identity),
+        _rows(
+            "struct { int64_t at; int kind; int64_t value; }", "SLOTS",
+            [f"{{{a}, {b}, {c}}}" for a, b, c in t.slots],
+        ),
+        _library.RUNTIME.partition("struct NAME {")[0],
+        _rows("place_t", "PLACES", [f"{{{a}, {b}, {c}}}" for a, b, c in t.places]),
+        _rows("place_t", "COPIED", [f"{{{a}, {b}, {c}}}" for a, b, c in t.copied]),
+        _rows("place_t", "COPIES", [f"{{0, {a}, {b}}}" for a, b in t.copies]),
+        _rows(
+            "step_t", "STEPS", [f"{{{', '.join(map(str, one))}}}" for one in t.steps]
+        ),
+        "struct NAME {" + _library.RUNTIME.partition("struct NAME {")[2],
+    ]  # fmt: skip
+    text = "\n".join(parts).replace("FEATURES", features)
+    return text.replace("NAME", name)
