@@ -15,7 +15,7 @@ from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.export import _library, _steps
 from rushlight.export._other_target import write_library_for
-from rushlight.export._tables import Tables, source, type_name
+from rushlight.export._tables import Bucket, Tables, type_name, written_source
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.launch_recorder import place_of
 from rushlight.fx.interpreter import Interpreter
@@ -53,33 +53,34 @@ def _refuse_name(name):
 
 
 def aot_compile(
-    program, args=(), kwargs=None, *, directory=".", name=None, target=None
-):
+    program, args=(), kwargs=None, *, examples=(), directory=".", name=None, target=None
+):  # fmt: skip
     """Writes a program as a shared library that needs no Python, with a C header.
 
     The program runs, and what it launches is listened to: kernels, their pointers and
     integers become tables in C, intermediate results share one block of memory, and the
-    kernels' machine code goes along. Sizes are those of ``args``. The library needs
-    libc and libm; it has threads of its own, or takes a callback.
+    kernels' machine code goes along. Sizes are those of ``args``, or of one of
+    ``examples``: each is a bucket with tables of its own, over the same weights and code.
+    The library needs libc and libm; it has threads of its own, or takes a callback.
 
     A function may be given in place of a program: a training step with its backward pass
     and optimizer, say. Tensors that it finds elsewhere (parameters, momentum) are what the
-    library keeps from run to run. It runs six times here, the library begins where five
-    have led, and so does what is here. What it does has to be the same each time: an
-    optimizer whose numbers change from step to step is refused, but for Adam and AdamW,
-    whose counters the library keeps and whose numbers a kernel makes of them (in double
-    precision; the last digit of one may differ from that of Python's).
+    library keeps from run to run. It runs six times here for each example; the library
+    begins where all but the last have led, and so does what is here. What it does has to be
+    the same each time: an optimizer whose numbers change from step to step is refused, but
+    for Adam and AdamW, whose numbers a kernel makes of counters (in double precision).
 
     Args:
         program: an `ExportedProgram`, a module, or a function of tensors.
         args: its arguments: tensors, and constants; a program has its own.
         kwargs: keyword arguments likewise.
+        examples: more of ``args`` (tuples), of other sizes, that the library takes as well:
+            batches of 1, 8 and 32, say, or the last batch of a training set.
         directory: where the files are written.
         name: what the functions' names begin with; the module's name by default.
         target: the processor that it is for, by default this one: ``"x86-64-v2"`` to
-            ``"x86-64-v4"``, for an `ExportedProgram`. It has to run here, since the
-            library's first results are compared with the program's: another process, which
-            is compiled for that processor, writes it.
+            ``"x86-64-v4"``, for an `ExportedProgram`; it has to run here, where another
+            process writes it and compares results.
 
     Returns:
         the paths of the files: ``path``, ``header``, ``weights`` and ``source``.
@@ -87,7 +88,8 @@ def aot_compile(
     Raises:
         NotExportable: the program does something that the library could not; the message
             names the operator and the line.
-        ValueError: ``target`` is none, or this processor cannot run its code.
+        ValueError: ``target`` is none, or this processor cannot run its code; two examples
+            have the same sizes, or not the same number of tensors.
         RuntimeError: there is no C compiler.
 
     >>> import ctypes, tempfile, rushlight as rl
@@ -98,56 +100,92 @@ def aot_compile(
     ...     sorted(os.listdir(folder))
     ['libline.so', 'line.c', 'line.h', 'line.kernels', 'line.weights']
     """
+    given = [(tuple(args), dict(kwargs or {})), *((tuple(one), {}) for one in examples)]
     if target is not None and target != current().name:
-        given = args, kwargs or {}
         name = write_library_for(target, program, given, directory, name)
         return _files(Path(directory), name)
-    call, inputs, state, name = _callable(program, args, kwargs, name)
-    _refuse_name(name)
-    inputs = [one.detach().clone(memory_format=contiguous_format) for one in inputs]
-    run, results = _recorded(call, inputs, state)
-    tables = Tables(run, inputs, results)
-    folder = Path(directory)
+    source = _Source(program, name)
+    _refuse_name(source.name)
+    return _library_of(source, given, Path(directory))
+
+
+def _library_of(source, given, folder):
+    """Records what is compiled, with each example, and writes the library."""
+    recorded = [_recorded(*source.with_arguments(*one), source) for one in given]
+    _refuse_alike([bucket for _, bucket in recorded])
+    tables = Tables([bucket for _, bucket in recorded])
     folder.mkdir(parents=True, exist_ok=True)
-    library = _written(folder, name, tables)
-    _check(library, name, call, inputs, run, tables)
+    library = _written(folder, source.name, tables)
+    for (call, inputs), bucket in recorded:
+        _check(library, source.name, call, inputs, bucket.run, tables)
     return library
 
 
-def _callable(program, args, kwargs, name):
-    """``call(run, inputs)``, the tensors that are given, those there before, a name."""
-    if isinstance(program, ExportedProgram):
-        module = program.module(check_guards=False)
-        args, kwargs = (args, kwargs) if args or kwargs else program.example_inputs
-        name = name or "program"
-        function = _Followed(module)
-    elif isinstance(program, Module):
-        module, function = program, program
-        name = name or type(program).__name__.lower()
-    else:
-        module, function = None, program
-        name = name or getattr(program, "__name__", "program")
-    leaves, spec = tree_flatten((tuple(args), dict(kwargs or {})))
-    given = [at for at, one in enumerate(leaves) if isinstance(one, Tensor)]
-    train = module is None
+def _refuse_alike(buckets):
+    """Refuses examples that a call could not be told apart by."""
+    seen: list = []
+    for at, one in enumerate(buckets):
+        counts = len(one.inputs), len(one.outputs)
+        if seen and counts != (len(buckets[0].inputs), len(buckets[0].outputs)):
+            raise ValueError(
+                f"aot_compile: example {at} has {counts[0]} tensors and {counts[1]} "
+                f"results, the first has {len(buckets[0].inputs)} and "
+                f"{len(buckets[0].outputs)}"
+            )
+        if one.inputs in seen:
+            raise ValueError(
+                f"aot_compile: example {at} has the sizes of example "
+                f"{seen.index(one.inputs)}"
+            )
+        seen.append(one.inputs)
 
-    def call(run, inputs):
-        filled = list(leaves)
-        for at, one in zip(given, inputs):
-            filled[at] = one
-        positional, named = tree_unflatten(filled, spec)
-        with set_grad_enabled(train):
-            if isinstance(function, _Followed):
-                result = function(run, *positional, **named)
-            else:
-                result = function(*positional, **named)
-            found = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
-            return [one.detach().contiguous() for one in found]
 
-    state = []
-    if module is not None:
-        state = [*module.parameters(), *module.buffers()]
-    return call, [leaves[at] for at in given], state, name
+class _Source:
+    """What is compiled: what calls it, and the tensors that are there before.
+
+    Args:
+        program: an `ExportedProgram`, a module, or a function.
+        name: the library's; the program's own where it is None.
+    """
+
+    def __init__(self, program, name):
+        self.example, self.state, self.train = None, [], False
+        if isinstance(program, ExportedProgram):
+            module = program.module(check_guards=False)
+            self.example, own = program.example_inputs, "program"
+            self.function = _Followed(module)
+        elif isinstance(program, Module):
+            module = self.function = program
+            own = type(program).__name__.lower()
+        else:
+            module, self.function, self.train = None, program, True
+            own = getattr(program, "__name__", "program")
+        self.name = name or own
+        if module is not None:
+            self.state = [*module.parameters(), *module.buffers()]
+
+    def with_arguments(self, args, kwargs):
+        """``call(run, inputs)``, and the tensors that are given; a program has its own."""
+        if self.example is not None and not args and not kwargs:
+            args, kwargs = self.example
+        leaves, spec = tree_flatten((tuple(args), dict(kwargs)))
+        given = [at for at, one in enumerate(leaves) if isinstance(one, Tensor)]
+
+        def call(run, inputs):
+            filled = list(leaves)
+            for at, one in zip(given, inputs):
+                filled[at] = one
+            positional, named = tree_unflatten(filled, spec)
+            with set_grad_enabled(self.train):
+                if isinstance(self.function, _Followed):
+                    result = self.function(run, *positional, **named)
+                else:
+                    result = self.function(*positional, **named)
+                found = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
+                return [one.detach().contiguous() for one in found]
+
+        inputs = [leaves[at].detach() for at in given]
+        return call, [one.clone(memory_format=contiguous_format) for one in inputs]
 
 
 class _Followed:
@@ -173,12 +211,18 @@ class _Followed:
         return Steps(self.module).run(*leaves, enable_io_processing=False)
 
 
-def _recorded(call, inputs, state):
-    """What a function launches each time, and its results.
+def _recorded(call, inputs, source):
+    """What a function launches each time: ``call`` and its inputs, and a `Bucket`.
+
+    Args:
+        call: runs it; see `_Source.with_arguments`.
+        inputs: what it is given.
+        source: what is compiled.
 
     Raises:
         NotExportable: it does not do the same each time.
     """
+    state = source.state
     saved = [one.detach().clone() for one in state]
     call(None, inputs)  # what is made at the first call is there at the next
     seen = _steps.seen_by(lambda: call(None, inputs))
@@ -201,7 +245,7 @@ def _recorded(call, inputs, state):
     with no_grad():
         for one, value in zip(state, saved):
             one.copy_(value)
-    return runs[2], results
+    return (call, inputs), Bucket(runs[2], inputs, results)
 
 
 def _alive(tensors):
@@ -218,6 +262,15 @@ def _files(folder, name):
     return Library(*(folder / one for one in names))
 
 
+def _described(at, bucket):
+    """The lines of a header about a bucket."""
+    if at:
+        yield f"   Bucket {at}:\n"
+    for what, tensors in (("input", bucket.inputs), ("output", bucket.outputs)):
+        for number, (kind, shape) in enumerate(tensors):
+            yield f"   {what} {number}: {kind} ({', '.join(map(str, shape))})\n"
+
+
 def _written(folder, name, tables):
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
     if not compiler:
@@ -225,13 +278,9 @@ def _written(folder, name, tables):
             "aot_compile: there is no C compiler: install gcc, or set CC"
         )
     made = _files(folder, name)
-    rows = [
-        f"   {what} {at}: {kind} ({', '.join(map(str, shape))})\n"
-        for what, tensors in (("input", tables.inputs), ("output", tables.outputs))
-        for at, (kind, shape) in enumerate(tensors)
-    ]
+    rows = [row for at, one in enumerate(tables.buckets) for row in _described(at, one)]
     made.header.write_text(_library.header(name, "".join(rows)))
-    made.source.write_text(source(name, tables))
+    made.source.write_text(written_source(name, tables))
     (folder / f"{name}.kernels").write_bytes(tables.code)
     made.weights.write_bytes(tables.weights())
     command = [

@@ -45,13 +45,18 @@ typedef struct {{
 /* The model with the weights of a file; options may be NULL. */
 {name} *{name}_create(const char *weights, const {name}_options *options);
 
-/* How many arrays are given, and come back; what they are (data is NULL). */
+/* How many arrays are given, and come back; what they are (data is NULL), in the first
+   bucket and in any: a bucket is a set of sizes that {name}_run takes. */
 int {name}_inputs(void);
 int {name}_outputs(void);
 const {name}_tensor *{name}_input(int number);
 const {name}_tensor *{name}_output(int number);
+int {name}_buckets(void);
+const {name}_tensor *{name}_bucket_input(int bucket, int number);
+const {name}_tensor *{name}_bucket_output(int bucket, int number);
 
-/* Runs the program. Outputs are written to the memory that their data point to. */
+/* Runs the program, of the bucket that the inputs' sizes are those of. Outputs are written
+   to the memory that their data point to. */
 int {name}_run({name} *model, const {name}_tensor *inputs, int n_inputs,
                const {name}_tensor *outputs, int n_outputs);
 
@@ -78,6 +83,10 @@ typedef struct {
   int32_t kind, fn, place, n_places, ints, numbers, n_bytes;
   int64_t total, grain;
 } step_t;
+typedef struct {
+  const NAME_tensor *inputs, *outputs;
+  int32_t step, n_steps, copy, n_copies;
+} bucket_t;
 enum { NOTHING, FRESH, STATE, INPUT, NUMBER, FLAG, FUNCTION, OUTPUT };
 
 #define MOST_THREADS 64
@@ -221,7 +230,6 @@ static int run_chunks(NAME *m, kernel_t fn, char **data, const int64_t *ints,
 }
 
 static int same(const NAME_tensor *given, const NAME_tensor *wanted) {
-  if (!given->data && wanted->data) return 0;
   if (!given->type || strcmp(given->type, wanted->type) || given->dim != wanted->dim)
     return 0;
   for (int i = 0; i < wanted->dim; i++)
@@ -229,20 +237,54 @@ static int same(const NAME_tensor *given, const NAME_tensor *wanted) {
   return 1;
 }
 
-static int check(NAME *m, const char *what, const NAME_tensor *given, int n,
-                 const NAME_tensor *wanted, int count) {
+static int all_same(const NAME_tensor *given, const NAME_tensor *wanted, int count) {
+  for (int i = 0; i < count; i++)
+    if (!same(&given[i], &wanted[i])) return 0;
+  return 1;
+}
+
+static const NAME_tensor *arrays(const bucket_t *bucket, int outputs) {
+  return outputs ? bucket->outputs : bucket->inputs;
+}
+
+/* Says of an array which types and sizes those buckets have. */
+static int unlike(NAME *m, int outputs, int i, const bucket_t *buckets, int n) {
+  char text[400] = "";
+  int at = 0;
+  for (int b = 0; b < n && at < 300; b++) {
+    const NAME_tensor *wanted = &arrays(&buckets[b], outputs)[i];
+    at += snprintf(text + at, sizeof text - at, b ? " or (" : "(");
+    for (int d = 0; d < wanted->dim && at < 300; d++)
+      at += snprintf(text + at, sizeof text - at, "%s%lld", d ? ", " : "",
+                     (long long)wanted->sizes[d]);
+    at += snprintf(text + at, sizeof text - at, ")");
+  }
+  return fail(m, "%s %d of NAME is a %s array of sizes %s", outputs ? "output" : "input",
+              i, arrays(buckets, outputs)[i].type, text);
+}
+
+static int check(NAME *m, int outputs, const NAME_tensor *given, int n,
+                 const bucket_t *buckets, int n_buckets) {
+  const char *what = outputs ? "output" : "input";
+  int count = outputs ? N_OUTPUTS : N_INPUTS;
   if (n != count) return fail(m, "NAME takes %d %ss, not %d", count, what, n);
   if (n && !given) return fail(m, "NAME: the %ss are NULL", what);
-  for (int i = 0; i < n; i++)
-    if (!given[i].data || !same(&given[i], &wanted[i])) {
-      char sizes[128] = "";
-      for (int d = 0, at = 0; d < wanted[i].dim && at < 100; d++)
-        at += snprintf(sizes + at, sizeof sizes - at, "%s%lld", d ? ", " : "",
-                       (long long)wanted[i].sizes[d]);
-      return fail(m, "%s %d of NAME is a %s array of sizes (%s)", what, i,
-                  wanted[i].type, sizes);
-    }
+  for (int i = 0; i < n; i++) {
+    int found = 0;
+    for (int b = 0; b < n_buckets && given[i].data; b++)
+      found |= same(&given[i], &arrays(&buckets[b], outputs)[i]);
+    if (!found) return unlike(m, outputs, i, buckets, n_buckets);
+  }
   return 0;
+}
+
+/* The bucket whose sizes the inputs have; NULL is an error. */
+static const bucket_t *bucket_of(NAME *m, const NAME_tensor *inputs, int n) {
+  if (check(m, 0, inputs, n, BUCKETS, N_BUCKETS)) return NULL;
+  for (int b = 0; b < N_BUCKETS; b++)
+    if (all_same(inputs, BUCKETS[b].inputs, n)) return &BUCKETS[b];
+  fail(m, "NAME: the sizes of the inputs are those of different buckets");
+  return NULL;
 }
 
 static char *resolved(NAME *m, const place_t *p, const NAME_tensor *inputs,
@@ -263,12 +305,11 @@ static int run(NAME *m, const NAME_tensor *inputs, int n_inputs,
                const NAME_tensor *outputs, int n_outputs) {
   char *data[MOST_PLACES + 1];
   char numbers[MOST_BYTES + 1] __attribute__((aligned(64)));
-  if (check(m, "input", inputs, n_inputs, INPUTS, N_INPUTS) ||
-      check(m, "output", outputs, n_outputs, OUTPUTS, N_OUTPUTS))
-    return 1;
+  const bucket_t *bucket = bucket_of(m, inputs, n_inputs);
+  if (!bucket || check(m, 1, outputs, n_outputs, bucket, 1)) return 1;
   m->flag = NO_FAULT;
-  for (int i = 0; i < N_STEPS; i++) {
-    const step_t *s = &STEPS[i];
+  for (int i = 0; i < bucket->n_steps; i++) {
+    const step_t *s = &STEPS[bucket->step + i];
     memcpy(numbers, NUMBERS + s->numbers, s->kind ? 0 : s->n_bytes);
     for (int j = 0; j < s->n_places; j++)
       data[j] = resolved(m, &PLACES[s->place + j], inputs, outputs, numbers);
@@ -287,7 +328,7 @@ static int run(NAME *m, const NAME_tensor *inputs, int n_inputs,
     if (m->flag != NO_FAULT)
       return fail(m, "index %lld is out of range", (long long)m->flag);
   }
-  for (int i = 0; i < N_COPIES; i++)
+  for (int i = bucket->copy; i < bucket->copy + bucket->n_copies; i++)
     memcpy(outputs[COPIES[i].number].data,
            resolved(m, &COPIED[i], inputs, outputs, NULL), COPIES[i].offset);
   return 0;
@@ -451,12 +492,17 @@ const char *NAME_last_error(const NAME *m) {
 }
 int NAME_inputs(void) { return N_INPUTS; }
 int NAME_outputs(void) { return N_OUTPUTS; }
-const NAME_tensor *NAME_input(int i) {
-  return i >= 0 && i < N_INPUTS ? &INPUTS[i] : NULL;
+int NAME_buckets(void) { return N_BUCKETS; }
+const NAME_tensor *NAME_bucket_input(int b, int i) {
+  if (b < 0 || b >= N_BUCKETS || i < 0 || i >= N_INPUTS) return NULL;
+  return &BUCKETS[b].inputs[i];
 }
-const NAME_tensor *NAME_output(int i) {
-  return i >= 0 && i < N_OUTPUTS ? &OUTPUTS[i] : NULL;
+const NAME_tensor *NAME_bucket_output(int b, int i) {
+  if (b < 0 || b >= N_BUCKETS || i < 0 || i >= N_OUTPUTS) return NULL;
+  return &BUCKETS[b].outputs[i];
 }
+const NAME_tensor *NAME_input(int i) { return NAME_bucket_input(0, i); }
+const NAME_tensor *NAME_output(int i) { return NAME_bucket_output(0, i); }
 """
 
 INCLUDES = """\

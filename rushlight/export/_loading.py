@@ -18,18 +18,23 @@ class LoadedLibrary(Loaded):
     One thread uses it at a time: what another calls meanwhile is refused.
 
     Attributes:
-        inputs, outputs: the dtype and the shape of each.
+        inputs, outputs: the dtype and the shape of each, in the first bucket.
+        buckets: those of each set of sizes that it takes: pairs of such lists.
     """
 
     def __init__(self, library, name, threads):
         super().__init__(library, name, threads)
-        self.inputs = self._arrays_of("input")
-        self.outputs = self._arrays_of("output")
+        self.buckets = [
+            (self._arrays_of("input", at), self._arrays_of("output", at))
+            for at in range(self._function("buckets")())
+        ]
+        self.inputs, self.outputs = self.buckets[0]
 
-    def _arrays_of(self, what):
+    def _arrays_of(self, what, bucket):
         """What the library says of its arguments or its results."""
-        describe = self._function(what, ctypes.POINTER(self.CTensor))
-        rows = [describe(at).contents for at in range(self._function(f"{what}s")())]
+        describe = self._function(f"bucket_{what}", ctypes.POINTER(self.CTensor))
+        count = self._function(f"{what}s")()
+        rows = [describe(bucket, at).contents for at in range(count)]
         return [
             (all_dtypes()[row.type.decode()], tuple(row.sizes[: row.dim]))
             for row in rows
@@ -39,7 +44,7 @@ class LoadedLibrary(Loaded):
         """The program's result, or a tuple of its results.
 
         Args:
-            args: a tensor for each of ``inputs``.
+            args: a tensor for each of ``inputs``, all of one bucket.
 
         Raises:
             TypeError: there are more or fewer, or one is no tensor.
@@ -53,7 +58,9 @@ class LoadedLibrary(Loaded):
                 f"{self.name} takes {len(self.inputs)} tensors, not "
                 f"({', '.join(type(one).__name__ for one in args)})"
             )
-        made = [call.empty(shape, dtype=dtype) for dtype, shape in self.outputs]
+        given = [(one.dtype, tuple(one.shape)) for one in args]
+        outputs = next((b for a, b in self.buckets if a == given), self.outputs)
+        made = [call.empty(shape, dtype=dtype) for dtype, shape in outputs]
         self.run([one.detach().cpu().contiguous() for one in args], made)
         return made[0] if len(made) == 1 else tuple(made)
 

@@ -15,12 +15,15 @@ from pathlib import Path
 from rushlight.codegen.target import host, named
 from rushlight.export._archive import save
 from rushlight.export.exported_program import ExportedProgram
+from rushlight.serialization._write import save as save_tensors
 from rushlight.utils._pytree import tree_flatten
 
 _WRITER = """
 import sys
 from rushlight.export import aot_compile, load
-aot_compile(load(sys.argv[1]), directory=sys.argv[2], name=sys.argv[3])
+from rushlight import load as load_tensors
+examples = load_tensors(sys.argv[4])
+aot_compile(load(sys.argv[1]), directory=sys.argv[2], name=sys.argv[3], examples=examples)
 """
 
 
@@ -30,7 +33,8 @@ def write_library_for(target, program, given, directory, name):
     Args:
         target: its name.
         program: an `ExportedProgram` with an example.
-        given: arguments and keyword arguments, which have to be none.
+        given: arguments and keyword arguments, of which the first have to be none: a
+            program has an example.
         directory, name: of the library.
 
     Returns:
@@ -45,7 +49,7 @@ def write_library_for(target, program, given, directory, name):
             f"aot_compile: code for {target} cannot be run here, and a library is what a "
             "program has launched\n  remedy: call aot_compile on such a machine"
         )
-    if not isinstance(program, ExportedProgram) or tree_flatten(given)[0]:
+    if not isinstance(program, ExportedProgram) or tree_flatten(given[0])[0]:
         raise ValueError(
             "aot_compile: for another target it takes an exported program with its example "
             f"alone, not {type(program).__name__} and arguments\n"
@@ -60,6 +64,8 @@ def write_library_for(target, program, given, directory, name):
     with tempfile.TemporaryDirectory() as between:
         path = os.path.join(between, "program.pt2")
         save(program, path)
+        examples = os.path.join(between, "examples.pt")
+        save_tensors([list(args) for args, _ in given[1:]], examples)
         command = [
             sys.executable,
             "-c",
@@ -67,6 +73,7 @@ def write_library_for(target, program, given, directory, name):
             path,
             str(Path(directory).resolve()),
             name,
+            examples,
         ]
         done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode:

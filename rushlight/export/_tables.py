@@ -14,8 +14,8 @@ from rushlight.export.launch_recorder import place_of
 OUTPUT = 7  # a place in the caller's memory; the others are `_steps`'
 
 
-class Tables:
-    """What the library's C says of a run.
+class Bucket:
+    """A run whose inputs have the sizes of one example.
 
     Args:
         run: the recorded run.
@@ -27,33 +27,83 @@ class Tables:
         self.run = run
         self.inputs = [(type_name(one), tuple(one.shape)) for one in inputs]
         self.outputs = [(type_name(one), tuple(one.shape)) for one in results]
-        self.no_fault = NO_FAULT
-        self._code(run)
-        self._state(run)
-        self._results(run, results)
+        self._results(results)
         last = [self._place(one)[1] for one in results if self._fresh(one)]
-        offsets, self.arena_bytes = _planning.placed(run, last, self.direct)
-        self.offsets = offsets
-        self._steps_of(run)
-        self.copied = [self._shifted(*one) for one in self.sources]
+        self.offsets, self.arena_bytes = _planning.placed(run, last, self.direct)
+
+    def _place(self, tensor):
+        start, _, own = place_of(tensor)
+        if not tensor.numel():
+            return _steps.NOTHING, 0, 0
+        return self.run.place(own)
+
+    def _fresh(self, tensor):
+        return self._place(tensor)[0] == _steps.FRESH
+
+    def _results(self, results):
+        """Which results are written where the caller wants them, and which copied."""
+        self.direct, self.copies, self.sources = {}, [], []
+        fresh = {m.number: m for m in self.run.memories if m.kind == _steps.FRESH}
+        for at, one in enumerate(results):
+            kind, number, offset = place = self._place(one)
+            n_bytes = one.numel() * one.itemsize
+            whole = kind == _steps.FRESH and not offset
+            if whole and number not in self.direct and fresh[number].n_bytes == n_bytes:
+                self.direct[number] = at
+            elif n_bytes:
+                self.copies.append((at, n_bytes))
+                self.sources.append(place)
+
+    def addresses(self):
+        """Where the functions start that the run's steps call."""
+        for step in self.run.steps:
+            if step.kind == _steps.LAUNCH:
+                yield step.fn
+            yield from (n for kind, n, _ in step.places if kind == _steps.FUNCTION)
+
+    def state(self):
+        """What was there before, and steps touch or results are: not all that was seen."""
+        steps = (place for step in self.run.steps for place in step.places)
+        places = (*steps, *self.sources)
+        touched = {number for kind, number, _ in places if kind == _steps.STATE}
+        return [
+            one
+            for one in self.run.memories
+            if one.kind == _steps.STATE and one.number in touched
+        ]
+
+
+class Tables:
+    """What the library's C says: each bucket's steps, over one state and one code.
+
+    Args:
+        buckets: a `Bucket` for each example; the memory that the program keeps from run
+            to run is one for all of them.
+    """
+
+    def __init__(self, buckets):
+        self.buckets = buckets
+        self.no_fault = NO_FAULT
+        self._code(dict.fromkeys(one for b in buckets for one in b.addresses()))
+        self._state()
+        self.steps, self.places, self.ints = [], [], []
+        self.copies, self.copied, self.spans = [], [], []
+        self.numbers = bytearray()
+        self.most_places = self.most_bytes = 0
+        self.arena_bytes = max(one.arena_bytes for one in buckets)
+        self._ints_at: dict = {}
+        for bucket in buckets:
+            self._steps_of(bucket)
         self.features = _features(self.names)
         self.tiles = any(name.startswith("tiles_") for name in self.names)
         self.identity = self._identity()
 
-    def _code(self, run):
+    def _code(self, addresses):
         """All kernels' code, one behind the other, and what is to be filled in."""
         self.code, self.slots, self.functions = bytearray(), [], []
         self.names = set()
         self.numbers_of: dict = {}
         images: dict = {}
-        addresses = dict.fromkeys(
-            address
-            for step in run.steps
-            for address in (
-                *((step.fn,) if step.kind == _steps.LAUNCH else ()),
-                *(n for kind, n, _ in step.places if kind == _steps.FUNCTION),
-            )
-        )
         for address in addresses:
             kernel = _steps.kernel_of(address)
             image = kernel.owner
@@ -75,72 +125,60 @@ class Tables:
             self.numbers_of[address] = len(self.functions)
             self.functions.append(start + symbols[kernel.name])
 
-    def _state(self, run):
+    def _state(self):
+        """Where each memory lies in the file of weights, which all buckets share."""
         self.state_offsets, self.kept, at = {}, [], 0
-        for memory in run.memories:
-            if memory.kind == _steps.STATE:
-                self.state_offsets[memory.number] = at
-                self.kept.append((at, memory))
-                at += _planning.aligned(memory.n_bytes)
+        for bucket in self.buckets:
+            for memory in bucket.state():
+                place = memory.start, memory.n_bytes
+                if place not in self.state_offsets:
+                    self.state_offsets[place] = at
+                    self.kept.append((at, memory))
+                    at += _planning.aligned(memory.n_bytes)
         self.state_bytes = at
 
-    def _place(self, tensor):
-        start, _, own = place_of(tensor)
-        if not tensor.numel():
-            return _steps.NOTHING, 0, 0
-        return self.run.place(own)
+    def _steps_of(self, bucket):
+        first, first_copy = len(self.steps), len(self.copies)
+        kept = {
+            memory.number: self.state_offsets[memory.start, memory.n_bytes]
+            for memory in bucket.state()
+        }
 
-    def _fresh(self, tensor):
-        return self._place(tensor)[0] == _steps.FRESH
+        def placed(kind, number, offset):
+            """A place as the library has it."""
+            if kind == _steps.FRESH and number in bucket.direct:
+                return OUTPUT, bucket.direct[number], offset
+            if kind == _steps.FRESH:
+                return kind, 0, bucket.offsets[number] + offset
+            if kind == _steps.STATE:
+                return kind, 0, kept[number] + offset
+            if kind == _steps.FUNCTION:
+                return kind, self.numbers_of[number], 0
+            return kind, number, offset
 
-    def _results(self, run, results):
-        """Which results are written where the caller wants them, and which copied."""
-        self.direct, self.copies, self.sources = {}, [], []
-        fresh = {m.number: m for m in run.memories if m.kind == _steps.FRESH}
-        for at, one in enumerate(results):
-            kind, number, offset = place = self._place(one)
-            n_bytes = one.numel() * one.itemsize
-            whole = kind == _steps.FRESH and not offset
-            if whole and number not in self.direct and fresh[number].n_bytes == n_bytes:
-                self.direct[number] = at
-            elif n_bytes:
-                self.copies.append((at, n_bytes))
-                self.sources.append(place)
+        for step in bucket.run.steps:
+            self._step(step, [placed(*one) for one in step.places])
+        self.copies += bucket.copies
+        self.copied += [placed(*one) for one in bucket.sources]
+        counts = len(self.steps) - first, len(bucket.copies)
+        self.spans.append((first, counts[0], first_copy, counts[1]))
 
-    def _shifted(self, kind, number, offset):
-        """A place as the library has it."""
-        if kind == _steps.FRESH and number in self.direct:
-            return OUTPUT, self.direct[number], offset
-        if kind == _steps.FRESH:
-            return kind, 0, self.offsets[number] + offset
-        if kind == _steps.STATE:
-            return kind, 0, self.state_offsets[number] + offset
-        if kind == _steps.FUNCTION:
-            return kind, self.numbers_of[number], 0
-        return kind, number, offset
-
-    def _steps_of(self, run):
-        self.steps, self.places, self.ints = [], [], []
-        self.numbers = bytearray()
-        self.most_places = self.most_bytes = 0
-        ints_at: dict = {}
-        for step in run.steps:
-            places = [self._shifted(*one) for one in step.places]
-            at = ints_at.get(step.ints)
-            if at is None:
-                at = ints_at[step.ints] = len(self.ints)
-                self.ints += step.ints
-            self.numbers += bytes(-len(self.numbers) % 16)
-            fn = self.numbers_of[step.fn] if step.kind == _steps.LAUNCH else 0
-            self.steps.append((
-                step.kind, fn, len(self.places), len(places), at, len(self.numbers),
-                len(step.numbers), step.total, step.grain,
-            ))  # fmt: skip
-            self.places += places
-            self.numbers += step.numbers
-            self.most_places = max(self.most_places, len(places))
-            if step.kind == _steps.LAUNCH:
-                self.most_bytes = max(self.most_bytes, len(step.numbers))
+    def _step(self, step, places):
+        at = self._ints_at.get(step.ints)
+        if at is None:
+            at = self._ints_at[step.ints] = len(self.ints)
+            self.ints += step.ints
+        self.numbers += bytes(-len(self.numbers) % 16)
+        fn = self.numbers_of[step.fn] if step.kind == _steps.LAUNCH else 0
+        self.steps.append((
+            step.kind, fn, len(self.places), len(places), at, len(self.numbers),
+            len(step.numbers), step.total, step.grain,
+        ))  # fmt: skip
+        self.places += places
+        self.numbers += step.numbers
+        self.most_places = max(self.most_places, len(places))
+        if step.kind == _steps.LAUNCH:
+            self.most_bytes = max(self.most_bytes, len(step.numbers))
 
     def _identity(self):
         """The first 40 bytes of a file of weights that fits; eight of a checksum follow."""
@@ -212,7 +250,7 @@ def _bytes(name, data):
     )
 
 
-def source(name, tables):
+def written_source(name, tables):
     """The library's C.
 
     Args:
@@ -221,8 +259,9 @@ def source(name, tables):
     """
     t = tables
     facts = {
-        "N_STEPS": len(t.steps), "N_INPUTS": len(t.inputs), "N_OUTPUTS": len(t.outputs),
-        "N_COPIES": len(t.copies), "N_SLOTS": len(t.slots), "CODE_BYTES": len(t.code),
+        "N_BUCKETS": len(t.buckets), "N_INPUTS": len(t.buckets[0].inputs),
+        "N_OUTPUTS": len(t.buckets[0].outputs),
+        "N_SLOTS": len(t.slots), "CODE_BYTES": len(t.code),
         "STATE_BYTES": t.state_bytes, "ARENA_BYTES": t.arena_bytes,
         "MOST_PLACES": t.most_places, "MOST_BYTES": t.most_bytes,
         "NO_FAULT": f"({t.no_fault}LL)",
@@ -237,8 +276,11 @@ def source(name, tables):
     parts = [
         _library.INCLUDES.format(name=name),
         "".join(f"#define {key} {value}\n" for key, value in facts.items()),
-        _tensors(name, "INPUTS", t.inputs),
-        _tensors(name, "OUTPUTS", t.outputs),
+        *(
+            _tensors(name, f"{table}_{at}", getattr(bucket, table.lower()))
+            for at, bucket in enumerate(t.buckets)
+            for table in ("INPUTS", "OUTPUTS")
+        ),
         _rows("int64_t", "FUNCTIONS", t.functions, "0"),
         _rows("int64_t", "INTS", t.ints, "0"),
         _bytes("NUMBERS", t.numbers),
@@ -251,6 +293,13 @@ def source(name, tables):
         _rows("place_t", "PLACES", [f"{{{a}, {b}, {c}}}" for a, b, c in t.places]),
         _rows("place_t", "COPIED", [f"{{{a}, {b}, {c}}}" for a, b, c in t.copied]),
         _rows("place_t", "COPIES", [f"{{0, {a}, {b}}}" for a, b in t.copies]),
+        _rows(
+            "bucket_t", "BUCKETS",
+            [
+                f"{{INPUTS_{at}, OUTPUTS_{at}, {', '.join(map(str, span))}}}"
+                for at, span in enumerate(t.spans)
+            ],
+        ),
         _rows(
             "step_t", "STEPS", [f"{{{', '.join(map(str, one))}}}" for one in t.steps]
         ),
