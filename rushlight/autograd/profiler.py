@@ -187,13 +187,19 @@ class profile:
         activity_filters=None,
     ):
         self.enabled = enabled
+        if use_cuda:
+            warn(
+                "The attribute `use_cuda` will be deprecated soon, please use "
+                "``use_device = 'cuda'`` instead.",
+                FutureWarning,
+            )
+            use_device = "cuda"
         if use_device == "cuda":
             warn("CUDA is not available, disabling CUDA profiling")
             use_device = None
         self.use_cuda, self.use_device = use_cuda, use_device
         self.record_shapes = record_shapes or with_flops
-        self.with_flops = with_flops
-        self.profile_memory = profile_memory
+        self.with_flops, self.profile_memory = with_flops, profile_memory
         self.with_stack = with_stack
         self.with_modules = with_modules
         self.use_cpu, self.experimental_config = use_cpu, experimental_config

@@ -767,7 +767,7 @@ class Tensor:
         return self.sizes[0]
 
     def __hash__(self):
-        return cython.cast(uintptr_t, cython.cast(cython.p_void, self)) >> 4
+        return cython.cast(uintptr_t, cython.cast(cython.p_void, self))
 
     def __getitem__(self, index):
         if type(self) is not Tensor or state().modes or foreign(index):

@@ -76,9 +76,16 @@ def set_warn_always(b, /):
     Args:
         b: whether they do.
 
+    Raises:
+        RuntimeError: what is given is no truth value.
+
     >>> set_warn_always(False)
     """
-    switches.set_switch("warn_always", int(bool(b)))
+    if not isinstance(b, bool):
+        raise RuntimeError(
+            f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}"
+        )
+    switches.set_switch("warn_always", int(b))
 
 
 def is_warn_always_enabled():

@@ -332,7 +332,12 @@ def dim_order(self, *, ambiguity_check=False):
     return tuple(sorted(range(self.dim()), key=lambda d: -steps[d]))
 
 
-def _refuse_graph(self, name):
+def _refuse_graph(self, name, what="self", position=0):
+    if not isinstance(self, Tensor):
+        raise TypeError(
+            f"{name}(): argument '{what}' (position {position}) must be Tensor, "
+            f"not {type(self).__name__}"
+        )
     if self.requires_grad:
         raise RuntimeError(
             f"Can't call {name}() on Variable that requires grad. Use "
@@ -358,9 +363,9 @@ def apply_(self, callable):
 
 
 def _beside(self, other, name, what):
-    if other.dtype is not self.dtype:
+    if other.type() != self.type():
         raise TypeError(
-            f"{name}: expected {self.type()} for '{what}' (got {other.type()})"
+            f"{name}: expected {self.type()} for {what} (got {other.type()})"
         )
     return other.detach().expand(self.shape).reshape(-1).tolist()
 
@@ -372,20 +377,21 @@ def map_(self, tensor, callable):
         RuntimeError: a tensor requires gradients, or the sizes differ.
     """
     _refuse_graph(self, "map_")
-    _refuse_graph(tensor, "map_")
-    others = _beside(self, tensor, "map_", "other")
+    _refuse_graph(tensor, "map_", "other", 1)
+    others = _beside(self, tensor, "map_", "'other'")
     numbers = self.detach().reshape(-1).tolist()
     return _write_numbers(self, [callable(*pair) for pair in zip(numbers, others)])
 
 
 def map2_(self, x, y, callable):
     """`map_` of three tensors' elements."""
-    for each in (self, x, y):
-        _refuse_graph(each, "map2_")
+    _refuse_graph(self, "map2_")
+    _refuse_graph(x, "map2_", "x", 1)
+    _refuse_graph(y, "map2_", "y", 2)
     columns = (
         self.detach().reshape(-1).tolist(),
-        _beside(self, x, "map2_", "argument 1"),
-        _beside(self, y, "map2_", "argument 2"),
+        _beside(self, x, "map2_", "argument 'x'"),
+        _beside(self, y, "map2_", "argument 'y'"),
     )
     return _write_numbers(self, [callable(*row) for row in zip(*columns)])
 

@@ -71,9 +71,10 @@ class NAdam(rules.Elementwise):
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         root = square.div(1 - beta2**step).sqrt()
         product = state["mu_product"].item()
-        root = (
-            root + group["eps"] if group["differentiable"] else root.add_(group["eps"])
-        )
+        if group["differentiable"]:  # what the graph keeps is not written again
+            root, mean = root + group["eps"], mean.clone()
+        else:
+            root.add_(group["eps"])
         parameter.addcdiv_(grad, root, value=-lr * (1.0 - now) / (1.0 - product))
         parameter.addcdiv_(mean, root, value=-lr * later / (1.0 - product * later))
 

@@ -41,6 +41,7 @@ MODULES = {
     (5, 0, 3): "LSTM(3, 4); GRU(3, 4); LSTM(3, 4, bidirectional=True)",
     (0, 5, 3): "LSTM(3, 4); GRU(3, 4, batch_first=True)",
     (3, 0, 4): "TransformerEncoderLayer(4, 2, 8)",
+    (0, 3, 4): "TransformerEncoderLayer(4, 2, 8, batch_first=True)",
 }
 # PyTorch's multi_margin and multilabel_margin of nothing read what nobody wrote.
 LOSSES = {
@@ -83,6 +84,13 @@ def called(module, text, sizes, training):
     return [result, x.grad, [p.grad for p in layer.parameters()], [*layer.buffers()]]
 
 
+def inferred(module, text, sizes):
+    """A module's result where nobody wants a gradient."""
+    layer = eval(f"nn.{text}", {"nn": module.nn}).eval()
+    with module.no_grad():
+        return layer(module.ones(sizes))
+
+
 def lost(module, name, sizes, reduction):
     """A loss, and its gradient."""
     x = module.ones(sizes, requires_grad=True)
@@ -100,6 +108,8 @@ def test_modules_of_nothing_are_pytorchs(sizes):
         for training in (True, False):
             case = text, sizes, training
             assert outcome(rl, called, *case) == outcome(torch, called, *case), case
+        case = text, sizes
+        assert outcome(rl, inferred, *case) == outcome(torch, inferred, *case), case
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -283,6 +283,10 @@ REFUSED = {
         m.ones(2, 3), m.ones(2, 2), m.ones(5, 3), m.ones(5, 2)
     ),
     "graph": lambda m: m.ones(2, requires_grad=True).apply_(lambda x: x),
+    "number": lambda m: m.ones(2).map_(3, lambda x, y: x),
+    "two kinds": lambda m: m.ones(2).map2_(m.ones(2), m.ones(2).long(), min),
+    "layouts": lambda m: m.ones(2).map_(m.ones(2).to_sparse(), min),
+    "always": lambda m: m.set_warn_always(1),
 }
 
 

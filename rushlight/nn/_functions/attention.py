@@ -233,7 +233,8 @@ def multi_head_attention_forward(
         attn_mask = padding if attn_mask is None else attn_mask + padding
     dropout_p = dropout_p if training else 0.0
     if not need_weights and (is_causal or _goes_by_tiles(q, k)):
-        output = _without_weights(q, k, v, attn_mask, dropout_p, samples, is_causal)
+        shape = samples, num_heads
+        output = _without_weights(q, k, v, attn_mask, dropout_p, shape, is_causal)
         output = call.linear(output, out_proj_weight, out_proj_bias)
         output = output.view(length, samples, output.size(1))
         return (output if batched else output.squeeze(1)), None
@@ -265,13 +266,17 @@ def _goes_by_tiles(q, k):
     return q.size(1) * k.size(1) >= _MANY_SCORES
 
 
-def _without_weights(q, k, v, mask, dropout_p, samples, is_causal):
+def _without_weights(q, k, v, mask, dropout_p, shape, is_causal):
     """What attention gives, as rows; nobody asks how it was weighed."""
-    heads, length, width = q.shape
-    heads //= samples
+    samples, heads = shape
+    _, length, width = q.shape
     if mask is not None:
         whole = mask.size(0) == 1 and mask.dim() == 3
-        mask = mask.unsqueeze(0) if whole else mask.view(samples, heads, -1, k.size(1))
+        mask = (
+            mask.unsqueeze(0)
+            if whole
+            else mask.view(samples, heads, mask.size(1), k.size(1))
+        )
     q = q.view(samples, heads, length, width)
     k = k.view(samples, heads, k.size(1), width)
     v = v.view(samples, heads, v.size(1), width)

@@ -248,7 +248,7 @@ class SerialIterator(PassIterator):
         self.indices = self.start(source, skip)
         self.fetch = source.open()
 
-    def following(self):
+    def _next_data(self):
         return self.fetch(next(self.indices))
 
 

@@ -151,7 +151,7 @@ class ParallelIterator(PassIterator):
                 next(indices, None)
         self._begin(indices)
 
-    def following(self):
+    def _next_data(self):
         """The next batch; a batch that failed raises, and the next call goes on."""
         if not self.crew.processes:
             raise StopIteration

@@ -13,7 +13,7 @@ from rushlight.utils.data.sampler import draw_seed
 class PassIterator:
     """One pass over a loader's batches, which counts what it has given.
 
-    A kind of pass defines ``following``, which returns the next batch. ``begun`` is the
+    A kind of pass defines ``_next_data``, which returns the next batch. ``begun`` is the
     state that the generator of the order had when the pass began.
     """
 
@@ -74,7 +74,7 @@ class PassIterator:
 
     def _take(self):
         try:
-            batch = self.following()
+            batch = self._next_data()
         except StopIteration:
             self.ended = True
             raise
@@ -102,9 +102,9 @@ class PassIterator:
             )
         warn(words)
 
-    def following(self):
+    def _next_data(self):
         """The next batch."""
-        raise NotImplementedError(f"{type(self).__name__} defines no following()")
+        raise NotImplementedError(f"{type(self).__name__} defines no _next_data()")
 
     def state(self) -> dict:
         """How far the pass is: ``resume`` gets another one there."""

@@ -111,7 +111,7 @@ class ThreadIterator(PassIterator):
             return
         self.waiting.append((hand, hand.pool.submit(hand.answer, indices)))
 
-    def following(self):
+    def _next_data(self):
         """The next batch."""
         while self.waiting:
             hand, answer = self.waiting.pop(self.first())
