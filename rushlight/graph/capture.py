@@ -881,6 +881,7 @@ def read_now():
     tape: Tape = current()
     if tape is None or not state().included & (RECORDING | _LISTENING):
         return  # or the program itself is running
+    tape.strayed = True
     if tape.parts is not None:
         tape.read = True
     elif state().included & _LISTENING:

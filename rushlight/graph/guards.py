@@ -7,6 +7,7 @@ import sys
 from types import FunctionType, ModuleType
 
 from rushlight.core import naming
+from rushlight.core.tensor import Tensor
 
 # Functions of C that do nothing but give something, and are not the package's.
 _QUIET = ("builtins", "_operator", "math", "_functools", "_abc", "itertools", None)
@@ -14,9 +15,36 @@ _PLAIN = ("abc", "_collections_abc")  # modules of Python's that only look
 _LOUD = ("print", "open", "input", "setattr", "delattr", "exec", "eval", "compile")
 _LOUD += ("__import__", "globals", "locals", "vars", "breakpoint")
 
+# What plain code of a user's may call by these names (`rushlight.graph.plain_code`).
+BUILTINS = frozenset(
+    """
+    abs all any bool divmod enumerate float int isinstance len list map max min pow range
+    reversed round slice sorted str sum super tuple zip
+    AssertionError NotImplementedError RuntimeError TypeError ValueError
+    """.split()
+)
+_METHODS = {
+    list: ("append", "extend", "insert", "pop", "reverse", "copy"),
+    dict: ("get", "items", "keys", "values", "pop", "update", "copy"),
+}
+_VALUES = (tuple, str, int, float, range, slice, Tensor)
+
 
 class Unproven(Exception):
     """A call may hang on more than is looked at."""
+
+
+def is_plain_call(function):
+    """Whether a function of C that plain code calls does nothing but give something.
+
+    Lists and tables that it changes are its own, or are compared after the call.
+    """
+    owner = getattr(function, "__self__", None)
+    if getattr(function, "__module__", None) in ("builtins", "math"):
+        return function.__name__ in BUILTINS or function.__module__ == "math"
+    if isinstance(owner, _VALUES):
+        return True
+    return function.__name__ in _METHODS.get(type(owner), ())
 
 
 class Witness:
@@ -24,19 +52,24 @@ class Witness:
 
     def __init__(self):
         self.codes: dict = {}
+        self.others: set = set()  # code of a user's
         self.strange = ""
 
     def __call__(self, frame, event, arg):
         if event == "call":
             name = frame.f_globals.get("__name__", "")
-            if not naming.is_own(name) and name not in _PLAIN:
-                self.strange = self.strange or f"code of {name}"
-            self.codes[frame.f_code] = frame.f_globals
+            if naming.is_own(name) or name in _PLAIN:
+                self.codes[frame.f_code] = frame.f_globals
+            else:
+                self.others.add(frame.f_code)
         elif event == "c_call":
             home = getattr(arg, "__module__", None)
             if arg is sys.setprofile:
                 return
-            if home not in _QUIET and not naming.is_own(home):
+            if frame.f_code in self.others:
+                if not is_plain_call(arg):
+                    self.strange = self.strange or arg.__name__
+            elif home not in _QUIET and not naming.is_own(home):
                 self.strange = self.strange or f"{home}.{arg.__name__}"
             elif home == "builtins" and arg.__name__ in _LOUD:
                 self.strange = self.strange or arg.__name__
@@ -50,6 +83,7 @@ class Names:
         self.places: dict = {}
         self.functions: dict = {}
         self.types: dict = {}
+        self.cells: list = []
 
     def code(self, code, names):
         """Takes in what a piece of code may look up."""

@@ -6,6 +6,8 @@ cdef extern from "Python.h":
         void* c_tracefunc
     PyThreadState* PyThreadState_Get() nogil
     PyObject* PyFunction_GetCode(object function)
+    PyObject* PyCell_GET(object cell)
+    PyObject** _PyObject_GetDictPtr(object owner)
     ctypedef struct PyTypeObject:
         unsigned int tp_version_tag
 

@@ -8,7 +8,8 @@ the stretch is taken at once: what the Python would do is known, and it does not
 What is proven, and how:
 
 - *Which code ran* is seen, not guessed: a call is noted under a profile function. All of it
-  is the package's own, and no function that does something beside was called.
+  is the package's own or plain (`rushlight.graph.plain_code`), and no function that does
+  something beside was called.
 - *What the code reads by name* (functions, modules, classes, builtins) is looked up again,
   and the code of functions and the version of classes are compared.
 - *What modules are*: each in the tree has its type, and each attribute is the same
@@ -57,10 +58,12 @@ from rushlight.core import naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.dispatch.overridable import Overridable
+from rushlight.dispatch.packet import OperatorPacket
 from rushlight.graph import courses
 from rushlight.graph.capture import OUTSIDE
 from rushlight.graph.courses import Stray
 from rushlight.graph.guards import Names, Unproven, Witness
+from rushlight.graph.plain_code import PlainCode
 from rushlight.graph.steps import step_of
 from rushlight.nn.modules.module import Module
 
@@ -76,8 +79,10 @@ TABLE = cython.declare(cython.int, 3)  # names and tensors
 TREE = cython.declare(cython.int, 4)  # names and modules
 LIST = cython.declare(cython.int, 5)  # of immutable objects, tensors and lists
 ONE = cython.declare(cython.int, 6)  # a tensor
+ROW = cython.declare(cython.int, 7)  # a tuple with tensors
+EQUAL = cython.declare(cython.int, 8)  # an integer or text, whose object may be another
 _IMMUTABLE = (type(None), bool, int, float, str, bytes, complex, DType, Device, ref)
-_IMMUTABLE += (Overridable,)
+_IMMUTABLE += (Overridable, OperatorPacket)
 _HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -119,6 +124,7 @@ class Known:
     inference: cython.bint
     is_view: cython.bint
     is_leaf: cython.bint
+    is_bare: cython.bint  # it must have no attributes of a user's
     slot: cython.int  # -1: no operator reads it
 
     @cython.cfunc
@@ -132,7 +138,17 @@ class Known:
             and t.inference == self.inference
             and (t.base is not None) == self.is_view
             and (t.grad_fn_ is None) == self.is_leaf
+            and not (self.is_bare and has_attributes(t))
         )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def has_attributes(t: Tensor) -> cython.bint:
+    """Whether a user has given a tensor attributes."""
+    place: cython.pointer(cython.pointer(PyObject)) = _PyObject_GetDictPtr(t)
+    return place[0] != cython.NULL and PyDict_Size(cython.cast(object, place[0])) > 0
 
 
 @cython.final
@@ -189,8 +205,12 @@ def same_one(
         return cython.cast(Known, known[at]).fits(cython.cast(Tensor, item))
     if kind == EMPTY:
         return not item
+    if kind == EQUAL:
+        return item is value or (type(item) is type(value) and item == value)
     if kind == LIST:
         return type(item) is list and same_items(item, value, known, found)
+    if kind == ROW:
+        return type(item) is tuple and same_items(item, value, known, found)
     if kind == TABLE:
         return same_table(item, value, known, found)
     if kind == TREE:
@@ -331,21 +351,27 @@ class Looking:
             return ONE, self.tensor(item)
         if type(item) is list:
             return LIST, [self.one(part) for part in item]
+        if type(item) is tuple and not is_immutable(item):
+            return ROW, [self.one(part) for part in item]
         if isinstance(item, FunctionType) and naming.is_own(item.__module__):
             return SAME, item
         if not is_immutable(item):
             raise Unproven(f"an attribute of {type(item)}")
         if type(item) is str:
             self.words |= {item, item.lower(), f"{item.lower()}_cell"}
-        return SAME, item
+        return EQUAL if type(item) in (int, str) else SAME, item
 
     def module(self, module):
         """What a module and all below it are."""
         look: ModuleLook = ModuleLook()
         kind = type(module)
         forward = kind.forward
-        if getattr(forward, "__globals__", {}).get("__name__", "")[:10] != "rushlight.":
-            raise Unproven("a forward of somebody else's")
+        home = getattr(forward, "__globals__", {}).get("__name__", "")
+        if not naming.is_own(home):
+            if not isinstance(forward, FunctionType):
+                raise Unproven("a forward that is not written in Python")
+            # once more with all that it calls after it has run; sooner costs less
+            PlainCode(Names(()), is_immutable).function(forward)
         self.depth += 1
         if self.depth > 30:
             raise Unproven("a deep tree")
@@ -430,6 +456,7 @@ class Stretch:
     arguments: list
     places: list
     functions: list
+    cells: list  # variables of functions around users' code, and what they hold
     types: list
     tags: list
     excluded: uint64_t
@@ -486,6 +513,10 @@ class Stretch:
             if PyFunction_GetCode(function) != cython.cast(
                 cython.pointer(PyObject), code
             ):
+                return False
+        for i in range(len(self.cells)):
+            cell, value = cython.cast(tuple, self.cells[i])
+            if PyCell_GET(cell) != cython.cast(cython.pointer(PyObject), value):
                 return False
         if not same_module(module, self.look, self.known, found):
             return False
@@ -797,6 +828,13 @@ def names_met(witness: object, looking: object) -> object:
     for code, home in witness.codes.items():
         names.code(code, home)
     names.methods(looking.types, witness.codes)
+    if witness.others:
+        plain = PlainCode(names, is_immutable)
+        plain.methods(looking.types, witness.others)
+        names.cells = plain.cells
+        known: Known
+        for known in looking.known:
+            known.is_bare = True
     return names
 
 
@@ -856,6 +894,7 @@ def stretch_of(
     made.look, made.known, made.arguments = look, looking.known, arguments
     made.places = list(names.places.values())
     made.functions = list(names.functions.items())
+    made.cells = names.cells
     made.types = [kind for kind in looking.types | names.types if may_change(kind)]
     for kind in made.types:
         getattr(kind, "no attribute", None)  # a look gives it a version
