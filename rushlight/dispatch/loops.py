@@ -289,6 +289,7 @@ def turn_first(
 
 SHORT = cython.declare(int64_t, 8)  # elements of a row whose start costs more than they
 SHORTEST = cython.declare(int64_t, 3)  # the same where no operand needs a buffer
+SHORTER = cython.declare(int64_t, 4)  # the same where loops lie between
 STRIP = cython.declare(int64_t, 1024)  # elements of a column taken at a time
 
 
@@ -315,26 +316,33 @@ def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
 def turn(
     plan: cython.pointer(LoopPlan), operands: cython.pointer(Operand)
 ) -> cython.bint:
-    """Swaps the two native loops where the rows are so short that columns take less.
+    """Swaps the inner loop with a long one where rows are so short that columns take less.
 
     A row costs as much to start as ten elements; the elements of a column pass through
     buffers, in strips that stay in the first-level cache from one column to the next.
     """
     k: cython.int
+    d: cython.int
+    long: cython.int = 1
     step: int64_t
     most: int64_t = SHORTEST
     for k in range(plan.n_operands):
         if plan.strides[k][0] != operands[k].itemsize:
             most = SHORT
-    if plan.sizes[0] > most or plan.sizes[1] < 8 * plan.sizes[0]:
+    if plan.sizes[1] < 8 * plan.sizes[0]:
+        for d in range(2, plan.ndim):
+            if plan.sizes[d] > plan.sizes[long]:
+                long = d
+        most = min(most, SHORTER)  # the loops between go through every strip
+    if plan.sizes[0] > most or plan.sizes[long] < 8 * plan.sizes[0]:
         return False
     step = plan.sizes[0]
-    plan.sizes[0] = plan.sizes[1]
-    plan.sizes[1] = step
+    plan.sizes[0] = plan.sizes[long]
+    plan.sizes[long] = step
     for k in range(plan.n_operands):
         step = plan.strides[k][0]
-        plan.strides[k][0] = plan.strides[k][1]
-        plan.strides[k][1] = step
+        plan.strides[k][0] = plan.strides[k][long]
+        plan.strides[k][long] = step
     return True
 
 
