@@ -105,6 +105,25 @@ def test_a_half_whose_sign_alone_changes_is_not_rounded(name, dtype):
         assert f"@to_{dtype}" not in text and "fptrunc" not in text
 
 
+@pytest.mark.parametrize("name, halves", [("x86-64-v4", 32), ("x86-64-v3", 16)])
+def test_vectors_of_halves_fill_a_register_in_memory(name, halves):
+    for dtype, lanes in ("bfloat16", halves), ("float16", halves), ("float32", 16):
+        with using(named(name)):
+            text = llvm.emit(unary.exp.lowered((dtype,), (dtype,), "float32"))
+        assert f"store <{lanes} x " in text
+        assert f"store <{2 * lanes} x " not in text
+
+
+def test_bfloat16_is_taken_from_two_registers_at_once():
+    with using(named("x86-64-v4")):
+        types = ("bfloat16",), ("bfloat16",), "float32"
+        compiled = toolchain.compile_ir(
+            llvm.emit(unary.exp.lowered(*types)), inspect=True
+        )
+    assert re.search(r"vperm[it]2w", compiled.assembly)
+    assert "vinserti64x4" not in compiled.assembly
+
+
 def run(program, target, cache, *arguments):
     environment = {**os.environ, "RUSHLIGHT_CACHE": str(cache)}
     environment.pop("RUSHLIGHT_TARGET", None)

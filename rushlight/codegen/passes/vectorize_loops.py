@@ -31,6 +31,24 @@ from rushlight.ir.rewrite import map_statement, widen
 VECTOR_BYTES = 64  # of AVX-512 one register; of others several, which hide latency
 
 
+class Widths:
+    """Bytes of the values that vary along a loop, and of those that lie in memory."""
+
+    def __init__(self):
+        self.values, self.memory = [1], [1]
+
+    @property
+    def lanes(self):
+        """How many fill a vector of the widest value; of halves, a register in memory.
+
+        Two registers of values at most hide one another's latency, where tables of
+        functions leave room for no more.
+        """
+        widest = max(self.values)
+        whole = current().vector_bytes * widest // max(self.memory)
+        return max(VECTOR_BYTES, min(whole, 2 * VECTOR_BYTES)) // widest
+
+
 def vectorize_loops(function):
     """The program with its simple vectorised loops written over vectors."""
     if current().is_gpu:
@@ -69,7 +87,7 @@ def _vectorized(loop, names):
     widths = _widths(loop)
     if widths is None:
         return None
-    lanes = VECTOR_BYTES // max(widths)
+    lanes = widths.lanes
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
         if (loop.stop.value - loop.start.value) % lanes:
             return None  # LLVM finds vectors that fit, or none
@@ -95,10 +113,10 @@ def _vectorized(loop, names):
 
 
 def _widths(loop):
-    """Bytes of the values that vary along a loop, or None if it is not simple."""
+    """The widths of what a loop goes through, or None if it is not simple."""
     if not isinstance(loop.step, Const) or loop.step.value != 1:
         return None
-    varying, widths = {loop.var.name}, [1]
+    varying, widths = {loop.var.name}, Widths()
     for s in loop.body:
         if isinstance(s, ir.Let):
             if not _is_simple(s.value, loop.var, varying, widths):
@@ -110,6 +128,7 @@ def _widths(loop):
                 return None
             if varies(s.pointer, varying):
                 return None
+            widths.memory.append(s.value.type.itemsize)
             if not _is_simple(s.value, loop.var, varying, widths):
                 return None
         elif not _joins(s) or not _is_simple(
@@ -157,11 +176,12 @@ def _is_simple(e, var, varying, widths):
     if not varies(e, varying):
         return True
     if isinstance(e, ir.Load):
-        widths.append(e.type.itemsize)
+        widths.values.append(e.type.itemsize)
+        widths.memory.append(e.type.itemsize)
         side_by_side = goes_along(e.args[1], var, varying)
         return side_by_side and not varies(e.args[0], varying) and e.mask is None
     if not e.type.is_bool:
-        widths.append(e.type.itemsize)
+        widths.values.append(e.type.itemsize)
     return all(_is_simple(arg, var, varying, widths) for arg in e.args)
 
 
