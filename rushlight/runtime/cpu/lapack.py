@@ -74,8 +74,11 @@ from cython.cimports.rushlight.runtime.cpu.lapack_tasks import (
     spread,
     unpack_pairs,
 )
-from cython.cimports.rushlight.runtime.cpu.launch import kernel_t
+from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel, kernel_t
 
+from rushlight.kernels.linalg import lu_in_lanes
+
+FEWEST = cython.declare(int64_t, 4)  # systems that are worth a vector
 _DRIVERS = {"gels": 16, "gelsy": 17, "gelsd": 18, "gelss": 19}
 
 
@@ -209,6 +212,18 @@ def few(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
 
 
 @cython.cfunc
+def in_lanes(
+    kind: int64_t, n: int64_t, count: int64_t, solves: cython.bint
+) -> kernel_t:
+    """The kernel for systems so small and so many that vectors of them take less; or none."""
+    if kind > 1 or count < FEWEST or not lu_in_lanes.fits(n):
+        return cython.NULL
+    name: str = "float64" if kind else "float32"
+    made: NativeKernel = lu_in_lanes.kernel(name, n, solves)
+    return made.fn
+
+
+@cython.cfunc
 @cython.exceptval(-1)
 def spread_small(
     task: kernel_t,
@@ -320,8 +335,13 @@ def lu(a: Tensor, pivots: Tensor, codes: Tensor) -> None:
     data[1] = a.pointer()
     data[2] = pivots.pointer()
     data[3] = codes.pointer()
-    if fused(ints[0], ints[1], ints[2]):
-        spread(small_getrf, data, ints, count, work)
+    task: kernel_t = cython.NULL
+    if ints[1] == ints[2]:
+        task = in_lanes(ints[0], ints[1], count, False)
+    if task == cython.NULL and fused(ints[0], ints[1], ints[2]):
+        task = small_getrf
+    if task != cython.NULL:
+        spread(task, data, ints, count, work)
         return
     if ints[0] < 2 and ints[1] <= REPEATED and ints[2] <= REPEATED:
         data[0] = routine(GETRF, ints[0])
@@ -414,7 +434,12 @@ def solve_pivoted(
         data[1] = a.pointer()
         data[2] = pivots.pointer()
         data[3] = b.pointer()
-        return spread(small_getrs, data, ints, count, work)
+        task: kernel_t = cython.NULL
+        if letter == 78:
+            task = in_lanes(ints[0], ints[2], count, True)
+        if task == cython.NULL:
+            task = small_getrs
+        return spread(task, data, ints, count, work)
     call: LapackCall
     c: cython.pointer(LapackCall) = cython.address(call)
     begin_call(c, routine_number, ints[0])

@@ -1,0 +1,1 @@
+"""Factorizations of many tiny matrices at once."""
