@@ -23,6 +23,7 @@ from rushlight.export.exported_program import (
     ExportedProgram,
     ModuleCallEntry,
     ModuleCallSignature,
+    SizeText,
     ValueRange,
 )
 from rushlight.export.graph_signature import (
@@ -311,7 +312,7 @@ class Reader:
             signature,
             state,
             {
-                checked_name(name): ValueRange(*_bounds_of(one))
+                SizeText(name): ValueRange(*_bounds_of(one))
                 for name, one in plain["range_constraints"].items()
             },
             [self._entry(one) for one in given["module_call_graph"]],

@@ -8,9 +8,9 @@ from rushlight._dynamo.exc import UserError, UserErrorType
 from rushlight.core.tensor import Tensor
 from rushlight.export._guards import guard_of
 from rushlight.export.dynamic_shapes import Dim
-from rushlight.export.exported_program import ValueRange
+from rushlight.export.exported_program import SizeText, ValueRange
 from rushlight.ir.formulas import Formula, evaluated, reads_size, symbols_of
-from rushlight.ir.symbolic import ShapeEnv, SymInt
+from rushlight.ir.symbolic import ShapeEnv, SymInt, symbol_name
 from rushlight.ir.unbacked import Elements
 from rushlight.operators import call
 
@@ -41,6 +41,7 @@ class OpenSizes:
 
     def __init__(self, wanted):
         self.wanted = wanted
+        self.symbol_names = _symbol_names(wanted)
         self.attempt = Attempt()
         self.later: list | None = None
         self.hints: dict = {}  # key -> size in the recording
@@ -165,7 +166,7 @@ class OpenSizes:
         known = self.symbols.get(key)
         if known is None:
             make = self.env.integer if key in self.integers else self.env.symbol
-            known = self.symbols[key] = make(hint, f"s{len(self.symbols)}")
+            known = self.symbols[key] = make(hint, self.symbol_names[key])
             self.ranges[key] = [low, high]
         else:
             bounds = self.ranges[key]
@@ -416,6 +417,8 @@ class OpenSizes:
             if any(isinstance(self.kinds[key], Dim) for key in (first, second)):
                 raise self._equal(first, second)
             merged = {**self.attempt.merged, second: first}
+            named = self.symbol_names
+            named[first] = min(named[first], named[second])
             self.attempt = Attempt(merged, self.attempt.fixed)
             return False
         self.checks.append((formula, outcome))
@@ -429,16 +432,44 @@ class OpenSizes:
 
     def finish(self, program):
         """Tells a program the bounds of its sizes, and what it has to check."""
-        program._range_constraints = {
-            number.expr.name: ValueRange(*self._bounds(key))
-            for key, number in self.symbols.items()
-        } | {
-            read.symbol.name: ValueRange(read.symbol.low, read.symbol.high)
+        ranges = {
+            number.expr: self._bounds(key) for key, number in self.symbols.items()
+        }
+        ranges |= {
+            made.expr: [spec.factor * one + spec.rest for one in ranges[symbol.expr]]
+            for spec, symbol, made in self.rest
+        }
+        ranges |= {
+            read.symbol: (read.symbol.low, read.symbol.high)
             for read in self.env.elements.reads
+        }
+        program._range_constraints = {
+            SizeText(expr): ValueRange(*bounds) for expr, bounds in ranges.items()
         }
         program._guards = [
             guard_of(formula, outcome, program) for formula, outcome in self.checks
         ]
+
+
+def _symbol_names(wanted):
+    """The name of each open size's symbol: PyTorch's, of equal sizes the first in order."""
+    found: dict = {}
+    taken: set = set()
+    roots = []
+    for one in (one for several in wanted.values() for one in several):
+        spec = one.spec
+        if isinstance(spec, (int, type(None))) or getattr(spec, "type", "") == "STATIC":
+            continue
+        name = symbol_name(one.source, taken)
+        if isinstance(spec, Dim) and spec is not spec.root:
+            roots.append(spec.root.__name__)
+            continue
+        key = spec.__name__ if isinstance(spec, Dim) else one.source
+        found[key] = min(name, found.get(key, name))
+    for key in roots:  # of which no size is known but what is computed of it
+        if key not in found:
+            found[key] = symbol_name(key, taken)
+    return found
 
 
 def _shown(formula: Formula, outcome):

@@ -72,6 +72,17 @@ class ModuleCallEntry:
     signature: ModuleCallSignature | None = None
 
 
+class SizeText(str):
+    """A size among ``range_constraints``, which is equal to its text, and printed so.
+
+    >>> {SizeText("s77"): ValueRange(2, 9)}
+    {s77: VR[2, 9]}
+    """
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 class ValueRange(NamedTuple):
     """The bounds of a size."""
 

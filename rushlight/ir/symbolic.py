@@ -10,6 +10,7 @@ several points, values of all symbols, and the formula is derived from that
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import operator
 import random
@@ -222,6 +223,23 @@ def value_at(value, point):
     return at_point(value, point) if isinstance(value, sizes.EXPRESSIONS) else value
 
 
+def symbol_name(source, taken):
+    """PyTorch's name for the symbol of a size: a number below 100 that its source hashes to.
+
+    Args:
+        source: the text of the source.
+        taken: a set of names, which the next free one joins.
+
+    >>> symbol_name("L['x'].size()[0]", {"s77"})
+    's78'
+    """
+    number = int(hashlib.sha256(source.encode()).hexdigest(), 16) % 100
+    while f"s{number}" in taken:
+        number += 1
+    taken.add(f"s{number}")
+    return f"s{number}"
+
+
 class ShapeEnv:
     """The symbols of one recording, and what the program has asked of them.
 
@@ -252,6 +270,7 @@ class ShapeEnv:
         self.duck_shape = duck_shape
         self.specialize_zero_one = specialize_zero_one
         self.symbols: list = []
+        self.names: set = set()  # of symbols that a source has named
         self.guards: list = []
         self.formulas: list = []  # the same, before they are text
         self.fixed: list = []
@@ -267,12 +286,13 @@ class ShapeEnv:
 
     # -- numbers -----------------------------------------------------------------------
 
-    def symbol(self, actual, name=None):
+    def symbol(self, actual, name=None, source=None):
         """The number for a size that is ``actual`` in the recording.
 
         Args:
             actual: the size.
             name: of a symbol that no other size shares.
+            source: where the size comes from, which names the symbol (`symbol_name`).
         """
         if self.specialize_zero_one and actual in (0, 1):
             return actual
@@ -281,7 +301,8 @@ class ShapeEnv:
         if name is None and self.duck_shape and actual in self._ducks:
             return self._ducks[actual]
         count = sum(not isinstance(one, Unbacked) for one in self.symbols)
-        made = self._taken(Symbol(name or f"s{count}", actual))
+        own = symbol_name(source, self.names) if source else f"s{count}"
+        made = self._taken(Symbol(name or own, actual))
         if name is None:
             self._ducks[actual] = made
         return made

@@ -2,7 +2,6 @@
 
 import functools
 import io
-import re
 
 import pytest
 
@@ -135,7 +134,7 @@ def test_which_of_two_sizes_is_the_smaller_is_no_fact_about_them():
     sizes = {0: rl.export.Dim.DYNAMIC, 1: rl.export.Dim.DYNAMIC}
     program = rl.export.export(Program(), (given,), dynamic_shapes=(sizes,))
     (rows, columns), _ = sizes_of(program)
-    assert re.fullmatch(r"s\d", str(rows)) and str(columns) == "Min(s0, s1)"
+    assert (str(rows), str(columns)) == ("s77", "Min(s27, s77)")
     assert program.module()(rl.eye(9)[:, :4]).shape == (9, 4)
 
 

@@ -281,6 +281,7 @@ class FakeTensorMode(TorchDispatchMode):
 
         Args:
             tensor: a real tensor, or a fake one of this mode.
+            source: what names the symbols of its sizes.
 
         Raises:
             AssertionError: it is another mode's.
@@ -292,18 +293,22 @@ class FakeTensorMode(TorchDispatchMode):
         found = self._known.get(id(tensor))
         if found is not None and found[0]() is tensor:
             return found[1]
-        made = self._convert(tensor)
+        made = self._convert(tensor, source or "__meta_utils_unknown_tensor0")
         known = self._known
         key = id(tensor)
         known[key] = weakref.ref(tensor, lambda _: known.pop(key, None)), made
         return made
 
-    def _convert(self, tensor):
+    def _convert(self, tensor, source):
         symbolic = self.shape_env is not None and not self.static_shapes
         with python_key.without_modes():
             if symbolic and not _is_parameter(tensor) and tensor.dim():
                 env = self.shape_env
-                made = self.symbolic(tensor, [env.symbol(n) for n in tensor.shape])
+                sizes = [
+                    env.symbol(n, source=f"{source}.size()[{dim}]")
+                    for dim, n in enumerate(tensor.shape)
+                ]
+                made = self.symbolic(tensor, sizes)
             else:
                 meta = self._twins.of_real(tensor)
                 made = self._wrap(meta, tensor.device)

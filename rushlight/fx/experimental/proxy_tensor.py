@@ -18,7 +18,7 @@ from rushlight.fx.experimental.numbers import NumberSteps
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
 from rushlight.graph.fake_conversion import exprs_of, sizes_of
-from rushlight.ir.symbolic import GuardError, ShapeEnv, SymInt
+from rushlight.ir.symbolic import GuardError, ShapeEnv, SymInt, symbol_name
 from rushlight.ir.unbacked import SymBool, SymFloat
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
@@ -368,7 +368,7 @@ def make_fx(
             not _error_on_data_dependent_ops,
         )  # fmt: skip
         mode.shape_env = env
-        given = [_prepared(one, fake) for one in flat]
+        given = list(_prepared(flat, fake))
         for (name, default), value in zip(_leaf_names(names, args), given):
             left_out = (
                 {}
@@ -411,7 +411,15 @@ def _sizes_of(args):
     return [(size,) for size in sorted(found)]
 
 
-def _prepared(value, fake):
+def _prepared(values, fake):
+    """Arguments as the program gets them; symbols are named by what is a tensor before."""
+    count = 0
+    for value in values:
+        yield _prepared_one(value, fake, f"input{count}")
+        count += isinstance(value, Tensor)
+
+
+def _prepared_one(value, fake, source):
     """An argument as the program gets it: a number of the record for an integer."""
     env = None if fake is None else fake.shape_env
     if env is not None and isinstance(value, (int, SymInt)):
@@ -419,10 +427,10 @@ def _prepared(value, fake):
         constant = env.constant is None or actual in env.constant
         if constant or isinstance(value, bool):
             return actual
-        return env.integer(actual, f"s{len(env.symbols)}")
+        return env.integer(actual, symbol_name(source, env.names))
     if fake is None or not isinstance(value, Tensor) or isinstance(value, FakeTensor):
         return value
-    return fake.from_tensor(value)
+    return fake.from_tensor(value, source=source)
 
 
 def _leaf_names(names, args):
