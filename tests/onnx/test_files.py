@@ -241,3 +241,21 @@ def test_a_model_that_was_read_can_be_trained_saved_and_exported_again(saved, tm
     again = rl.onnx.export(model, (x,))
     with rl.no_grad():
         assert (again.call_reference(x)[0] - model(x)).abs().max() < 1e-6
+
+
+def test_a_network_with_batch_norm_that_was_read_runs_and_trains(tmp_path):
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU()).eval()
+    x = rl.randn(2, 1, 5, 5)
+    model(x)
+    rl.onnx.export(model, (x,), tmp_path / "norm.onnx")
+    read = rl.onnx.load(tmp_path / "norm.onnx")
+    result = read(x)
+    rl.testing.assert_close(result, model(x))
+    result.sum().backward()
+    assert {name for name, _ in read.named_parameters()} == {
+        "0.weight", "0.bias", "1.weight", "1.bias"
+    }  # fmt: skip
+    assert {name for name, _ in read.named_buffers()} == {
+        "1.running_mean", "1.running_var"
+    }  # fmt: skip
+    assert all(each.grad is not None for each in read.parameters())

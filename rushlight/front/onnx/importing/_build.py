@@ -190,8 +190,9 @@ class Builder:
             inputs.append(_input_row(info))
         for name in self.captured:
             self._placeholder(name)
+        kept = set(self._kept())
         for tensor in self.proto.initializer:
-            self._weight(tensor)
+            self._weight(tensor, tensor.name not in kept)
         if self.proto.sparse_initializer:
             raise self.source.error("its weights are sparse, which is not known here",
                                     "write them as plain tensors")  # fmt: skip
@@ -217,11 +218,18 @@ class Builder:
 
     # -- constants ---------------------------------------------------------------------
 
-    def _weight(self, proto):
+    def _kept(self):
+        """Names of what nodes read and no training changes."""
+        for node in self.proto.node:
+            if node.domain in _OWN and node.op_type in IMPLEMENTED:
+                kept = IMPLEMENTED[node.op_type].kept
+                yield from (node.input[at] for at in kept if at < len(node.input))
+
+    def _weight(self, proto, trained):
         tensor = tensor_of(proto, self.source, f"the weight {proto.name!r}")
         if _is_small(tensor):
             self.plain[proto.name] = tensor
-        self.env[proto.name] = self._attribute(proto.name, tensor, True)
+        self.env[proto.name] = self._attribute(proto.name, tensor, trained)
 
     def _attribute(self, name, tensor, trained=False):
         """A step that reads a tensor of the module, a parameter or a buffer."""

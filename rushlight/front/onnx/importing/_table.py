@@ -21,11 +21,13 @@ class Implementation:
         wants: which of ``opset`` and ``outputs`` (how many results are asked for) it
             takes, too.
         names: the attributes that it takes.
+        kept: the positions of inputs that no training changes.
     """
 
     function: Callable
     wants: frozenset
     names: frozenset
+    kept: tuple = ()
 
     def takes(self, name):
         """Whether an attribute is one of the operator's.
@@ -44,7 +46,7 @@ class Implementation:
 IMPLEMENTED: dict = {}
 
 
-def implements(*names, more=()):
+def implements(*names, more=(), kept=()):
     """Says that a function computes operators, in all their versions from 7 on.
 
     The function has the first name from now on, and `operators` for its module: so a
@@ -53,6 +55,7 @@ def implements(*names, more=()):
     Args:
         names: the operators' names.
         more: attributes that the function takes without naming them.
+        kept: the positions of inputs that no training changes, such as statistics.
     """
 
     def register(function):
@@ -60,7 +63,8 @@ def implements(*names, more=()):
         function.__name__ = function.__qualname__ = names[0]
         function.__module__ = "rushlight.onnx.importing.operators"
         wants = frozenset({"opset", "outputs"} & parameters)
-        made = Implementation(function, wants, frozenset({*parameters, *more} - wants))
+        taken = frozenset({*parameters, *more} - wants)
+        made = Implementation(function, wants, taken, kept)
         for name in names:
             IMPLEMENTED[name] = made
         return function

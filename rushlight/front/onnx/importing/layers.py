@@ -248,7 +248,7 @@ def col2im(x, image_shape, block_shape, dilations=None, pads=None, strides=None)
 # -- normalization -----------------------------------------------------------------------
 
 
-@implements("BatchNormalization")
+@implements("BatchNormalization", kept=(3, 4))
 def batch_normalization(
     x, scale, b, mean, var, epsilon=1e-5, momentum=0.9, training_mode=0, outputs=1,
     spatial=1,
