@@ -218,6 +218,8 @@ def column_for(dtype, values, options):
 def contents(tensor, indent):
     """The numbers alone, without ``tensor(`` and suffixes."""
     options = _options
+    if not tensor.device.has_memory:
+        return "..."
     if tensor.numel() == 0:
         return "[]"
     if tensor.dim() == 0:
@@ -289,7 +291,7 @@ def tensor_repr(tensor) -> str:
         text += parts_text(tensor, indent, contents)
         words, below = parts_suffixes(tensor, words), tensor.layout is sparse_coo
     else:
-        text += "..." if not tensor.device.has_memory else contents(tensor, indent)
+        text += contents(tensor, indent)
     width = len(text) - text.rfind("\n") + 1
     for suffix in words:
         if below or width + len(suffix) + 2 > _options.linewidth:

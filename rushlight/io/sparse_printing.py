@@ -16,7 +16,8 @@ def parts_text(tensor, indent, contents):
     texts = []
     for name, part in _parts(tensor):
         head = f"{name}=tensor("
-        note = "" if part.numel() else f", size={tuple(part.shape)}"
+        is_shown = part.numel() and part.device.has_memory
+        note = "" if is_shown else f", size={tuple(part.shape)}"
         texts.append(f"{head}{contents(part, indent + len(head))}{note})")
     return (",\n" + " " * indent).join(texts)
 
@@ -26,7 +27,9 @@ def parts_suffixes(tensor, words):
     last = [word for word in words if word.startswith(("grad_fn", "requires_grad"))]
     first = [word for word in words if word.startswith("device")]
     dtype = [word for word in words if word.startswith("dtype")]
-    size = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    size = [f"size={tuple(tensor.shape)}"]
+    if tensor.device.has_memory:
+        size.append(f"nnz={tensor._nnz()}")
     layout = f"layout={naming.package}.{tensor.layout.name}"
     return [*first, *size, *dtype, layout, *last]
 

@@ -80,6 +80,8 @@ def test_text_of_an_archive_is_never_run_as_python(capsys):
 def test_code_that_is_no_code_is_refused():
     with pytest.raises(RuntimeError, match="is damaged"):
         rl.jit.load(changed(LINEAR, b"class Linear(Module:\n"))
+    with pytest.raises(RuntimeError, match="is damaged: 'utf-8' codec"):
+        rl.jit.load(changed(LINEAR, b"class \xffLinear(Module):\n"))
     with pytest.raises(RuntimeError):
         rl.jit.load(changed(LINEAR, None))
     with pytest.raises(RuntimeError):

@@ -288,8 +288,7 @@ def _coo_of_compressed(self):
         return to_sparse_of_dim(
             to_dense(self, None, None), self.ndim - _dense_dim(found, self.layout)
         )
-    counts = ops.diff(found.compressed)
-    lines = sparse_coo.numbered(counts)
+    lines = sparse_coo.numbered(ops.diff(found.compressed), found.plain.shape[-1])
     plain = found.plain.to(lines.dtype)
     pair = [lines, plain] if self.layout in BY_ROWS else [plain, lines]
     inner, size = values(self), list(self.shape)

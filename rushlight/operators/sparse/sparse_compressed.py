@@ -83,10 +83,9 @@ def with_values(self, values):
     return like(self, values)
 
 
-def lines_of(compressed):
+def lines_of(compressed, plain):
     """The row, or column, of each value."""
-    counts = ops.diff(compressed)
-    return numbered(counts)
+    return numbered(ops.diff(compressed), plain.shape[-1])
 
 
 def block_of(tensor):
@@ -123,7 +122,7 @@ def to_dense(self, masked_grad):
     high, wide = block_of(self)
     found = []
     for compressed, plain, values in _matrices(self):
-        lines, plain = lines_of(compressed), plain.to(int64)
+        lines, plain = lines_of(compressed, plain), plain.to(int64)
         down, across = (lines, plain) if self.layout in BY_ROWS else (plain, lines)
         rest = values.shape[3:] if self.layout in IN_BLOCKS else values.shape[1:]
         if self.layout not in IN_BLOCKS:
@@ -227,7 +226,7 @@ def compressed_like(self, mask):
     if mask.layout in IN_BLOCKS or parts(mask)[0].ndim > 1:
         return _blocks_like(self, mask)
     compressed, plain, _ = parts(mask)
-    lines, plain = lines_of(compressed), plain.to(int64)
+    lines, plain = lines_of(compressed, plain), plain.to(int64)
     pair = [lines, plain] if mask.layout in BY_ROWS else [plain, lines]
     return like(mask, ops.index(self, pair))
 
@@ -248,7 +247,7 @@ def _blocks_like(self, mask):
         _one_batch(plain, batch),
         strict=True,
     ):
-        pair = [lines_of(starts), others.to(int64)]
+        pair = [lines_of(starts, others), others.to(int64)]
         if mask.layout not in BY_ROWS:
             pair.reverse()
         found.append(ops.index(matrix, pair))
@@ -532,11 +531,11 @@ def sampled_addmm(self, mat1, mat2, beta, alpha):
         lead = [_sampled(*each) for each in zip(*matrices)]
         products = ops.stack(lead).reshape(list(values.shape))
     else:
-        lines, places = lines_of(compressed), plain.to(int64)
+        lines, places = lines_of(compressed, plain), plain.to(int64)
         rows = ops.index_select(mat1, 0, lines)
         products = ops.sum(rows * ops.index_select(mat2.t(), 0, places), [1])
     return like(self, values * beta + products * alpha)
 
 
 def _sampled(compressed, plain, full):
-    return ops.index(full, [lines_of(compressed), plain.to(int64)])
+    return ops.index(full, [lines_of(compressed, plain), plain.to(int64)])

@@ -65,9 +65,15 @@ def up_to(count, beside):
     return ops.arange(count, device=beside.device)
 
 
-def numbered(counts):
-    """Each number from 0, as often as its count says."""
-    return ops.repeat_interleave(up_to(counts.shape[-1], counts), counts)
+def numbered(counts, total=None):
+    """Each number from 0, as often as its count says.
+
+    Args:
+        counts: how often.
+        total: their sum where it is known: then nobody waits for the counts.
+    """
+    numbers = up_to(counts.shape[-1], counts)
+    return ops.repeat_interleave(numbers, counts, output_size=total)
 
 
 def like(tensor, values):

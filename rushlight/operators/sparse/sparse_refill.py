@@ -320,7 +320,7 @@ def sum_dims(self, dim, keepdim, dtype):
         total = values.sum([0], keepdim=True)
         starts, plain = starts_of(plain[:1] * 0, 1), plain[:1] * 0
         return made(starts, plain, total[: plain.shape[0]], [1, 1], self.layout)
-    lines = lines_of(compressed) if dims == {1} else plain.to(int64)
+    lines = lines_of(compressed, plain) if dims == {1} else plain.to(int64)
     extent = rows if dims == {1} else columns
     sums = ops.new_zeros(values, [extent]).index_add(0, lines, values)
     written = ops.bincount(lines, minlength=extent) > 0
