@@ -27,9 +27,8 @@ def parts_suffixes(tensor, words):
     last = [word for word in words if word.startswith(("grad_fn", "requires_grad"))]
     first = [word for word in words if word.startswith("device")]
     dtype = [word for word in words if word.startswith("dtype")]
-    size = [f"size={tuple(tensor.shape)}"]
-    if tensor.device.has_memory:
-        size.append(f"nnz={tensor._nnz()}")
+    count = [f"nnz={tensor._nnz()}"] if tensor.device.has_memory else []
+    size = [f"size={tuple(tensor.shape)}", *count]
     layout = f"layout={naming.package}.{tensor.layout.name}"
     return [*first, *size, *dtype, layout, *last]
 
@@ -53,14 +52,11 @@ def quantized_suffixes(tensor):
         f"quantization_scheme={scheme}",
     ]
     if scheme.name == "per_tensor_affine":
-        return [
-            *words,
-            f"scale={tensor.q_scale()}",
-            f"zero_point={tensor.q_zero_point()}",
-        ]
-    return [
-        *words,
-        f"scale={tensor.q_per_channel_scales()}",
-        f"zero_point={tensor.q_per_channel_zero_points()}",
-        f"axis={tensor.q_per_channel_axis()}",
-    ]
+        found = {"scale": tensor.q_scale(), "zero_point": tensor.q_zero_point()}
+    else:
+        found = {
+            "scale": tensor.q_per_channel_scales(),
+            "zero_point": tensor.q_per_channel_zero_points(),
+            "axis": tensor.q_per_channel_axis(),
+        }
+    return [*words, *(f"{name}={value}" for name, value in found.items())]
