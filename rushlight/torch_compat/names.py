@@ -162,6 +162,7 @@ SHARED_PRIVATE = (
     "_tensor_str",
     "_utils",
     "ao.ns._numeric_suite",
+    "ao.ns._numeric_suite_fx",
     "ao.pruning._mappings",
     "ao.quantization.fx._decomposed",
     "compiler._cache",

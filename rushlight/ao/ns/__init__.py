@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-_LATER = ("_numeric_suite", "fx")
+_LATER = ("_numeric_suite", "_numeric_suite_fx", "fx")
 
 
 def __getattr__(name):

@@ -19,7 +19,7 @@ from rushlight.fx import GraphModule, Tracer, _names
 
 __all__ = ["convert_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
 
-_FACTS = "_quantization_facts"
+FACTS = "_quantization_facts"
 
 
 class QuantizationTracer(Tracer):
@@ -86,7 +86,7 @@ def _prepared(model, mapping, is_qat, custom):
     found.graph.lint()
     found = GraphModule(found, found.graph).train(model.training)
     names = {node.name: qconfig for node, qconfig in qconfigs.items()}
-    found.meta[_FACTS] = {"rules": rules, "qconfigs": names, "scopes": scopes}
+    found.meta[FACTS] = {"rules": rules, "qconfigs": names, "scopes": scopes}
     return found
 
 
@@ -148,7 +148,7 @@ def convert_fx(
     'Linear'
     """
     deprecated()
-    facts = graph_module.meta.get(_FACTS)
+    facts = graph_module.meta.get(FACTS)
     if facts is None:
         raise ValueError(
             "incoming model must be produced by prepare_fx\n  remedy: call prepare_fx "

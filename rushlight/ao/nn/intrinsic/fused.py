@@ -27,6 +27,7 @@ def _fused(name, *kinds):
         (_FusedModule,),
         {
             "__init__": __init__,
+            "_PARTS": kinds,
             "__doc__": f"{words}, one after another.",
             "__module__": __name__,
         },

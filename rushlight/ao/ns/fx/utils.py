@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 
 import rushlight as rl
+from rushlight.ao.quantization.quantize_fx import FACTS
+from rushlight.ao.quantization.utils import getattr_from_fqn
 from rushlight.nn import functional as F
 
 
@@ -70,3 +72,53 @@ def compute_cosine_similarity(x, y):
     tensor([0.6000])
     """
     return F.cosine_similarity(x.reshape(1, -1), y.reshape(1, -1))
+
+
+def get_target_type_str(node, gm):
+    """What a node calls, with its module; nothing where it calls nothing.
+
+    Args:
+        node: of the graph.
+        gm: the graph's module.
+    """
+    if node.op == "call_module":
+        return rl.typename(getattr_from_fqn(gm, node.target))
+    return (
+        rl.typename(node.target) if node.op in ("call_function", "call_method") else ""
+    )
+
+
+def path_of(node, gm):
+    """The path of the module that a node of an observed graph was traced in, or None."""
+    scopes = gm.meta.get(FACTS, {}).get("scopes")
+    if scopes is None:
+        return None
+    return node.target if node.op == "call_module" else scopes.get(node.name, "")
+
+
+def rekey_logger_info_on_node_name_of_model(results, model_name):
+    """Results by the names of one model's nodes.
+
+    Args:
+        results: by the names that pairs of parts have.
+        model_name: the model's.
+    """
+    found = {}
+    for name, kinds in results.items():
+        own = [kind[model_name][0] for kind in kinds.values() if kind.get(model_name)]
+        found[own[-1]["ref_node_name"] if own else name] = kinds
+    return found
+
+
+def maybe_add_missing_fqns(results):
+    """Paths of modules that one model's results have, in the other's, too.
+
+    Args:
+        results: changed in place.
+    """
+    for kinds in results.values():
+        for models in kinds.values():
+            known = [each for each in models.values() if each[0]["fqn"] is not None]
+            for each in models.values():
+                for mine, theirs in zip(each, known[0] if known else ()):
+                    mine["fqn"] = theirs["fqn"]
