@@ -21,6 +21,7 @@ from rushlight.codegen.schedule.contraction import matrix_tile
 from rushlight.codegen.target import TARGETS, current, described, named, using
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
+from rushlight.kernels.attention import attention_blocks
 from rushlight.kernels.conv.direct import few_channels
 from rushlight.kernels.conv.implicit_gemm import convolution_tile
 from rushlight.kernels.matmul import contraction
@@ -300,3 +301,14 @@ def test_halves_are_the_same_without_instructions_for_them(tmp_path):
         (tmp_path / name).mkdir(mode=0o700)
     old = run(RUN, "x86-64-v2", tmp_path / "old")
     assert old == run(RUN, None, tmp_path / "own")
+
+
+@pytest.mark.parametrize("dtype, mask, read", [
+    ("float32", "bool", "<8 x i8>"), ("bfloat16", "", "<8 x i16>"),
+])  # fmt: skip
+def test_attention_reads_whole_vectors_where_no_mask_moves_elements(dtype, mask, read):
+    with using(named("x86-64-v3")):
+        kernel = attention_blocks.Forward(dtype, "float32", mask).kernel("attend")
+        text = llvm.emit(kernel)
+    reads = re.findall(rf"(load|call) {read}(?:, ptr %\.| @load_some)", text)
+    assert reads.count("load") == reads.count("call") > 0  # and a row's last elements

@@ -170,6 +170,15 @@ class Attention:
         """A loop over vectors of a row."""
         return self.b.loop("j", 0, count, self.lanes)
 
+    def each_vector(self, count, move):
+        """``move(j, mask)`` for vectors of a row, without a mask but for the last elements."""
+        b, lanes = self.b, self.lanes
+        whole = b.let("whole", quotient(count, lanes) * lanes)
+        with b.loop("j", 0, whole, lanes) as j:
+            move(j, None)
+        with b.when(whole < count):
+            move(whole, b.let("rest", lane_mask(lanes, count - whole)))
+
     def read(self, source, room, rows, columns, pitch, change=None):
         """Copies rows of any layout and type to a block, whose pitch is whole vectors."""
         b, lanes = self.b, self.lanes
@@ -177,9 +186,13 @@ class Attention:
         with b.loop("i", 0, rows) as i:
             line = b.let("line", moved(source.pointer, i * source.row))
             target = b.let("target", moved(room, i * pitch))
-            with b.when(source.column == 1), self.vectors(columns) as j:
-                mask = b.let("rest", lane_mask(lanes, columns - j))
-                b.store(target, j, change(load(line, j, lanes, mask=mask)))
+            with b.when(source.column == 1):
+                self.each_vector(
+                    columns,
+                    lambda j, mask: b.store(
+                        target, j, change(load(line, j, lanes, mask=mask))
+                    ),
+                )
             with b.when(source.column != 1), b.loop("j", 0, columns) as j:
                 b.store(target, j, change(load(line, j * source.column)))
 
@@ -194,9 +207,13 @@ class Attention:
         with b.loop("i", 0, rows) as i:
             line = b.let("line", moved(room, i * pitch))
             row = b.let("row", moved(target.pointer, i * target.row))
-            with b.when(target.column == 1), self.vectors(columns) as j:
-                mask = b.let("rest", lane_mask(lanes, columns - j))
-                b.store(row, j, cast(kind, load(line, j, lanes)), mask)
+            with b.when(target.column == 1):
+                self.each_vector(
+                    columns,
+                    lambda j, mask: b.store(
+                        row, j, cast(kind, load(line, j, lanes)), mask
+                    ),
+                )
             with b.when(target.column != 1), b.loop("j", 0, columns) as j:
                 b.store(row, j * target.column, cast(kind, load(line, j)))
 
