@@ -199,7 +199,8 @@ def from_sequence(data, dtype, device):
             result.numel_ * kind.itemsize,
         )
     tell_of_filling(result)
-    return result if target.on_host else result.to(target)
+    # nobody writes to it after: what it holds is on its way
+    return result if target.on_host else result.to(target, non_blocking=True)
 
 
 @cython.cfunc

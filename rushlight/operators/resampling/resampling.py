@@ -322,7 +322,10 @@ def _tables(own, sizes, scales, mode, align_corners, antialias, kind, make=table
 def table_on(device, made):
     """A table on a device."""
     index, weights, bits = made
-    return index.to(device), weights if weights is None else weights.to(device), bits
+    index = index.to(device, non_blocking=True)
+    if weights is not None:
+        weights = weights.to(device, non_blocking=True)
+    return index, weights, bits
 
 
 def _run_axis(x, dim, wanted, made):

@@ -57,7 +57,13 @@ def to_options(
         return self
     if same and not copy and memory_format is (format_of(self) or contiguous_format):
         return self
-    return ops._to_copy(self, dtype=dtype, device=device, memory_format=memory_format)
+    return ops._to_copy(
+        self,
+        dtype=dtype,
+        device=device,
+        non_blocking=bool(non_blocking),
+        memory_format=memory_format,
+    )
 
 
 def to_dtype(self, dtype, non_blocking, copy, memory_format):

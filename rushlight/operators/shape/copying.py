@@ -110,7 +110,7 @@ def loses_imaginary(kind: DType) -> cython.bint:
 
 
 @cython.cfunc
-def move(target: Tensor, source: Tensor):
+def move(target: Tensor, source: Tensor, non_blocking: cython.bint = False):
     """Convert and broadcast one tensor's values into another."""
     d: cython.int
     shift: cython.int = target.ndim_ - source.ndim_
@@ -130,7 +130,7 @@ def move(target: Tensor, source: Tensor):
     if target.numel_ == 0:
         return
     copies: Copies = copies_of(target)
-    copies.move(target, source, same)
+    copies.move(target, source, same, non_blocking)
 
 
 @cython.cclass
@@ -160,14 +160,14 @@ class Copies:
         run_on_device(kernel, device, call)
         return 0
 
-    def move(self, target, source, same):
+    def move(self, target, source, same, non_blocking):
         """Converts and broadcasts values of a size that fits."""
         call: Call
         copies_of(source).refuse_source()
         if source.dtype_.category == COMPLEX and loses_imaginary(target.dtype_):
             warn_once("Casting complex values to real discards the imaginary part")
         if not self.reaches(target, source):
-            move_across(target, source)
+            move_across(target, source, non_blocking)
             return 0
         aim(cython.address(call), target)
         call.is_tensor[0] = True
@@ -187,14 +187,14 @@ class Copies:
         window.keys = keys_for(CPU_DEVICE)
         return window
 
-    def take(self, target, here):
+    def take(self, target, here, non_blocking):
         """Writes what a tensor of the host's holds."""
         if target.row_major:
             dense: Tensor = new_empty(
                 target.ndim_, target.sizes, cython.NULL, target.dtype_, CPU_DEVICE
             )
             move(dense, here)
-            move_across(target, dense)
+            move_across(target, dense, non_blocking)
             return 0
         window: Tensor = self.host_copy(target)  # what lies between its elements stays
         move(window, here)
@@ -234,9 +234,9 @@ class Copies:
             ops.fill_(result, value)
         return 0
 
-    def convert(self, result, source):
+    def convert(self, result, source, non_blocking):
         """Writes a tensor's values into a new one."""
-        ops.copy_(result, source)
+        ops.copy_(result, source, non_blocking)
         return 0
 
     def join(self, out, parts, axis):
@@ -284,15 +284,15 @@ class HostCopies(Copies):
     def host_copy(self, t):
         return t
 
-    def take(self, target, here):
+    def take(self, target, here, non_blocking):
         move(target, here)
         return 0
 
-    def convert(self, result, source):
+    def convert(self, result, source, non_blocking):
         if copies_of(source) is self:
             move(result, source)
         else:
-            ops.copy_(result, source)
+            ops.copy_(result, source, non_blocking)
         return 0
 
 
@@ -301,7 +301,7 @@ class HostCopies(Copies):
 class MetaCopies(Copies):
     """Nothing is written where there are no elements, and nothing can be read."""
 
-    def move(self, target, source, same):
+    def move(self, target, source, same, non_blocking):
         return 0
 
     def refuse_source(self):
@@ -329,7 +329,7 @@ def copies_of(tensor: Tensor) -> Copies:
 
 
 @cython.cfunc
-def move_across(target: Tensor, source: Tensor):
+def move_across(target: Tensor, source: Tensor, non_blocking: cython.bint = False):
     """Moves between devices, or where a backend has no kernels."""
     size: cython.size_t = target.numel_ * target.dtype_.itemsize
     if (
@@ -344,9 +344,11 @@ def move_across(target: Tensor, source: Tensor):
             source.storage,
             source.offset * source.dtype_.itemsize,
             size,
+            non_blocking,
         )
         return
-    copies_of(target).take(target, copies_of(source).host_copy(source))
+    here: Tensor = copies_of(source).host_copy(source)
+    copies_of(target).take(target, here, non_blocking)
 
 
 def copy_(self: Tensor, src: Tensor, non_blocking=False):
@@ -359,7 +361,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking=False):
         return self
     refuse_internal_overlap(self)
     refuse_partial_overlap(self, src)
-    move(self, src)
+    move(self, src, non_blocking)
     return self
 
 
@@ -499,5 +501,5 @@ def to_copy(
 ):
     """A converted copy."""
     result: Tensor = empty_like(self, dtype, None, device, None, memory_format)
-    copies_of(result).convert(result, self)
+    copies_of(result).convert(result, self, non_blocking)
     return result

@@ -71,10 +71,13 @@ class CudaMemory(device_roles.Memory):
             queue = contexts.current_stream(card)
             card.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
             host = target if to.on_host else source
-            if non_blocking and pinned_memory.block_of(host) is not None:
-                pinned_memory.used_by(host, queue)
-            else:
+            if not non_blocking:
                 card.wait(queue) if to.on_host else queue.synchronize()
+            elif pinned_memory.block_of(host) is not None:
+                pinned_memory.used_by(host, queue)
+            elif to.on_host:
+                card.wait(queue)
+            # else the driver has copied what is not locked before it returned
             return
         first, last = context_of(of), context_of(to)
         if first is last:
