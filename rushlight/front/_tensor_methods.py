@@ -233,8 +233,8 @@ def _cuda(self, device=None, non_blocking=False):
     Raises:
         RuntimeError: there is no GPU.
     """
-    there = "cuda" if device is None else device
-    return self.to(there, non_blocking=non_blocking)
+    device = "cuda" if device is None else device
+    return self.to(device, non_blocking=non_blocking)
 
 
 def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):

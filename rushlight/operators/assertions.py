@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from rushlight.codegen.loops import loops
 from rushlight.core.device import Device
 from rushlight.core.dtype import TYPE_NAMES, DType
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import torch_function
 from rushlight.operators import call
+from rushlight.operators.loop_calls import fault_flag, refuse_fault, run
+
+
+@loops
+def find_false(holds: "boolean*", fault: "i64*", begin: int, end: int):
+    """Reports a place that is not true."""
+    for at in range(begin, end):
+        if not holds[at]:
+            fault[0] = at
+
+
+def refuse_unless(holds, operator, make, *args):
+    """Raises where not all elements are true; a device is not waited for.
+
+    Args:
+        holds: truth values.
+        operator: its name.
+        make: from a place that is not true and ``args`` to the exception.
+    """
+    flag = fault_flag(holds)
+    run(find_false, [holds.contiguous(), flag], [], holds.numel())
+    refuse_fault(flag, operator, make, *args)
 
 
 def _assert(condition, message):

@@ -137,6 +137,14 @@ def same(one, other, rounded):
     return rl.allclose(expected, found, rtol=digits, atol=near, equal_nan=True)
 
 
+def function_of(name):
+    """Our function of a name of the database's, or method, or None."""
+    function = rl
+    for part in name.split("."):
+        function = getattr(function, part, None) or getattr(rl.Tensor, name, None)
+    return function
+
+
 def judged(op, most=4, compiled=False):
     """What becomes of an operator's samples: "same", "absent", or what is wrong."""
     import torch
@@ -145,9 +153,7 @@ def judged(op, most=4, compiled=False):
     if not dtypes:
         return None
     dtype = torch.float32 if torch.float32 in dtypes else next(iter(dtypes))
-    function = rl
-    for part in op.name.split("."):
-        function = getattr(function, part, None) or getattr(rl.Tensor, op.name, None)
+    function = function_of(op.name)
     if function is None:
         return None
     for sample in islice(op.sample_inputs("cpu", dtype), most):

@@ -30,4 +30,4 @@ def test_masks_name_the_same_elements_as_on_the_host(machine, shape, share):
 def test_a_source_that_is_too_short_is_refused(machine):
     x, mask = rl.zeros(9, device="cuda"), rl.ones(9, dtype=rl.bool, device="cuda")
     with pytest.raises(RuntimeError, match="Number of elements of source < number of"):
-        x.masked_scatter(mask, rl.ones(8, device="cuda"))
+        x.masked_scatter(mask, rl.ones(8, device="cuda")).tolist()

@@ -46,7 +46,7 @@ def embedding_bag(
     )  # fmt: skip
     entries = offsets.shape[0]
     starts = offsets.to(rl.int64)
-    place = call.arange(indices.numel())
+    place = call.arange(indices.numel(), device=indices.device)
     bag_of = call.searchsorted(starts, place, right=True) - 1
     if mode == 0:
         none = offsets.new_zeros(entries)
@@ -56,20 +56,9 @@ def embedding_bag(
     counts = starts.new_zeros(entries).index_add(0, bag_of, ones)
     if mode == 1:
         return values, bag_of, counts, counts
-    return values, bag_of, counts, _largest(weight, indices, bag_of, kept, values)
-
-
-def _largest(weight, indices, bag_of, kept, values):
-    """The row that each maximum came from; the first of several."""
-    rows = weight.detach()[indices]
-    hit = rows == values.detach()[bag_of]
-    if kept is not None:
-        hit = hit & kept.unsqueeze(-1)
-    last = indices.numel()
-    place = call.where(hit, call.arange(last).unsqueeze(-1), last)
-    first = call.full(list(values.shape), last, dtype=rl.int64)
-    first = first.scatter_reduce(
-        0, bag_of.unsqueeze(-1).expand(place.shape), place, "amin"
-    )
-    padded = call.cat([indices.to(rl.int64), indices.new_zeros(1).to(rl.int64)])
-    return padded[first]
+    bounds = starts
+    if not include_last_offset:
+        bounds = call.constant_pad_nd(starts, [0, 1], indices.numel())
+    padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
+    chosen = call._bag_rows(weight.detach(), indices, bounds, padding)
+    return values, bag_of, counts, chosen.clamp_min(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import rushlight as rl
@@ -195,35 +196,19 @@ def embedding_bag(
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
     else:
-        bounds, counted = _bounds_from_offsets(input, offsets, include_last_offset)
+        bounds = _bounds_from_offsets(input, offsets, include_last_offset)
         bags = bounds.numel() - 1
-        if counted < input.numel():  # a last offset ends the bags
-            input = input[:counted]
-            if per_sample_weights is not None:
-                per_sample_weights = per_sample_weights[:counted]
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
-    if padding_idx is not None:
-        padding_idx = _row_number(padding_idx, weight)
-    common = scale_grad_by_freq, sparse
+    padding = -1 if padding_idx is None else _row_number(padding_idx, weight)
+    common = padding, scale_grad_by_freq, sparse
+    alone = not _in_batch(weight, input)
     try:
-        if (
-            mode != "max"
-            and per_sample_weights is None
-            and not _in_batch(weight, input)
-        ):
-            padding = -1 if padding_idx is None else padding_idx
-            return call._bag_sum(
-                weight, input, bounds, mode == "mean", padding, *common
-            )
-        bag_of = rl.arange(bags, device=input.device).repeat_interleave(bounds.diff())
-        if padding_idx is not None:
-            length = None
-            kept = input != padding_idx
-            input, bag_of = input[kept], bag_of[kept]
-            if per_sample_weights is not None:
-                per_sample_weights = per_sample_weights[kept]
-        rows = call.embedding(weight, input, -1, *common)
+        if alone and mode == "max":
+            return _largest_rows(weight, input, bounds, padding)
+        if alone and per_sample_weights is None:
+            return call._bag_sum(weight, input, bounds, mode == "mean", *common)
+        rows = call.embedding(weight, input, *common)
     except IndexError:
         raise RuntimeError(
             "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to "
@@ -235,11 +220,26 @@ def embedding_bag(
         rows = rows.float()
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.to(rows.dtype).unsqueeze(-1)
-    if mode == "max" and length:
-        result = rows.reshape(bags, length, -1).max(1)[0]
-    else:
-        result = _reduce_bags(rows, bag_of, bags, mode)
+    kept = None if padding_idx is None else input != padding
+    bag_of = _bag_of_each(input, bounds, bags, length)
+    result = _reduce_bags(rows, bag_of, bags, mode, kept)
     return result.to(weight.dtype) if half else result
+
+
+def _largest_rows(weight, input, bounds, padding):
+    """The largest of each bag's rows, column by column; zero where a bag has none."""
+    if not weight.size(0):
+        return weight.new_zeros((bounds.numel() - 1, weight.size(1)))
+    chosen = call._bag_rows(weight.detach(), input, bounds, padding)
+    return weight.gather(0, chosen.clamp_min(0)).masked_fill(chosen < 0, 0)
+
+
+def _bag_of_each(input, bounds, bags, length):
+    """The number of each index's bag; that of no bag behind the last one's end."""
+    if length is not None:
+        return rl.arange(bags, device=input.device).repeat_interleave(length)
+    place = rl.arange(input.numel(), device=input.device)
+    return rl.searchsorted(bounds[1:], place, right=True)
 
 
 def _in_batch(*tensors):
@@ -296,7 +296,7 @@ def _check_bag_types(input, weight, offsets, per_sample_weights):
 
 
 def _bounds_from_offsets(input, offsets, include_last_offset):
-    """Where each bag starts and the last one ends, and that end as a number.
+    """Where each bag starts and the last one ends.
 
     Raises:
         RuntimeError: the offsets don't rise from 0 to the input's length at most.
@@ -306,42 +306,27 @@ def _bounds_from_offsets(input, offsets, include_last_offset):
     if include_last_offset and count == 0:
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if not count:
-        return offsets.new_zeros(1), 0
-    first, last = offsets[0].item(), offsets[-1].item()
-    if first != 0:
-        raise RuntimeError(
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has "
-            f"to start from position 0. However, got {first}"
-        )
-    if last > length:
-        raise RuntimeError(
-            "offsets[-1] can not be greater than input's length "
-            f"{length} but got offsets[-1] of {last}"
-        )
-    # From zero to no more than the length: where none falls, all lie between.
-    bounds, end = offsets, last
-    if not include_last_offset:
-        bounds, end = call.constant_pad_nd(offsets, [0, 1], length), length
-    if count > 1 and bounds.diff().min().item() < 0:
-        raise RuntimeError(
-            "embedding_bag: expected offsets that do not fall, each between 0 and the "
-            f"input's length {length}, but got {offsets.tolist()}"
-        )
-    return bounds, end
+        return offsets.new_zeros(1)
+    call._check_bag_offsets(offsets, length)
+    if include_last_offset:
+        return offsets
+    return call.constant_pad_nd(offsets, [0, 1], length)
 
 
-def _reduce_bags(rows, bag_of, bags, mode):
-    features = rows.size(1)
+def _reduce_bags(rows, bag_of, bags, mode, kept):
+    """The rows of each bag put together, but for those that are not kept."""
     if mode == "max":
-        counts = rl.bincount(bag_of, minlength=bags).tolist()
-        return rl.stack(
-            [
-                part.max(0)[0] if part.size(0) else part.sum(0)
-                for part in rows.split(counts)
-            ]
-        )
-    total = rows.new_zeros((bags, features)).index_add(0, bag_of, rows)
+        if kept is not None:
+            rows = rows.masked_fill(~kept.unsqueeze(-1), -math.inf)
+        least = rows.new_full((bags + 1, rows.size(1)), -math.inf)
+        index = bag_of.unsqueeze(-1).expand(rows.shape)
+        found = least.scatter_reduce(0, index, rows, "amax")[:bags]
+        return found.masked_fill(found == -math.inf, 0)
+    if kept is not None:
+        rows = rows.masked_fill(~kept.unsqueeze(-1), 0)
+    total = rows.new_zeros((bags + 1, rows.size(1))).index_add(0, bag_of, rows)
     if mode == "sum":
-        return total
-    ones = rows.new_zeros(bags).index_add(0, bag_of, rows.new_ones(bag_of.numel()))
-    return total / ones.clamp_min(1).unsqueeze(-1)
+        return total[:bags].clone()
+    ones = rows.new_ones(bag_of.numel()) if kept is None else kept.to(rows.dtype)
+    counts = rows.new_zeros(bags + 1).index_add(0, bag_of, ones)
+    return total[:bags] / counts[:bags].clamp_min(1).unsqueeze(-1)

@@ -364,7 +364,13 @@ def _leak_by_mask(_, values, self, generator, lower, upper):
     return ops.ones_like(values).masked_scatter_(sloped, slopes) * self
 
 
-_leak = KernelTable(cpu=_leak_in_order, cuda=_leak_by_mask, meta=_leak_by_mask)
+def _leak_by_draws(_, values, self, generator, lower, upper):
+    """Draws for all elements: who needs none is not known without waiting."""
+    slopes = ops.empty_like(values).uniform_(lower, upper, generator=generator)
+    return ops.where(values <= 0, slopes, 1) * self
+
+
+_leak = KernelTable(cpu=_leak_in_order, cuda=_leak_by_draws, meta=_leak_by_mask)
 
 
 def glu(self, dim):

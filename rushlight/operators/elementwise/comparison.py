@@ -9,9 +9,11 @@ from rushlight.core.dtypes import bool_, float64
 from rushlight.core.subclass import make_subclass
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call as ops
+from rushlight.operators.assertions import refuse_unless
 from rushlight.operators.creation.creation import number_type
 from rushlight.operators.functions import result_type
 from rushlight.operators.loop_calls import brief, fresh, run, scalar_name
+from rushlight.operators.shared import readable
 
 logical_and = pointwise(L.logical_and)
 logical_or = pointwise(L.logical_or)
@@ -188,15 +190,20 @@ def assert_scalar(self, assert_msg):
 
 
 def assert_async(self, assert_msg=None):
-    """Checks the only element: the host waits for it.
+    """Checks the only element; a device is not waited for.
 
     Raises:
-        RuntimeError: it is zero.
+        RuntimeError: it is zero, or not the only one.
     """
-    if not self.item():
-        raise RuntimeError(
-            assert_msg or "Expected Tensor with single nonzero value, but got zero"
-        )
+    if self.numel() != 1 or not readable(self):
+        self = self.item()
+    refuse_unless(self != 0, "_assert_async", _not_true, assert_msg)
+
+
+def _not_true(at, message):
+    return RuntimeError(
+        message or "Expected Tensor with single nonzero value, but got zero"
+    )
 
 
 def is_nonzero(self):

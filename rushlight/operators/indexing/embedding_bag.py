@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
 from rushlight.core.dtypes import int32, int64
+from rushlight.core.tensor import Tensor
 from rushlight.operators.indexing.index_errors import no_word
 from rushlight.operators.indexing.indexing_kernels import checked
 from rushlight.operators.loop_calls import (
@@ -167,3 +168,106 @@ def bag_sum(weight, indices, bounds, mean, padding_idx, scale_grad_by_freq, spar
         run(sum_bags_by_blocks, operands, ints, bags, grain, **types)
     refuse_fault(flag, "embedding_bag", no_word, indices, rows, "rows")
     return out
+
+
+@loops
+def largest_rows(
+    out: "i64*",
+    table: "T*",
+    index: "I*",
+    bounds: "i64*",
+    fault: "i64*",
+    rows: int,
+    width: int,
+    padding: int,
+    total: int,
+    begin: int,
+    end: int,
+):
+    """The row of each bag's largest number in a column, the first of several; or -1."""
+    for place in range(begin, end):
+        bag, column = place // width, place % width
+        best = A(0)
+        row = i64(-1)
+        for k in range(max(bounds[bag], 0), min(bounds[bag + 1], total)):
+            at = checked(i64(index[k]), rows, fault)
+            if at != padding:
+                v = A(table[at * width + column])
+                if row < 0 or v > best:
+                    best = v
+                    row = at
+        out[place] = row
+
+
+def bag_rows(weight, indices, bounds, padding_idx):
+    """The number of the row that the largest of a bag is from, for each column.
+
+    Raises:
+        IndexError: an index is negative or too large.
+        RuntimeError: the bounds are no row of positions.
+    """
+    check_bounds(weight, indices, bounds)
+    rows, width = weight.shape
+    bags = bounds.shape[0] - 1
+    out, flag = fresh(weight, [bags, width], int64), fault_flag(weight)
+    index = indices.contiguous()
+    run(
+        largest_rows,
+        [out, weight.contiguous(), index, bounds.contiguous(), flag],
+        [rows, width, padding_idx, index.numel()],
+        bags * width,
+        max(1, index.numel() // max(1, bags)),
+        T=name_of(weight.dtype),
+        I=name_of(index.dtype),
+    )
+    refuse_fault(flag, "embedding_bag", no_word, indices, rows, "rows")
+    return out
+
+
+BEGINS, ENDS, FALLS = range(3)  # what is wrong with offsets, in the order it is told
+
+
+@loops
+def find_bad_offset(
+    offsets: "i64*", fault: "i64*", count: int, length: int, begin: int, end: int
+):
+    """Reports a first offset that is not 0, a last one beyond the end, or one that falls."""
+    for k in range(begin, end):
+        last = offsets[count - 1]
+        if offsets[0] != 0:
+            fault[0] = offsets[0] * 3
+        elif last > length:
+            fault[0] = last * 3 + 1
+        elif k + 1 < count and offsets[k + 1] < offsets[k]:
+            fault[0] = k * 3 + 2
+
+
+def check_bag_offsets(offsets, length):
+    """Refuses offsets that do not rise from 0 to the indices' end at most.
+
+    Raises:
+        RuntimeError: they do not.
+    """
+    flag, count = fault_flag(offsets), offsets.numel()
+    run(find_bad_offset, [offsets.contiguous(), flag], [count, length], count)
+    refuse_fault(flag, "embedding_bag", _bad_offset, offsets, length)
+
+
+def _bad_offset(fault, offsets, length):
+    """What is wrong; of a device's offsets only the outline is known."""
+    found, what = divmod(fault, 3)
+    if what == BEGINS:
+        return RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has "
+            f"to start from position 0. However, got {found}"
+        )
+    if what == ENDS:
+        return RuntimeError(
+            "offsets[-1] can not be greater than input's length "
+            f"{length} but got offsets[-1] of {found}"
+        )
+    given = offsets.tolist() if isinstance(offsets, Tensor) else f"a fall at {found}"
+    return RuntimeError(
+        "embedding_bag: expected offsets that do not fall, each between 0 and the "
+        f"input's length {length}, but got {given}"
+    )

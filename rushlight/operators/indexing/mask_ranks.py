@@ -35,6 +35,7 @@ def replace_by_rank(
     source: "T*",
     mask: "boolean*",
     ranks: "i64*",
+    fault: "i64*",
     parts: int,
     given: int,
     begin: int,
@@ -42,9 +43,12 @@ def replace_by_rank(
 ):
     """Puts the source's elements, in order, where the mask is set."""
     for at in range(begin, end):
-        if mask[at] and ranks[at] <= given:
-            for part in range(parts):
-                out[at * parts + part] = source[(ranks[at] - 1) * parts + part]
+        if mask[at]:
+            if ranks[at] > given:
+                fault[0] = at
+            else:
+                for part in range(parts):
+                    out[at * parts + part] = source[(ranks[at] - 1) * parts + part]
 
 
 @loops
@@ -69,31 +73,33 @@ def place_by_rank(
 
 
 def ranks_of(mask):
-    """How many elements of a mask are set up to each, itself included; and in all."""
-    ranks = ops.cumsum(mask.reshape(-1), 0)
-    return ranks, ranks[-1].item() if mask.numel() else 0
+    """How many elements of a mask are set up to each, itself included."""
+    return ops.cumsum(mask.reshape(-1), 0)
+
+
+def count_of(ranks):
+    """How many elements are set in all, as a number: the device is waited for."""
+    return ranks[-1].item() if ranks.numel() else 0
 
 
 def select(x, mask, name, parts):
     """The elements whose mask is set, in one dimension."""
-    ranks, total = ranks_of(mask)
-    out = fresh(x, (total,), x.dtype)
+    ranks = ranks_of(mask)
+    out = fresh(x, (count_of(ranks),), x.dtype)
     run(select_by_rank, [out, x, mask, ranks], [parts], mask.numel(), T=name)
     return out
 
 
-def replace(out, source, mask, name, parts):
-    """Replaces elements by the source's in order; whether there were enough."""
-    ranks, total = ranks_of(mask)
-    operands, ints = [out, source, mask, ranks], [parts, source.numel()]
+def replace(out, source, mask, flag, name, parts):
+    """Replaces elements by the source's in order; a flag tells where there are too few."""
+    operands, ints = [out, source, mask, ranks_of(mask), flag], [parts, source.numel()]
     run(replace_by_rank, operands, ints, mask.numel(), T=name)
-    return total <= source.numel()
 
 
 def coordinates(mask):
     """The coordinates of what is set, a row for each dimension."""
-    ranks, total = ranks_of(mask)
-    ndim = mask.dim()
+    ranks = ranks_of(mask)
+    ndim, total = mask.dim(), count_of(ranks)
     out = fresh(mask, (ndim, total), ranks.dtype)
     sizes = tensor(list(mask.shape), dtype=ranks.dtype, device=mask.device)
     operands, ints = [out, mask, ranks, sizes], [ndim, total]

@@ -12,9 +12,9 @@ from rushlight.operators.indexing import few_elements, mask_ranks
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
-    fault_in,
     fresh,
     mover,
+    refuse_fault,
     require,
     run_whole,
     scalar_name,
@@ -191,20 +191,23 @@ def masked_scatter(self, mask, source):
     require("masked_scatter", self.dtype, USUAL, self)
     shape = broadcast_sizes([list(self.shape), list(mask.shape)])
     out, mask = self.expand(shape).clone().contiguous(), mask.expand(shape).contiguous()
-    if not _replace(out, source.contiguous(), mask, *mover(out.dtype)):
-        raise RuntimeError(
-            "masked_scatter: Number of elements of source < number of ones in mask\n"
-            f"  mask: {brief(mask)}\n  source: {brief(source)}"
-        )
+    flag = fault_flag(out)
+    _replace(out, source.contiguous(), mask, flag, *mover(out.dtype))
+    refuse_fault(flag, "masked_scatter", _too_few, mask, source)
     return out
 
 
-def _replace_in_order(out, source, mask, name, parts):
-    """Replaces elements by the source's, one after the other; whether those suffice."""
-    flag = fault_flag(out)
+def _too_few(fault, mask, source):
+    return RuntimeError(
+        "masked_scatter: Number of elements of source < number of ones in mask\n"
+        f"  mask: {brief(mask)}\n  source: {brief(source)}"
+    )
+
+
+def _replace_in_order(out, source, mask, flag, name, parts):
+    """Replaces elements by the source's, one after the other."""
     operands, ints = [out, source, mask, flag], [parts, source.numel()]
     run_whole(replace_true, operands, ints, mask.numel(), T=name, parts=parts)
-    return fault_in(flag) is None
 
 
 _replace = KernelTable(cpu=_replace_in_order, cuda=mask_ranks.replace)

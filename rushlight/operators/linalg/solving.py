@@ -5,6 +5,7 @@ Their derivatives are in `solving_gradients`.
 
 import math
 
+from rushlight.codegen.loops import i64, loops
 from rushlight.core.dtype import finfo
 from rushlight.core.dtypes import float64
 from rushlight.core.tensor import Tensor
@@ -44,7 +45,14 @@ from rushlight.operators.linalg.solving_gradients import (
     solve_backward,
     triangular_solve_backward,
 )
-from rushlight.operators.loop_calls import brief, fresh, scalar_name
+from rushlight.operators.loop_calls import (
+    brief,
+    fault_flag,
+    fresh,
+    refuse_fault,
+    run,
+    scalar_name,
+)
 from rushlight.operators.shape.view import common_shape
 from rushlight.operators.shared import has_elements, refuse_gradient
 from rushlight.operators.type_groups import PRECISE
@@ -127,6 +135,33 @@ _NO_PIVOTS = (
 )
 
 
+@loops
+def exchange_rows(
+    order: "i64*", pivots: "i32*", fault: "i64*", rows: int, count: int, begin: int,
+    end: int,
+):  # fmt: skip
+    """Where each row comes from once row ``i`` was exchanged with pivot ``i``, from one."""
+    for matrix in range(begin, end):
+        first = matrix * rows
+        for i in range(rows):
+            order[first + i] = i
+        for i in range(count):
+            other = i64(pivots[matrix * count + i]) - 1
+            if other < 0 or other >= rows:
+                fault[0] = other + 1
+            else:
+                held = order[first + i]
+                order[first + i] = order[first + other]
+                order[first + other] = held
+
+
+def _no_row(found, rows):
+    return RuntimeError(
+        "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive: got "
+        f"{found} of {rows} rows"
+    )
+
+
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     """Triangles, and the permutation that the pivots stand for.
 
@@ -162,7 +197,12 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
             if rows > 1:
                 raise RuntimeError(_NO_PIVOTS)
         pivots = LU_pivots.expand((*batch, LU_pivots.shape[-1])).contiguous()
-        lapack_of(pivots).orders(pivots, order)
+        least = pivots.shape[-1]
+        if least > rows:
+            raise RuntimeError(_NO_PIVOTS)
+        flag = fault_flag(pivots)
+        run(exchange_rows, [order, pivots, flag], [rows, least], math.prod(batch), rows)
+        refuse_fault(flag, "lu_unpack", _no_row, rows)
         P = ops.zeros((*batch, rows, rows), dtype=LU_data.dtype, device=LU_data.device)
         if has_elements(P):
             P.scatter_(-2, order.unsqueeze(-2), 1)

@@ -15,10 +15,21 @@ from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
 from rushlight.core.dtype import INTEGER
 from rushlight.core.dtypes import float64, int64
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor
-from rushlight.operators.loop_calls import expect, filled, fresh, name_of, require, run
+from rushlight.operators.loop_calls import (
+    expect,
+    fault_flag,
+    filled,
+    fresh,
+    name_of,
+    refuse_fault,
+    require,
+    run,
+)
 from rushlight.operators.shared import has_elements
+from rushlight.operators.sorting.sorting_kernels import find_outside
 from rushlight.operators.type_groups import SINGLE_DOUBLE
 
 MINUS_INF = -math.inf
@@ -249,12 +260,15 @@ def check_labels(labels, classes):
     """
     if not has_elements(labels):
         return
-    low, high = labels.min().item(), labels.max().item()
-    if low < 0 or high >= classes:
-        raise RuntimeError(
-            f"ctc_loss: labels are between 0 and {classes - 1}, but the targets go from "
-            f"{low} to {high}"
-        )
+    flag = fault_flag(labels)
+    run(find_outside, [labels.contiguous(), flag], [classes], labels.numel())
+    refuse_fault(flag, "ctc_loss", _no_class, classes)
+
+
+def _no_class(found, classes):
+    return RuntimeError(
+        f"ctc_loss: labels are between 0 and {classes - 1}, but the targets have {found}"
+    )
 
 
 def ctc_loss_forward(
@@ -285,14 +299,21 @@ def checked_tables(log_probs, targets, input_lengths, target_lengths, blank):
     classes = log_probs.shape[2]
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
-    held = labels, _, _, lengths = tables(
-        log_probs, targets, input_lengths, target_lengths
-    )
+    labels, *held = tables(log_probs, targets, input_lengths, target_lengths)
+    given, lengths = labels, held[-1]
     if labels.ndim > 1:
         positions = ops.arange(labels.shape[1], device=labels.device)
         labels = ops.where(positions < lengths.unsqueeze(1), labels, 0)
     check_labels(labels, classes)
-    return held
+    return _within(given.device, given, classes), *held
+
+
+def _clamped(device, labels, classes):
+    """Labels for kernels that run before somebody is told of those that are no class."""
+    return ops.clamp(labels, 0, classes - 1)
+
+
+_within = KernelTable(cpu=lambda device, labels, classes: labels, cuda=_clamped)
 
 
 def ctc_loss_backward(

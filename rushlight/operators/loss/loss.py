@@ -4,10 +4,18 @@ import math
 
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
+from rushlight.codegen.loops import A, loops
 from rushlight.core.dtype import can_cast, get_default_dtype
+from rushlight.core.tensor import Tensor
 from rushlight.operators import call as ops
 from rushlight.operators.functions import result_type
-from rushlight.operators.loop_calls import scalar_name
+from rushlight.operators.loop_calls import (
+    fault_flag,
+    name_of,
+    refuse_fault,
+    run,
+    scalar_name,
+)
 from rushlight.operators.shared import readable, refuse_gradient, written
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -221,6 +229,25 @@ def refuse_short(self, target, weight, reduction):
     )
 
 
+@loops
+def find_improper(x: "T*", fault: "i64*", begin: int, end: int):
+    """Reports a number that is not from 0 to 1."""
+    proper = True
+    for i in range(begin, end):
+        proper = proper & (A(x[i]) >= A(0)) & (A(x[i]) <= A(1))
+    if not proper:
+        fault[0] = begin
+
+
+def _no_shares(at, name, tensor):
+    """The error for what is no probability; of a device's only the outline is known."""
+    found = ""
+    if isinstance(tensor, Tensor):
+        low, high = ops.aminmax(tensor)
+        found = f"\n  {name}: {low.item()} to {high.item()}"
+    return RuntimeError(f"all elements of {name} should be between 0 and 1{found}")
+
+
 def binary_cross_entropy(self, target, weight, reduction):
     """The cost of each probability, weighted.
 
@@ -239,12 +266,9 @@ def binary_cross_entropy(self, target, weight, reduction):
         require_float("binary_cross_entropy", self, target)
     if readable(self) and readable(target) and self.numel():
         for name, tensor in (("input", self), ("target", target)):
-            low, high = ops.aminmax(tensor)
-            if not (low.item() >= 0 and high.item() <= 1):
-                raise RuntimeError(
-                    f"all elements of {name} should be between 0 and 1\n"
-                    f"  {name}: {low.item()} to {high.item()}"
-                )
+            flag, kind = fault_flag(tensor), name_of(tensor.dtype)
+            run(find_improper, [tensor.contiguous(), flag], [], tensor.numel(), T=kind)
+            refuse_fault(flag, "binary_cross_entropy", _no_shares, name, tensor)
     costs = ops._bce(self, target)
     costs = costs if weight is None else written("mul", costs, weight)
     return reduce(costs, reduction)

@@ -780,11 +780,13 @@ def batch_norm_without_update(
 def _whole_means(center, source):
     """The means, infinite where single elements are: deviations from them are NaN."""
     if not followed():
-        # A sum tells of any, though that of infinities of both signs is NaN too: its
-        # kernel is there, where that of `any` is compiled for this alone.
-        if not readable(center) or not ops.isnan(ops.sum(center)).item():
+        if not readable(center) or not _any_nan(center):
             return center
     return ops.where(ops.isnan(center), source.mean(_others(source)), center)
+
+
+# A sum tells of any; a GPU is not waited for: its means of infinities are PyTorch's NaN.
+_any_nan = KernelTable(cpu=lambda x: ops.isnan(ops.sum(x)).item(), cuda=lambda x: False)
 
 
 def _flat(parameter):

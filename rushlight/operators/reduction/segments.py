@@ -7,14 +7,15 @@ from rushlight.core.dtypes import float64, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
+from rushlight.core.tensor import Tensor
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.loop_calls import (
     expect,
     fault_flag,
-    fault_in,
     fresh,
     name_of,
+    refuse_fault,
     require,
     run,
 )
@@ -100,7 +101,7 @@ def spread_segments(
     for row in range(begin, end):
         outer = row // segments
         at = outer * (segments + 1) + row % segments
-        low, high = bounds[at], bounds[at + 1]
+        low, high = max(bounds[at], 0), min(bounds[at + 1], size)
         for column in range(inner):
             g = A(grad[row * inner + column])
             r = A(result[row * inner + column])
@@ -254,22 +255,25 @@ def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
         whole = offsets is None and not unsafe
         rows = bounds.numel() // (segments + 1)
         run(check_segments, [bounds, flag], [segments, size, int(whole)], rows)
-        if fault_in(flag) is not None or (whole and not lengths.numel()):
-            _tell(bounds, lengths if whole else None, size, name, axis)
+        stated = lengths if whole else None
+        if whole and not lengths.numel():
+            raise _misfit(0, bounds, stated, size, name, axis)
+        refuse_fault(flag, "segment_reduce", _misfit, bounds, stated, size, name, axis)
     return _KINDS[reduce], bounds, axis
 
 
-def _tell(bounds, lengths, size, name, axis):
-    """Says what is wrong with stretches.
-
-    Raises:
-        RuntimeError: always.
-    """
+def _misfit(fault, bounds, lengths, size, name, axis):
+    """What is wrong with stretches; of a device's only the outlines are known."""
+    if not isinstance(bounds, Tensor):
+        return RuntimeError(
+            f"segment_reduce(): Expected {name} that neither fall nor leave the {size} "
+            f"elements along axis {axis}"
+        )
     if lengths is not None:
         if ops.min(lengths).item() < 0:
-            raise RuntimeError("lengths contains negative value!")
+            return RuntimeError("lengths contains negative value!")
         if not ops.all(ops.sum(lengths, [-1]) == size).item():
-            raise RuntimeError(
+            return RuntimeError(
                 "segment_reduce(): Expected all rows of lengths along axis to sum to "
                 "data.size(lengths.dim()-1) when !unsafe."
             )
@@ -278,11 +282,11 @@ def _tell(bounds, lengths, size, name, axis):
     low = ops.masked_select(bounds[..., :-1], read)
     high = ops.masked_select(bounds[..., 1:], read)
     if low.numel() and (ops.min(low).item() < 0 or ops.max(high).item() > size):
-        raise RuntimeError(
+        return RuntimeError(
             f"segment_reduce(): Expected {name} to stay within the {size} elements "
             f"along axis {axis}"
         )
-    raise RuntimeError(f"segment_reduce(): Expected {name} that do not fall")
+    return RuntimeError(f"segment_reduce(): Expected {name} that do not fall")
 
 
 def _bounds_of(lengths):

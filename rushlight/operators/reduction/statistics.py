@@ -10,6 +10,7 @@ from rushlight.core.warning import warn
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
+from rushlight.operators.assertions import refuse_unless
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.reduction.reduction import real_of, vector_norm_gradient
 from rushlight.operators.shared import conjugated, readable
@@ -140,6 +141,10 @@ def _as_tensor(self, q):
     return make_tensor(q, dtype=self.dtype, device=self.device)
 
 
+def _no_share(at):
+    return RuntimeError("quantile() q values must be in the range [0, 1]")
+
+
 def _quantile(self, q, dim, keepdim, interpolation, skip):
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
@@ -157,8 +162,8 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
         )
     if q.dtype is not self.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-    if readable(q) and not ops.all(ops.logical_and(q >= 0, q <= 1)).item():
-        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    if readable(q):
+        refuse_unless(ops.logical_and(q >= 0, q <= 1), "quantile", _no_share)
     ndim = self.ndim
     flat = self.flatten() if dim is None else self.movedim(dim, -1)
     if ndim == 0:

@@ -185,22 +185,16 @@ def im2col(self, kernel_size, dilation, padding, stride):
         image = ops.constant_pad_nd(
             image, [padding[1], padding[1], padding[0], padding[0]], 0
         )
-    down = [
-        i * dilation[0] + r * stride[0] for i in range(kernel[0]) for r in range(rows)
-    ]
-    across = [
-        j * dilation[1] + c * stride[1]
-        for j in range(kernel[1])
-        for c in range(columns)
-    ]
-    where = image.device
-    picked = image.index_select(2, tensor(down, device=where))
-    picked = picked.index_select(3, tensor(across, device=where))
     samples, channels = image.shape[:2]
-    picked = picked.view(samples, channels, kernel[0], rows, kernel[1], columns)
-    result = picked.permute(0, 1, 2, 4, 3, 5).reshape(
-        samples, channels * kernel[0] * kernel[1], rows * columns
+    *outer, down, across = image.stride()
+    within = dilation[0] * down, dilation[1] * across
+    windows = ops.as_strided(
+        image,
+        [samples, channels, *kernel, rows, columns],
+        [*outer, *within, stride[0] * down, stride[1] * across],
+        image.storage_offset(),
     )
+    result = windows.reshape(samples, channels * kernel[0] * kernel[1], rows * columns)
     return result if self.ndim == 4 else result.squeeze(0)
 
 

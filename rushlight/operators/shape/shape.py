@@ -13,6 +13,7 @@ from rushlight.dispatch import python_key
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.operators import call as ops
+from rushlight.operators.assertions import refuse_unless
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.indexing.gather import shares_storage
 from rushlight.operators.loop_calls import brief, require, scalar_name
@@ -590,6 +591,14 @@ def sym_size(self, dim):
     return self.shape[wrap_dim(dim, self.ndim)]
 
 
+def _negative_class(at):
+    return RuntimeError("Class values must be non-negative.")
+
+
+def _large_class(at):
+    return RuntimeError("Class values must be smaller than num_classes.")
+
+
 def one_hot(self, num_classes):
     """One at each class's number, zero elsewhere.
 
@@ -609,12 +618,11 @@ def one_hot(self, num_classes):
                 "positive num_classes argument."
             )
     elif self.numel():
-        if ops.any(self < 0):
-            raise RuntimeError("Class values must be non-negative.")
+        refuse_unless(self >= 0, "one_hot", _negative_class)
         if num_classes == -1:
             num_classes = int(self.max().item()) + 1
-        elif ops.any(self >= num_classes):
-            raise RuntimeError("Class values must be smaller than num_classes.")
+        else:
+            refuse_unless(self < num_classes, "one_hot", _large_class)
     if 0 < self.numel() * num_classes <= FEW:  # a comparison is over sooner than a copy
         classes = ops.arange(num_classes, dtype=int64, device=self.device)
         found = self.unsqueeze(-1) == classes

@@ -37,6 +37,7 @@ from rushlight.operators.loop_calls import (
     fresh,
     laid_as,
     name_of,
+    refuse_fault,
     require,
     run,
     run_whole,
@@ -350,7 +351,9 @@ def find_outside(index: "i64*", fault: "i64*", size: int, begin: int, end: int):
     for k in range(begin, end):
         outside = outside | (index[k] < 0) | (index[k] >= size)
     if outside:
-        fault[0] = 0
+        for k in range(begin, end):
+            if (index[k] < 0) | (index[k] >= size):
+                fault[0] = index[k]
 
 
 @loops
@@ -377,7 +380,7 @@ def search_rows(
             middle = (low + high) // 2
             place = base + middle
             if ordered:
-                place = base + order[base + middle]
+                place = base + min(max(order[base + middle], 0), size - 1)
             w = sequence[place]
             above = w > v if right else w >= v
             if above:
@@ -886,12 +889,14 @@ def _check_sorter(bounds, sorter):
         )
     flag, size = fault_flag(sorter), bounds.shape[-1]
     run(find_outside, [sorter.contiguous(), flag], [size], sorter.numel())
-    if fault_in(flag) is not None:
-        least, most = int(sorter.min().item()), int(sorter.max().item())
-        raise RuntimeError(
-            "torch.searchsorted(): sorter index out of range: it has"
-            f" {least if least < 0 else most} for rows of {size}"
-        )
+    refuse_fault(flag, "searchsorted", _no_order, size)
+
+
+def _no_order(found, size):
+    return RuntimeError(
+        f"torch.searchsorted(): sorter index out of range: it has {found} for rows of "
+        f"{size}"
+    )
 
 
 def bucketize(self, boundaries, out_int32=False, right=False):

@@ -14,7 +14,7 @@ import struct
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
 from rushlight.core.layout import contiguous_format
-from rushlight.core.roles import host, operators
+from rushlight.core.roles import operators
 from rushlight.core.window import address_of
 from rushlight.runtime.cuda import contexts
 from rushlight.runtime.cuda.libraries import CUBLAS, CUSOLVER
@@ -565,11 +565,3 @@ def clear_triangle(a, upper):
     """Zeros the triangle beside the upper, or beside the lower, one."""
     if a.numel():
         (a.triu_ if upper else a.tril_)()
-
-
-def orders(pivots, order):
-    """Where each row comes from when rows have been exchanged; worked out by the host."""
-    if order.numel():
-        found = empty(tuple(order.shape), dtype=order.dtype)
-        host.lapack.orders(pivots.cpu(), found)
-        order.copy_(found)
