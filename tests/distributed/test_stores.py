@@ -1,11 +1,14 @@
 """Stores do what PyTorch's do, in its words."""
 
+import contextlib
+import socket
 import threading
 from datetime import timedelta
 
 import pytest
 
 from rushlight import distributed as dist
+from rushlight.distributed.stores import protocol
 from tests.distributed.launching import free_port
 
 SHORT = timedelta(milliseconds=80)
@@ -101,8 +104,6 @@ def test_a_lost_server_raises_at_once():
 
 
 def test_noise_from_a_stranger_ends_its_connection_alone():
-    import socket
-
     store = dist.TCPStore("127.0.0.1", 0, 1, True)
     for noise in (
         b"GET / HTTP/1.1\r\n\r\n",
@@ -115,6 +116,27 @@ def test_noise_from_a_stranger_ends_its_connection_alone():
             assert stranger.recv(10) == b""
     store.set("key", "value")
     assert store.get("key") == b"value"
+
+
+@pytest.mark.parametrize("method", protocol.Method)
+def test_requests_with_other_fields_end_their_connection_alone(method):
+    store = dist.TCPStore("127.0.0.1", 0, 1, True)
+    store.set("b", "kept")
+    for fields in (
+        [],
+        [b"1"],
+        [b"b"] * 7,
+        [b"inf", b"q"],
+        [b"nan", b"q"],
+        [b"1e300", b"q"],
+    ):
+        with socket.create_connection(("127.0.0.1", store.port)) as stranger:
+            stranger.sendall(protocol.pack(method, fields) * 2)
+            stranger.settimeout(0.05)
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                stranger.recv(100)
+        store.set("a", "1")
+        assert store.get("a") == b"1"
 
 
 def test_values_of_other_types_are_refused():

@@ -7,9 +7,18 @@ length before it. Fields are octets; nothing that is read is ever run.
 from __future__ import annotations
 
 import enum
+import math
 import struct
 
-__all__ = ["Method", "Status", "pack", "read_message", "unpack"]
+__all__ = [
+    "Method",
+    "Status",
+    "pack",
+    "patience_of",
+    "read_message",
+    "request_of",
+    "unpack",
+]
 
 LENGTH = struct.Struct("<I")
 LARGEST = 1 << 28
@@ -33,6 +42,26 @@ class Method(enum.IntEnum):
     QUEUE_PUSH = 12
     QUEUE_POP = 13
     QUEUE_LEN = 14
+
+
+# How many fields a request has: as many, or that many and others behind them.
+FIELDS = {
+    Method.PING: (0, False),
+    Method.SET: (2, False),
+    Method.GET: (1, True),
+    Method.WAIT: (1, True),
+    Method.ADD: (2, False),
+    Method.COMPARE_SET: (3, False),
+    Method.CHECK: (0, True),
+    Method.DELETE: (1, False),
+    Method.NUM_KEYS: (0, False),
+    Method.LIST_KEYS: (0, False),
+    Method.APPEND: (2, False),
+    Method.MULTI_SET: (0, True),
+    Method.QUEUE_PUSH: (2, False),
+    Method.QUEUE_POP: (2, False),
+    Method.QUEUE_LEN: (1, False),
+}
 
 
 class Status(enum.IntEnum):
@@ -75,6 +104,35 @@ def unpack(body):
         fields.append(bytes(body[start : start + size]))
         start += size
     return body[0], fields
+
+
+def request_of(kind, fields):
+    """The method of a request whose fields are as many as it takes.
+
+    Args:
+        kind: the octet that stands for the method.
+        fields: octets of each field.
+
+    Raises:
+        ValueError: there is no such method, or it takes more fields or fewer.
+    """
+    method = Method(kind)
+    count, may_have_more = FIELDS[method]
+    if len(fields) < count or (len(fields) > count and not may_have_more):
+        raise ValueError(f"{method.name} has {len(fields)} fields, not {count}")
+    return method
+
+
+def patience_of(field):
+    """How many seconds a request may wait.
+
+    Raises:
+        ValueError: that is no number, or none that ends.
+    """
+    patience = float(field)
+    if not math.isfinite(patience):
+        raise ValueError(f"a request cannot wait {patience} seconds")
+    return patience
 
 
 def read_message(buffer):

@@ -13,7 +13,9 @@ from rushlight.distributed.stores.protocol import (
     Method,
     Status,
     pack,
+    patience_of,
     read_message,
+    request_of,
 )
 
 __all__ = ["Server"]
@@ -107,7 +109,8 @@ class Server:
 
     def _step(self):
         deadlines = [each.deadline for each in self.waiting]
-        rest = min(deadlines) - time.monotonic() if deadlines else None
+        # an hour at most: systems refuse to wait for ages
+        rest = min(min(deadlines) - time.monotonic(), 3600) if deadlines else None
         for key, events in self.selector.select(rest):
             if key.data is None:
                 return False
@@ -189,7 +192,7 @@ class Server:
         self.waiting.append(Waiting(client, keys, deadline, ready, answer))
 
     def _answer(self, client, method, fields):
-        method = Method(method)
+        method = request_of(method, fields)
         waits = {
             Method.GET: self._get,
             Method.WAIT: self._wait,
@@ -210,7 +213,7 @@ class Server:
         self._park(
             client,
             keys,
-            float(patience),
+            patience_of(patience),
             lambda: self.table.has(keys),
             lambda: [values[key] for key in keys],
         )
@@ -218,12 +221,12 @@ class Server:
     def _wait(self, client, fields):
         patience, *keys = fields
         ready = lambda: self.table.has(keys)  # noqa: E731
-        self._park(client, keys, float(patience), ready, list)
+        self._park(client, keys, patience_of(patience), ready, list)
 
     def _pop(self, client, fields):
         patience, key = fields
         ready = lambda: self.table.length(key) > 0  # noqa: E731
-        self._park(client, [key], float(patience), ready, lambda: [self.table.pop(key)])
+        self._park(client, [key], patience_of(patience), ready, lambda: [self.table.pop(key)])
 
     def _run(self, method, fields):
         """What a request that need not wait answers with."""
