@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 
 
+_TERMINATED = "terminate called without an active exception"
 # Below those that the system gives to connections: it might give one away before a
 # program that has it as an argument listens there.
 PORTS = range(16_000, 32_000)
@@ -96,10 +98,19 @@ def told(results, ended):
     )
 
 
+def _ended_as_pytorch_may(status, output, errors):
+    """Whether PyTorch's threads outlived the interpreter, after all was said.
+
+    Its C++ ends the process then, on a loaded machine now and then; there is no C++ here.
+    """
+    return bool(output) and errors.strip() == _TERMINATED and status == -signal.SIGABRT
+
+
 def run(program, size, *arguments, through=(), **environment):
     """The outputs of a program's ranks, all of which must succeed."""
     ended: list = []
     processes = start(program, size, *arguments, through=through, **environment)
     results = finish(processes, ended=ended)
-    assert not any(status for status, _, _ in results), told(results, ended)
+    wrong = [each for each in results if each[0] and not _ended_as_pytorch_may(*each)]
+    assert not wrong, told(results, ended)
     return [output for _, output, _ in results]

@@ -1,9 +1,14 @@
 """What a network does to packets changes no number; what breaks is named."""
 
 import json
+import socket
+import time
 
 import pytest
 
+from rushlight.distributed import HashStore
+from rushlight.distributed.rpc import _agent
+from rushlight.distributed.transport import connect
 from tests.distributed.launching import run
 
 HEARTBEAT = 0.8
@@ -40,3 +45,30 @@ def test_a_network_that_falls_silent_is_named_after_the_patience(ranks):
         assert "no sign of life" in said or rank, said
         assert " is lost: " in said and (rank == 0 or "rank 0 is lost" in said)
         assert each["silent"]["seconds"] > HEARTBEAT / 2
+
+
+def test_a_silent_stranger_keeps_no_process_of_a_group_out():
+    listeners = connect._listeners("127.0.0.1")
+    address, token = listeners[1].getsockname(), b"t" * connect.TOKEN
+    with socket.create_connection(address), socket.create_connection(address) as own:
+        own.sendall(connect.HELLO.pack(token, 1, 0))
+        found = connect._answer(listeners, token, 1, time.monotonic() + 60)
+        assert list(found) == [(1, 0)]
+        assert found[1, 0].gettimeout() > 2 * connect.HELLO_SECONDS
+        found[1, 0].close()
+    for each in listeners:
+        each.close()
+
+
+@pytest.mark.parametrize("noise", [b"", b"x" * _agent.TOKEN])
+def test_a_stranger_keeps_no_caller_out(noise):
+    agent = _agent.Agent(HashStore(), "one", 0, 1, 30, "127.0.0.1")
+    agent.handlers["echo"] = lambda header, payload: ({}, payload)
+    agent.openers[None] = lambda header, payload: payload
+    try:
+        with socket.create_connection(agent.listener.getsockname()) as stranger:
+            stranger.sendall(noise)
+            asked = agent.ask(agent.worker("one"), {"op": "echo"}, b"hello")
+            assert asked.wait() == b"hello"
+    finally:
+        agent.close()

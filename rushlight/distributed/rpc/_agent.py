@@ -23,6 +23,7 @@ __all__ = ["Agent", "RpcFuture", "WorkerInfo", "current"]
 
 FRAME = struct.Struct("<IQ")
 TOKEN = 16
+HELLO_SECONDS = 2  # a process of the group says at once who it is
 THREADS = 512  # calls that wait for others must not keep these from running
 PATIENCE = 10  # seconds for others to leave
 current: dict = {"agent": None}
@@ -229,14 +230,24 @@ class Agent:
         while True:
             try:
                 connection, _ = self.listener.accept()
-                if _read(connection, TOKEN) != self.token:
-                    connection.close()
-                    continue
             except ConnectionError:
                 continue
             except OSError:
-                return
-            self.accepted.append(_Line(self, connection))
+                return  # closed
+            if self._is_of_us(connection):
+                self.accepted.append(_Line(self, connection))
+            else:
+                connection.close()
+
+    def _is_of_us(self, connection):
+        """Whether the token comes, and in time: a silent stranger keeps nobody out."""
+        connection.settimeout(HELLO_SECONDS)
+        try:
+            said = _read(connection, TOKEN)
+        except OSError:
+            return False
+        connection.settimeout(None)
+        return secrets.compare_digest(bytes(said), self.token)
 
     def line(self, number):
         """The connection to a process, which is made where there is none."""

@@ -226,7 +226,9 @@ class Server:
     def _pop(self, client, fields):
         patience, key = fields
         ready = lambda: self.table.length(key) > 0  # noqa: E731
-        self._park(client, [key], patience_of(patience), ready, lambda: [self.table.pop(key)])
+        self._park(
+            client, [key], patience_of(patience), ready, lambda: [self.table.pop(key)]
+        )
 
     def _run(self, method, fields):
         """What a request that need not wait answers with."""

@@ -21,6 +21,7 @@ LANES = 4  # collectives, messages, control, and one aside
 ASIDE = 3  # on one machine for descriptors of memory, between machines for beats
 TOKEN = 16
 HELLO = struct.Struct(f"<{TOKEN}sIB")
+HELLO_SECONDS = 2  # a process of the group says at once who it is
 SLAB_BYTES = 4 << 20
 
 
@@ -112,12 +113,16 @@ def _answer(listeners, token, count, deadline):
                 "have not come"
             )
         connection, _ = ready[0].accept()
-        connection.settimeout(max(left, 0.001))
-        hello = _read_exactly(connection, HELLO.size)
+        connection.settimeout(min(max(left, 0.001), HELLO_SECONDS))
+        try:
+            hello = _read_exactly(connection, HELLO.size)
+        except OSError:
+            hello = None  # a silent stranger keeps nobody out for longer
         said, rank, lane = HELLO.unpack(hello) if hello else (b"", 0, 0)
         if not secrets.compare_digest(said, token):
             connection.close()  # no process of this group
             continue
+        connection.settimeout(max(left, 0.001))
         _tune(connection)
         found[rank, lane] = connection
     return found
