@@ -20,7 +20,7 @@ from rushlight.tensor_expressions.expressions import (
     substitute,
 )
 from rushlight.tensor_expressions.nest import Nest
-from rushlight.tensor_expressions.schedule import Schedule
+from rushlight.tensor_expressions.schedule import Schedule, Split
 
 STACK_BYTES = 1 << 18  # larger buffers of nested stages are refused
 
@@ -193,7 +193,7 @@ class Program:
         for stage in reversed(list(self.bodies)):
             if stage.place and stage.place[0] in nests:
                 outer, leaf = nests[stage.place[0]], stage.place[1]
-                domain = self.needed(stage, outer, leaf, nests)
+                domain = in_steps(stage, self.needed(stage, outer, leaf, nests))
                 nests[stage] = nest = Nest(self, stage, domain, outer, leaf)
                 outer.inner.insert(0, nest)
                 self.place_buffer(nest)
@@ -250,6 +250,21 @@ def range_of(forms, spans, size):
     if high - low + 1 >= size:
         return whole
     return Linear(low, rest).expression(), high - low + 1
+
+
+def in_steps(stage, domain):
+    """A domain grown to whole steps of the splits, where the tensor has as many elements.
+
+    Such loops need no guards, so that what they compute can stay in registers.
+    """
+    factors = {id(s.parent): s.factor for s in stage.relations if isinstance(s, Split)}
+    grown = []
+    for axis, (first, count) in zip(stage.axis, domain):
+        factor = factors.get(id(axis)) or 1
+        more = -(-count // factor) * factor
+        known = isinstance(first, ir.Const) and first.value + more <= axis.extent
+        grown.append((first, more if known else count))
+    return grown
 
 
 def lower(schedule, arguments, name="main") -> Program:

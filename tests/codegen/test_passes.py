@@ -87,6 +87,18 @@ def test_vectorize_loops_chooses_one_value_or_all_ahead_of_the_loop():
         assert text.index("if lone") < text.index("for i") if "along" in text else True
 
 
+def test_vectorize_loops_masks_what_is_read_where_a_condition_holds():
+    inside = (i > 0) & (i < n)
+    there = ir.select(inside, i + t, Const(i64, 0))
+    lets = ir.Let(n, ir.integer(0)), ir.Let(t, ir.integer(1))
+    for condition, wide in ((inside, True), (i > 0, False)):
+        value = ir.select(condition, load(p, there), one)
+        loop = ir.For(i, Const(i64, 0), n, (ir.Store(p, i, value),), kind="vectorized")
+        text = after(vectorize_loops, bind, *lets, loop)
+        assert ("vectorized" not in text) == wide
+        assert ("select(" in text.split("p.lanes(")[-1]) != wide
+
+
 def halving(value, type):
     """A loop that halves an element for as long as it is above one."""
     x = Var("x", type)

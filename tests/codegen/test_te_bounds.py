@@ -56,6 +56,21 @@ def test_what_two_stages_of_one_loop_read_is_there_for_both(target):
         te.lower(s, [x, y])
 
 
+@pytest.mark.parametrize(("size", "guarded"), [(36, False), (34, True)])
+def test_a_stage_is_computed_in_whole_steps_where_its_tensor_has_them(size, guarded):
+    x = te.placeholder((40,), name="x")
+    a = te.compute((size,), lambda i: x[i] * 2.0, name="A")
+    y = te.compute((27,), lambda i: a[i + 3], name="y")
+    s = te.create_schedule(y)
+    s[a].compute_at(s[y], s[y].split(y.axis[0], nparts=1)[0])
+    s[a].vectorize(s[a].split(a.axis[0], factor=16)[1])
+    assert ("< 27" in str(te.lower(s, [x, y]))) == guarded
+    values = noise(40)
+    for target in ("llvm", "python"):
+        found = run(s, [x, y], values, target=target)
+        np.testing.assert_array_equal(found, values[3:30] * 2)
+
+
 def test_a_stage_that_somebody_reads_elsewhere_is_not_placed_in_a_loop():
     x, a, b, y = shared_in_a_loop()
     s = te.create_schedule(y)

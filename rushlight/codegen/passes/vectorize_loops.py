@@ -19,6 +19,11 @@ ahead of it: of where to load from, and of whether the index goes along.
                                  ->   either, along = select(c, one, x), select(c, 0, -1)
                                       for i in rolled(0, n // 16 * 16, 16):
                                           out.put(i, either.lanes(i & along, 16))
+
+An element that is read where a condition holds, and used nowhere else, is a lane of a
+masked load.
+
+    select(c, x[select(c, i - 1, 0)], y)  ->  select(c, x.lanes(i - 1, 16, c), y)
 """
 
 from __future__ import annotations
@@ -175,6 +180,9 @@ def _is_simple(e, var, varying, widths):
         return False
     if not varies(e, varying):
         return True
+    parts = _read_where(e)
+    if parts is not None:
+        return all(_is_simple(part, var, varying, widths) for part in parts)
     if isinstance(e, ir.Load):
         widths.values.append(e.type.itemsize)
         widths.memory.append(e.type.itemsize)
@@ -183,6 +191,23 @@ def _is_simple(e, var, varying, widths):
     if not e.type.is_bool:
         widths.values.append(e.type.itemsize)
     return all(_is_simple(arg, var, varying, widths) for arg in e.args)
+
+
+def _read_where(e):
+    """Of ``select(c, p[select(c, i, 0)], y)`` the parts ``c``, ``p[i]`` and ``y``, or None."""
+    if not isinstance(e, ir.Select) or not isinstance(e.args[1], ir.Load):
+        return None
+    if not current().masks(e.type.itemsize):
+        return None  # LLVM's own vectors of a loop do better than lanes one by one
+    condition, element, other = e.args
+    pointer, index, *mask = element.args
+    if (
+        mask
+        or not isinstance(index, ir.Select)
+        or not ir.same(condition, index.args[0])
+    ):
+        return None
+    return condition, ir.Load(1, element.alignment, pointer, index.args[1]), other
 
 
 class _Choices:
@@ -285,6 +310,9 @@ class _Body:
             if not varies(e.args[1], {self.index.name}):
                 return e
             return ir.load(*e.args[:2], self.lanes, e.alignment, self.mask)
+        parts = _read_where(e)
+        if parts is not None:
+            return self.read_where(*parts)
         chosen = self.choices.load(e, self.mask)
         if chosen is not None:
             return chosen
@@ -292,3 +320,10 @@ class _Body:
         if all(arg.type.lanes == 1 for arg in args):
             return e
         return widen(e, tuple(map(self.spread, e.args)), self.lanes)
+
+    def read_where(self, condition, element, other):
+        """The lanes of a load where a condition holds, those of a value elsewhere."""
+        condition, other = self.spread(condition), self.spread(other)
+        mask = condition if self.mask is None else condition & self.mask
+        found = ir.load(*element.args, self.lanes, element.alignment, mask)
+        return ir.select(condition, found, other)
