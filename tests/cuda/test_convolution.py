@@ -224,6 +224,28 @@ def test_kernels_of_ours_convolve_where_the_library_does_not(machine, name, why)
         assert not machine.cudnn.graphs
 
 
+PLANES = {
+    "small filters": ((2, 3, 9, 17), (6, 1, 3, 3), {"padding": 1}),
+    "large filters": ((1, 2, 60, 70), (2, 1, 9, 9), {"padding": (4, 0)}),
+    "steps and gaps": ((6, 4, 61, 75), (8, 1, 7, 5), {"stride": 3, "dilation": (1, 2)}),
+}
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("name", PLANES)
+def test_threads_have_an_element_of_planes_each_without_the_library(
+    machine, name, biased
+):
+    switches.enabled = False
+    sizes, filters, named = PLANES[name]
+    x, w = made(sizes, rl.float32), made(filters, rl.float32, 1)
+    operands = [x, w, made(filters[:1], rl.float32, 2) if biased else None]
+    wanted = F.conv2d(*operands, groups=sizes[1], **named)
+    there = [None if t is None else t.cuda() for t in operands]
+    close([F.conv2d(*there, groups=sizes[1], **named)], [wanted])
+    assert any(name.startswith("depthwise") for name in machine.launched())
+
+
 def test_operands_that_begin_between_words_are_copied_first(machine):
     x, w = made((3, 4, 5, 5), rl.float32), made((2, 4, 3, 3), rl.float32, 1)
     flat = rl.cat([rl.zeros(1), x.flatten()]).cuda()

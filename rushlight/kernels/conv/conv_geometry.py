@@ -19,6 +19,7 @@ MANY_CHANNELS = 128  # planes in more pages than a processor has at hand
 NEAR_TILES = 24  # tiles of sums that stay in the first-level cache
 FEW_ROWS = 32  # that patches are not worth being written for, if tiles are further away
 MOST_TAPS = 49  # see `convolution_depthwise`
+BAND_ROWS, MOST_BAND = 8, 1 << 17  # rows of results, bytes of the input that they see
 NOTHING = ((0, 0), (0, 0), (0, 0))  # no margins
 WINOGRAD_SQUARES = 64  # of 2 x 2 outputs each, that a chunk of `winograd` has at most
 WINOGRAD_BAND = 96  # output channels that it has
@@ -111,6 +112,50 @@ class Geometry:
             and self.dilation[1] == 1
             and self.taps <= MOST_TAPS
         )
+
+    @property
+    def is_scheduled(self):
+        """Whether `depthwise_schedule` has each output channel of one input channel."""
+        return (
+            self.group_channels == 1
+            and not self.simple
+            and self.input[0] == self.kernel[0] == self.output[0] == 1
+            and self.work >= PARALLEL_WORK
+        )
+
+    @property
+    def has_wide_bands(self):
+        """Whether rows of results are wide, and what some see of the input fits a stack."""
+        rows, columns = (
+            (n - 1) * step + far * (taps - 1) + 1
+            for n, step, far, taps in zip(
+                (BAND_ROWS, self.output[2] + LANES),
+                self.stride[1:],
+                self.dilation[1:],
+                self.kernel[1:],
+                strict=True,
+            )
+        )
+        return 4 * self.output[2] >= LANES and 8 * rows * columns <= MOST_BAND
+
+    @property
+    def scheduled(self):
+        """What `depthwise_schedule` goes by, as the name of a kind; see `of_kind`."""
+        sizes = zip(
+            *(self.input, self.output, self.kernel, self.stride),
+            *(self.padding, self.dilation),
+            strict=True,
+        )
+        _, down, across = sizes
+        return "_".join(map(str, ("planes", self.channels, self.rows, *down, *across)))
+
+    @classmethod
+    def of_kind(cls, kind):
+        """The geometry that `scheduled` names, of one image."""
+        channels, rows, *sizes = map(int, kind.split("_")[1:])
+        axes = zip(sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :], strict=True)
+        size, output, taps, *rest = axes
+        return cls((1, channels, *size), (rows, 1, *taps), output, *rest, channels)
 
     def is_minimal(self, lanes):
         """Whether `winograd` saves work: 3 x 3 taps, many channels and squares, no steps."""
@@ -245,6 +290,9 @@ def forward_plan(
         kind = "_".join(map(str, ("depthwise", *g.kernel[1:], *g.stride[1:])))
         chunks = g.images * g.rows
         return kind, g.input, NOTHING, ints, chunks, grain_of(g.work, chunks)
+    if not behind and g.is_scheduled and g.has_wide_bands:
+        kind, chunks = f"{g.scheduled}_{int(biased)}", g.images * g.channels
+        return kind, g.input, NOTHING, (), chunks, grain_of(g.work, chunks)
     cut, buffered, chunks = blocks(
         g.images,
         positions,

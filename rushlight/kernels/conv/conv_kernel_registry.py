@@ -8,14 +8,24 @@ from rushlight.codegen.target import current
 from rushlight.core.roles import host
 from rushlight.ir.expr import Type
 from rushlight.kernels.conv import depthwise as plane
-from rushlight.kernels.conv import direct, implicit_gemm, winograd
+from rushlight.kernels.conv import depthwise_schedule, direct, implicit_gemm, winograd
+from rushlight.kernels.conv.conv_geometry import Geometry
 from rushlight.kernels.matmul.matmul_kernel_registry import ready
 
 
 @functools.cache
 def convolution_kernel(kind: str, dtype: str):
-    """A native kernel, from the cache or built; see `epilogue_kernel`."""
-    return epilogue_kernel(kind, dtype, "", None)
+    """A native kernel, from the cache or built; see `epilogue_kernel`.
+
+    The kinds of `Geometry.scheduled` are built from tensor expressions.
+    """
+    if not kind.startswith("planes"):
+        return epilogue_kernel(kind, dtype, "", None)
+    name = f"convolution_{kind}_{dtype}"
+    sizes, biased = kind.rsplit("_", 1)
+    g = Geometry.of_kind(sizes)
+    make = functools.partial(depthwise_schedule.for_host, name, g, dtype, biased == "1")
+    return host.code_cache.native(name, "", make)
 
 
 def epilogue_kernel(kind, dtype, named_by, epilogue, digest=""):

@@ -115,6 +115,7 @@ class Forward:
             behind,
         )
         self.kind, self.dtype = kind, dtype
+        self.by_threads = kind.startswith(("depthwise", "planes"))
         self.padding = Padding(*input[:2], sizes, margins)
 
     def run(self, input, weight, bias):
@@ -154,9 +155,9 @@ class Forward:
 
 _output = KernelTable(
     cpu=lambda input, plan, weight, bias: plan.run_on_host(input, weight, bias),
-    cuda=lambda input, plan, weight, bias: by_products.forward(
-        input, weight, bias, plan.shape, *plan.settings
-    ),
+    cuda=lambda input, plan, weight, bias: (
+        depthwise.forward_on_device if plan.by_threads else by_products.forward
+    )(input, weight, bias, plan.shape, *plan.settings),
     meta=lambda input, plan, weight, bias: fresh(input, plan.shape),
 )
 _forwards: dict = {}
@@ -187,7 +188,7 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
 
 
 def _input_gradient_on_host(grad, shape, weight, stride, padding, dilation, groups):
-    around = depthwise.turned_padding(weight, stride, padding, dilation, groups)
+    around = depthwise.turned_padding(shape, weight, stride, padding, dilation, groups)
     if around is not None and is_finite(weight):
         flipped = weight.flip(list(range(2, weight.ndim)))
         if max(stride) > 1:

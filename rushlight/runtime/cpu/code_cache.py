@@ -333,7 +333,7 @@ def compiler_digest() -> str:
     """A digest of every source file of the compiler package, and of the records of launches."""
     package = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
     joined = blake2b(repr(PLACES).encode(), digest_size=16)
-    for room in ("codegen", "ir", "kernels"):
+    for room in ("codegen", "ir", "kernels", "tensor_expressions"):
         for folder, folders, files in os.walk(os.path.join(package, room)):
             folders.sort()
             for name in sorted(files):
