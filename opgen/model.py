@@ -94,6 +94,7 @@ NUMBERS = {  # how elementwise kernels take numbers
     "round_halves",  # but halves, which take what is too large for infinite
     "unchecked",  # numbers that are no operands need not be
     "rounded",  # numbers that are no operands are, too
+    "as_tensors",  # a number stands for a tensor without dimensions
     "scales_second",  # the number after "*" multiplies the second operand
 }
 DEPRECATED = {  # orders of arguments of PyTorch's first years: see `dispatch.deprecated_signatures`

@@ -270,6 +270,8 @@ class Operator:
         self.untracked = "untracked" in tags
         self.view_or_copy = "view_or_copy" in tags
         self.scales_second = bool(entry) and "scales_second" in entry[NUMBERS]
+        if entry and "as_tensors" in entry[NUMBERS]:
+            self.signature.take_numbers()
         self.whole = form != OUT and bool(entry) and "dispatched_whole" in entry[TAGS]
         self.names = names_of(entry, form)
         self.named_by_caller = any(

@@ -243,7 +243,8 @@ def packet_vectorcall(
     op: Operator
     n: cython.Py_ssize_t = (nargsf << 1) >> 1
     code: cython.int
-    if kwnames != cython.NULL and has_python_keyword(kwnames):
+    ours: cython.bint = kwnames != cython.NULL and has_python_keyword(kwnames)
+    if ours and packet.first.signature.find("out") < 0:
         if not is_out_alone(packet, args[n], kwnames):
             return call_with_keywords(packet, args, n, kwnames)
         if cython.cast(object, args[n]) is not None:

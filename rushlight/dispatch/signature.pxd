@@ -17,7 +17,7 @@ cdef class Signature:
     cdef readonly int n_args
     cdef int n_positional
     cdef unsigned char kinds[24]
-    cdef unsigned char flags[24]    # 1 written, 2 aliased by the result, 4 varargs
+    cdef unsigned short flags[24]   # 1 written, 2 aliased by the result, 4 varargs
     cdef unsigned char list_size[24]
     cdef readonly tuple names
     cdef readonly tuple defaults    # Ellipsis: required

@@ -42,6 +42,7 @@ from cython.cimports.rushlight.dispatch.enums import (
 )
 
 from rushlight.core import dtype as _dtypes
+from rushlight.core import factories as _factories
 from rushlight.core import layout as _layouts
 from rushlight.core.state import pop_mode as _pop_mode
 from rushlight.core.state import push_mode as _push_mode
@@ -80,14 +81,9 @@ _NO_SIZES = cython.declare(
     frozenset,
     frozenset(
         {
-            *(
-                ("rot90", "k"),
-                ("diag", "diagonal"),
-                ("istft", "length"),
-                ("vander", "N"),
-                ("diff", "n"),
-            ),
-            *(("fft_fftfreq", "n"), ("fft_rfftfreq", "n"), ("polygamma", "n")),
+            *(("rot90", "k"), ("diag", "diagonal"), ("istft", "length")),
+            *(("vander", "N"), ("diff", "n"), ("polygamma", "n")),
+            *(("fft_fftfreq", "n"), ("fft_rfftfreq", "n")),
             *(("matrix_power", "n"), ("linalg_matrix_power", "n")),
             *(("dsplit", "sections"), ("hsplit", "sections"), ("vsplit", "sections")),
             *(("unfold", "size"), ("unfold", "step")),
@@ -105,6 +101,7 @@ _LISTS = cython.declare(
 )
 WRITTEN = cython.declare(cython.int, 32)
 CONSTANT = cython.declare(cython.int, 64)
+AS_TENSOR = cython.declare(cython.int, 256)  # a number makes a tensor
 
 # Mismatch codes: 0 fits; the argument's index is in the low byte.
 TOO_MANY = cython.declare(cython.int, 256)
@@ -298,6 +295,11 @@ class Signature:
         for i in range(self.n_args):
             if self.names[i] == "layout":
                 self.flags[i] |= STRIDED
+
+    def take_numbers(self):
+        """Have numbers taken for tensors behind the first argument."""
+        for i in range(1, self.n_args):
+            self.flags[i] |= AS_TENSOR
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -494,6 +496,9 @@ class Signature:
             kind == ARG_TENSOR_OR_SCALAR and isinstance(item, Tensor)
         ):
             if not isinstance(item, Tensor):
+                number = isinstance(item, (int, float, complex)) or is_numpy(item)
+                if number and self.flags[i] & AS_TENSOR:
+                    return own(bound, i, _factories.wrapped_number(item))
                 return WRONG_TYPE + i
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
             return 0

@@ -86,6 +86,17 @@ def test_the_same_schema_twice_is_refused(lib):
         lib.define("g(Tensor x) -> Tensor")
 
 
+def test_an_argument_called_out_is_one_like_the_others(lib):
+    lib.define("into(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
+    lib.impl("into", lambda x, *, out: out.copy_(x), "CompositeExplicitAutograd")
+    out = rl.zeros(2)
+    assert rl.ops.outside.into(rl.ones(2), out=out) is out
+    assert out.tolist() == [1.0, 1.0]
+    for given in ({}, {"out": None}, {"out": out, "requires_grad": True}):
+        with pytest.raises(TypeError, match=r"into\(\)"):
+            rl.ops.outside.into(rl.ones(2), **given)
+
+
 def test_a_call_without_a_kernel_says_which_backend_lacks_one(lib):
     lib.define("h(Tensor x) -> Tensor")
     with pytest.raises(

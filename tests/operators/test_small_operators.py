@@ -1,5 +1,6 @@
 """Operators of few samples beside PyTorch: values, gradients, refusals."""
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -157,6 +158,24 @@ CALLS = {
     "applied": lambda m: m.tensor([2, 4]).apply_(lambda x: x + 1),
     "mapped": lambda m: m.ones(2).map_(m.arange(2.0), lambda x, y: x + 2 * y),
     "three": lambda m: m.ones(2).map2_(m.ones(2), m.ones(1), lambda x, y, z: x + y + z),
+    "copied_numbers": lambda m: [
+        m.ones(2, dtype=getattr(m, kind)).copy_(number)
+        for kind in ("float32", "int32", "bool", "complex64", "bfloat16")
+        for number in (2, 2.5, True, 1j, float("inf"), np.float64(3), np.bool_(True))
+        if not (kind == "int32" and number == float("inf"))
+    ],
+    "copied_gradient": lambda m: [
+        m.autograd.grad((x * 1).copy_(3).sum() + x.sum(), x)[0]
+        for x in [m.ones(2, requires_grad=True)]
+    ],
+    "copied_examples": lambda m: m.func.vmap(lambda x: x.clone().copy_(2))(m.eye(2)),
+    "outer": lambda m: (
+        [
+            m.tensordot(m.tensor(2, dtype=kind), m.tensor([3], dtype=kind), 0)
+            for kind in (m.int64, m.float32)
+        ]
+        + [m.tensordot(m.tensor(2.0), m.tensor(3.0), 0)]
+    ),
     "half": lambda m: m.tensor([1.5, 2.0]).chalf().to(m.complex64),
     "halves": lambda m: (-m.tensor([1.5 + 2j]).chalf()).abs().float(),
     "renormed": lambda m: m.embedding_renorm_(
@@ -287,6 +306,8 @@ REFUSED = {
     "two kinds": lambda m: m.ones(2).map2_(m.ones(2), m.ones(2).long(), min),
     "layouts": lambda m: m.ones(2).map_(m.ones(2).to_sparse(), min),
     "always": lambda m: m.set_warn_always(1),
+    "copied word": lambda m: m.ones(2).copy_("a"),
+    "copied list": lambda m: m.ones(2).copy_([1.0, 2.0]),
 }
 
 

@@ -782,11 +782,11 @@ def tensordot(self, other, dims_self, dims_other):
     rows, columns = [self.shape[d] for d in kept], [other.shape[d] for d in others]
     if prod(rows) == prod(columns) == 1 and self.dtype.category >= FLOATING:
         # one sum is no product of matrices, which autocast would narrow
-        left, right = self.permute(*kept, *mine), other.permute(*others, *theirs)
+        left, right = self.permute([*kept, *mine]), other.permute([*others, *theirs])
         return ops.dot(left.flatten(), right.flatten()).reshape([*rows, *columns])
     depth = prod(self.shape[i] for i in mine)
-    left = self.permute(*kept, *mine).reshape(prod(rows), depth)
-    right = other.permute(*theirs, *others).reshape(depth, prod(columns))
+    left = self.permute([*kept, *mine]).reshape(prod(rows), depth)
+    right = other.permute([*theirs, *others]).reshape(depth, prod(columns))
     return ops.mm(left, right).reshape([*rows, *columns])
 
 

@@ -109,7 +109,7 @@ def cartesian_prod(tensors):
     """Grids of the vectors, side by side."""
     if len(tensors) == 1:
         return tensors[0]
-    grids = ops.meshgrid(tensors)
+    grids = ops.meshgrid(tensors, indexing="ij")
     return ops.stack([ops.flatten(grid) for grid in grids], 1)
 
 
