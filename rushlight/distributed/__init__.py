@@ -23,6 +23,7 @@ from rushlight.distributed.distributed_c10d import (
     reduce_scatter_tensor as _reduce_scatter_base,
 )
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
+from rushlight.ops import define_later as _define_later
 
 __all__ = [
     *distributed_c10d.__all__,
@@ -34,6 +35,8 @@ __all__ = [
 globals().update(
     {name: getattr(distributed_c10d, name) for name in distributed_c10d.__all__}
 )
+for _namespace in ("_c10d_functional", "_c10d_functional_autograd"):
+    _define_later(_namespace, "rushlight.distributed._functional_operators")
 _LATER = """
     algorithms autograd checkpoint elastic fsdp launch launcher nn optim pipelining rpc run
     tensor

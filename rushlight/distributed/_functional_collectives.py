@@ -17,6 +17,7 @@ from rushlight.distributed.world import (
     get_global_rank,
     get_rank,
     get_world_size,
+    group_named,
     world,
 )
 
@@ -64,15 +65,13 @@ def _resolve_group(group, tag=""):
 
     Raises:
         AssertionError: the mesh has several dimensions, and none is named.
+        RuntimeError: no group has that name.
         ValueError: the group is said in no such way.
     """
     if group is None or isinstance(group, ProcessGroup):
         return group
     if isinstance(group, str):
-        for joined in world.members:
-            if joined.group_name == group:
-                return joined
-        raise ValueError(f"there is no group named {group!r}")
+        return group_named(group)
     if isinstance(group, DeviceMesh):
         if group.ndim != 1:
             raise AssertionError(

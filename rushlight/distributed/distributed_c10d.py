@@ -29,6 +29,7 @@ from rushlight.distributed.work import Work
 from rushlight.distributed.world import describe_groups as _get_all_pg_configs
 from rushlight.distributed.world import default_group as _get_default_group
 from rushlight.distributed.world import default_store as _get_default_store
+from rushlight.distributed.world import group_named as _resolve_process_group
 from rushlight.distributed.world import world as _world
 
 _MODULES = (

@@ -203,6 +203,20 @@ def describe_groups():
     ]
 
 
+def group_named(name):
+    """The process group of that name.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    for joined in world.members:
+        if joined.group_name == name:
+            return joined
+    raise RuntimeError(
+        f"Could not resolve the process group registered under the name {name}"
+    )
+
+
 def get_process_group_ranks(group):
     """The global rank of each rank of a group.
 

@@ -25,6 +25,7 @@ NAMES = {
         "ScriptObject",
     ),
     "torch_compat": ("install_as_torch",),
+    "_dynamo.decorators": ("_disable_dynamo",),
     "_dynamo.eval_frame": ("compile",),
     "_explain": ("explain",),
     "core.errors": ("AcceleratorError", "OutOfMemoryError"),

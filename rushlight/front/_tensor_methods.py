@@ -143,6 +143,7 @@ def _methods():
     yield "mT", Attribute("mT", view.transposed)
     yield "H", Attribute("H", view.matrix_h)
     yield "mH", Attribute("mH", view.matrices_h)
+    yield "_grad", Attribute("_grad", _quiet_grad, _set_grad)
     yield "real", Attribute("real", call.real, _set_real)
     yield "imag", Attribute("imag", call.imag, _set_imag)
     yield "ndimension", Tensor.dim
@@ -280,6 +281,16 @@ def _write_part(part, value):
         part.copy_(value)
     else:
         part.fill_(value)
+
+
+def _quiet_grad(self):
+    """The gradient, without the warning of what is no leaf."""
+    with quiet():
+        return self.grad
+
+
+def _set_grad(self, value):
+    self.grad = value
 
 
 # What is about gradients and places, not about values: it stays as it is.

@@ -16,6 +16,16 @@ __all__ = ["call", "load_library", "loaded_libraries"]
 _LAZY = {"quantized": "rushlight.ao._operators.library"}
 
 
+def define_later(namespace, module):
+    """Has a namespace's operators defined by a module when they are first asked for.
+
+    Args:
+        namespace: the namespace.
+        module: the module's name.
+    """
+    _LAZY[namespace] = module
+
+
 class _Namespace:
     """Operators of one namespace: ``ops.aten.add.Tensor``."""
 

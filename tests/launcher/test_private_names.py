@@ -309,6 +309,43 @@ def test_a_truth_value_chooses_one_function_of_two():
     assert (choose.__name__, choose.__module__) == ("choose", "place")
 
 
+def test_what_programs_ask_of_a_gpu_is_pytorchs_without_one():
+    from rushlight import cuda, xpu
+
+    assert cuda._is_in_bad_fork() is xpu._is_in_bad_fork() is False
+    assert cuda._lazy_call(lambda: 1 / 0) is None  # it waits for a GPU that never comes
+    with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+        cuda._lazy_init()
+    with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+        with cuda.profiler.profile():
+            pass
+    with pytest.raises(ModuleNotFoundError, match="nvidia-ml-py"):
+        cuda.device_memory_used()
+
+
+def test_the_core_tells_of_operators_and_devices(printed):
+    lines = printed(
+        "import torch\n"
+        "text = torch._C._dispatch_dump('aten::relu').splitlines()\n"
+        "print(text[:2], any(line.startswith('CPU: ') for line in text))\n"
+        "print(repr(torch._C._dispatch_dump('aten::nothing')))\n"
+        "print(torch._C._jit_get_operation('aten::relu')[1])\n"
+        "print(torch._C._get_default_device(), torch._C._has_xpu)\n"
+        "print(torch._disable_dynamo(lambda x: x + 1)(2))\n"
+        "x = torch.ones(2, requires_grad=True)\n"
+        "(x * 2).sum().backward()\n"
+        "print(x._grad, (x * 1)._grad)\n"
+    )
+    assert lines == [
+        "['name: aten::relu', 'schema: aten::relu(Tensor self) -> Tensor'] True",
+        "''",
+        "['']",
+        "cpu False",
+        "3",
+        "tensor([2., 2.]) None",
+    ]
+
+
 def test_programs_are_not_compiled_where_the_environment_says_so(printed):
     text = (
         "import torch\n"

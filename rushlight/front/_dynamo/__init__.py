@@ -27,6 +27,8 @@ from rushlight._dynamo.decorators import (
     reset,
 )
 
+reset_code_caches = reset
+
 __all__ = [
     "OptimizedModule",
     "allow_in_graph",
@@ -47,6 +49,7 @@ __all__ = [
     "optimize",
     "register_backend",
     "reset",
+    "reset_code_caches",
     "testing",
     "utils",
 ]

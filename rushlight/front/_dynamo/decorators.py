@@ -74,6 +74,9 @@ def disable(fn=None, recursive=True, *, reason=None):
     return apart
 
 
+_disable_dynamo = disable
+
+
 def is_disabled(fn):
     """Whether a function was given to `disable`."""
     return getattr(fn, "_torchdynamo_disable", False)
@@ -219,10 +222,6 @@ def mark_static_address(t, guard=True):
 def reset():
     """Forgets all that was captured of all compiled functions."""
     compiled_function.reset()
-
-
-def cudagraph_mark_step_begin():
-    """Notes the beginning of a step: calls are not recorded."""
 
 
 _stances = threading.local()

@@ -9,6 +9,7 @@ __all__ = [
     "aoti_load_package",
     "compile",
     "config",
+    "cudagraph_mark_step_begin",
     "list_mode_options",
     "list_options",
     "options",
@@ -28,6 +29,10 @@ def __getattr__(name):
         module = import_module("rushlight._inductor.compile_fx")
         return module if name == "compile_fx" else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def cudagraph_mark_step_begin():
+    """Notes the beginning of a step: calls are not recorded."""
 
 
 def list_mode_options(mode=None, dynamic=None):

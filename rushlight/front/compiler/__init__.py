@@ -8,7 +8,6 @@ from rushlight._dynamo.eval_frame import compile
 from rushlight._dynamo.decorators import (
     allow_in_graph,
     assume_constant_result,
-    cudagraph_mark_step_begin,
     disable,
     is_compiling,
     is_dynamo_compiling,
@@ -18,6 +17,7 @@ from rushlight._dynamo.decorators import (
     set_stance,
     substitute_in_graph,
 )
+from rushlight._inductor import cudagraph_mark_step_begin
 from rushlight._dynamo.backends.registry import (
     get_default_backend,
     set_default_backend,

@@ -52,7 +52,7 @@ _ELSEWHERE = {
     ),
 }
 _HOMES = {name: home for home, names in _ELSEWHERE.items() for name in names}
-_MODULES = ("amp", "graphs", "memory", "nccl", "nvtx", "random", "streams")
+_MODULES = ("amp", "graphs", "memory", "nccl", "nvtx", "profiler", "random", "streams")
 CudaError = AcceleratorError
 
 
@@ -108,6 +108,25 @@ def init():
     ...     torch.cuda.init()
     """
     _where.need()
+
+
+_lazy_init = init
+
+
+def _lazy_call(callable, **kwargs):
+    """Calls a function now, or when the driver is set up: never, where there is no GPU.
+
+    Args:
+        callable: the function, of no arguments.
+        kwargs: accepted; what seeds a generator is called like the rest.
+    """
+    if _where.ready():
+        callable()
+
+
+def _is_in_bad_fork():
+    """Whether this process was forked from one that had started the driver."""
+    return driver.in_bad_fork()
 
 
 def get_device_properties(device=None):
@@ -397,6 +416,7 @@ for _name, _text in {
     "power_draw": "What a GPU draws.",
     "clock_rate": "How fast a GPU's clock is.",
     "memory_usage": "How busy a GPU's memory is.",
+    "device_memory_used": "The bytes of a GPU's memory that are in use.",
 }.items():
     _needs_management(_name, _text)
 

@@ -24,6 +24,11 @@ def is_initialized():
     return False
 
 
+def _is_in_bad_fork():
+    """Whether this process was forked from one that had started the driver."""
+    return False
+
+
 def is_bf16_supported(including_emulation=True):
     """Whether a device computes in bfloat16."""
     return False

@@ -63,6 +63,34 @@ if size == 2:
 note("several", lambda x: sum(functional.all_reduce_coalesced([x, 2 * x], "sum", mesh)))
 plain = functional.broadcast(torch.ones(2) * rank, size - 1, mesh)
 found["broadcast"] = functional.wait_tensor(plain).tolist()
+operators = torch.ops._c10d_functional
+here = dist.distributed_c10d._get_default_group().group_name
+rows = torch.arange(8.0).reshape(4, 2) + 10 * rank
+for label, given in {
+    "all_reduce": (rows, "max", here),
+    "all_reduce_": (rows.clone(), "sum", here),
+    "all_gather_into_tensor": (rows, size, here),
+    "reduce_scatter_tensor": (rows, "sum", size, here),
+    "all_to_all_single": (rows, [2] * size, [2] * size, here) if size == 2 else None,
+    "broadcast": (rows, size - 1, here),
+    "broadcast_": (rows.clone(), size - 1, here),
+    "all_reduce_coalesced": ([rows, rows.clone()], "sum", here),
+    "all_gather_into_tensor_coalesced": ([rows], size, here),
+    "reduce_scatter_tensor_coalesced": ([rows], "sum", size, here),
+}.items():
+    if given is not None:
+        result = getattr(operators, label)(*given)
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
+        found["operator " + label] = [
+            operators.wait_tensor(each).tolist() for each in results
+        ]
+out = torch.zeros(4 * size, 2)
+operators.wait_tensor(operators.all_gather_into_tensor_out(rows, size, here, out=out))
+found["operator out"] = out.tolist()
+try:
+    operators.all_reduce(rows, "sum", "nowhere")
+except Exception as error:
+    found["unknown group"] = [type(error).__name__, str(error)]
 try:
     functional.all_reduce(torch.ones(1), "sum", 3)
 except Exception as error:

@@ -43,6 +43,7 @@ has_mkldnn = False
 has_mps = False
 has_cuda = False
 has_xpu = False
+_has_mkldnn, _has_mps, _has_cuda, _has_xpu = has_mkldnn, has_mps, has_cuda, has_xpu
 
 
 def _log_api_usage_once(event):
@@ -169,6 +170,53 @@ def _parse_to(*args, **kwargs):
     if device_ is not None:
         device_ = device(device_)
     return device_, dtype_, bool(non_blocking), kwargs.get("memory_format")
+
+
+def _get_default_device():
+    """The kind of device that new tensors are on."""
+    from rushlight.core.device import get_default_device
+
+    return get_default_device().type
+
+
+def _dispatch_dump(name):
+    """What is registered for an operator, key by key; nothing where there is none.
+
+    Args:
+        name: ``namespace::operator.overload``.
+
+    >>> print(_dispatch_dump("aten::relu_").splitlines()[1])
+    schema: aten::relu_(Tensor(a!) self) -> Tensor(a!)
+    """
+    from rushlight.dispatch.library import find_operator
+
+    try:
+        op = find_operator(name)
+    except RuntimeError:
+        return ""
+    lines = [f"name: {name}", f"schema: {op._schema}", "debug: registered by Rushlight"]
+    lines.append("alias analysis kind: FROM_SCHEMA")
+    for key in sorted(op.kernels):
+        lines.append(f"{DispatchKey(key).name}: registered by Rushlight [ boxed ]")
+    return "\n".join(lines) + "\n"
+
+
+def _jit_get_operation(name):
+    """An operator by its name, and the names of its overloads; two None without it.
+
+    Args:
+        name: ``namespace::operator``.
+
+    >>> _jit_get_operation("aten::nothing")
+    (None, None)
+    """
+    from rushlight.dispatch.dispatcher import packets
+
+    found = packets().get(tuple(name.split("::", 1)))
+    if found is None:
+        return None, None
+    overloads = ["" if each == "default" else each for each in found.overloads()]
+    return found, overloads
 
 
 class _Operators(types.ModuleType):
