@@ -94,3 +94,16 @@ def test_random_split_is_pytorchs():
             range(30), lengths, torch.Generator().manual_seed(5)
         )
         assert [list(p.indices) for p in ours] == [list(p.indices) for p in theirs]
+
+
+@pytest.mark.filterwarnings("ignore:Length of split")
+def test_what_fractions_leave_over_goes_to_the_first_parts_as_in_pytorch():
+    torch = pytest.importorskip("torch", reason="the oracle is not installed")
+    for fractions in [0.5, 0.5], [0.3, 0.4, 0.3], [0.2] * 5, [0.0, 1.0], [1.0]:
+        for total in range(12):
+            parts = (
+                package.utils.data.random_split(range(total), fractions)
+                for package in (rl, torch)
+            )
+            ours, theirs = ([len(part) for part in each] for each in parts)
+            assert ours == theirs, (fractions, total)

@@ -80,6 +80,40 @@ def test_without_batches_samples_come_as_they_are(workers):
     assert [index for _, index, _ in loader] == list(range(23))
 
 
+def drawn_ahead(package, options):
+    """How many indices an order has given, before a pass and after each of its batches."""
+
+    class Counted(package.utils.data.Sampler):
+        drawn = 0
+
+        def __len__(self):
+            return 20
+
+        def __iter__(self):
+            for index in range(20):
+                self.drawn += 1
+                yield index
+
+    order = Counted()
+    passing = iter(package.utils.data.DataLoader(range(20), sampler=order, **options))
+    counts = [order.drawn]
+    for _ in range(4):
+        next(passing)
+        counts.append(order.drawn)
+    return counts
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"num_workers": 1}, {"num_workers": 2, "prefetch_factor": 1}]
+    + [{"num_workers": 2, "prefetch_factor": ahead} for ahead in (2, 3)],
+    ids=str,
+)
+def test_as_many_batches_are_under_way_as_in_pytorch(options):
+    torch = pytest.importorskip("torch", reason="the oracle is not installed")
+    assert drawn_ahead(rl, options) == drawn_ahead(torch, options)
+
+
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize("workers", [0, 2, 3])
 def test_iterable_datasets_are_shared_between_workers(workers):

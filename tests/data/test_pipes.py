@@ -254,6 +254,7 @@ REFUSED = {
     "no pipes": lambda t, it, mp: it.Concater(),
     "other pipes": lambda t, it, mp: it.Concater(mp.SequenceWrapper("a")),
     "zip of others": lambda t, it, mp: it.Zipper([1]),
+    "no buffer": lambda t, it, mp: it.IterableWrapper("a").shuffle(buffer_size=0),
     "empty batches": lambda t, it, mp: it.IterableWrapper("a").batch(0),
     "too deep": lambda t, it, mp: list(it.IterableWrapper([1]).unbatch()),
     "no level": lambda t, it, mp: list(it.IterableWrapper([1]).unbatch(-2)),
@@ -360,6 +361,23 @@ LOADED = {
 def test_loaders_give_the_order_of_pytorchs(case):
     make, options = LOADED[case]
     assert loaded(rl, make, **options) == loaded(torch, make, **options)
+
+
+def test_shares_are_of_processes_first_and_then_of_workers(monkeypatch):
+    from rushlight.utils.data import _pipes
+
+    monkeypatch.setattr(_pipes, "_in_group", lambda: True)
+    monkeypatch.setattr(rl.distributed, "get_world_size", lambda: 3)
+    taken = []
+    for rank in range(3):
+        monkeypatch.setattr(rl.distributed, "get_rank", lambda rank=rank: rank)
+        for worker in range(2):
+            pipe = rl.utils.data.datapipes.iter.IterableWrapper(range(12))
+            pipe = pipe.sharding_filter()
+            _pipes.shared_out(pipe, 2, worker)
+            taken.append(list(pipe))
+    # torch.utils.data._utils.worker counts so: worker times processes, and the rank
+    assert taken == [[0, 6], [3, 9], [1, 7], [4, 10], [2, 8], [5, 11]]
 
 
 def test_threads_share_a_pipe_out_as_processes_do():
@@ -483,6 +501,17 @@ def test_tensors_and_images_are_decoded(tmp_path):
                 # PyTorch's looks at the first of several extensions alone.
                 " " in text
             )
+
+
+def test_bytes_under_private_names_are_text_as_in_pytorch():
+    data = {"_a": b"x", "_b": 0, "c.txt": b"y", "d": b"", "e.json": b"[1]"}
+    ours, theirs = (
+        package.utils.data.datapipes.utils.decoder.Decoder(
+            package.utils.data.datapipes.utils.decoder.basichandlers
+        )(dict(data).items())
+        for package in (rl, torch)
+    )
+    assert ours == theirs and ours["_a"] == "x"
 
 
 def test_streams_are_closed_with_the_last_of_their_parts():

@@ -65,6 +65,14 @@ def tables():
     wrapper.set_df_wrapper(before)
 
 
+def test_samples_that_are_no_rows_are_rows_of_one(tables):
+    made = IterableWrapper([1, 2, 3])._to_dataframes_pipe(dataframe_size=2)
+    assert [list(map(list, each.rows)) for each in made.as_datapipe()] == [
+        [[1], [2]],
+        [[3]],
+    ]
+
+
 def test_what_is_done_to_one_table_is_done_to_each(tables):
     tables["c"] = (tables["a"] + tables["b"]) * 2
     assert [row[2] for row in tables] == [22 * i for i in range(7)]
