@@ -169,6 +169,11 @@ CALLS = {
         for x in [m.ones(2, requires_grad=True)]
     ],
     "copied_examples": lambda m: m.func.vmap(lambda x: x.clone().copy_(2))(m.eye(2)),
+    "put by a truth": lambda m: [
+        x.index_put((m.tensor(truth),), m.tensor(5.0))
+        for truth in (True, False)
+        for x in (m.arange(3.0), m.arange(6.0).view(2, 3).t())
+    ],
     "outer": lambda m: (
         [
             m.tensordot(m.tensor(2, dtype=kind), m.tensor([3], dtype=kind), 0)

@@ -233,6 +233,9 @@ def _index_put_meta(device, self, indices, values, accumulate):
 def _index_put_elements(_, self, indices, values, accumulate):
     _check_count(self, indices)
     indices, values = indices_on_device(self, indices), _value_on_device(self, values)
+    mask = None if accumulate else _filling(self, indices, values)
+    if mask is not None:
+        return self.clone().masked_fill_(mask, values.item())
     places = Places(self, indices, values)
     out = places.together(self)
     if shares_storage(out, self):
@@ -252,10 +255,9 @@ def index_put_(self, indices, values, accumulate=False):
     if repeats:
         warn_of_expanded("index_put_")
     given = [item for item in indices if item is not None]
-    if len(given) == 1 and values.numel() == 1 and not accumulate:
-        mask = _filling(self, indices, given[0])
-        if mask is not None and not shares_storage(self, values):
-            return self.masked_fill_(mask, values.item())
+    mask = None if accumulate else _filling(self, indices, values)
+    if mask is not None and not shares_storage(self, values):
+        return self.masked_fill_(mask, values.item())
     _refuse_sharing(self, [*given, values])
     if repeats:
         if accumulate:
@@ -294,8 +296,15 @@ _value_from = KernelTable(
 )
 
 
-def _filling(x, indices, mask):
-    """The index as a mask that broadcasts to the tensor, or None if it is no mask."""
+def _filling(x, indices, values):
+    """The index as a mask that broadcasts to the tensor, or None if it is no mask.
+
+    It is one where a single value is put where a single mask says.
+    """
+    given = [item for item in indices if item is not None]
+    if len(given) != 1 or values.numel() != 1:
+        return None
+    mask = given[0]
     if mask.dtype not in (bool_, uint8) or mask.device != x.device:
         return None
     lead = sum(item is None for item in indices[: _position(indices)])
