@@ -472,6 +472,8 @@ def evaluate(task: GraphTask, slot: cython.int) -> cython.int:
     needs: cython.ulonglong = node.needs
     if task.pruned:
         needs &= wanted_edges(task, node)
+    if node.reached is not None:
+        node.reached()
     if node.hooks is None and not state().anomaly:
         if recording_spans:
             result = apply_profiled(node, grads, needs)

@@ -32,6 +32,7 @@ cdef class Node:
     cdef int64_t meta_sizes[6]
     cdef list metas                 # (sizes, dtype, device) of each output where inline does not do, else None
     cdef object hooks               # autograd.hooks.NodeHooks or None
+    cdef public object reached      # called where a sweep comes to the node, before it runs; or None
     cdef dict metadata_             # user's dict, made on demand
     cdef object trace               # autograd.anomaly.Trace of the forward call, in anomaly mode
     # the engine's: which task has a frame for this node, and where

@@ -756,6 +756,12 @@ def begin(owner):
     Returns:
         What `end` wants; None where operators are followed already.
     """
+    return started(owner)
+
+
+@cython.cfunc
+def started(owner: object) -> Tape:
+    """The same, for `run`."""
     global _tape, _thread
     st: cython.pointer(ThreadState) = state()
     thread: cython.ulong = PyThread_get_thread_ident()
@@ -791,6 +797,13 @@ def forget_tape() -> cython.int:
 
 def end(tape: Tape, why="the function ends"):
     """Runs what waits, and has operators run as they come again."""
+    finished(tape, why)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def finished(tape: Tape, why: object) -> cython.int:
+    """The same, for `run`."""
     if tape.noting and tape.calls and launched() != tape.launches:
         tape.at.stops = True
     try:
@@ -803,6 +816,7 @@ def end(tape: Tape, why="the function ends"):
         tape.owner = None
         if not _SPARE:
             _SPARE.append(tape)
+    return 0
 
 
 def run(owner, function, args: tuple, kwargs: dict, watch):
@@ -813,16 +827,16 @@ def run(owner, function, args: tuple, kwargs: dict, watch):
         watch: called with a result that has a graph, the owner and the path's last call.
     """
     leaf: Call
-    tape: Tape = begin(owner)
+    tape: Tape = started(owner)
     if tape is None:
         return function(*args, **kwargs)
     try:
         result = function(*args, **kwargs)
         leaf = None if tape.off else tape.at
     except BaseException:
-        end(tape, None)  # what waits runs, and nothing is made of it
+        finished(tape, None)  # what waits runs, and nothing is made of it
         raise
-    end(tape)
+    finished(tape, "the function ends")
     if leaf is None:
         return result
     if type(result) is Tensor and cython.cast(Tensor, result).grad_fn_ is None:

@@ -15,7 +15,14 @@ from rushlight.core.logs import counters, shown_line, users_line
 from rushlight.core.tensor import Tensor
 from rushlight.graph import capture
 
-_open = threading.local()  # the tape that a sweep has begun
+
+class Sweep(threading.local):
+    """What a thread's sweep back has begun: its tape."""
+
+    tape = None
+
+
+_open = Sweep()
 _runners: weakref.WeakSet = weakref.WeakSet()
 GRAPHED = ("reduce-overhead", "max-autotune")  # modes
 END = "the function ends"
@@ -441,15 +448,15 @@ def _tensors(result, found):
     return found
 
 
-def _follow_back(runner, grads):
+def _follow_back(runner):
     """A sweep has come to a graph that was followed: it is followed from here on."""
-    if getattr(_open, "tape", None) is None:
+    if _open.tape is None:
         _open.tape = capture.begin(runner)
 
 
 def _swept():
     """A sweep has ended."""
-    tape = getattr(_open, "tape", None)
+    tape = _open.tape
     if tape is not None:
         _open.tape = None
         capture.end(tape)
@@ -457,8 +464,7 @@ def _swept():
 
 def watch_back(result, runner, leaf):
     """Has sweeps be followed that come back through a function's results."""
-    behind = None
-    for tensor in _tensors(result, []):
+    for tensor in (result,) if type(result) is Tensor else _tensors(result, []):
         try:
             node = tensor.grad_fn
         except RuntimeError:  # a view that was changed: refused where it is used
@@ -466,9 +472,10 @@ def watch_back(result, runner, leaf):
         if node is not None:
             if runner.backend is not None and runner.sweeps is None:
                 return  # a function for forward graphs alone: sweeps run as they come
-            if behind is None:
-                behind = functools.partial(_follow_back, runner.behind(leaf))
-            node.register_prehook(behind)
+            if leaf.behind is None:
+                leaf.behind = functools.partial(_follow_back, runner.behind(leaf))
+            if node.reached is None:
+                node.reached = leaf.behind
 
 
 def run(runner, function, args, kwargs):

@@ -225,7 +225,8 @@ class OptimizedModule(Module):
 
     def forward(self, *args, **kwargs):
         """The other module's result."""
-        return call(self.__dict__["_runner"], self._orig_mod, args, kwargs)
+        fields = self.__dict__
+        return call(fields["_runner"], fields["_modules"]["_orig_mod"], args, kwargs)
 
     def train(self, mode=True):
         """Switches both."""

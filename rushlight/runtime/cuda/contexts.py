@@ -42,7 +42,16 @@ SHARED_BYTES_BY_OPTION = 97
 
 _cards: dict = {}
 _lock = threading.RLock()
-_thread = threading.local()
+
+
+class Chosen(threading.local):
+    """What a thread uses: a card's number, and by card the queue that its work goes to."""
+
+    index = 0
+    streams = None
+
+
+_thread = Chosen()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -354,7 +363,7 @@ def opened():
 
 def current_index():
     """The number of the card that this thread uses."""
-    return getattr(_thread, "index", 0)
+    return _thread.index
 
 
 def use(index):
@@ -371,7 +380,7 @@ def use(index):
 
 def current_stream(where):
     """The queue of a card that this thread's work goes to."""
-    chosen = getattr(_thread, "streams", None)
+    chosen = _thread.streams
     return (
         chosen.get(where.index, where.default_stream)
         if chosen
@@ -384,7 +393,7 @@ def use_stream(stream):
     before = current_stream(stream.card)
     if stream != before:
         tell_of_reading(None)  # operators that wait belong to the queue before
-    if not hasattr(_thread, "streams"):
+    if _thread.streams is None:
         _thread.streams = {}
     _thread.streams[stream.card.index] = stream
     launch.choose_queue(stream.card.index, stream.handle)
