@@ -1,9 +1,13 @@
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 from rushlight.dispatch.dispatcher cimport Operator
 from rushlight.graph.tape cimport Call, Tape
 
 # Whether a call is the noted one; its inputs have their numbers then.
 cdef bint matches(Tape tape, Call call, Operator op, PyObject** slots) except -1
+
+# A hash of what an argument is, the same for all that are equal.
+cdef uint64_t item_key(uint64_t key, object item, bint varies) except? 0
 
 # The branches at a place, by a hash of what they were called with.
 cdef int set_key(Tape tape, Operator op, PyObject** slots, int switches) except -1

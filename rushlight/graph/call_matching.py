@@ -182,7 +182,7 @@ def value_key(key: uint64_t, v: Value) -> uint64_t:
 
 
 @cython.cfunc
-@cython.exceptval(check=True)
+@cython.exceptval(0, check=True)
 def item_key(key: uint64_t, item: object, varies: cython.bint) -> uint64_t:
     """A hash that is the same for all arguments that `same_constant` takes for one.
 

@@ -41,6 +41,7 @@ from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.switches import switch_bits
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import registrations
+from cython.cimports.rushlight.graph.call_matching import item_key
 from cython.cimports.rushlight.graph.capture import current
 from cython.cimports.rushlight.graph.courses import Course
 from cython.cimports.rushlight.graph.tape import (
@@ -70,6 +71,7 @@ from rushlight.nn.modules.module import Module
 _PROFILING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PROFILING)
 _TRIES = cython.declare(cython.int, 15)  # to prove a module's course at one place
 _FAILED = cython.declare(cython.int, 5)  # as many as one counts that did not
+_MET = cython.declare(cython.Py_ssize_t, 4096)  # calls at one place that are counted
 _KEPT = cython.declare(cython.Py_ssize_t, 8)  # stretches of one module at one place
 # What an attribute of a module is.
 SAME = cython.declare(cython.int, 0)  # the very object, which cannot change
@@ -757,7 +759,17 @@ class Stretches(Follower):
             or not config.replay_modules
         ):
             return module.forward(*args)
-        return witnessed(tape, module, args, entry)
+        if at.met is None:
+            at.met = set()
+        met = item_key(key, args, False)
+        if met in at.met:
+            return witnessed(tape, module, args, entry)
+        result = module.forward(*args)
+        if not tape.off and not tape.noting:  # no size that waits, no new path
+            if len(at.met) >= _MET:
+                at.met.clear()
+            at.met.add(met)
+        return result
 
 
 @cython.cfunc

@@ -9,6 +9,7 @@ tensors always have, or one of a module, all of which are compared before a call
 from __future__ import annotations
 
 import dis
+from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 from rushlight.core import naming
@@ -36,6 +37,8 @@ _INSTRUCTIONS = frozenset(
     UNPACK_SEQUENCE LOAD_ASSERTION_ERROR RAISE_VARARGS
     """.split()
 )
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+_LOOKUPS = ("LOAD_GLOBAL", "LOAD_DEREF", "STORE_DEREF", *_ATTRIBUTES)
 # Where operators are found, and functions that are made of them.
 _HOMES = ("", ".functional", ".nn.functional", ".linalg", ".fft", ".special")
 # What says of a tensor how it looks, and nothing of where it lies or what was done to it.
@@ -48,6 +51,30 @@ _LOOKS = frozenset(
 # Methods that all modules have and that only look.
 _LISTS = ("parameters", "buffers", "children", "modules")
 _LISTS += ("forward", *[f"named_{name}" for name in _LISTS])
+
+
+@lru_cache(1024)
+def looks_of(code):
+    """Where code looks names and attributes up: why it is not plain, if so, and the looks.
+
+    Args:
+        code: what was compiled of a function.
+
+    Returns:
+        The reason or None; for each look the instruction's number and name, and the name.
+    """
+    looks, before = [], None
+    if getattr(code, "co_exceptiontable", b""):
+        return "a try or with", ()
+    for at, one in enumerate(dis.get_instructions(code)):
+        if one.opname not in _INSTRUCTIONS:
+            return one.opname, ()
+        if one.opname == "IS_OP" and (before is None or before.argval is not None):
+            return "whether two values are one", ()
+        before = one if one.opname == "LOAD_CONST" else None
+        if one.opname in _LOOKUPS:
+            looks.append((at, one.opname, one.argval))
+    return None, looks
 
 
 def is_of_operators(thing):
@@ -120,24 +147,19 @@ class PlainCode:
         if code in self.codes:
             return
         self.codes.add(code)
-        if getattr(code, "co_exceptiontable", b""):
-            raise Unproven("a try or with")
-        before = None
-        todo = iter(dis.get_instructions(code))
-        for one in todo:
-            if one.opname not in _INSTRUCTIONS:
-                raise Unproven(one.opname)
-            if one.opname == "IS_OP" and (before is None or before.argval is not None):
-                raise Unproven("whether two values are one")
-            before = one if one.opname == "LOAD_CONST" else None
-            if one.opname == "LOAD_GLOBAL":
-                self.named(one.argval, home, todo)
-            elif one.opname == "LOAD_DEREF" and one.argval in cells:
-                self.enclosed(one.argval, cells[one.argval], todo)
-            elif one.opname == "STORE_DEREF" and one.argval in cells:
+        refusal, looks = looks_of(code)
+        if refusal:
+            raise Unproven(refusal)
+        rest = iter(looks)
+        for at, kind, name in rest:
+            if kind == "LOAD_GLOBAL":
+                self.named(name, home, at, rest)
+            elif kind == "LOAD_DEREF" and name in cells:
+                self.enclosed(name, cells[name], at, rest)
+            elif kind == "STORE_DEREF" and name in cells:
                 raise Unproven("a variable of a function around it")
-            elif one.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                self.attribute(one.argval)
+            elif kind in _ATTRIBUTES:
+                self.attribute(name)
         for inner in code.co_consts:
             if isinstance(inner, CodeType):
                 self.code(inner, home, cells)
@@ -148,11 +170,18 @@ class PlainCode:
             raise Unproven(f"the attribute {name}")
         self.attributes.add(name)
 
-    def named(self, name, home, rest):
-        """Takes in a global name, and what follows it."""
+    def named(self, name, home, at, rest):
+        """Takes in a global name, and the attributes of modules that are read of it at once.
+
+        Args:
+            name: what is looked up.
+            home: the globals, where it is looked for first.
+            at: the number of the instruction.
+            rest: the looks after it.
+        """
         self.names.place(home, name)
         if name in home:
-            self.value(home[name], rest)
+            self.value(home[name], at, rest)
             return
         builtins = home["__builtins__"]
         builtins = vars(builtins) if isinstance(builtins, ModuleType) else builtins
@@ -160,25 +189,25 @@ class PlainCode:
         if name not in BUILTINS:
             raise Unproven(f"the name {name}")
 
-    def enclosed(self, name, cell, rest):
+    def enclosed(self, name, cell, at, rest):
         """Takes in a variable of a function around it."""
         value = cell.cell_contents
         self.cells.append((cell, value))
         if name != "__class__":  # what super() looks at
-            self.value(value, rest)
+            self.value(value, at, rest)
 
-    def value(self, value, rest):
+    def value(self, value, at, rest):
         """Takes in what a name has, or the attribute of a module that is read of it."""
         while isinstance(value, ModuleType):
-            step = next(rest)
+            after, kind, attribute = next(rest, (0, "", ""))
             inside = vars(value)
             known = naming.is_own(value.__name__) or value.__name__ == "math"
-            if not known or step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            if not known or kind not in _ATTRIBUTES or after != at + 1:
                 raise Unproven("a module")
-            self.names.place(inside, step.argval)
-            if step.argval not in inside:
-                raise Unproven(f"the name {step.argval}")
-            value = inside[step.argval]
+            self.names.place(inside, attribute)
+            if attribute not in inside:
+                raise Unproven(f"the name {attribute}")
+            value, at = inside[attribute], after
         if isinstance(value, (OperatorPacket, Overridable)):
             known = is_of_operators(value)
         elif isinstance(value, FunctionType) and not naming.is_own(value.__module__):

@@ -452,3 +452,18 @@ def test_a_forward_that_does_more_runs_each_time(name, learns, capsys):
             assert (one is None) == (other is None)
             assert one is None or rl.allclose(one, other, atol=1e-6), name
     assert told[0][1] == told[1][1]
+
+
+def test_a_size_that_waited_is_left_out_as_soon_as_it_is_on_a_path():
+    module = PLAIN["sizes"]()
+    called = rl.compile(module)
+    others = [rl.ones(rows, 4) for rows in range(3, 9)]
+    with rl.no_grad():
+        for _ in range(6):
+            called(image())
+        for x in others * 10 + [others[0]] * 70:
+            called(x)
+        before = times(called)
+        for _ in range(3):
+            assert rl.equal(called(others[0]), module(others[0]))
+    assert times(called) == before + 3
