@@ -29,6 +29,15 @@ _METHODS = {
 }
 _VALUES = (tuple, str, int, float, range, slice, Tensor)
 
+# Attributes of modules that no call reads: they are not compared.
+UNREAD = (
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+    "_non_persistent_buffers_set",
+)
+
 
 class Unproven(Exception):
     """A call may hang on more than is looked at."""

@@ -63,7 +63,7 @@ from rushlight.dispatch.packet import OperatorPacket
 from rushlight.graph import courses
 from rushlight.graph.capture import OUTSIDE
 from rushlight.graph.courses import Stray
-from rushlight.graph.guards import Names, Unproven, Witness
+from rushlight.graph.guards import UNREAD, Names, Unproven, Witness
 from rushlight.graph.plain_code import PlainCode
 from rushlight.graph.steps import step_of
 from rushlight.nn.modules.module import Module
@@ -93,13 +93,6 @@ _HOOKS = (
     "_forward_hooks_with_kwargs",
     "_forward_hooks_always_called",
     "_forward_pre_hooks_with_kwargs",
-)
-_UNREAD = (
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-    "_non_persistent_buffers_set",
 )
 
 
@@ -393,7 +386,7 @@ class Looking:
 
     def attribute(self, name, item):
         """What an attribute is, by its name."""
-        if name in _UNREAD:
+        if name in UNREAD:
             return FREE, None
         if name in _HOOKS:
             if item:

@@ -16,7 +16,7 @@ from rushlight.core import naming
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.overridable import Attribute, Overridable
 from rushlight.dispatch.packet import MethodPacket, OperatorPacket
-from rushlight.graph.guards import BUILTINS, Unproven, is_plain_call
+from rushlight.graph.guards import BUILTINS, UNREAD, Unproven, is_plain_call
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
@@ -90,7 +90,7 @@ def is_plain_attribute(name):
         return name in _LISTS or not callable(getattr(Module, name))
     found = getattr(Tensor, name, None)
     if found is None:
-        return not name.startswith("_")
+        return name not in UNREAD and not name.startswith("__")
     if isinstance(found, Overridable) and name not in _LOOKS:
         return is_of_operators(found)
     return isinstance(found, (MethodPacket, Attribute)) or name in _LOOKS

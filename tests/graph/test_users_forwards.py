@@ -34,7 +34,11 @@ def of(forward, **members):
 
     def make():
         rl.manual_seed(0)
-        module = type("Own", (nn.Module,), {"forward": forward, "twice": twice})()
+        module = type(
+            "Own",
+            (nn.Module,),
+            {"forward": forward, "twice": twice, "_attend": _attend},
+        )()
         module.first, module.second = nn.Linear(4, 4), nn.Linear(4, 4)
         module.blocks = nn.ModuleList([nn.Linear(4, 4), nn.ReLU()])
         for name, item in members.items():
@@ -84,6 +88,14 @@ def with_dropout(self, x):
     return F.dropout(self.first(x), 0.5, self.training)
 
 
+def with_private_members(self, x):
+    return self._attend(self.first(x)) * self._scale
+
+
+def _attend(self, x):
+    return F.softmax(x @ x.transpose(-1, -2), -1) @ x
+
+
 def enclosing():
     scale, layer = 3.0, F.gelu
 
@@ -121,6 +133,7 @@ PLAIN = {
     "helper": of(with_helper),
     "constants": of(with_constants, gain=1.5, shifts=[2, 3], extra=weight_of_all),
     "dropout": of(with_dropout),
+    "private": of(with_private_members, _scale=0.5),
     "enclosed": of(enclosing()),
     "child": child,
 }
@@ -214,6 +227,11 @@ CHANGES = {
     ),
     "a variable around it": ("enclosed", another_cell),
     "an attribute": ("constants", lambda m, p: setattr(m, "gain", 9.0)),
+    "a private attribute": ("private", lambda m, p: setattr(m, "_scale", 9.0)),
+    "a private method": (
+        "private",
+        lambda m, p: setattr(type(m), "_attend", lambda self, x: x + 1),
+    ),
     "an entry of a list": ("constants", lambda m, p: m.shifts.__setitem__(0, 9)),
     "a tensor attribute": ("constants", lambda m, p: setattr(m, "extra", rl.zeros(4))),
     "a tensor attribute, in place": ("constants", lambda m, p: m.extra.mul_(3)),
@@ -379,6 +397,10 @@ def gain(m):
     m.flag.gain += 1
 
 
+def hooks_of_states(self, x):
+    return self.first(x) * (1 + len(self._state_dict_hooks))
+
+
 UNPLAIN = {
     "a count": (counting, None),
     "a global list": (remembering, None),
@@ -400,6 +422,10 @@ UNPLAIN = {
     "a version": (version, raise_flag),
     "a tensor made of a number": (making, None),
     "a seed": (seeding, None),
+    "what nothing compares": (
+        hooks_of_states,
+        lambda m: m._register_state_dict_hook(lambda *given: None) and None,
+    ),
     "gradients off": (switching, None),
     "a new leaf": (learning, None),
     "a list of its own grows": (growing, None),
