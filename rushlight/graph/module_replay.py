@@ -33,7 +33,7 @@ import cython
 from cython.cimports.cpython.dict import PyDict_GetItem, PyDict_Next, PyDict_Size
 from cython.cimports.cpython.object import PyObject, PyObject_GenericGetDict
 from cython.cimports.cpython.ref import Py_XDECREF, Py_XINCREF
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import uint64_t, uintptr_t
 from cython.cimports.rushlight.core.dtype import default_dtype
 from cython.cimports.rushlight.core.keys import KEY_PROFILING, RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state
@@ -71,8 +71,10 @@ from rushlight.nn.modules.module import Module
 _PROFILING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PROFILING)
 _TRIES = cython.declare(cython.int, 15)  # to prove a module's course at one place
 _FAILED = cython.declare(cython.int, 5)  # as many as one counts that did not
-_MET = cython.declare(cython.Py_ssize_t, 4096)  # calls at one place that are counted
-_KEPT = cython.declare(cython.Py_ssize_t, 8)  # stretches of one module at one place
+_MET = cython.declare(cython.Py_ssize_t, 4096)  # calls of modules known at one place
+_KEPT = cython.declare(
+    cython.Py_ssize_t, 8
+)  # stretches of a module's call with like arguments
 # What an attribute of a module is.
 SAME = cython.declare(cython.int, 0)  # the very object, which cannot change
 FREE = cython.declare(cython.int, 1)  # nothing that a call reads
@@ -445,7 +447,7 @@ def tag_of(kind: object) -> cython.uint:
 class Stretch:
     """The calls that a module's call adds to a path, and what they follow from."""
 
-    module: object  # a weak reference
+    module = cython.declare(object, visibility="readonly")  # a weak reference
     look: ModuleLook
     known: list
     arguments: list
@@ -720,10 +722,13 @@ class Stretches(Follower):
         at: Call = tape.at
         if at.stretches is None:
             at.stretches = {}
-        key = cython.cast(
-            cython.Py_ssize_t, cython.cast(cython.pointer(PyObject), module)
+        kept: dict = at.stretches
+        key = item_key(
+            cython.cast(uintptr_t, cython.cast(cython.pointer(PyObject), module)),
+            args,
+            False,
         )
-        entry: list = at.stretches.get(key)
+        entry: list = kept.get(key)
         i: cython.Py_ssize_t
         if entry is not None:
             for i in range(1, len(entry)):
@@ -745,24 +750,19 @@ class Stretches(Follower):
             at.untried -= 1
             return module.forward(*args)
         if entry is None:
-            entry = at.stretches[key] = [0]
+            result = module.forward(*args)
+            if not tape.off and not tape.noting:  # no size that waits, no new path
+                if len(kept) >= _MET:
+                    kept.clear()
+                kept[key] = [0]
+            return result
         if (
             cython.cast(cython.int, entry[0]) >= _TRIES
             or "forward" in fields
             or not config.replay_modules
         ):
             return module.forward(*args)
-        if at.met is None:
-            at.met = set()
-        met = item_key(key, args, False)
-        if met in at.met:
-            return witnessed(tape, module, args, entry)
-        result = module.forward(*args)
-        if not tape.off and not tape.noting:  # no size that waits, no new path
-            if len(at.met) >= _MET:
-                at.met.clear()
-            at.met.add(met)
-        return result
+        return witnessed(tape, module, args, entry)
 
 
 @cython.cfunc

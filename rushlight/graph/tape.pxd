@@ -70,7 +70,6 @@ cdef class Call:
     cdef public dict stretches      # what modules' calls add from here: see `graph.module_replay`
     cdef readonly Call after        # where the path goes on once it was run to here
     cdef public object notes        # for those who look at paths: the user's line
-    cdef set met                    # hashes of modules' calls here that stayed on the path
     cdef public object behind       # has a sweep be followed that comes back to the path's results
     cdef int untried                # calls of modules from here that are not looked at yet
     cdef object opened              # the family that made the path ending here, and for which size

@@ -11,6 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight._inductor import config
 from rushlight.nn import functional as F
 
 HERE = sys.modules[__name__]
@@ -183,8 +184,9 @@ def times(called):
     """How often the whole of a compiled module's Python was left out."""
     module = called._orig_mod
     roots = called.__dict__["_runner"].roots.values()
-    kept = [(root.stretches or {}).get(id(module), [0])[1:] for root in roots]
-    return sum(one.times for known in kept for one in known)
+    entries = [entry for root in roots for entry in (root.stretches or {}).values()]
+    kept = [one for entry in entries for one in entry[1:] if one.module() is module]
+    return sum(one.times for one in kept)
 
 
 @pytest.mark.parametrize("learns", [False, True])
@@ -493,3 +495,16 @@ def test_a_size_that_waited_is_left_out_as_soon_as_it_is_on_a_path():
         for _ in range(3):
             assert rl.equal(called(others[0]), module(others[0]))
     assert times(called) == before + 3
+
+
+def test_each_of_many_sizes_is_left_out():
+    module = PLAIN["residual"]()
+    called = rl.compile(module)
+    sizes = [rl.ones(rows, 4) for rows in range(2, 18)]
+    with rl.no_grad(), config.patch(other_size_calls=0, open_size_calls=0):
+        for x in sizes * 6:
+            called(x)
+        before = times(called)
+        for x in sizes:
+            assert rl.equal(called(x), module(x))
+    assert times(called) == before + len(sizes)
