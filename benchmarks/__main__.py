@@ -7,8 +7,6 @@ python -m benchmarks operators [--target v3] [--mode tiny] [--match PATTERN] [--
 import argparse
 import datetime
 import importlib
-import os
-import platform
 import sys
 from pathlib import Path
 
@@ -36,43 +34,11 @@ def options():
     return parser.parse_args()
 
 
-def processor() -> str:
-    """What the machine calls its processor."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def hold(level) -> str:
     """Holds this process to a level; what is not held by it, in words."""
     levels.hold(level)
     hidden = hidden_instructions.hide(level)
     return "" if hidden else " (but for ONNX Runtime and OpenVINO)"
-
-
-def facts(exempt="") -> tuple[str, str]:
-    """The level that a run is made for, and the processor with both versions.
-
-    Args:
-        exempt: what is not held to the level, in words.
-    """
-    import torch
-
-    import rushlight
-    from rushlight.codegen.target import current
-
-    level = levels.level_of(current())
-    held = "held to " if os.environ.get("RUSHLIGHT_TARGET") else ""
-    return level, (
-        f"{processor()}, {held}{level}{exempt}, {os.cpu_count()} cores, "
-        f"{platform.system()} on {platform.machine()}, "
-        f"Python {platform.python_version()}, Rushlight {rushlight.__version__}, "
-        f"PyTorch {torch.__version__}"
-    )
 
 
 def load(name, quick):
@@ -87,7 +53,7 @@ def main():
     from benchmarks import distributed, page, serving, startup
     from benchmarks.harness import run_group, set_threads
 
-    level, where = facts(exempt)
+    level, where = levels.facts(exempt)
     print(where, flush=True)
     now = datetime.datetime.now(datetime.UTC)
     quick = ", quick run" if args.quick else ""
@@ -119,7 +85,7 @@ def operators():
         at = arguments.index("--target")
         hold(arguments[at + 1])
         del arguments[at : at + 2]
-    print(facts()[1])
+    print(levels.facts()[1])
     importlib.import_module("benchmarks.operators").main(arguments)
 
 

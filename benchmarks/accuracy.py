@@ -1,5 +1,6 @@
 """Errors beside PyTorch's, in units in the last place: ``python -m benchmarks.accuracy``.
 
+Columns are of levels of x86-64, which both libraries are held to (``--target v3``).
 Both libraries answer the same arguments; the exact values come from wider types: float64
 for float32 and the half formats, the C library's long double or mpmath for float64. The
 unit is the distance between neighbouring numbers at the exact value, so a correctly
@@ -8,6 +9,7 @@ exact one is not, or the other way round.
 """
 
 import argparse
+import json
 import math
 import sys
 import warnings
@@ -20,7 +22,7 @@ import scipy.special
 import torch
 
 import rushlight
-from benchmarks import accuracy_sums
+from benchmarks import accuracy_sums, levels
 
 FRACTION = {"float32": 23, "float64": 52, "float16": 10, "bfloat16": 7}
 LEAST_EXPONENT = {"float32": -126, "float64": -1022, "float16": -14, "bfloat16": -126}
@@ -369,31 +371,73 @@ def cell(error):
     return f"{error:.3g}"
 
 
-def page(sections):
-    """The tables as text."""
-    lines = ["# Errors beside PyTorch", ""]
-    lines += [__doc__.split("\n\n", 1)[1].strip(), ""]
+ROWS = Path(__file__).parent / "results" / "accuracy"
+
+
+def kept() -> dict:
+    """The rows that runs have left: by level, section and name."""
+    files = sorted(ROWS.glob("*.json"), reverse=True)
+    return {file.stem: json.loads(file.read_text()) for file in files}
+
+
+def keep(level, where, sections):
+    """Puts a run's rows in the place of those of its sections.
+
+    Args:
+        level: that both libraries were held to.
+        where: the processor and the versions, in words.
+        sections: pairs of a title and rows.
+    """
+    held = kept().get(level, {"sections": {}})
+    held["made"] = where
     for section, rows in sections:
-        lines += [
-            f"## {section}",
-            "",
-            "| what | Rushlight | PyTorch |",
-            "| --- | ---: | ---: |",
-        ]
-        for row in rows:
-            mine = cell(row.ours)
-            mine = mine if row.worse else f"**{mine}**"
-            lines.append(f"| {row.name} | {mine} | {cell(row.theirs)} |")
+        held["sections"][section] = {row.name: [row.ours, row.theirs] for row in rows}
+    text = json.dumps(held, indent=1)
+    ROWS.mkdir(exist_ok=True, parents=True)
+    (ROWS / f"{level}.json").write_text(text + "\n")
+
+
+def page():
+    """The tables of all levels as text."""
+    runs = kept()
+    lines = ["# Errors beside PyTorch", ""]
+    lines += [f"- {level}: {run['made']}" for level, run in runs.items()]
+    lines += ["", __doc__.split("\n\n", 1)[1].strip(), ""]
+    columns = "".join(f" Rushlight, {level} | PyTorch, {level} |" for level in runs)
+    for section in dict.fromkeys(s for run in runs.values() for s in run["sections"]):
+        tables = [run["sections"].get(section, {}) for run in runs.values()]
+        lines += [f"## {section}", "", f"| what |{columns}"]
+        lines += ["| --- |" + " ---: | ---: |" * len(runs)]
+        for name in dict.fromkeys(name for table in tables for name in table):
+            cells = [
+                text
+                for table in tables
+                for text in both_cells(*table.get(name, (math.nan, math.nan)))
+            ]
+            lines.append(f"| {' | '.join([name, *cells])} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def both_cells(ours, theirs):
+    """Two errors; ours is bold where it is not worse."""
+    mine = cell(ours)
+    return mine if Row("", ours, theirs).worse else f"**{mine}**", cell(theirs)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer arguments")
     parser.add_argument("--only", help="sections, separated by commas")
-    parser.add_argument("--out", type=Path, help="write the tables to a file")
+    parser.add_argument(
+        "--target", choices=levels.LEVELS, help="hold both libraries to this level"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="keep the rows, and write ACCURACY.md"
+    )
     args = parser.parse_args()
+    if args.target:
+        levels.hold(args.target, "benchmarks.accuracy")
     only = args.only.split(",") if args.only else None
     sections = []
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -407,8 +451,9 @@ def main():
                 )
                 if row.worse and row.place:
                     print(f"{'':8}{row.place}")
-    if args.out is not None:
-        args.out.write_text(page(sections))
+    if args.page:
+        keep(*levels.facts(), sections)
+        Path(__file__).with_name("ACCURACY.md").write_text(page())
     worse = [row.name for _, rows in sections for row in rows if row.worse]
     print(f"{len(worse)} rows are worse than PyTorch's")
     sys.exit(bool(worse))

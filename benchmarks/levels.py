@@ -10,7 +10,9 @@ can.
 """
 
 import os
+import platform
 import sys
+from pathlib import Path
 
 # Of a level: what Rushlight compiles for, and PyTorch's loops, oneDNN, MKL and FBGEMM, which
 # has nothing below AVX2.
@@ -37,11 +39,16 @@ def settings(level: str) -> dict[str, str]:
     return dict(zip(SETTINGS, LEVELS[level], strict=True))
 
 
-def hold(level: str) -> None:
-    """Starts this process again where its environment does not hold it to a level."""
+def hold(level: str, module: str = "benchmarks") -> None:
+    """Starts this process again where its environment does not hold it to a level.
+
+    Args:
+        level: of x86-64.
+        module: what the process runs.
+    """
     wanted = settings(level)
     if any(os.environ.get(name) != value for name, value in wanted.items()):
-        arguments = [sys.executable, "-m", "benchmarks", *sys.argv[1:]]
+        arguments = [sys.executable, "-m", module, *sys.argv[1:]]
         os.execve(sys.executable, arguments, {**os.environ, **wanted})
 
 
@@ -55,3 +62,35 @@ def level_of(target) -> str:
     if target.name in ("x86-64", "x86-64-v2"):
         return "v2" if target.name == "x86-64-v2" else "v1"
     return next((level for level in ("v4", "v3") if target.has(level)), target.name)
+
+
+def processor() -> str:
+    """What the machine calls its processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def facts(exempt="") -> tuple[str, str]:
+    """The level that a run is made for, and the processor with both versions.
+
+    Args:
+        exempt: what is not held to the level, in words.
+    """
+    import torch
+
+    import rushlight
+    from rushlight.codegen.target import current
+
+    level = level_of(current())
+    held = "held to " if os.environ.get("RUSHLIGHT_TARGET") else ""
+    return level, (
+        f"{processor()}, {held}{level}{exempt}, {os.cpu_count()} cores, "
+        f"{platform.system()} on {platform.machine()}, "
+        f"Python {platform.python_version()}, Rushlight {rushlight.__version__}, "
+        f"PyTorch {torch.__version__}"
+    )

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks import levels, page
+from benchmarks import accuracy, levels, page, static_throughput
 from benchmarks.harness import Group, Result, Timing, settle
 from benchmarks.startup import Measured
 
@@ -94,3 +94,48 @@ def test_a_level_hides_wider_instructions_from_all_who_ask_the_processor():
     if hidden == "False":
         pytest.skip("this processor or system cannot make cpuid a fault")
     assert found == "False"
+
+
+def test_errors_have_columns_for_each_level_that_a_run_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(accuracy, "ROWS", tmp_path)
+    plain = accuracy.Row("exp", 0.52, 0.56)
+    accuracy.keep("v3", "made at v3", [("float32", [plain])])
+    accuracy.keep("v4", "made at v4", [("float32", [accuracy.Row("exp", 2.0, 0.5)])])
+    accuracy.keep("v4", "made again", [("sums", [plain])])
+    text = accuracy.page()
+    assert "- v4: made again\n- v3: made at v3\n" in text
+    assert "| exp | 2 | 0.5 | **0.52** | 0.56 |" in text
+    assert "| exp | **0.52** | 0.56 | nan | nan |" in text
+
+
+LOOP = """
+.LBB0_1:
+	vmovups	(%rdi), %zmm0
+.LBB0_2:
+	vfmadd231ps	%zmm1, %zmm0, %zmm2
+	vfmadd231ps	%zmm1, %zmm0, %zmm3
+	addq	$16, %rax
+	cmpq	%rcx, %rax
+	jl	.LBB0_2
+	jl	.LBB0_1
+.LBB0_3:
+	vmovups	%zmm2, (%rdi)
+	jl	.LBB0_3
+"""
+
+
+def test_the_loop_that_is_analysed_is_the_innermost_with_most_vectors():
+    body = static_throughput.loop_of(LOOP)
+    assert [line.split()[0] for line in body] == [
+        "vfmadd231ps", "vfmadd231ps", "addq", "cmpq", "jl",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(static_throughput.analyser() is None, reason="needs llvm-mca")
+def test_static_throughput_of_a_loop_is_counted_for_16_elements():
+    cells = static_throughput.row(
+        lambda kind, _: static_throughput.elementwise(*kind),
+        static_throughput.ELEMENTWISE["add"],
+    )
+    assert len(cells) == sum(1 + len(c) for c in static_throughput.CORES.values())
+    assert all(0.5 < float(cell) < 40 for cell in cells)
