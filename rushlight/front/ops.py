@@ -33,12 +33,18 @@ class _Namespace:
         self._name = name
         self.__name__ = f"{naming.package}.ops.{name}"
 
-    def __getattr__(self, name):
+    def _packets(self):
         from rushlight.dispatch.dispatcher import packets
 
         if self._name in _LAZY:  # defined when it is first asked for
             import_module(_LAZY.pop(self._name))
-        found = packets().get((self._name, name))
+        return packets()
+
+    def __dir__(self):
+        return sorted(name for space, name in self._packets() if space == self._name)
+
+    def __getattr__(self, name):
+        found = self._packets().get((self._name, name))
         if found is None and self._name == "higher_order":
             found = import_module("rushlight._higher_order_ops.base").OPERATORS.get(
                 name

@@ -13,6 +13,7 @@ from rushlight.futures import Future
 from rushlight.jit import _types
 from rushlight.jit._sources import ScriptError, error
 from rushlight.jit.annotations import BroadcastingListCls
+from rushlight.operators.extensions import CustomClass
 
 _PLAIN = {
     int: _types.IntType,
@@ -211,6 +212,8 @@ def of_value(python, unit):
         return _types.DictType(keys.getElementType(), values.getElementType())
     if isinstance(python, enum.Enum):
         return unit.enum_type(type(python), None)
+    if isinstance(python, CustomClass):
+        return _types.CustomType.named(python._type())
     return unit.type_of_object(python)
 
 

@@ -30,6 +30,7 @@ from rushlight.jit._sugar import (
 )
 from rushlight.jit._types import DictType, ListType, OptionalType, TupleType
 from rushlight.jit.ir import Value
+from rushlight.operators.extensions import METHODS
 
 # Methods without a schema, with the type that has them.
 _FORMED = {"format": STR, "tolist": TENSOR}
@@ -297,6 +298,10 @@ class Expressions(Calls):
                 "check that the value is not None (unwrap the Optional)?",
                 tree,
             )
+        if isinstance(kind, _types.CustomType):
+            found = METHODS.get(f"{kind.name}.{name}")
+            if found is not None:
+                return Builtin(found, owner)
         if kind != _FORMED.get(name) and not _schemas.overloads(f"aten::{name}"):
             raise self.refuse(
                 f"'{kind}' object has no attribute or method '{name}'.", tree

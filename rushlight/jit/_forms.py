@@ -24,7 +24,7 @@ from rushlight.jit._names import PythonNames
 from rushlight.jit._sources import Source
 
 _FOLDER = Path(__file__).parent / "forms"
-_RANK = re.compile(r"Nd\b|\bN\b|(?<=BroadcastingList)N\b")
+_RANK = re.compile(r"Nd(?=\b|_)|\bN\b|(?<=BroadcastingList)N\b")
 
 
 def _texts(path):
@@ -38,11 +38,17 @@ def _texts(path):
 
 
 @functools.cache
-def _definitions(kind):
-    """The forms of a kind by name, each with the source that it stands in."""
+def _definitions(kind, home=""):
+    """The forms of a kind by name, each with the source that it stands in.
+
+    Args:
+        home: the package whose modules a file says that it stands for.
+    """
     found = {}
     for path in sorted(_FOLDER.glob("*.py")):
         for text in _texts(path):
+            if home != "".join(_HOME.findall(text)):
+                continue
             source = Source(text, str(path))
             for node in source.parse().body:
                 if isinstance(node, kind):
@@ -50,8 +56,26 @@ def _definitions(kind):
     return found
 
 
-def _classes():
-    return _definitions(ast.ClassDef)
+_HOME = re.compile(r'^HOME = "(.*)"$', re.MULTILINE)
+
+
+@functools.cache
+def _homes():
+    found = {
+        home
+        for path in _FOLDER.glob("*.py")
+        for home in _HOME.findall(path.read_text())
+    }
+    return sorted(found, key=len, reverse=True)
+
+
+def _home_of(python):
+    """The package of a class that has forms of its own, or none."""
+    return next((h for h in _homes() if python.__module__.startswith(h)), "")
+
+
+def _classes(home=""):
+    return _definitions(ast.ClassDef, home)
 
 
 def _functions():
@@ -90,9 +114,14 @@ def method_form(python, name):
         python: the class; its bases are asked in order.
         name: the method's name.
     """
-    classes = _classes()
     for base in python.__mro__:
-        if not naming.is_own(base.__module__) or base.__name__ not in classes:
+        if not naming.is_own(base.__module__):
+            continue
+        home = _home_of(base)
+        classes = _classes(home)
+        if base.__name__ not in classes:
+            if home and name in vars(base):
+                return None
             continue
         source, tree = classes[base.__name__]
         for node in tree.body:

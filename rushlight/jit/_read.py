@@ -18,7 +18,7 @@ from rushlight.io.serialization import Archive, fold
 from rushlight.io.unpickler import Reader
 from rushlight.jit import _annotated, _types
 from rushlight.jit._modules import Modules, settle_result
-from rushlight.jit._runtime import ScriptObject
+from rushlight.jit._runtime import ScriptObject, call_method
 from rushlight.jit._schemas import overloads
 from rushlight.jit._script_modules import RecursiveScriptModule, add_hooks
 from rushlight.jit._sources import Range, Source, error
@@ -32,6 +32,7 @@ from rushlight.jit._sugar import (
     TypeName,
 )
 from rushlight.jit._unit import signature
+from rushlight.operators.extensions import CUSTOM, restored
 from rushlight.serialization._names import Globals
 from rushlight.serialization._read import _Storages
 
@@ -92,7 +93,7 @@ class Record:
         self.name, self.state = name, {}
 
     def __setstate__(self, state):
-        if not isinstance(state, dict):
+        if not isinstance(state, dict | tuple):
             raise pickle.UnpicklingError(f"the state of {self.name} is no dict")
         self.state = state
 
@@ -238,8 +239,9 @@ class Program:
         record = "code/" + path.replace(".", "/") + ".py"
         if not self.archive.has(record):
             return {}
+        text = self.archive.read(record).decode("utf-8")
+        source = Source(text, record)
         try:
-            source = Source(self.archive.read(record).decode("utf-8"), record)
             tree = source.parse()
         except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
             raise RuntimeError(
@@ -286,6 +288,10 @@ class Program:
 
     def class_named(self, full):
         """The type of a qualified name, or None."""
+        if full.startswith(CUSTOM):
+            namespace = full.removeprefix(CUSTOM).partition(".")[0]
+            dir(getattr(torch.ops, namespace))  # its operators bring its classes
+            return _types.CustomType.named(full)
         found = self.named(full) if full.startswith("__torch__") else None
         return found.type if isinstance(found, ClassValue) else None
 
@@ -375,6 +381,8 @@ class Program:
     def object(self, record):
         """The object that a record of the archive's values stands for."""
         kind = self.class_named(record.name)
+        if isinstance(kind, _types.CustomType):
+            return restored(record.name, self.value(record.state))
         if kind is None:
             raise RuntimeError(
                 f"torch.jit.load: the archive has no class {record.name}"
@@ -406,6 +414,12 @@ class Program:
             if name not in kind.methods:
                 raise RuntimeError(f"torch.jit.load: {kind.name} has no hook {name}")
         add_hooks(made)
+        named = isinstance(record.state, dict) and record.state.keys() <= set(
+            kind.attributes
+        )
+        if "__setstate__" in kind.methods and not named:
+            call_method(made, "__setstate__", self.value(record.state))
+            return made
         own = made.__dict__
         parameters, buffers = set(kind.parameters), set(kind.buffers)
         for name, value in record.state.items():

@@ -30,6 +30,7 @@ from rushlight.jit._types import (
     TensorType,
     TupleType,
 )
+from rushlight.operators.extensions import CUSTOM
 
 _PLAIN = {
     "Tensor": TensorType,
@@ -164,6 +165,8 @@ def read_type(text):
         return TupleType([read_type(part) for part in _split(text[1:-1])])
     if text in _PLAIN:
         return _PLAIN[text].get()
+    if text.startswith(CUSTOM):
+        return _types.CustomType.named(text)
     return VarType(text)
 
 

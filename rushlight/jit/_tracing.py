@@ -27,6 +27,7 @@ from rushlight.jit._sources import (
 from rushlight.jit._unit import qualified
 from rushlight.jit.ir import Function, Graph
 from rushlight.nn import Module
+from rushlight.operators.extensions import CustomClass
 
 _PYTHON = {
     operator.add: "add",
@@ -117,6 +118,9 @@ def trace(func, example_inputs=None, *given, **by_name):
         else:
             made = _function(func, examples, named, strict)
     except Untranslatable as reason:
+        made = _from_source(func)
+        if made is not None:
+            return made
         warnings.warn(
             f"torch.jit.trace: {getattr(func, '__name__', type(func).__name__)} stays Python, "
             f"{reason}",
@@ -128,6 +132,20 @@ def trace(func, example_inputs=None, *given, **by_name):
         for operands, keywords in checks:
             _check(func, made, operands, keywords, options["check_tolerance"])
     return made
+
+
+def _from_source(func):
+    """A module of integers, which is not recorded, as its source says; None: not so."""
+    packed = any(
+        isinstance(value, CustomClass)
+        for module in (func.modules() if isinstance(func, Module) else ())
+        for value in vars(module).values()
+    )
+    if not packed:
+        return None
+    with warnings.catch_warnings(action="ignore"):
+        made = torch.jit.script(func)
+    return made if isinstance(made, torch.jit.ScriptModule) else None
 
 
 _TRACE_MODULE = {**_TRACE, "example_inputs_is_kwarg": False}

@@ -47,6 +47,8 @@ class Type:
             return all(any(m.isSubtypeOf(o) for o in other._parts) for m in mine)
         if isinstance(other, InterfaceType):
             return other.is_met_by(self)
+        if isinstance(other, CustomType):  # the registry keeps no names of classes
+            return isinstance(self, AnyType)
         if isinstance(self, TupleType) and isinstance(other, TupleType):
             return self.fits(other)
         return False
@@ -333,6 +335,17 @@ class ClassType(_Named):
     def has_hooks(self):
         """Whether calls of the module do more than its ``forward``."""
         return bool(self.hooks or self.pre_hooks)
+
+
+class CustomType(_Named):
+    """A class that operators name in their schemas: objects that a program hands on."""
+
+    _known: dict = {}
+
+    @classmethod
+    def named(cls, name):
+        """The one type of a qualified name."""
+        return cls._known.setdefault(name, cls(name))
 
 
 class InterfaceType(_Named):

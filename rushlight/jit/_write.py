@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import collections
 import io
 import os
@@ -186,6 +187,10 @@ def value_of(value, kind, program):
         return state_of(value, kind, program)
     if value is None:
         return None
+    if isinstance(kind, _types.CustomType):
+        tree = ast.parse(value.state_type, mode="eval").body
+        state = _annotated.of_tree(tree, program.files.get, None)
+        return Saved(kind.name, value_of(value.stored(), state, program))
     if isinstance(kind, _types.OptionalType):
         return value_of(value, kind.getElementType(), program)
     if isinstance(kind, _types.ListType):

@@ -1,9 +1,11 @@
 """Tensors with a scale for each channel: what is viewed, and what is refused."""
 
+import io
+
 import pytest
 
 import rushlight as rl
-from tests.quantized.sides import both_by_channel
+from tests.quantized.sides import both, both_by_channel
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -125,3 +127,30 @@ def test_joined_tensors_are_all_quantized_and_of_one_type():
     for mixed in ([one, x], [x, one]):
         with pytest.raises(NotImplementedError, match="aten::qscheme"):
             rl.cat(mixed)
+
+
+def test_scales_with_zero_points_that_are_floats_are_stored():
+    x = torch.rand(3, 4)
+    given = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.5, 1.25, 0.0])
+    scheme = rl.per_channel_affine_float_qparams
+    one = rl.quantize_per_channel(
+        rl.tensor(x.numpy()), *(rl.tensor(g.numpy()) for g in given), 0, rl.quint8
+    )
+    two = torch.quantize_per_channel(x, *given, 0, torch.quint8)
+    for source, t in ((one, rl), (one, torch), (two, torch), (two, rl)):
+        file = io.BytesIO()
+        (rl if source is one else torch).save(source, file)
+        file.seek(0)
+        found = t.load(file)
+        assert found.qscheme() == (scheme if t is rl else two.qscheme())
+        assert found.q_per_channel_zero_points().tolist() == given[1].tolist()
+        assert found.dequantize().tolist() == one.dequantize().tolist()
+
+
+def test_images_quantized_in_one_scale_are_padded_with_their_own_elements():
+    x = torch.randn(1, 2, 4, 4)
+    one, two = both(torch, x, 0.05, 10)
+    # PyTorch has no function of integers but the reflection.
+    found = rl.nn.functional.pad(one, (1, 2, 1, 1), mode="reflect")
+    expected = torch.nn.functional.pad(two, (1, 2, 1, 1), mode="reflect")
+    assert found.int_repr().tolist() == expected.int_repr().tolist()

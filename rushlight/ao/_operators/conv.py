@@ -6,6 +6,7 @@ convolution is one of an image with steps between its elements.
 
 from __future__ import annotations
 
+from itertools import chain
 from math import prod
 
 from rushlight.ao._operators import windows
@@ -16,8 +17,10 @@ from rushlight.ao._operators.packed import (
     check_weight,
     scales_of,
 )
-from rushlight.core.dtypes import float32, int32, uint8
+from rushlight.core.dtypes import float32, int16, int32, uint8
 from rushlight.operators import call as ops
+from rushlight.operators.extensions import CUSTOM, MAKERS
+from rushlight.operators.functions import tensor
 from rushlight.operators.loop_calls import scalar_name
 from rushlight.operators.quantized import affine_kernels
 from rushlight.operators.quantized.quantized import (
@@ -41,6 +44,8 @@ class ConvPackedParams(PackedParams):
         groups: of channels.
         transpose: whether it is a transposed convolution.
     """
+
+    state_type = "Tuple[str, List[Tensor], List[Optional[Tensor]]]"
 
     def __init__(
         self, weight, bias, stride, padding, dilation, groups, output_padding=None,
@@ -94,6 +99,29 @@ class ConvPackedParams(PackedParams):
             self.weight, self.bias, self.stride, self.padding, self.dilation,
             self.groups, self.output_padding, self.transpose,
         )  # fmt: skip
+
+    def stored(self):
+        """A version; the settings in one tensor, and the weight; the bias."""
+        lists = self.stride, self.padding, self.dilation, self.output_padding
+        settings = [len(self.kernel), *chain(*lists), self.groups, int(self.transpose)]
+        return "2", [tensor(settings, dtype=int16), self.weight], [self.bias]
+
+
+def _of_state(state):
+    version, (settings, weight), (bias,) = state
+    if version != "2":
+        raise ValueError(f"version {version}")
+    count, *rest = settings.tolist()
+    lists = [rest[at : at + count] for at in range(0, 4 * count, count)]
+    stride, padding, dilation, output_padding = lists
+    groups, transpose = rest[4 * count :]
+    return ConvPackedParams(
+        weight, bias, stride, padding, dilation, groups, output_padding, transpose
+    )
+
+
+for _count in (2, 3):
+    MAKERS[f"{CUSTOM}quantized.Conv{_count}dPackedParamsBase"] = _of_state
 
 
 def _several(values, count):

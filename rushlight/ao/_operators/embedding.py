@@ -9,6 +9,7 @@ from __future__ import annotations
 from rushlight.ao._operators.packed import PackedParams
 from rushlight.core.dtypes import float32, uint8
 from rushlight.operators import call as ops
+from rushlight.operators.extensions import CUSTOM, MAKERS
 from rushlight.operators.quantized.quantized import parts
 
 FLOATS = 8  # bytes behind a row's integers: a scale and a least number
@@ -26,6 +27,7 @@ class EmbeddingPackedParams(PackedParams):
     """
 
     kind = "EmbeddingPackedParamsBase"
+    state_type = "Tuple[int, List[Tensor], List[float], List[int]]"
 
     def __init__(self, weight):
         levels, scales, points, axis = parts(weight)
@@ -47,6 +49,10 @@ class EmbeddingPackedParams(PackedParams):
         """What it is made of."""
         return (self.weight,)
 
+    def stored(self):
+        """A version, the table, and how many bits an element has."""
+        return 1, [self.weight], [], [8]
+
     def rows(self, indices):
         """The numbers of some rows."""
         indices = indices.to(ops.empty([0]).long().dtype)
@@ -54,6 +60,11 @@ class EmbeddingPackedParams(PackedParams):
         scales = ops.index_select(self.scales, 0, indices).unsqueeze(1)
         least = ops.index_select(self.least, 0, indices).unsqueeze(1)
         return levels * scales + least
+
+
+MAKERS[f"{CUSTOM}quantized.{EmbeddingPackedParams.kind}"] = lambda state: (
+    EmbeddingPackedParams(*state[1])
+)
 
 
 def prepack(weight):

@@ -15,6 +15,7 @@ from rushlight.ao._operators import (
 )
 from rushlight.dispatch.library import Library
 from rushlight.operators import call as ops
+from rushlight.operators.extensions import METHODS
 
 _CLASS = "__torch__.torch.classes.quantized."
 LINEAR, CONV2, CONV3, BAG = (
@@ -294,7 +295,16 @@ def define():
     for group in groups:
         for schema, key, function in group:
             library.impl(library.define(schema), function, key)
+    for relu in ("", "_relu"):
+        for kind in ("", "_fp16"):
+            name = f"linear{relu}_dynamic{kind}"
+            library.impl(name, linear.shape_of_product, "Meta")
     return library
 
 
+METHODS |= {
+    f"{LINEAR}.unpack": "quantized::linear_unpack",
+    f"{CONV2}.unpack": "quantized::conv2d_unpack",
+    f"{CONV3}.unpack": "quantized::conv3d_unpack",
+}
 LIBRARY = define()

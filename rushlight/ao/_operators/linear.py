@@ -10,6 +10,7 @@ from rushlight.ao._operators.packed import LinearPackedParams, PackedParams
 from rushlight.ao._operators.products import number, whole_number
 from rushlight.core.dtypes import float16, float32, uint8
 from rushlight.operators import call as ops
+from rushlight.operators.extensions import CUSTOM, MAKERS
 from rushlight.operators.loop_calls import scalar_name
 from rushlight.operators.quantized import affine_kernels
 from rushlight.operators.quantized.quantized import (
@@ -106,6 +107,11 @@ def linear_relu_dynamic(x, packed, reduce_range=False):
     return _dynamic(x, packed, reduce_range, True)
 
 
+def shape_of_product(x, packed, reduce_range=False):
+    """The product of what has a shape alone."""
+    return ops.new_empty(x, [*x.shape[:-1], packed.weight.shape[0]])
+
+
 def _dynamic(x, packed, reduce_range, relu):
     if x.dtype is not float32:
         raise RuntimeError(
@@ -156,6 +162,16 @@ class HalfLinearPackedParams(PackedParams):
     def settings(self):
         """What it is made of."""
         return self.weight, self.bias
+
+    stored = settings
+
+
+def _of_state(state):
+    weight, bias = state
+    return (prepack if weight.is_quantized else prepack_half)(weight, bias)
+
+
+MAKERS[f"{CUSTOM}quantized.{HalfLinearPackedParams.kind}"] = _of_state
 
 
 def prepack_half(weight, bias=None):

@@ -11,6 +11,7 @@ from rushlight.ao._operators.products import (
 )
 from rushlight.core.dtypes import float32, int32, uint8
 from rushlight.operators import call as ops
+from rushlight.operators.extensions import CustomClass
 from rushlight.operators.quantized.quantized import parts, single
 
 MOST_KNOWN = 8  # scales of inputs and outputs whose operands are kept
@@ -122,16 +123,10 @@ def scales_of(weight, outputs):
     return scale.to(float32), point.to(int32)
 
 
-class PackedParams:
+class PackedParams(CustomClass):
     """A weight and a bias that a quantized operator takes; a scripted class in PyTorch."""
 
-    kind = ""
-
-    def __repr__(self):
-        return f"ScriptObject <__torch__.torch.classes.quantized.{self.kind}>"
-
-    def _type(self):
-        return f"__torch__.torch.classes.quantized.{self.kind}"
+    namespace, state_type = "quantized", "Tuple[Tensor, Optional[Tensor]]"
 
     def unpack(self):
         """The weight and the bias."""
@@ -170,6 +165,8 @@ class LinearPackedParams(PackedParams):
     def settings(self):
         """What it is made of."""
         return self.weight, self.bias
+
+    stored = settings
 
     def __getstate__(self):
         return (self.settings(), self._type())

@@ -367,7 +367,8 @@ def _rebuild_quantized(
         if type(scale) is not float or type(zero_point) is not int:
             refuse("the scale or the zero point of a tensor is no number")
         return ops._make_per_tensor_quantized_tensor(integers, scale, zero_point)
-    if scheme is not rl.per_channel_affine or len(parameters) != 4:
+    schemes = rl.per_channel_affine, rl.per_channel_affine_float_qparams
+    if scheme not in schemes or len(parameters) != 4:
         refuse("a quantized tensor's scheme is not known")
     axis = parameters[3]
     for one in (scale, zero_point):

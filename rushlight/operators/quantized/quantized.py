@@ -289,6 +289,8 @@ def of_integers_by_channel(self, scale, zero_point, axis):
     """
     _integers(self)
     axis = wrap_dim(axis, self.ndim)
+    if zero_point.dtype.is_floating_point:
+        return made(self.clone(), scale.float(), zero_point.float(), axis)
     return made(self.clone(), scale.double(), zero_point.to(int64), axis)
 
 

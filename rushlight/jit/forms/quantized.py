@@ -1,0 +1,200 @@
+"""What translated programs run for modules of integers; read as text, never imported."""
+
+from __future__ import annotations
+
+import rushlight as torch
+from rushlight import Tensor
+from rushlight.nn import functional as F
+
+HOME = "rushlight.ao.nn.quantized"
+
+
+class Quantize:
+    def forward(self, X: Tensor) -> Tensor:
+        return torch.quantize_per_tensor(
+            X, float(self.scale), int(self.zero_point), self.dtype
+        )
+
+
+class DeQuantize:
+    def forward(self, Xq: Tensor) -> Tensor:
+        return Xq.dequantize()
+
+
+class LinearPackedParams:
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class EmbeddingPackedParams:
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Linear:
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.quantized.linear(
+            x, self._packed_params._packed_params, self.scale, self.zero_point
+        )
+
+
+class LinearReLU:
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.quantized.linear_relu(
+            x, self._packed_params._packed_params, self.scale, self.zero_point
+        )
+
+
+class _ConvNd:
+    def _padded(self, input: Tensor) -> Tensor:
+        if self.padding_mode == "zeros":
+            return input
+        sides: list[int] = []
+        for size in self.padding:
+            sides = [size, size] + sides
+        return F.pad(input, sides, mode=self.padding_mode)
+
+
+class ConvNd:
+    def forward(self, input: Tensor) -> Tensor:
+        if len(input.shape) != len(self.kernel_size) + 2:
+            raise ValueError("Input shape must be `(samples, C, ...)`!")
+        return torch.ops.quantized.convNd(
+            self._padded(input), self._packed_params, self.scale, self.zero_point
+        )
+
+
+class ConvReLUNd:
+    def forward(self, input: Tensor) -> Tensor:
+        if len(input.shape) != len(self.kernel_size) + 2:
+            raise ValueError("Input shape must be `(samples, C, ...)`!")
+        return torch.ops.quantized.convNd_relu(
+            self._padded(input), self._packed_params, self.scale, self.zero_point
+        )
+
+
+class ConvTransposeNd:
+    def forward(self, input: Tensor) -> Tensor:
+        if len(input.shape) != len(self.kernel_size) + 2:
+            raise ValueError("Input shape must be `(samples, C, ...)`!")
+        return torch.ops.quantized.conv_transposeNd(
+            input, self._packed_params, self.scale, self.zero_point
+        )
+
+
+class BatchNormNd:
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.ops.quantized.batch_normNd(
+            input, self.weight, self.bias, self.running_mean, self.running_var,
+            self.eps, self.scale, self.zero_point,
+        )  # fmt: skip
+
+
+class BNReLUNd:
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.ops.quantized.batch_normNd_relu(
+            input, self.weight, self.bias, self.running_mean, self.running_var,
+            self.eps, self.scale, self.zero_point,
+        )  # fmt: skip
+
+
+class Embedding:
+    def forward(self, indices: Tensor) -> Tensor:
+        return torch.ops.quantized.embedding_byte(
+            self._packed_params._packed_weight, indices
+        )
+
+
+class ReLU6:
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.ops.quantized.relu6(input, self.inplace)
+
+
+class Hardswish:
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.ops.quantized.hardswish(
+            input, float(self.scale), int(self.zero_point)
+        )
+
+
+class ELU:
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.ops.quantized.elu(input, self.scale, self.zero_point, self.alpha)
+
+
+class LeakyReLU:
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.ops.quantized.leaky_relu(
+            input, self.negative_slope, self.inplace, float(self.scale),
+            int(self.zero_point),
+        )  # fmt: skip
+
+
+class Sigmoid:
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.ops.quantized.sigmoid(
+            input, self.output_scale, self.output_zero_point
+        )
+
+
+class Dropout:
+    def forward(self, input: Tensor) -> Tensor:
+        return input
+
+
+class FloatFunctional:
+    def forward(self, x: Tensor):
+        raise RuntimeError(
+            "FloatFunctional is not intended to use the 'forward'. Please use the "
+            "underlying operation"
+        )
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.activation_post_process(torch.add(x, y))
+
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
+        return torch.add(x, y)
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.activation_post_process(torch.mul(x, y))
+
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
+        return torch.mul(x, y)
+
+    def cat(self, x: list[Tensor], dim: int = 0) -> Tensor:
+        return self.activation_post_process(torch.cat(x, dim=dim))
+
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.activation_post_process(torch.relu(torch.add(x, y)))
+
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.activation_post_process(torch.matmul(x, y))
+
+
+class QFunctional:
+    def forward(self, x: Tensor):
+        raise RuntimeError(
+            "Functional is not intended to use the 'forward'. Please use the "
+            "underlying operation"
+        )
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.ops.quantized.add(x, y, self.scale, self.zero_point)
+
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
+        return torch.ops.quantized.add_scalar(x, y)
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.ops.quantized.mul(x, y, self.scale, self.zero_point)
+
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
+        return torch.ops.quantized.mul_scalar(x, y)
+
+    def cat(self, x: list[Tensor], dim: int = 0) -> Tensor:
+        return torch.ops.quantized.cat(x, dim, self.scale, self.zero_point)
+
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.ops.quantized.add_relu(x, y, self.scale, self.zero_point)
+
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.ops.quantized.matmul(x, y, self.scale, self.zero_point)
