@@ -17,6 +17,7 @@ from rushlight.fx import _names
 from rushlight.fx.node import Node, map_arg
 from rushlight.ir.symbolic import SymInt
 from rushlight.ir.unbacked import SymBool, SymFloat
+from rushlight.operators.extensions import CustomClass
 
 # Functions of Python's ``operator`` that are written as operators.
 reflectable_magic_methods = {
@@ -99,6 +100,7 @@ class _Names:
             _names.is_from_package(thing)
             and not isinstance(thing, types.ModuleType)
             and thing is not Device
+            and not isinstance(thing, CustomClass)
         ):
             path = _names.qualified_name(thing)
             if _names.is_found(path, thing):  # from ``torch``, which the code has
@@ -165,6 +167,8 @@ class _Names:
             return f"Tensor({kind}{list(value.shape)})"
         if isinstance(value, type):
             return self.type_text(value)
+        if isinstance(value, CustomClass):
+            return self.add("_torchbind_obj", value)
         if callable(value) and getattr(value, "__name__", None):
             return self.add(_names.qualified_name(value), value)
         return _names.value_text(value)

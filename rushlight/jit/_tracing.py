@@ -135,16 +135,14 @@ def trace(func, example_inputs=None, *given, **by_name):
 
 
 def _from_source(func):
-    """A module of integers, which is not recorded, as its source says; None: not so."""
-    packed = any(
-        isinstance(value, CustomClass)
-        for module in (func.modules() if isinstance(func, Module) else ())
-        for value in vars(module).values()
-    )
-    if not packed:
+    """A module of integers that is not recorded, as its source says; None: not so."""
+    if not isinstance(func, Module) or not any(_objects_of(func)):
         return None
     with warnings.catch_warnings(action="ignore"):
-        made = torch.jit.script(func)
+        try:
+            made = torch.jit.script(func)
+        except (FrontendError, ScriptError):
+            return None
     return made if isinstance(made, torch.jit.ScriptModule) else None
 
 
@@ -284,7 +282,7 @@ def trace_methods(module, inputs, strict):
         method = getattr(type(module), name)
         full = f"{kind.name}.{name}"
         kind.methods[name] = _translated(
-            method, program, examples, named, full, kind, strict
+            method, program, examples, named, full, kind, strict, module
         )
     return made
 
@@ -303,7 +301,7 @@ def _renamed(module, name):
 # -- from the recorder's graph ---------------------------------------------------------
 
 
-def _translated(python, program, examples, named, name, kind, strict):
+def _translated(python, program, examples, named, name, kind, strict, module=None):
     """The function of a recorded program."""
     graph = Graph()
     emitter = Emitter(UNIT, None, graph)
@@ -313,6 +311,8 @@ def _translated(python, program, examples, named, name, kind, strict):
     if kind is not None:
         owner = graph.param(kind, "self")
         arguments.append(Argument("self", kind))
+        for path, found in _objects_of(module):
+            known[id(found)] = _read_attribute(emitter, owner, path)
     given = _given(python, examples, named, kind is not None)
     leaves = []
     for label, value in given:
@@ -334,6 +334,26 @@ def _translated(python, program, examples, named, name, kind, strict):
     function = Function(name, Schema(name, "", arguments, [result.type]), None, kind)
     function._graph, function.infer = graph, False
     return function
+
+
+def _objects_of(module):
+    """Objects of custom classes that a module and those inside of it hold, by path."""
+    for name, inner in module.named_modules():
+        for label, value in vars(inner).items():
+            if isinstance(value, CustomClass):
+                yield f"{name}.{label}" if name else label, value
+
+
+def _read_attribute(emitter, value, path):
+    """What lies under a path of a module; None where the program has it not."""
+    for part in path.split("."):
+        attribute = value.type.attributes.get(part)
+        if attribute is None:
+            return None
+        value = emitter.one("prim::GetAttr", [value], None, attribute, name=part).named(
+            part
+        )
+    return value
 
 
 def _given(python, examples, named, bound):
@@ -391,19 +411,10 @@ def _placeholder(emitter, program, node, spec, owner, leaves):
     kind = spec.kind.name if spec is not None else "USER_INPUT"
     if kind == "USER_INPUT":
         return next(leaves)
-    value = owner
     target = spec.target
     tensor = program.state_dict.get(target, program.constants.get(target))
-    if owner is None:
-        return emitter.constant(tensor)
-    for part in target.split("."):
-        attribute = value.type.attributes.get(part)
-        if attribute is None:
-            return emitter.constant(tensor)
-        value = emitter.one("prim::GetAttr", [value], None, attribute, name=part).named(
-            part
-        )
-    return value
+    found = None if owner is None else _read_attribute(emitter, owner, target)
+    return emitter.constant(tensor) if found is None else found
 
 
 def _step(emitter, node, known):
@@ -426,7 +437,8 @@ def _step(emitter, node, known):
     packet = (
         getattr(target, "_opname", None) or name.partition("(")[0].partition(".")[0]
     )
-    label = packet if "::" in str(packet) else f"aten::{packet}"
+    space = getattr(target, "namespace", "aten")
+    label = packet if "::" in str(packet) else f"{space}::{packet}"
     if label == "aten::sym_size":
         label = "aten::size"
     if not hasattr(target, "_schema"):
@@ -439,6 +451,8 @@ def _operand(emitter, value, known):
 
     if isinstance(value, Node):
         return known[value]
+    if isinstance(value, CustomClass):
+        return known[id(value)]
     if isinstance(value, (list, tuple)):
         items = [_operand(emitter, item, known) for item in value]
         none = any(isinstance(item.type, _types.NoneType) for item in items)

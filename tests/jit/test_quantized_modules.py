@@ -100,8 +100,40 @@ def test_pytorchs_programs_of_quantized_models_are_read(name, how):
     assert again(rl.tensor(x)).equal(ours(rl.tensor(x)))
 
 
+class Chosen(rl.nn.Module):
+    """What no program says: layers that are chosen by a generator."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.rest = (
+            rl.nn.Linear(6, 6),
+            rl.nn.ModuleList([rl.nn.Linear(6, 3)]),
+        )
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        (found,) = (layer(x) for layer in self.rest)
+        return found
+
+
+@pytest.mark.parametrize("dtype", [rl.qint8, rl.float16])
+def test_layers_with_dynamic_scales_are_recorded(dtype):
+    model = rl.ao.quantization.quantize_dynamic(Chosen(), dtype=dtype)
+    x, more = rl.tensor(ROWS), rl.randn(7, 6)
+    program = rl.jit.trace(model, (x,))
+    assert isinstance(program, rl.jit.ScriptModule)
+    for given in (x, more):
+        assert program(given).equal(model(given))
+        assert through(rl, program, model)(given).equal(model(given))
+    theirs = through(torch, program, model)(torch.tensor(ROWS))
+    np.testing.assert_allclose(
+        theirs.detach().numpy(), model(x).detach().numpy(), atol=1e-5
+    )
+
+
 def test_modules_of_integers_that_are_not_recorded_are_translated():
-    model, x = dynamic(rl), rl.tensor(ROWS)
+    rl.manual_seed(0)
+    model, x = static(rl), rl.tensor(IMAGES)
     program = rl.jit.trace(model, (x,))
     assert isinstance(program, rl.jit.ScriptModule)
     assert program(x).equal(model(x))
