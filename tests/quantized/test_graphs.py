@@ -130,8 +130,91 @@ def test_parts_of_a_model_have_configurations_of_their_own():
 
 def test_what_was_not_prepared_is_refused():
     fx = workflow(rl)
-    with pytest.raises(ValueError, match="prepare_fx"):
-        fx.convert_fx(rl.fx.symbolic_trace(rl.nn.Linear(2, 2)))
+    for convert in (fx.convert_fx, fx.convert_to_reference_fx):
+        with pytest.raises(ValueError, match="prepare_fx"):
+            convert(rl.fx.symbolic_trace(rl.nn.Linear(2, 2)))
+
+
+def test_reference_graphs_have_the_same_nodes_states_and_results():
+    def program(t):
+        seen, _ = static(t)
+        found = workflow(t).convert_to_reference_fx(seen)
+        return found, found(t.randn(2, 3, 8, 8))
+
+    (one, a), (two, b) = on_both(program)
+    assert [(n.name, n.op) for n in one.graph.nodes] == [
+        (n.name, n.op) for n in two.graph.nodes
+    ]
+    assert list(one.state_dict()) == list(two.state_dict())
+    assert repr(one.head) == repr(two.head)
+    close(a, b, 4 / 256)  # a tie on the way is a step, and goes through what follows
+    file = io.BytesIO()
+    torch.save(two.state_dict(), file)
+    file.seek(0)
+    one.load_state_dict(rl.load(file))
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype("f")
+    close(one(rl.tensor(x)), two(torch.tensor(x)), 4 / 256)
+
+
+def test_reference_graphs_of_trained_models_round_weights_as_they_trained():
+    def program(t):
+        fx, q = workflow(t), t.ao.quantization
+        mapping = q.get_default_qat_qconfig_mapping("fbgemm")
+        x = t.randn(4, 4)
+        model = t.nn.Sequential(t.nn.Linear(4, 4), t.nn.ReLU(), t.nn.Linear(4, 2))
+        model = fx.prepare_qat_fx(model.train(), mapping, (x,))
+        model(x)
+        found = fx.convert_to_reference_fx(model.eval())
+        return found(x), list(found.state_dict())
+
+    (a, names), (b, theirs) = on_both(program)
+    close(a, b, 1 / 128)
+    assert names == theirs
+
+
+REFERENCES = {
+    "Linear": ((4, 3), (2, 4)),
+    "Conv1d": ((2, 4, 3), (2, 2, 7)),
+    "Conv2d": ((2, 4, 3), (2, 2, 7, 7)),
+    "Conv3d": ((2, 4, 3), (2, 2, 5, 5, 5)),
+    "ConvTranspose1d": ((4, 2, 3), (2, 4, 7)),
+    "ConvTranspose2d": ((4, 2, 3), (2, 4, 7, 7)),
+    "ConvTranspose3d": ((4, 2, 3), (2, 4, 5, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("name", [*REFERENCES, "Embedding", "EmbeddingBag"])
+def test_reference_layers_round_their_weights_as_integers_hold_them(name):
+    def program(t):
+        home = importlib.import_module(f"{t.__name__}.ao.nn.quantized.reference")
+        sizes, shape = REFERENCES.get(name, ((9, 4), None))
+        layer = getattr(t.nn, name)(*sizes)
+        x = t.randn(shape) if shape else t.tensor([[1, 2], [8, 3]])
+        many = layer.weight.shape[0]
+        found = []
+        for given in (
+            {"qscheme": t.per_tensor_affine, "scale": 0.1, "zero_point": 3},
+            {
+                "qscheme": t.per_channel_affine, "axis": 0,
+                "scale": t.arange(1, many + 1) * 0.01,
+                "zero_point": t.zeros(many, dtype=t.int64),
+            },
+            {"qscheme": None},
+        ):  # fmt: skip
+            dtype = t.qint8 if given["qscheme"] else t.float32
+            given = {"dtype": dtype, **given}
+            made = getattr(home, name).from_float(layer, given)
+            again = getattr(home, name)(*sizes, weight_qparams=given)
+            again.load_state_dict(made.state_dict())
+            assert again(x).equal(made(x))
+            found += [made(x), made.get_weight(), repr(made), list(made.state_dict())]
+        return found
+
+    for one, two in zip(*on_both(program), strict=True):
+        if isinstance(two, torch.Tensor):
+            close(one, two)
+        else:
+            assert one == two
 
 
 def test_mappings_become_dictionaries_and_back():

@@ -24,7 +24,9 @@ PATHS = {
         "dynamic dynamic.modules dynamic.modules.conv dynamic.modules.linear "
         "dynamic.modules.rnn functional modules modules.activation modules.batchnorm "
         "modules.conv modules.dropout modules.embedding_ops modules.functional_modules "
-        "modules.linear modules.normalization modules.rnn modules.utils"
+        "modules.linear modules.normalization modules.rnn modules.utils reference "
+        "reference.modules reference.modules.conv reference.modules.linear "
+        "reference.modules.sparse reference.modules.utils"
     ).split(),
 }
 # Files of other names, or of several of PyTorch's files.
@@ -69,7 +71,7 @@ def _home(path):
     return FILES.get(path) or ".".join(parts if parts[-1] in _REAL else parts[:-1])
 
 
-_REAL = set(PATHS) | {"dynamic", "functional", "rnn", "fused"}
+_REAL = set(PATHS) | {"dynamic", "functional", "rnn", "fused", "reference"}
 
 
 def _register(start, package, home, paths):

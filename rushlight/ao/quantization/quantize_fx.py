@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from rushlight.ao.quantization.fx.convert import convert
+from rushlight.ao.quantization.fx.convert import Converting, Referencing, convert
 from rushlight.ao.quantization.fx.custom_config import PrepareCustomConfig
 from rushlight.ao.quantization.fx.fuse import fuse
 from rushlight.ao.quantization.fx.prepare import (
@@ -17,7 +17,13 @@ from rushlight.ao.quantization.qconfig_mapping import QConfigMapping
 from rushlight.ao.quantization.quantize import deprecated
 from rushlight.fx import GraphModule, Tracer, _names
 
-__all__ = ["convert_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
+__all__ = [
+    "convert_fx",
+    "convert_to_reference_fx",
+    "fuse_fx",
+    "prepare_fx",
+    "prepare_qat_fx",
+]
 
 FACTS = "_quantization_facts"
 
@@ -147,6 +153,38 @@ def convert_fx(
     >>> type(made.get_submodule("0")).__name__
     'Linear'
     """
+    return _converted(graph_module, Converting)
+
+
+def convert_to_reference_fx(
+    graph_module, convert_custom_config=None, _remove_qconfig=True, qconfig_mapping=None,
+    backend_config=None,
+):  # fmt: skip
+    """An observed graph as a graph of numbers that are rounded as integers hold them.
+
+    Args:
+        graph_module: what `prepare_fx` or `prepare_qat_fx` gave.
+        convert_custom_config: ``preserved_attributes``.
+        qconfig_mapping, backend_config: those of preparing.
+
+    Raises:
+        ValueError: it was not prepared.
+
+    >>> import warnings
+    >>> import rushlight as rl
+    >>> mapping = rl.ao.quantization.get_default_qconfig_mapping("fbgemm")
+    >>> model = rl.nn.Sequential(rl.nn.Linear(2, 2)).eval()
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     seen = prepare_fx(model, mapping, (rl.ones(1, 2),))
+    ...     _ = seen(rl.ones(1, 2))
+    ...     made = convert_to_reference_fx(seen)
+    >>> made.get_submodule("0")
+    QuantizedLinear(Reference)(in_features=2, out_features=2, bias=True)
+    """
+    return _converted(graph_module, Referencing)
+
+
+def _converted(graph_module, writer):
     deprecated()
     facts = graph_module.meta.get(FACTS)
     if facts is None:
@@ -154,4 +192,4 @@ def convert_fx(
             "incoming model must be produced by prepare_fx\n  remedy: call prepare_fx "
             "or prepare_qat_fx first"
         )
-    return convert(graph_module, facts)
+    return convert(graph_module, facts, writer)

@@ -41,7 +41,7 @@ MaxPool2d = nn.MaxPool2d
 
 
 def __getattr__(name):
-    if name in ("dynamic", "functional", "modules"):
+    if name in ("dynamic", "functional", "modules", "reference"):
         return import_module(f"{__name__}.{name}")
     if name in ("LSTM", "MultiheadAttention"):  # which look at this module's parts
         return getattr(import_module(f"{__name__}.rnn"), name)

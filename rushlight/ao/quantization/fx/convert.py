@@ -6,10 +6,13 @@ import copy
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.ao.nn import intrinsic as nni
+from rushlight.ao.nn.quantized import reference
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.ao.quantization.fx import _decomposed  # noqa: F401 — its operators
 from rushlight.ao.quantization.fx.fuse import set_module
 from rushlight.ao.quantization.fx.prepare import OBSERVER
+from rushlight.ao.quantization.utils import get_qparam_dict
 from rushlight.fx import Graph, GraphModule
 
 
@@ -75,7 +78,9 @@ class Converting:
             return
         seen = self.modules[node.target]
         user = next(iter(node.users), None)
-        own = source.name in self.facts["rules"]
+        own = any(
+            source.name in (name, rule[2]) for name, rule in self.facts["rules"].items()
+        )
         scope = self.scope(source if own or user is None else user)
         prefix = scope + ("" if own else "_input")
         scale, point = seen.calculate_qparams()
@@ -188,6 +193,52 @@ class Converting:
         return (*args, scale, point)
 
 
+class Referencing(Converting):
+    """Writes the graph of numbers that says what the graph of integers computes.
+
+    Values are quantized where an observer was, and are numbers again before a node reads
+    them.
+    """
+
+    def run(self):
+        """The module of the new graph."""
+        for node in self.model.graph.nodes:
+            if node.op == "call_module" and node.target.startswith(OBSERVER):
+                self.observed(node)
+                continue
+            kind = self.facts["rules"].get(node.name, (None,))[0]
+            if kind in ("module", "table"):
+                self.refer(node)
+            self.values[node] = self.graph.node_copy(node, self.numbers)
+        self.graph.lint()
+        return GraphModule(self.model, self.graph)
+
+    def refer(self, node):
+        """Puts the reference form of a layer, or of one that is part of it, in its place."""
+        module, path = self.modules[node.target], node.target
+        seen = getattr(module, "weight_fake_quant", None)
+        if seen is not None:
+            module = module.to_float()
+            set_module(self.model, path, module)
+        if isinstance(module, nni._FusedModule):
+            module, path = module[0], f"{path}.0"
+        kind = next((k for k in type(module).__mro__ if k in REFERENCES), None)
+        if kind is None:
+            return
+        if seen is None:
+            seen = self.facts["qconfigs"][node.name].weight()
+            seen(module.weight)
+        made = REFERENCES[kind].from_float(module, get_qparam_dict(seen))
+        set_module(self.model, path, made)
+
+
+REFERENCES = {
+    made._FLOAT_MODULE: made
+    for made in vars(reference).values()
+    if isinstance(made, type) and hasattr(made, "_FLOAT_MODULE")
+}
+
+
 class _Known(nn.Module):
     """Stands where an observer was, with what it had found."""
 
@@ -202,7 +253,12 @@ class _Known(nn.Module):
         return self.parameters_found
 
 
-def convert(model, facts):
-    """The module of integers of an observed module; the observed one stays."""
+def convert(model, facts, writer=Converting):
+    """The module of integers of an observed module; the observed one stays.
+
+    Args:
+        model, facts: as of `Converting`.
+        writer: `Converting`, or `Referencing` for a module of numbers.
+    """
     model = copy.deepcopy(model)
-    return Converting(model, facts).run()
+    return writer(model, facts).run()
