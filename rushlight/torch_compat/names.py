@@ -39,6 +39,7 @@ OWN = (
     "ao.nn.quantized.embedding",
     "ao.nn.quantized.functional_modules",
     "ao.nn.quantized.linear",
+    "ao.nn.quantized.reference.layers",
     "ao.nn.quantized.rnn",
     "ao.quantization.fx.patterns",
     "autograd.dual",
