@@ -1,5 +1,7 @@
 """Layers of numbers whose weights are rounded as layers of integers hold them."""
 
+from importlib import import_module
+
 from rushlight.ao.nn.quantized.reference.layers import (
     Conv1d,
     Conv2d,
@@ -12,3 +14,9 @@ from rushlight.ao.nn.quantized.reference.layers import (
     Linear,
     ReferenceQuantizedModule,
 )
+
+
+def __getattr__(name):
+    if name == "modules":
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
