@@ -239,9 +239,8 @@ class Program:
         record = "code/" + path.replace(".", "/") + ".py"
         if not self.archive.has(record):
             return {}
-        text = self.archive.read(record).decode("utf-8")
-        source = Source(text, record)
         try:
+            source = Source(self.archive.read(record).decode("utf-8"), record)
             tree = source.parse()
         except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
             raise RuntimeError(
