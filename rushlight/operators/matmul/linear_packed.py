@@ -5,6 +5,7 @@ Programs keep such copies (`graph.constant_folding`), recurrent layers for all o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from rushlight.codegen.schedule.contraction import matrix_tile
@@ -48,6 +49,7 @@ def launch(plan, out, input, panels, bias):
     host.launch.launch(kernel, operands, ints, chunks, 1)
 
 
+@lru_cache(4096)
 def planned(dtype, sizes, left, biased):
     """The kernel of a product by panels, its integers, and how many blocks there are.
 
