@@ -61,7 +61,7 @@ def addresses_on(device: Device, kernel: object, tensors: object) -> list:
     """Where the tensors' elements are on a device; 0 for what is None.
 
     Raises:
-        RuntimeError: one of them is on a device of another kind.
+        RuntimeError: one of them is on another device.
     """
     one: Tensor
     addresses: list = []
@@ -70,10 +70,10 @@ def addresses_on(device: Device, kernel: object, tensors: object) -> list:
             addresses.append(0)
             continue
         one = item
-        if one.storage.device.kind != device.kind:
+        if one.storage.device is not device and one.storage.device != device:
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two "
-                f"devices, {one.storage.device} and {device}!"
+                f"devices, {device} and {one.storage.device}!"
                 f"\n  operator: {kernel.name}\n"
                 "  remedy: move one of them with .to(device)"
             )

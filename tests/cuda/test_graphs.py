@@ -535,3 +535,40 @@ def test_faults_of_a_graph_that_is_gone_are_nobody_s():
     graph.reset()
     rl.cuda.synchronize()
     assert rl.ones(2, device="cuda").tolist() == [1.0, 1.0]
+
+
+def test_what_graphs_do_not_replay_is_refused_in_pytorchs_words():
+    x = rl.ones(2, 3, device="cuda")
+    for spoil, args, words in (
+        (
+            lambda m: m.register_forward_hook(lambda *_: None),
+            (x,),
+            "must not have hooks",
+        ),
+        (lambda m: m.register_forward_pre_hook(lambda *_: None), (x,), "must not have"),
+        (
+            lambda m: m.register_full_backward_hook(lambda *_: None),
+            (x,),
+            "after passing",
+        ),
+        (
+            lambda m: m.register_buffer("kept", rl.ones(2, requires_grad=True)),
+            (x,),
+            "only parameters may be trainable",
+        ),
+        (lambda m: None, (2.0,), "must contain only Tensors"),
+    ):
+        model = nn.Linear(3, 3).to("cuda")
+        spoil(model)
+        with pytest.raises(AssertionError, match=words):
+            rl.cuda.make_graphed_callables(model, args)
+    with (
+        rl.autocast("cuda", dtype=rl.float16),
+        pytest.raises(RuntimeError, match="does not support the autocast caching"),
+    ):
+        rl.cuda.make_graphed_callables(nn.Linear(3, 3).to("cuda"), (x,))
+    model, seen = nn.Linear(3, 3).to("cuda"), []
+    fast = rl.cuda.make_graphed_callables(model, (x,))
+    fast.register_forward_hook(lambda *_: seen.append(1))
+    fast(x)
+    assert seen == [1]

@@ -26,6 +26,33 @@ def make(functions, samples, warm, unused, pool):
     return [part.callable() for part in parts]
 
 
+def refuse_unfit(function, args):
+    """Refuses what graphs do not replay: hooks, buffers that learn, other arguments.
+
+    Raises:
+        AssertionError: there is some.
+    """
+    if isinstance(function, rl.nn.Module):
+        hooks = function._backward_hooks, function._forward_hooks
+        if any((*hooks, function._forward_pre_hooks)):
+            raise AssertionError(
+                "Modules must not have hooks registered at the time they are passed. "
+                "However, registering hooks on modules after passing them through "
+                "make_graphed_callables is allowed."
+            )
+        if any(buffer.requires_grad for buffer in function.buffers()):
+            raise AssertionError(
+                "In any :class:`~torch.nn.Module` passed to "
+                ":func:`~make_graphed_callables`, only parameters may be trainable. All "
+                "buffers must have ``requires_grad=False``."
+            )
+    if not all(isinstance(arg, rl.Tensor) for arg in args):
+        raise AssertionError(
+            "In the beta API, sample_args for each callable must contain only Tensors. "
+            "Other types are not allowed."
+        )
+
+
 def _run(function, args, unused):
     """One call with its gradients."""
     results = _flat(function(*args))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import rushlight as rl
 from rushlight.cuda import _where
-from rushlight.cuda._graphed import make
+from rushlight.cuda._graphed import make, refuse_unfit
 from rushlight.cuda._graphs import (
     CUDAGraph,
     graph,
@@ -34,7 +35,9 @@ def make_graphed_callables(
         pool: the name of memory to use.
 
     Raises:
-        RuntimeError: there is no GPU.
+        AssertionError: a module has hooks or buffers that learn, or an argument is no
+            tensor.
+        RuntimeError: there is no GPU, or `autocast` keeps what it has converted.
 
     >>> if torch.cuda.is_available():
     ...     net, x = torch.nn.Linear(2, 2).cuda(), torch.ones(3, 2, device="cuda")
@@ -45,5 +48,12 @@ def make_graphed_callables(
     alone = not isinstance(callables, tuple)
     functions = (callables,) if alone else callables
     samples = (sample_args,) if alone else sample_args
+    if rl.is_autocast_enabled() and rl.is_autocast_cache_enabled():
+        raise RuntimeError(
+            "make_graphed_callables does not support the autocast caching. Please set "
+            "`cache_enabled=False`."
+        )
+    for function, args in zip(functions, samples):
+        refuse_unfit(function, args)
     made = make(functions, samples, num_warmup_iters, allow_unused_input, pool)
     return made[0] if alone else tuple(made)

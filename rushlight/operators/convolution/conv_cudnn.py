@@ -11,6 +11,7 @@ from rushlight.core.device import backend_for
 from rushlight.core.roles import host
 from rushlight.kernels.conv.conv_geometry import output_size
 from rushlight.operators import call as ops
+from rushlight.operators.matmul.matmul_cuda import check_together
 
 fresh = host.matmul.fresh
 
@@ -23,6 +24,7 @@ def run(kind, shape, first, second, vector, layout, stride, padding, dilation):
         shape: of the result.
         layout: the memory format of all of them; None for rows.
     """
+    check_together(first, second, vector)
     backend = backend_for(first.device)
     if 0 in shape or not backend.libraries.convolves(first.dtype):
         return None

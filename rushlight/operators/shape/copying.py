@@ -35,6 +35,7 @@ from rushlight.core.layout import strided
 from rushlight.core.storage import copy_span
 from rushlight.core.warning import warn_once
 from rushlight.dispatch import loops
+from rushlight.dispatch.operands import of_two_devices
 from rushlight.operators.registry import call as ops
 
 _SOURCE = cython.declare(object, None)
@@ -245,10 +246,13 @@ class Copies:
         part: Tensor
         at: int64_t = 0
         compiled: cython.bint = self.compiles(out)
+        device: Device = out.storage.device
         for one in parts:
             part = one
             if part.numel_ == 0:
                 continue
+            if part.storage.device is not device and part.storage.device != device:
+                raise RuntimeError(of_two_devices(device, part.storage.device, "cat"))
             if not compiled:
                 move_across(out.narrow(axis, at, part.sizes[axis]), part)
                 at += part.sizes[axis]
