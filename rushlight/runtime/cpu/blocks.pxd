@@ -12,7 +12,9 @@ ctypedef struct Blocks:
 cdef int64_t covering(int64_t count, int64_t size) noexcept
 cdef Blocks cut(
     int64_t rows, int64_t columns, int64_t depth, int64_t batch, bint direct,
-    int64_t capacity, int64_t width)
-cdef Blocks cut_for_dots(int64_t rows, int64_t columns, int64_t depth, int64_t batch)
+    int64_t capacity, int64_t width, int threads)
+cdef Blocks cut_for_dots(
+    int64_t rows, int64_t columns, int64_t depth, int64_t batch, int64_t threads)
 cdef Blocks cut_for_tiles(
-    int64_t rows, int64_t columns, int64_t depth, int64_t batch, int64_t capacity)
+    int64_t rows, int64_t columns, int64_t depth, int64_t batch, int64_t capacity,
+    int threads)

@@ -55,6 +55,7 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
     tell,
     watched,
 )
+from cython.cimports.rushlight.runtime.cpu.pool import n_threads
 
 Matrix = cython.struct(
     data=cython.p_char,
@@ -353,12 +354,13 @@ def run_product(
     elif b.row == 1:
         right = TRANSPOSED
     blocks: Blocks = cut(
-        a.rows, b.columns, a.columns, batch, right == DIRECT, capacity, _widths[code]
-    )
+        a.rows, b.columns, a.columns, batch, right == DIRECT, capacity, _widths[code],
+        n_threads,
+    )  # fmt: skip
     if code == TILES:
-        blocks = cut_for_tiles(a.rows, b.columns, a.columns, batch, capacity)
+        blocks = cut_for_tiles(a.rows, b.columns, a.columns, batch, capacity, n_threads)
     elif dots:
-        blocks = cut_for_dots(a.rows, b.columns, a.columns, batch)
+        blocks = cut_for_dots(a.rows, b.columns, a.columns, batch, n_threads)
     if sums == cython.NULL:
         sums = out
     data: cython.p_char[32]
@@ -476,7 +478,8 @@ def same_device(out: Tensor, a: Tensor, b: Tensor) -> Device:
     """
     where: Device = out.storage.device
     for t in (a, b):
-        if cython.cast(Tensor, t).storage.device.kind != where.kind:
+        device: Device = cython.cast(Tensor, t).storage.device
+        if device is not where and device != where:
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two "
                 f"devices, {where} and {t.device}!\n"
@@ -680,8 +683,9 @@ def product(
         return out
     there: Matrix = matrix_of(out)
     d: Matrix = there if addend is None else matrix_of(addend)
+    same_device(out, a if addend is None else addend, b)
     run_scaled(
-        same_device(out, a, b),
+        out.storage.device,
         a.dtype_,
         compute,
         there,

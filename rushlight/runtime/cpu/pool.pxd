@@ -3,8 +3,10 @@ from libc.stdint cimport int64_t
 ctypedef int (*task_t)(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
 
 cdef enum:
-    MAX_THREADS = 64
-    MAX_CHUNKS = 256
+    MAX_THREADS = 256
+    MAX_CHUNKS = 2048               # eight for each thread: who ends last has an eighth more
+
+cdef int n_threads                  # that share a kernel's work, the caller included
 
 # One participant's share of the chunks, alone on its cache line.
 cdef struct Share:
@@ -24,7 +26,7 @@ cdef struct Job:
     int n_shares
     int faults                      # what chunks returned, joined by `or`
     Job* following
-    Share shares[64]
+    Share shares[256]
 
 # Runs task over [0, total) in chunks that depend on `total` and `grain` alone.
 # Returns what the chunks did, joined by `or`: 0 where nothing went wrong.

@@ -49,6 +49,7 @@ from cython.cimports.rushlight.core.spans import (
     timed_thread,
     timing_kernels,
 )
+from cython.cimports.rushlight.runtime.cpu.affinity import bind_to
 
 SPINS = cython.declare(cython.int, 40)  # looks (with a yield each) before blocking
 
@@ -61,6 +62,10 @@ published = cython.declare(int64_t, 0)  # jobs ever published; workers watch it
 n_workers = cython.declare(cython.int, 0)  # started
 n_asleep = cython.declare(cython.int, 0)
 n_threads = cython.declare(cython.int, 1)  # caller included
+n_processors = cython.declare(
+    cython.int, 0
+)  # that threads are bound to; 0: they are not
+processors = cython.declare(cython.int[256])
 
 
 @cython.cfunc
@@ -263,6 +268,8 @@ def worker(argument: cython.p_void) -> cython.p_void:
     seen: int64_t
     spins: cython.int
     pthread_setspecific(inside, argument)
+    if n_processors:
+        bind_to(processors[number % n_processors])
     pthread_mutex_lock(cython.address(mutex))
     while True:
         job = find_job(number)
@@ -359,6 +366,55 @@ def default_num_threads() -> int:
     return max(1, min(usable, math.ceil(min(quota(), usable)), MAX_THREADS))
 
 
+def bound_processors(environment, usable, threads) -> list:
+    """The processor of each thread by OpenMP's variables; none where they ask for none.
+
+    Args:
+        environment: has ``GOMP_CPU_AFFINITY`` (numbers, ranges and steps), or
+            ``OMP_PROC_BIND``: ``spread``, or ``close``, ``true``, ``master``, ``primary``.
+        usable: the processors that the process may use.
+        threads: how many there are.
+
+    >>> bound_processors({"GOMP_CPU_AFFINITY": "0 3 4-8:2"}, [], 2)
+    [0, 3, 4, 6, 8]
+    >>> bound_processors({"OMP_PROC_BIND": "spread"}, range(8), 4)
+    [0, 2, 4, 6]
+    >>> bound_processors({"OMP_PROC_BIND": "close"}, range(8), 4)
+    [0, 1, 2, 3]
+    """
+    listed: list = []
+    for part in environment.get("GOMP_CPU_AFFINITY", "").replace(",", " ").split():
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        listed += range(int(first), int(last or first) + 1, int(step or 1))
+    if listed:
+        return listed
+    how = environment.get("OMP_PROC_BIND", "").partition(",")[0].strip().lower()
+    usable = sorted(usable)
+    if how in ("", "false") or not usable:
+        return []
+    if how == "spread" and threads < len(usable):
+        return [usable[k * len(usable) // threads] for k in range(threads)]
+    return usable[:threads]
+
+
+def bind_threads(chosen) -> None:
+    """Has this thread, and workers that start, run on a processor each.
+
+    A kernel's threads write the same parts of an array each time: so pages of a result
+    lie near the thread that wrote them first, and reads them next.
+
+    Args:
+        chosen: the processors, this thread's first.
+    """
+    global n_processors
+    n_processors = min(len(chosen), MAX_THREADS)
+    for k in range(n_processors):
+        processors[k] = chosen[k]
+    if n_processors:
+        bind_to(processors[0])
+
+
 def get_num_threads() -> int:
     """The number of threads that share a kernel's work, the caller included."""
     return n_threads
@@ -391,3 +447,5 @@ if pthread_key_create(cython.address(inside), cython.NULL) != 0:
     raise ImportError("rushlight: no thread-specific storage key is left")
 pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child)
 set_num_threads(default_num_threads())
+if hasattr(os, "sched_getaffinity"):
+    bind_threads(bound_processors(os.environ, os.sched_getaffinity(0), n_threads))

@@ -1,0 +1,97 @@
+"""Work for more cores than this machine has: counted, and with the bits of one thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import rushlight as rl
+from rushlight.runtime.cpu import blocks, pool
+
+SIZES = (
+    (1024, 1024, 1024, 1), (2048, 2048, 2048, 1), (4096, 4096, 4096, 1),
+    (4096, 768, 768, 1), (8192, 3072, 768, 1), (4096, 4096, 1024, 1),
+    (512, 4096, 4096, 1), (1000, 1500, 2000, 1), (256, 256, 256, 64), (512, 512, 64, 192),
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def same_number_of_threads_afterwards():
+    before = pool.get_num_threads()
+    yield
+    pool.set_num_threads(before)
+
+
+def busiest(sizes, threads, capacity, width):
+    """What the busiest thread computes, of an even share."""
+    rows, columns, _, batch = sizes
+    height, wide, count = blocks.blocks_of(sizes, False, capacity, width, threads)
+    assert count == batch * -(-rows // height) * -(-columns // wide)
+    each = min(height, rows) * min(wide, columns)
+    return -(-count // threads) * each * threads / (rows * columns * batch)
+
+
+@pytest.mark.parametrize("capacity, width", [(512, 64), (256, 16), (128, 8)])
+@pytest.mark.parametrize("threads", [16, 64, 128])
+def test_products_are_shared_evenly_by_many_threads(threads, capacity, width):
+    shares = {sizes: busiest(sizes, threads, capacity, width) for sizes in SIZES}
+    assert max(shares.values()) <= 1.15, shares
+
+
+def test_few_threads_have_the_blocks_they_had():
+    for sizes in SIZES:
+        rows, columns, depth, batch = sizes
+        made = [blocks.blocks_of(sizes, False, 512, 64, n) for n in (1, 2, 4)]
+        assert made[0] == made[1] == made[2]
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.bfloat16])
+def test_bits_of_products_are_the_same_on_any_number_of_threads(dtype):
+    rl.manual_seed(0)
+    cases = [
+        ((500, 700), (700, 610)),
+        ((3, 300, 200), (200, 1000)),
+        ((7, 4000), (4000, 3000)),
+    ]
+    for left, right in cases:
+        a, b = rl.randn(*left).to(dtype), rl.randn(*right).to(dtype)
+        found = []
+        for threads in (1, 16, 64, 200):
+            pool.set_num_threads(threads)
+            found.append((a @ b, a @ b.t().contiguous().t()))
+        for one, other in found[1:]:
+            assert rl.equal(one, found[0][0])
+            assert rl.equal(other, found[0][1])
+
+
+def test_two_hundred_threads_add_and_reduce_as_one():
+    x = rl.randn(300_000)
+    wanted = (x + x, x.sum(), x.view(300, 1000).sum(0))
+    pool.set_num_threads(200)
+    assert pool.get_num_threads() == 200
+    for one, other in zip(
+        wanted, (x + x, x.sum(), x.view(300, 1000).sum(0)), strict=True
+    ):
+        assert rl.equal(one, other)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="Linux alone binds threads"
+)
+def test_threads_are_bound_where_the_environment_asks():
+    code = (
+        "import os, rushlight as rl; rl.set_num_threads(3); x = rl.ones(1 << 20); x + x\n"
+        "print(*(sorted(os.sched_getaffinity(int(t))) for t in os.listdir('/proc/self/task')))"
+    )
+    chosen = min(os.sched_getaffinity(0))
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "GOMP_CPU_AFFINITY": str(chosen)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert found.split() == [f"[{chosen}]"] * 3
