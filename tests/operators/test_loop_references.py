@@ -158,6 +158,22 @@ CASES = [
         FLOAT,
     ),
     (
+        indexing_kernels.join_slices,
+        [zeros(2, 4, 5)],
+        [noise(2, 3, 5), whole(4, 3), np.array([0.5], "float32"), zeros(1), places(1)],
+        [2, 3, 4, 5, 0, 1, 1, 1],
+        2,
+        {**FLOAT, "I": "int64"},
+    ),
+    (
+        indexing_kernels.join_slices,
+        [zeros(1, 4, 9)],
+        [noise(1, 3, 9), whole(4, 3), zeros(1), noise(1), places(1)],
+        [1, 3, 4, 9, 1, 4, 0, 0],
+        9,
+        {**FLOAT, "I": "int64"},
+    ),
+    (
         indexing_kernels.embedding_backward,
         [zeros(6, 8)],
         [noise(9, 8), whole(6, 9), np.full(6, 2), places(1)],

@@ -1,8 +1,12 @@
-"""Indices looked at by kernels: what lies outside is noted, and 0 is taken for it."""
+"""What reading and writing at indexed places is made of: bounds, and what elements make.
+
+An index that lies outside is noted, and 0 is taken for it.
+"""
 
 from __future__ import annotations
 
-from rushlight.codegen.loops import i64, loops_inline
+from rushlight.codegen.language import select
+from rushlight.codegen.loops import A, T, i64, loops_inline
 
 
 @loops_inline
@@ -25,3 +29,22 @@ def wrapped(place, size, fault):
         fault[0] = place
         good = i64(0)
     return good
+
+
+@loops_inline
+def joined(w, v, mode, share):
+    """What an element and a new one make, for the modes of `scatter`.
+
+    The new one, their sum with a share of it, their product, the smaller or the larger one,
+    or NaN.
+    """
+    both = v
+    if mode == 1:
+        both = T(A(w) + A(v) * share)
+    elif mode == 2:
+        both = T(A(w) * A(v))
+    elif mode == 3:
+        both = select(v < w or v != v, v, w)
+    elif mode == 4:
+        both = select(v > w or v != v, v, w)
+    return both

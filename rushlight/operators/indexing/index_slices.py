@@ -12,11 +12,10 @@ from rushlight.operators.indexing import place_joins, place_runs
 from rushlight.operators.indexing.index_errors import outside_dimension
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
-    index_add_kernel,
-    index_reduce_kernel,
+    join_slices,
     put_slices,
 )
-from rushlight.operators.indexing.scatter import REDUCTIONS
+from rushlight.operators.indexing.scatter import ADD, REDUCTIONS
 from rushlight.operators.loop_calls import (
     as_pairs,
     brief,
@@ -116,10 +115,8 @@ def index_add(self, dim, index, source, alpha=1):
     )  # by what PyTorch calls then
     kind = RuntimeError if scattered else IndexError
     factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
-    sizes = outer, size, inner
-    _combine_slices(
-        "index_add", index_add_kernel, out, source, index, factor, sizes, (), dim, kind
-    )
+    given = out, source, index, (outer, size, inner), dim
+    _combine_slices("index_add", *given, kind, factor=factor)
     return out
 
 
@@ -133,43 +130,44 @@ def _index_add_complex(self, dim, index, source, alpha):
     one = filled(self, (), 1, _accumulator(real))
     kind = RuntimeError if wide and alpha == 1 and index.dtype is int64 else IndexError
     sizes = outer, size, 2 * inner
-    given = pairs, as_pairs(scaled), index, one, sizes
-    _combine_slices("index_add", index_add_kernel, *given, (), dim, kind)
+    given = pairs, as_pairs(scaled), index, sizes, dim
+    _combine_slices("index_add", *given, kind, factor=one)
     return out
 
 
 def _combine_slices(
-    operator, kernel, out, source, index, start, sizes, options, dim, error, **types
+    operator, out, source, index, sizes, dim, error, mode=ADD, factor=None, first=None
 ):
-    """Runs a kernel that takes slices into those that an index names.
+    """Joins slices with those that an index names.
 
     Args:
-        start: a tensor of one number that the kernel reads beside the slices.
         sizes: before, of and behind the dimension.
-        options: integers of the kernel's own.
         error: the type raised where an index is out of range.
-        types: what the kernel is specialised for beside dtypes and ``across``.
+        mode: how, as `scatter` has it.
+        factor: a tensor of one number, by which slices are multiplied that are added.
+        first: one of what slices begin with that do not count themselves.
     """
     outer, size, inner = sizes
     across = int(outer == 1 and inner > 1)
     count, flag = index.numel(), fault_flag(out)
     source, index = source.contiguous(), index.contiguous()
-    if kernel is index_add_kernel and _goes_by_places(out, count):
+    if factor is not None and _goes_by_places(out, count):
         by = place_joins if place_joins.joins_in_any_order(out.dtype) else place_runs
-        by.add_slices(out, source, index, start, flag, sizes)
+        by.add_slices(out, source, index, factor, flag, sizes)
         refuse_fault(flag, operator, outside_dimension, error, dim, size, SELF)
         return
+    kinds = {"across": across, "mode": mode, "scaled": int(factor is not None)}
+    kinds["own"] = int(first is None)
     run(
-        kernel,
-        [out, source, index, start, flag],
-        [outer, count, size, inner, across, *options],
+        join_slices,
+        [out, source, index, factor, first, flag],
+        [outer, count, size, inner, *kinds.values()],
         inner if across else outer,
         2 * count * (outer if across else inner),
         COLUMNS if across else 1,
         T=name_of(out.dtype),
         I=name_of(index.dtype),
-        across=across,
-        **types,
+        **kinds,
     )
     refuse_fault(flag, operator, outside_dimension, error, dim, size, SELF)
 
@@ -341,11 +339,9 @@ def _reduced_slices(self, dim, index, source, reduce, include_self):
     out = copy_to_write(self, (index, source))
     outer, size, inner = around(list(self.shape), dim)
     mode, identity = REDUCTIONS[reduce]
-    first = filled(self, (), identity, self.dtype)
-    _combine_slices(
-        "index_reduce", index_reduce_kernel, out, source, index, first, (outer, size, inner),
-        (mode, int(include_self)), dim, IndexError, mode=mode,
-    )  # fmt: skip
+    first = None if include_self else filled(self, (), identity, self.dtype)
+    given = out, source, index, (outer, size, inner), dim
+    _combine_slices("index_reduce", *given, IndexError, mode, first=first)
     if reduce == "mean":
         met = ops.bincount(index.reshape(-1), None, size) + int(include_self)
         sizes = [1] * self.dim()

@@ -7,12 +7,11 @@ threads write one element and the order of additions is fixed.
 
 from __future__ import annotations
 
-from rushlight.codegen.language import select
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
 from rushlight.core.dtypes import int32, int64
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.indexing import place_runs
-from rushlight.operators.indexing.bounds import checked, wrapped
+from rushlight.operators.indexing.bounds import checked, joined, wrapped
 from rushlight.operators.indexing.index_errors import no_word
 from rushlight.operators.loop_calls import (
     brief,
@@ -268,18 +267,7 @@ def scatter_kernel(
                 here = (o * count + k) * inner + i
                 place = (o * size + checked(index[here], size, fault)) * inner + i
                 v = source[0 if single else here]
-                if mode == 0:
-                    out[place] = v
-                elif mode == 1:
-                    out[place] = T(A(out[place]) + A(v))
-                elif mode == 2:
-                    out[place] = T(A(out[place]) * A(v))
-                elif mode == 3:
-                    w = out[place]
-                    out[place] = v if v < w or v != v else w
-                else:
-                    w = out[place]
-                    out[place] = v if v > w or v != v else w
+                out[place] = joined(out[place], v, mode, A(1))
 
 
 @loops
@@ -309,63 +297,11 @@ def scatter_products(
 
 
 @loops
-def index_add_kernel(
+def join_slices(
     out: "T*",
     source: "T*",
     index: "I*",
-    alpha: "A*",
-    fault: "i64*",
-    outer: int,
-    count: int,
-    size: int,
-    inner: int,
-    across: int,
-    begin: int,
-    end: int,
-):
-    """``out[o, index[k], i] += alpha * source[o, k, i]``; no index may be outside."""
-    first_o = 0 if across else begin
-    last_o = outer if across else end
-    first_i = begin if across else 0
-    last_i = end if across else inner
-    if any_slice_outside(index, count, size, fault):
-        last_o = first_o
-    factor = alpha[0]
-    for o in range(first_o, last_o):
-        if inner == 1:
-            for k in range(count):
-                place = o * size + i64(index[k])
-                add = A(source[o * count + k]) * factor
-                out[place] = T(A(out[place]) + add)
-        else:
-            for k in range(count):
-                place = (o * size + i64(index[k])) * inner
-                here = (o * count + k) * inner
-                for i in vectorized(first_i, last_i):
-                    add = A(source[here + i]) * factor
-                    out[place + i] = T(A(out[place + i]) + add)
-
-
-@loops_inline
-def combined(w, v, mode):
-    """Two elements as one: their sum, product, smaller or larger one, or NaN."""
-    both = w
-    if mode == 1:
-        both = T(A(w) + A(v))
-    elif mode == 2:
-        both = T(A(w) * A(v))
-    elif mode == 3:
-        both = select(v < w or v != v, v, w)
-    else:
-        both = select(v > w or v != v, v, w)
-    return both
-
-
-@loops
-def index_reduce_kernel(
-    out: "T*",
-    source: "T*",
-    index: "I*",
+    factor: "A*",
     first: "T*",
     fault: "i64*",
     outer: int,
@@ -374,15 +310,16 @@ def index_reduce_kernel(
     inner: int,
     across: int,
     mode: int,
+    scaled: int,
     own: int,
     begin: int,
     end: int,
 ):
-    """``source[o, k, i]`` put together with ``out[o, index[k], i]``, or without it.
+    """``out[o, index[k], i]`` joined with ``source[o, k, i]``; no index may be outside.
 
     Args:
-        first: the number that such slices begin with, unless they count themselves.
-        own: whether they do.
+        factor: of the source in sums, where ``scaled``.
+        first: the number that such slices begin with, unless their ``own`` count.
     """
     first_o = 0 if across else begin
     last_o = outer if across else end
@@ -390,20 +327,24 @@ def index_reduce_kernel(
     last_i = end if across else inner
     if any_slice_outside(index, count, size, fault):
         last_o = first_o
+    share = factor[0] if scaled else A(1)
     for o in range(first_o, last_o):
         if not own:
             for k in range(count):
                 place = (o * size + i64(index[k])) * inner
                 for i in vectorized(first_i, last_i):
                     out[place + i] = first[0]
-        for k in range(count):
-            place = (o * size + i64(index[k])) * inner
-            here = (o * count + k) * inner
-            if inner == 1:
-                out[place] = combined(out[place], source[here], mode)
-            else:
+        if inner == 1:
+            for k in range(count):
+                place = o * size + i64(index[k])
+                out[place] = joined(out[place], source[o * count + k], mode, share)
+        else:
+            for k in range(count):
+                place = (o * size + i64(index[k])) * inner
+                here = (o * count + k) * inner
                 for i in vectorized(first_i, last_i):
-                    out[place + i] = combined(out[place + i], source[here + i], mode)
+                    both = joined(out[place + i], source[here + i], mode, share)
+                    out[place + i] = both
 
 
 @loops

@@ -8,10 +8,9 @@ bits that the lines' order gives it.
 
 from __future__ import annotations
 
-from rushlight.codegen.language import select
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core.dtypes import int64
-from rushlight.operators.indexing.bounds import checked, wrapped
+from rushlight.operators.indexing.bounds import checked, joined, wrapped
 from rushlight.operators.loop_calls import fresh, name_of, run
 from rushlight.operators.sorting import device_sort_rows
 
@@ -58,64 +57,35 @@ def slice_places(
 
 
 @loops
-def scatter_runs(
+def join_runs(
     out: "T*",
     source: "T*",
     keys: "i64*",
     order: "i64*",
-    total: int,
+    factor: "A*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
     mode: int,
+    scaled: int,
     single: int,
     begin: int,
     end: int,
 ):
-    """``out[keys[k]]`` takes or adds ``source[order[k]]``, run by run."""
-    for at in range(begin, end):
-        place = keys[at]
-        if at == 0 or keys[at - 1] != place:
-            k = at
-            while k < total and keys[k] == place:
-                v = source[0 if single else order[k]]
-                w = out[place]
-                if mode == 0:
-                    out[place] = v
-                elif mode == 1:
-                    out[place] = T(A(w) + A(v))
-                elif mode == 2:
-                    out[place] = T(A(w) * A(v))
-                elif mode == 3:
-                    out[place] = select(v < w or v != v, v, w)
-                else:
-                    out[place] = select(v > w or v != v, v, w)
-                k = k + 1
-
-
-@loops
-def add_slice_runs(
-    out: "T*",
-    source: "T*",
-    keys: "i64*",
-    order: "i64*",
-    alpha: "A*",
-    count: int,
-    size: int,
-    inner: int,
-    begin: int,
-    end: int,
-):
-    """``out[o, keys[k], i] += alpha * source[o, order[k], i]``, run by run."""
-    factor = alpha[0]
+    """``out[o, keys[k], i]`` joined with ``source[o, order[k], i]``, run by run."""
+    share = factor[0] if scaled else A(1)
     for at in range(begin, end):
         i = at % inner
-        first = at // inner % count
-        o = at // (inner * count)
+        o = 0 if outer == 1 else at // (inner * count)
+        first = at // inner - o * count
         place = keys[first]
         if first == 0 or keys[first - 1] != place:
             here = (o * size + place) * inner + i
             k = first
             while k < count and keys[k] == place:
-                add = A(source[(o * count + order[k]) * inner + i]) * factor
-                out[here] = T(A(out[here]) + add)
+                v = source[0 if single else (o * count + order[k]) * inner + i]
+                out[here] = joined(out[here], v, mode, share)
                 k = k + 1
 
 
@@ -199,26 +169,30 @@ def in_order(keys, bound):
 
 
 def scatter(target, source, index, flag, extents, mode, single, wrap=0):
-    """Scatters into a tensor of ``(outer, size, inner)``; see `scatter_runs`."""
+    """Scatters into a tensor of ``(outer, size, inner)``; see `join_runs`."""
     count, size, inner = extents
     total = index.numel()
     keys = fresh(index, (total,), int64)
     ints = [count, size, inner, wrap]
     run(element_places, [keys, index, flag], ints, total, wrap=wrap)
     keys, order = in_order(keys, target.numel())
-    types = {"T": name_of(target.dtype), "mode": mode, "single": single}
-    operands = [target, source, keys, order]
-    run(scatter_runs, operands, [total, mode, single], total, **types)
+    operands, sizes = [target, source, keys, order, None], [1, total, target.numel(), 1]
+    types = {"T": name_of(target.dtype), "single": single, "outer": 1, "inner": 1}
+    ints = [*sizes, mode, 0, single]
+    run(join_runs, operands, ints, total, mode=mode, scaled=0, **types)
 
 
 def add_slices(out, source, index, alpha, flag, sizes):
-    """Adds slices to those that an index names; see `add_slice_runs`."""
+    """Adds slices to those that an index names; see `join_runs`."""
     outer, size, inner = sizes
     count = index.numel()
     keys, order = sorted_slices(index, size, flag)
-    operands = [out, source, keys, order, alpha]
-    total = outer * count * inner
-    run(add_slice_runs, operands, [count, size, inner], total, T=name_of(out.dtype))
+    operands, ints = (
+        [out, source, keys, order, alpha],
+        [*(outer, count, size, inner), 1, 1, 0],
+    )
+    types = {"T": name_of(out.dtype), "mode": 1, "scaled": 1, "single": 0}
+    run(join_runs, operands, ints, outer * count * inner, **types)
 
 
 def put_slices(out, source, index, flag, sizes, last, single, name):
