@@ -22,7 +22,7 @@ NAMES = {entry[0] for entry in OPERATORS}
 FEWEST = 6
 ROOMS = (
     "core", "codegen", "runtime", "dispatch", "operators", "autograd", "graph", "export",
-    "fx", "func", "front/_subclasses",
+    "fx", "func", "front/_subclasses", "front/masked", "front/nested", "distributed", "jit",
 )  # fmt: skip
 # Words of rooms that are no operators there: functions of numbers, Python's operators, types.
 NUMBERS = frozenset(dir(operator))

@@ -6,7 +6,8 @@ import contextlib
 import threading
 
 import rushlight as rl
-from rushlight.dispatch.declared import BATCHING, IMPLEMENTATION, KIND, says
+from rushlight._value_types import is_elementwise
+from rushlight.dispatch.declared import says
 from rushlight.distributed.tensor import _loss_rules
 from rushlight.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from rushlight.distributed.tensor._op_call import (
@@ -68,17 +69,7 @@ def _rule_of(func):
     found = RULES.get(func._opname) or _loss_rules.RULES.get(func._opname)
     if found is not None:
         return found
-    return ELEMENTS if _is_pointwise(func) else replicated
-
-
-def _is_pointwise(func):
-    """Whether an operator is declared to compute each element for itself."""
-    entry = func.entry
-    if not entry:
-        return False
-    return (
-        entry[IMPLEMENTATION][KIND] == "pointwise" or entry[BATCHING] == "elementwise"
-    )
+    return ELEMENTS if is_elementwise(func) else replicated
 
 
 # -- arguments -----------------------------------------------------------------------

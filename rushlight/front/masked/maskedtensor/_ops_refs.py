@@ -269,7 +269,7 @@ RULES = {
         clone _to_copy empty_like ones_like zeros_like full_like rand_like randn_like
         """,
     ),
-    **_names(_elementwise, "clamp nan_to_num copy_ zero_ fill_ masked_fill"),
+    "fill_": _elementwise,
     **_names(_softmax, "_softmax _log_softmax"),
     "where": _where,
     "detach": _detach,

@@ -202,15 +202,7 @@ def _names(rule, names):
 
 
 RULES = {
-    **_names(
-        elementwise,
-        """
-        where clamp clamp_min clamp_max masked_fill masked_fill_ native_dropout
-        native_dropout_backward bernoulli bernoulli_ uniform_ normal_ exponential_
-        random_ zero_ fill_ fill copy_ copy alias lift_fresh _conj _neg_view positive
-        frexp glu nan_to_num threshold threshold_ rrelu polygamma
-        """,
-    ),
+    **_names(elementwise, "fill_ lift_fresh positive glu rrelu"),
     **_names(
         _like,
         """

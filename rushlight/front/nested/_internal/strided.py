@@ -521,10 +521,7 @@ RULES = {
         randn_like alias lift_fresh
         """,
     ),
-    **_names(
-        elementwise,
-        "where masked_fill masked_fill_ clamp copy_ zero_ fill_",
-    ),
+    "fill_": elementwise,
     **_names(_whole, "sum mean prod amax amin max min any all var std argmax argmin"),
 }
 
