@@ -6,7 +6,10 @@ An index that lies outside is noted, and 0 is taken for it.
 from __future__ import annotations
 
 from rushlight.codegen.language import select
-from rushlight.codegen.loops import A, T, i64, loops_inline
+from rushlight.codegen.loops import A, Integers, T, i64, loops_inline
+
+# A tensor seen around the indexed dimension, and how many indices there are.
+SLICES = Integers("outer count size inner")
 
 
 @loops_inline

@@ -11,7 +11,7 @@ from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
 from rushlight.core.dtypes import int32, int64
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.indexing import place_runs
-from rushlight.operators.indexing.bounds import checked, joined, wrapped
+from rushlight.operators.indexing.bounds import SLICES, checked, joined, wrapped
 from rushlight.operators.indexing.index_errors import no_word
 from rushlight.operators.loop_calls import (
     brief,
@@ -304,10 +304,7 @@ def join_slices(
     factor: "A*",
     first: "T*",
     fault: "i64*",
-    outer: int,
-    count: int,
-    size: int,
-    inner: int,
+    view: SLICES,
     across: int,
     mode: int,
     scaled: int,
@@ -322,26 +319,26 @@ def join_slices(
         first: the number that such slices begin with, unless their ``own`` count.
     """
     first_o = 0 if across else begin
-    last_o = outer if across else end
+    last_o = view.outer if across else end
     first_i = begin if across else 0
-    last_i = end if across else inner
-    if any_slice_outside(index, count, size, fault):
+    last_i = end if across else view.inner
+    if any_slice_outside(index, view.count, view.size, fault):
         last_o = first_o
     share = factor[0] if scaled else A(1)
     for o in range(first_o, last_o):
         if not own:
-            for k in range(count):
-                place = (o * size + i64(index[k])) * inner
+            for k in range(view.count):
+                place = (o * view.size + i64(index[k])) * view.inner
                 for i in vectorized(first_i, last_i):
                     out[place + i] = first[0]
-        if inner == 1:
-            for k in range(count):
-                place = o * size + i64(index[k])
-                out[place] = joined(out[place], source[o * count + k], mode, share)
+        if view.inner == 1:
+            for k in range(view.count):
+                place = o * view.size + i64(index[k])
+                out[place] = joined(out[place], source[o * view.count + k], mode, share)
         else:
-            for k in range(count):
-                place = (o * size + i64(index[k])) * inner
-                here = (o * count + k) * inner
+            for k in range(view.count):
+                place = (o * view.size + i64(index[k])) * view.inner
+                here = (o * view.count + k) * view.inner
                 for i in vectorized(first_i, last_i):
                     both = joined(out[place + i], source[here + i], mode, share)
                     out[place + i] = both

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core.dtypes import int64
-from rushlight.operators.indexing.bounds import checked, joined, wrapped
+from rushlight.operators.indexing.bounds import SLICES, checked, joined, wrapped
 from rushlight.operators.loop_calls import fresh, name_of, run
 from rushlight.operators.sorting import device_sort_rows
 
@@ -63,10 +63,7 @@ def join_runs(
     keys: "i64*",
     order: "i64*",
     factor: "A*",
-    outer: int,
-    count: int,
-    size: int,
-    inner: int,
+    view: SLICES,
     mode: int,
     scaled: int,
     single: int,
@@ -76,15 +73,17 @@ def join_runs(
     """``out[o, keys[k], i]`` joined with ``source[o, order[k], i]``, run by run."""
     share = factor[0] if scaled else A(1)
     for at in range(begin, end):
-        i = at % inner
-        o = 0 if outer == 1 else at // (inner * count)
-        first = at // inner - o * count
+        i = at % view.inner
+        o = 0 if view.outer == 1 else at // (view.inner * view.count)
+        first = at // view.inner - o * view.count
         place = keys[first]
         if first == 0 or keys[first - 1] != place:
-            here = (o * size + place) * inner + i
+            here = (o * view.size + place) * view.inner + i
             k = first
-            while k < count and keys[k] == place:
-                v = source[0 if single else (o * count + order[k]) * inner + i]
+            while k < view.count and keys[k] == place:
+                v = source[
+                    0 if single else (o * view.count + order[k]) * view.inner + i
+                ]
                 out[here] = joined(out[here], v, mode, share)
                 k = k + 1
 
@@ -177,7 +176,12 @@ def scatter(target, source, index, flag, extents, mode, single, wrap=0):
     run(element_places, [keys, index, flag], ints, total, wrap=wrap)
     keys, order = in_order(keys, target.numel())
     operands, sizes = [target, source, keys, order, None], [1, total, target.numel(), 1]
-    types = {"T": name_of(target.dtype), "single": single, "outer": 1, "inner": 1}
+    types = {
+        "T": name_of(target.dtype),
+        "single": single,
+        "view_outer": 1,
+        "view_inner": 1,
+    }
     ints = [*sizes, mode, 0, single]
     run(join_runs, operands, ints, total, mode=mode, scaled=0, **types)
 
