@@ -243,7 +243,10 @@ def multi_head_attention_forward(
         scores = call.bmm(scaled, k.transpose(-2, -1))
     else:
         scores = call.baddbmm(attn_mask, scaled, k.transpose(-2, -1))
-    weights = call.softmax(scores, -1)
+    if need_weights or attn_mask is None:
+        weights = call.softmax(scores, -1)
+    else:  # rows without a key are zero, as where weights are never made
+        weights = call._safe_softmax(scores, -1)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
     output = call.bmm(weights, v).transpose(0, 1).reshape(length * samples, width)

@@ -334,7 +334,28 @@ class TransformerEncoder(Module):
                 is_causal=is_causal,
                 src_key_padding_mask=src_key_padding_mask,
             )
+        if mask is None and src_key_padding_mask is not None and self._leaves_out(src):
+            output = output.masked_fill(_trailing_padding(src_key_padding_mask), 0.0)
         return output if self.norm is None else self.norm(output)
+
+    def _leaves_out(self, src):
+        """Whether PyTorch would compute without what is padded, and give zeros for it."""
+        first = self.layers[0]
+        if not self.use_nested_tensor or first.training or src.dim() != 3:
+            return False
+        if recording_export() or rl.is_autocast_enabled(src.device.type):
+            return False
+        if not rl.backends.mha.get_fastpath_enabled():
+            return False
+        given = (src, *first.parameters())
+        return not (rl.is_grad_enabled() and any(one.requires_grad for one in given))
+
+
+def _trailing_padding(padding):
+    """Which positions are padded, for each feature; none where some lie before others."""
+    kept = padding == 0
+    aligned = (kept[:, 1:] <= kept[:, :-1]).all()
+    return (~kept & aligned).unsqueeze(-1)
 
 
 class TransformerDecoder(Module):
