@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from rushlight.core import layout as layouts
+from rushlight.operators.loop_calls import scalar_name
 
 
 class check_sparse_tensor_invariants:
@@ -94,6 +95,69 @@ def check_coo(indices, values, size, is_coalesced=None):
             )
 
 
+def _check_sizes(names, compressed, plain, values, size, layout):
+    """Refuses parts of a compressed tensor whose sizes do not fit each other's.
+
+    Args:
+        names: of the two index tensors.
+        compressed, plain, values, size, layout: as for `check_compressed`.
+
+    Raises:
+        RuntimeError: they do not.
+    """
+    batch, blocks = compressed.dim() - 1, 0
+    if layout in (layouts.sparse_bsr, layouts.sparse_bsc):
+        blocks = 2
+    dense = values.dim() - batch - blocks - 1
+
+    def need(fits, words):
+        if not fits:
+            raise RuntimeError(words)
+
+    need(batch >= 0, f"{names[0]} must have dimensionality >= 1 but got {batch + 1}")
+    need(
+        plain.dim() == compressed.dim(),
+        f"{names[0]} and {names[1]} dimensionalities must be equal but got "
+        f"{compressed.dim()} and {plain.dim()}, respectively",
+    )
+    need(
+        dense >= 0,
+        "values must have dimensionality > sum of batch and block dimensionalities "
+        f"(={batch} + {blocks}) but got {values.dim()}",
+    )
+    need(
+        len(size) == batch + 2 + dense,
+        "tensor dimensionality must be sum of batch, base, and dense dimensionalities "
+        f"(={batch} + 2 + {dense}) but got {len(size)}",
+    )
+    found = [list(each.shape[:batch]) for each in (compressed, plain, values)]
+    wanted = list(size[:batch])
+    need(
+        found == [wanted] * 3,
+        f"all batch dimensions of {names[0]} (={found[0]}), {names[1]} (={found[1]}), and "
+        f"values (={found[2]}) must be equal to tensor batch dimensions (={wanted})",
+    )
+    by_rows = layout in (layouts.sparse_csr, layouts.sparse_bsr)
+    lines = size[batch] if by_rows else size[batch + 1]
+    if blocks:
+        lines //= max(values.shape[batch + (1 if by_rows else 2)], 1)
+    word = (
+        ("rows" if by_rows else "columns")
+        if not blocks
+        else ("row blocks" if by_rows else "column blocks")
+    )
+    need(
+        compressed.shape[-1] == lines + 1,
+        f"{names[0]}.shape[-1] must be equal to the number of {word} + 1 (={lines + 1}), "
+        f"but got {compressed.shape[-1]}",
+    )
+    need(
+        plain.shape[-1] == values.shape[batch],
+        f"{names[1]}.shape[-1] must be equal to nnz (={values.shape[batch]}) as defined by "
+        f"values.shape[{batch}], but got {plain.shape[-1]}",
+    )
+
+
 def check_compressed(compressed, plain, values, size, layout):
     """Refuses indices of a compressed tensor that contradict each other.
 
@@ -104,11 +168,13 @@ def check_compressed(compressed, plain, values, size, layout):
     names = (
         ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
     )
+    _check_sizes(names, compressed, plain, values, size, layout)
     counted = plain.shape[-1]
     if compressed.dtype is not plain.dtype:
+        kinds = " and ".join(scalar_name(each.dtype) for each in (compressed, plain))
         raise RuntimeError(
-            f"{names[0]} and {names[1]} must have the same dtype, but got "
-            f"{compressed.dtype} and {plain.dtype}"
+            f"{names[0]} and {names[1]} must have the same dtype, bot got {kinds}, "
+            "respectively"
         )
     if plain.is_meta:
         return
