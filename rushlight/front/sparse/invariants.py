@@ -105,57 +105,57 @@ def _check_sizes(names, compressed, plain, values, size, layout):
     Raises:
         RuntimeError: they do not.
     """
-    batch, blocks = compressed.dim() - 1, 0
-    if layout in (layouts.sparse_bsr, layouts.sparse_bsc):
-        blocks = 2
+    batch = compressed.dim() - 1
+    blocks = 2 if layout in (layouts.sparse_bsr, layouts.sparse_bsc) else 0
     dense = values.dim() - batch - blocks - 1
-
-    def need(fits, words):
-        if not fits:
-            raise RuntimeError(words)
-
-    need(batch >= 0, f"{names[0]} must have dimensionality >= 1 but got {batch + 1}")
-    need(
+    _need(batch >= 0, f"{names[0]} must have dimensionality >= 1 but got {batch + 1}")
+    _need(
         plain.dim() == compressed.dim(),
         f"{names[0]} and {names[1]} dimensionalities must be equal but got "
         f"{compressed.dim()} and {plain.dim()}, respectively",
     )
-    need(
+    _need(
         dense >= 0,
         "values must have dimensionality > sum of batch and block dimensionalities "
         f"(={batch} + {blocks}) but got {values.dim()}",
     )
-    need(
+    _need(
         len(size) == batch + 2 + dense,
         "tensor dimensionality must be sum of batch, base, and dense dimensionalities "
         f"(={batch} + 2 + {dense}) but got {len(size)}",
     )
     found = [list(each.shape[:batch]) for each in (compressed, plain, values)]
     wanted = list(size[:batch])
-    need(
+    _need(
         found == [wanted] * 3,
         f"all batch dimensions of {names[0]} (={found[0]}), {names[1]} (={found[1]}), and "
         f"values (={found[2]}) must be equal to tensor batch dimensions (={wanted})",
     )
+    _check_counts(names, compressed, plain, values, size, layout)
+
+
+def _check_counts(names, compressed, plain, values, size, layout):
     by_rows = layout in (layouts.sparse_csr, layouts.sparse_bsr)
-    lines = size[batch] if by_rows else size[batch + 1]
-    if blocks:
+    batch = compressed.dim() - 1
+    lines, word = size[batch if by_rows else batch + 1], "row" if by_rows else "column"
+    if layout in (layouts.sparse_bsr, layouts.sparse_bsc):
         lines //= max(values.shape[batch + (1 if by_rows else 2)], 1)
-    word = (
-        ("rows" if by_rows else "columns")
-        if not blocks
-        else ("row blocks" if by_rows else "column blocks")
-    )
-    need(
+        word += " block"
+    _need(
         compressed.shape[-1] == lines + 1,
-        f"{names[0]}.shape[-1] must be equal to the number of {word} + 1 (={lines + 1}), "
+        f"{names[0]}.shape[-1] must be equal to the number of {word}s + 1 (={lines + 1}), "
         f"but got {compressed.shape[-1]}",
     )
-    need(
+    _need(
         plain.shape[-1] == values.shape[batch],
         f"{names[1]}.shape[-1] must be equal to nnz (={values.shape[batch]}) as defined by "
         f"values.shape[{batch}], but got {plain.shape[-1]}",
     )
+
+
+def _need(fits, words):
+    if not fits:
+        raise RuntimeError(words)
 
 
 def check_compressed(compressed, plain, values, size, layout):
