@@ -19,7 +19,12 @@ from rushlight.kernels.fft.fft_steps import (
     table_roots,
 )
 from rushlight.kernels.loop_helpers import rolled
-from rushlight.operators.spectral.fft_schedule import radices_of, transform_lines
+from rushlight.operators.spectral.fft_schedule import (
+    LONG,
+    radices_of,
+    sides_of,
+    transform_lines,
+)
 from tests.operators.test_contraction import run_native, run_reference
 
 LENGTHS = [
@@ -472,3 +477,37 @@ def test_transforms_of_small_tensors_follow_plans():
     with rl.inference_mode():
         for k in range(4):
             assert rl.equal(rl.fft.fft(x * k), right[k])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("size", [LONG, 3**10, 100000])
+def test_long_lines_are_tables_whose_lines_threads_share(size, dtype):
+    rows, columns = sides_of(size)
+    assert rows * columns == size and 4 * rows > columns
+    rl.manual_seed(size)
+    x = rl.randn(3, size, dtype=getattr(rl, dtype))
+    exact = np.fft.fft(x.numpy().astype("complex128"))
+    before, found = rl.get_num_threads(), []
+    try:
+        for threads in 1, 2:
+            rl.set_num_threads(threads)
+            found.append(rl.fft.fft(x))
+    finally:
+        rl.set_num_threads(before)
+    error = abs(found[0].numpy() - exact).std() / exact.std()
+    assert error < (1e-7 if dtype == "complex64" else 4e-16)
+    assert found[0].equal(found[1])
+    assert rl.fft.fft(x[1]).equal(found[0][1])
+    back = rl.fft.ifft(found[0]) - x
+    assert back.abs().max() < (3e-6 if dtype == "complex64" else 3e-15)
+    held = x.clone()
+    assert transform_lines(held, held, 1, True, 1.0).equal(found[0])
+    wide = rl.zeros(3, 2 * size, dtype=x.dtype)
+    wide[:, ::2] = x
+    assert rl.allclose(rl.fft.fft(wide[:, ::2]), found[0], rtol=0, atol=1e-2)
+
+
+def test_only_long_lines_without_large_primes_are_tables():
+    assert sides_of(LONG // 2) is None
+    assert sides_of(LONG + 1) is None
+    assert sides_of(1 << 20) == (1024, 1024)

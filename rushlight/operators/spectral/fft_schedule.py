@@ -37,6 +37,8 @@ ODD_ALONE = 1024  # or where radices are odd as well, leaves the first-level cac
 NEAR = 1 << 17  # elements of a block, at most: it stays in the second-level cache
 KEPT = 64  # plans that are remembered
 MANY = 64  # lines from which short ones have a kernel of their own
+LONG = 1 << 15  # elements of a line that is a table: no kernel keeps it in the caches,
+FEW = 4  # where there are no more lines: of more each is a thread's own
 
 
 def radices_of(size):
@@ -183,13 +185,15 @@ def _transform_on_host(out, source, dim, forward, scale, size):
     ):
         lines = [(many, near * in_unit, far * out_unit) for many, near, far in batch]
         how = (length, source, out, lines)
-        factor = number(scale, parts), scale
+        factor, few = (number(scale, parts), scale), outer * inner <= FEW
         if steps == (2, 2):
             if in_kind == COMPLEX and length in SIZES:
                 if outer == 1 and inner >= MANY and not whole:
                     return transform_many(
                         source, out, dim, forward, scale, size, plan, batch[1]
                     )
+            elif few and in_kind == out_kind == COMPLEX and sides_of(length):
+                return transform_long(source, out, dim, forward, scale)
             elif has_table(length, inner, parts.itemsize):
                 transform_along(*how, forward, factor, whole)
                 return out
@@ -281,6 +285,43 @@ def transform_whole(source, out, dim, forward, scale):
     transform_lines(source, out.narrow(dim, 0, half + 1), dim, forward, scale)
     mirrored = ops.flip(out.narrow(dim, 1, half - 1), [dim])
     out.narrow(dim, half + 1, half - 1).copy_(ops.conj(mirrored))
+    return out
+
+
+@functools.lru_cache(KEPT)
+def sides_of(size):
+    """The most even rows and columns of a table that a long line is; None for others.
+
+    >>> sides_of(65536), sides_of(100000), sides_of(1024)
+    ((256, 256), (250, 400), None)
+    """
+    if size < LONG or radices_of(size) is None:
+        return None
+    rows = max(n for n in range(1, math.isqrt(size) + 1) if size % n == 0)
+    return rows, size // rows
+
+
+@functools.lru_cache(4)
+def long_roots(rows, columns, dtype, forward):
+    """What the columns' results are turned by: roots of one, as many as a long line has."""
+    turns = ops.arange(rows, dtype=float64).unsqueeze(1)
+    turns = turns * ops.arange(columns, dtype=float64)
+    return ops.complex(*roots(turns if forward else -turns, rows * columns)).to(dtype)
+
+
+def transform_long(source, out, dim, forward, scale):
+    """Long lines in four steps: a table's columns, roots of one, its rows, transposed.
+
+    Rows and columns are short lines that stay in the caches, and threads share them (Bailey,
+    "FFTs in external or hierarchical memory").
+    """
+    rows, columns = sides_of(source.shape[dim])
+    table = source.movedim(dim, -1).unflatten(-1, (rows, columns))
+    target = out.movedim(dim, -1).unflatten(-1, (columns, rows)).mT
+    held = ops.empty(table.shape, dtype=out.dtype)
+    transform_lines(table, held, held.ndim - 2, forward, 1.0)
+    held.mul_(long_roots(rows, columns, out.dtype, forward))
+    transform_lines(held, target, held.ndim - 1, forward, scale)
     return out
 
 
