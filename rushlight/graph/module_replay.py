@@ -64,7 +64,7 @@ from rushlight.graph import courses
 from rushlight.graph.capture import OUTSIDE
 from rushlight.graph.courses import Stray
 from rushlight.graph.guards import UNREAD, Names, Unproven, Witness
-from rushlight.graph.plain_code import PlainCode
+from rushlight.graph.plain_code import PlainCode, is_record
 from rushlight.graph.steps import step_of
 from rushlight.nn.modules.module import Module
 
@@ -85,6 +85,7 @@ LIST = cython.declare(cython.int, 5)  # of immutable objects, tensors and lists
 ONE = cython.declare(cython.int, 6)  # a tensor
 ROW = cython.declare(cython.int, 7)  # a tuple with tensors
 EQUAL = cython.declare(cython.int, 8)  # an integer or text, whose object may be another
+RECORD = cython.declare(cython.int, 9)  # a user's object that has such attributes
 _IMMUTABLE = (type(None), bool, int, float, str, bytes, complex, DType, Device, ref)
 _IMMUTABLE += (Overridable, OperatorPacket)
 _HOOKS = (
@@ -208,6 +209,8 @@ def same_one(
         return type(item) is list and same_items(item, value, known, found)
     if kind == ROW:
         return type(item) is tuple and same_items(item, value, known, found)
+    if kind == RECORD:
+        return same_module(item, cython.cast(ModuleLook, value), known, found)
     if kind == TABLE:
         return same_table(item, value, known, found)
     if kind == TREE:
@@ -352,11 +355,28 @@ class Looking:
             return ROW, [self.one(part) for part in item]
         if isinstance(item, FunctionType) and naming.is_own(item.__module__):
             return SAME, item
+        if is_record(item):
+            return RECORD, self.record(item)
         if not is_immutable(item):
             raise Unproven(f"an attribute of {type(item)}")
         if type(item) is str:
             self.words |= {item, item.lower(), f"{item.lower()}_cell"}
         return EQUAL if type(item) in (int, str) else SAME, item
+
+    def record(self, item):
+        """What an object of a user's is: its class, and each attribute."""
+        look: ModuleLook = ModuleLook()
+        self.depth += 1
+        if self.depth > 30:
+            raise Unproven("a deep object")
+        self.types[type(item)] = True
+        found = [(name, *self.one(value)) for name, value in vars(item).items()]
+        look.kind = type(item)
+        look.names, look.kinds, look.values = map(
+            list, zip(*found) if found else [()] * 3
+        )
+        self.depth -= 1
+        return look
 
     def module(self, module):
         """What a module and all below it are."""

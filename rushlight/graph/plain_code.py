@@ -96,6 +96,28 @@ def is_plain_attribute(name):
     return isinstance(found, (MethodPacket, Attribute)) or name in _LOOKS
 
 
+class Plain:
+    """A class whose objects have attributes and nothing else."""
+
+
+def is_plain_class(kind):
+    """Whether objects of a user's class have attributes alone, found as any other's are."""
+    return (
+        type(kind) is type
+        # nothing of C's, no slots
+        and kind.__basicsize__ == Plain.__basicsize__
+        and kind.__dictoffset__ == Plain.__dictoffset__
+        and not naming.is_own(kind.__module__)
+        and not {"__slots__", "__getattribute__"} & vars(kind).keys()
+    )
+
+
+def is_record(item):
+    """Whether an object is one of a class written in Python, and all it has are attributes."""
+    kinds = [kind for kind in type(item).__mro__ if kind is not object]
+    return bool(kinds) and all([is_plain_class(kind) for kind in kinds])
+
+
 class PlainCode:
     """Takes in code of a user's, with the names that it finds things by.
 

@@ -1,6 +1,8 @@
 """A user's own ``forward`` is left out where it only asks for operators, and runs where not."""
 
 import copy
+import dataclasses
+import functools
 import itertools
 import math
 import random
@@ -97,6 +99,22 @@ def _attend(self, x):
     return F.softmax(x @ x.transpose(-1, -2), -1) @ x
 
 
+@dataclasses.dataclass
+class Settings:
+    width: int = 4
+    scale: float = 0.5
+    limits: tuple = (1, 8)
+
+    def doubled(self):
+        return self.scale * 2
+
+
+def with_settings(self, x):
+    if x.shape[-1] > self.settings.limits[1]:
+        raise AssertionError("too wide")
+    return self.first(x) * self.settings.scale + self.settings.doubled()
+
+
 def enclosing():
     scale, layer = 3.0, F.gelu
 
@@ -134,6 +152,7 @@ PLAIN = {
     "helper": of(with_helper),
     "constants": of(with_constants, gain=1.5, shifts=[2, 3], extra=weight_of_all),
     "dropout": of(with_dropout),
+    "settings": of(with_settings, settings=Settings()),
     "private": of(with_private_members, _scale=0.5),
     "enclosed": of(enclosing()),
     "child": child,
@@ -229,6 +248,22 @@ CHANGES = {
     ),
     "a variable around it": ("enclosed", another_cell),
     "an attribute": ("constants", lambda m, p: setattr(m, "gain", 9.0)),
+    "an attribute of an object": (
+        "settings",
+        lambda m, p: p.setattr(m.settings, "scale", 3.0),
+    ),
+    "an object, unheard": (
+        "settings",
+        lambda m, p: p.setitem(vars(m.settings), "scale", 3.0),
+    ),
+    "another object": (
+        "settings",
+        lambda m, p: setattr(m, "settings", Settings(4, 9.0)),
+    ),
+    "a method of an object": (
+        "settings",
+        lambda m, p: p.setattr(Settings, "doubled", lambda self: 7.0),
+    ),
     "a private attribute": ("private", lambda m, p: setattr(m, "_scale", 9.0)),
     "a private method": (
         "private",
@@ -331,6 +366,51 @@ def clearing(self, x):
     return self.first(x) + (0 if self.first.weight.grad is None else 1)
 
 
+class Counter:
+    def __init__(self):
+        self.count = 0
+
+    def more(self):
+        self.count += 1
+        return self.count
+
+
+class Sly:
+    def __init__(self):
+        self.table = {"scale": 2.0}
+
+    @property
+    def scale(self):
+        return table["scale"]
+
+
+def counting_elsewhere(self, x):
+    return self.first(x) * self.counter.more()
+
+
+class Drawn:
+    __slots__ = ("number",)
+
+    def __init__(self):
+        self.number = 2.0
+
+
+def by_a_slot(self, x):
+    return self.first(x) * self.drawn.number
+
+
+def by_a_partial(self, x):
+    return self.first(x) * self.partial()
+
+
+def by_a_property(self, x):
+    return self.first(x) * self.sly.scale
+
+
+def by_a_table_of_an_object(self, x):
+    return self.first(x) * self.sly.table["scale"]
+
+
 def writing(self, x):
     y = self.first(x)
     y[:, 0] = 2.0
@@ -421,6 +501,14 @@ UNPLAIN = {
     "a try": (trying, other_scale),
     "a table of its class": (class_table, lambda m: type(m).sizes.update(scale=8.0)),
     "an address": (address, None),
+    "an object that counts": (counting_elsewhere, None),
+    "a property of an object": (by_a_property, other_scale),
+    "a slot of an object": (by_a_slot, lambda m: setattr(m.drawn, "number", 9.0)),
+    "a partial": (by_a_partial, other_scale),
+    "a table of an object": (
+        by_a_table_of_an_object,
+        lambda m: m.sly.table.update(scale=8.0),
+    ),
     "a version": (version, raise_flag),
     "a tensor made of a number": (making, None),
     "a seed": (seeding, None),
@@ -444,6 +532,11 @@ def unplain(forward):
     for name, item in {"settings": {"scale": 2.0}, "shifts": [1]}.items():
         if name in asked:
             setattr(module, name, item)
+    kinds = {"counter": Counter, "sly": Sly, "drawn": Drawn}
+    kinds["partial"] = lambda: functools.partial(table.get, "scale")
+    for name, kind in kinds.items():
+        if name in asked:
+            setattr(module, name, kind())
     for name in {"flag", "other"} & {*asked}:
         setattr(module, name, rl.ones(1))
     if "gain" in asked:
