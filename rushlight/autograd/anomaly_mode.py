@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from rushlight.core import state
+from rushlight.core.truth import truth_of_argument
 
 
 class detect_anomaly:
@@ -35,7 +36,8 @@ class set_detect_anomaly:
     """Switches anomaly detection on or off, as a function or for a ``with`` block."""
 
     def __init__(self, mode, check_nan=True):
-        self.earlier = state.set_anomaly(bool(mode), check_nan)
+        truth_of_argument("set_anomaly_enabled", "enabled", 1, mode)
+        self.earlier = state.set_anomaly(mode, check_nan)
 
     def __enter__(self):
         pass

@@ -12,6 +12,7 @@ from rushlight.core.state import (
     is_inference_mode_enabled,
     set_inference_mode,
 )
+from rushlight.core.truth import truth_of_argument
 from rushlight.core.warning import warn
 
 __all__ = [
@@ -169,7 +170,7 @@ class set_grad_enabled(ModeDecorator):
     __slots__ = ("earlier", "mode")
 
     def __init__(self, mode):
-        self.mode = bool(mode)
+        self.mode = truth_of_argument("set_grad_enabled", "enabled", 1, mode)
         self.earlier = _switch(self.mode)
 
     def __call__(self, function):
@@ -250,7 +251,7 @@ class set_multithreading_enabled(ModeDecorator):
     __slots__ = ("earlier", "mode")
 
     def __init__(self, mode):
-        self.mode = mode
+        self.mode = truth_of_argument("set_multithreading_enabled", "enabled", 1, mode)
         self.earlier = _MULTITHREADING.enabled
         _MULTITHREADING.enabled = mode
 

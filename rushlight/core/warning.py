@@ -13,6 +13,7 @@ import threading
 import warnings
 
 from rushlight.core import switches
+from rushlight.core.truth import truth_of_switch
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _given: set = set()
@@ -81,11 +82,7 @@ def set_warn_always(b, /):
 
     >>> set_warn_always(False)
     """
-    if not isinstance(b, bool):
-        raise RuntimeError(
-            f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}"
-        )
-    switches.set_switch("warn_always", int(b))
+    switches.set_switch("warn_always", int(truth_of_switch("setWarnOnlyOnce", b)))
 
 
 def is_warn_always_enabled():

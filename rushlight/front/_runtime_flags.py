@@ -16,6 +16,7 @@ from rushlight.core.dtypes import int64
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.switches import set_switch, switch
 from rushlight.core.tensor import Tensor
+from rushlight.core.truth import truth_of_argument
 from rushlight.ir.unbacked import SymBool
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.utils import deterministic
@@ -74,11 +75,16 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
         mode: whether it is asked for.
         warn_only: whether what is not so warns, in place of an error.
 
+    Raises:
+        TypeError: one of them is no truth value.
+
     >>> use_deterministic_algorithms(True)
     >>> are_deterministic_algorithms_enabled()
     True
     >>> use_deterministic_algorithms(False)
     """
+    truth_of_argument("_set_deterministic_algorithms", "mode", 1, mode)
+    truth_of_argument("_set_deterministic_algorithms", "warn_only", None, warn_only)
     deterministic.ask_for((1 if warn_only else 2) if mode else 0)
 
 

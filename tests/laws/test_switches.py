@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
+import numpy as np
 import pytest
 
 import rushlight
@@ -185,3 +186,30 @@ def test_switches_have_bits_of_their_own():
     assert switches.bits() == before
     with pytest.raises(ValueError):
         switches.set_switch("math_sdp", 2)
+
+
+SETTERS = {
+    "recording": lambda t, value: t.set_grad_enabled(value),
+    "threads": lambda t, value: t.autograd.set_multithreading_enabled(value),
+    "anomalies": lambda t, value: t.autograd.set_detect_anomaly(value),
+    "same bits": lambda t, value: t.use_deterministic_algorithms(value),
+    "warned": lambda t, value: t.use_deterministic_algorithms(False, warn_only=value),
+    "autocast": lambda t, value: t.set_autocast_enabled("cpu", value),
+    "cache": lambda t, value: t.set_autocast_cache_enabled(value),
+    "flash": lambda t, value: t.backends.cuda.enable_flash_sdp(value),
+    "efficient": lambda t, value: t.backends.cuda.enable_mem_efficient_sdp(value),
+    "steps": lambda t, value: t.backends.cuda.enable_math_sdp(value),
+    "each time": lambda t, value: t.set_warn_always(value),
+}
+
+
+@pytest.mark.parametrize("name", SETTERS)
+def test_switches_take_truth_values_alone_as_pytorchs_do(name):
+    torch = pytest.importorskip("torch", reason="the oracle is not installed")
+    for value in (1, 0.0, "a", None, np.bool_(True)):
+        told = []
+        for package in (rushlight, torch):
+            with pytest.raises((TypeError, RuntimeError)) as caught:
+                SETTERS[name](package, value)
+            told.append((caught.type, str(caught.value)))
+        assert told[0] == told[1]

@@ -21,6 +21,7 @@ from rushlight.core.state import (
     included_keys,
 )
 from rushlight.core.tensor import Tensor
+from rushlight.core.truth import truth_of_argument
 from rushlight.dispatch.declared import AUTOCAST, AUTOCAST_CUDA, FUNCTIONAL
 from rushlight.dispatch.dispatcher import packets
 from rushlight.dispatch.keys import DispatchKey
@@ -285,9 +286,10 @@ def set_autocast_enabled(device_type, enabled=None):
     True
     >>> torch.set_autocast_enabled("cpu", False)
     """
-    if enabled is None:
+    if enabled is None and not isinstance(device_type, str):
         device_type, enabled = "cuda", device_type
-    _threads.enabled[_known(device_type)] = bool(enabled)
+    truth_of_argument("set_autocast_enabled", "enabled", 2, enabled)
+    _threads.enabled[_known(device_type)] = enabled
     if device_type not in _KINDS:
         return
     if enabled:
@@ -339,7 +341,9 @@ def set_autocast_cache_enabled(enabled):
     >>> torch.is_autocast_cache_enabled()
     True
     """
-    _threads.cache_enabled = bool(enabled)
+    if not isinstance(enabled, bool):
+        raise TypeError(f"enabled must be a bool (got {type(enabled).__name__})")
+    _threads.cache_enabled = enabled
 
 
 def clear_autocast_cache():

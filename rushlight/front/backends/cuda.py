@@ -6,6 +6,7 @@ import contextlib
 import enum
 
 from rushlight.core.switches import set_switch, switch
+from rushlight.core.truth import truth_of_switch
 from rushlight.core.warning import warn
 
 __all__ = [
@@ -101,7 +102,7 @@ def flash_sdp_enabled():
 
 def enable_flash_sdp(enabled):
     """Says whether it may."""
-    set_switch("flash_sdp", int(bool(enabled)))
+    set_switch("flash_sdp", int(truth_of_switch("set_sdp_use_math", enabled)))
 
 
 def mem_efficient_sdp_enabled():
@@ -111,7 +112,7 @@ def mem_efficient_sdp_enabled():
 
 def enable_mem_efficient_sdp(enabled):
     """Says whether it may."""
-    set_switch("mem_efficient_sdp", int(bool(enabled)))
+    set_switch("mem_efficient_sdp", int(truth_of_switch("set_sdp_use_math", enabled)))
 
 
 def math_sdp_enabled():
@@ -121,7 +122,7 @@ def math_sdp_enabled():
 
 def enable_math_sdp(enabled):
     """Says whether it may."""
-    set_switch("math_sdp", int(bool(enabled)))
+    set_switch("math_sdp", int(truth_of_switch("set_sdp_use_math", enabled)))
 
 
 def cudnn_sdp_enabled():
@@ -131,7 +132,7 @@ def cudnn_sdp_enabled():
 
 def enable_cudnn_sdp(enabled):
     """Says whether it may."""
-    set_switch("cudnn_sdp", int(bool(enabled)))
+    set_switch("cudnn_sdp", int(truth_of_switch("set_sdp_use_cudnn", enabled)))
 
 
 def fp16_bf16_reduction_math_sdp_allowed():
@@ -141,7 +142,7 @@ def fp16_bf16_reduction_math_sdp_allowed():
 
 def allow_fp16_bf16_reduction_math_sdp(enabled):
     """Says whether it may."""
-    _other["reduction"] = bool(enabled)
+    _other["reduction"] = truth_of_switch("set_sdp_use_math", enabled)
 
 
 class SDPBackend(enum.IntEnum):

@@ -802,6 +802,11 @@ def chain_matmul(matrices):
             raise RuntimeError(
                 f"Tensor dimension is {matrix.ndim}, expected 2 instead."
             )
+    return product_in_cheapest_order(matrices)
+
+
+def product_in_cheapest_order(matrices):
+    """The product of several matrices, in the order that multiplies least."""
     count = len(matrices)
     sizes = [matrices[0].shape[0], *(m.shape[1] for m in matrices)]
     cost = [[0] * count for _ in range(count)]

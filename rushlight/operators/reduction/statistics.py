@@ -12,6 +12,7 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.assertions import refuse_unless
 from rushlight.operators.functions import tensor as make_tensor
+from rushlight.operators.matmul.linalg import product_in_cheapest_order
 from rushlight.operators.reduction.reduction import real_of, vector_norm_gradient
 from rushlight.operators.shared import conjugated, readable
 
@@ -279,5 +280,5 @@ def linalg_multi_dot(tensors):
         tensors[0], gone = tensors[0].unsqueeze(0), [0]
     if tensors[-1].ndim == 1:
         tensors[-1], gone = tensors[-1].unsqueeze(1), [*gone, 1]
-    result = ops.chain_matmul(tensors)
+    result = product_in_cheapest_order(tensors)
     return result.squeeze(gone) if gone else result
