@@ -482,3 +482,23 @@ def test_weights_of_convolutions_change_their_memory_format():
     assert model[1].weight.is_contiguous(memory_format=rl.channels_last_3d)
     for old, new in zip(before, model.parameters()):
         assert bool((old == new).all())
+
+
+def test_each_matrix_of_a_batch_is_made_orthogonal_as_pytorchs():
+    torch = pytest.importorskip("torch", reason="the oracle is not installed")
+    start = [
+        [[2.0, 1.0], [0.5, -3.0], [1.0, 1.5]],
+        [[-1.0, 0.3], [2.0, 2.0], [0.1, 4.0]],
+    ]
+    for kind in ("householder", "matrix_exp", "cayley"):
+        made = []
+        for package in (rl, torch):
+            package.manual_seed(0)
+            module = package.nn.Module()
+            module.weight = package.nn.Parameter(package.tensor(start))
+            package.nn.utils.parametrizations.orthogonal(
+                module, "weight", orthogonal_map=kind
+            )
+            module.weight = package.linalg.qr(package.tensor(start))[0]
+            made.append(module.weight.detach().flatten().tolist())
+        assert made[0] == pytest.approx(made[1], abs=1e-5), kind

@@ -137,3 +137,18 @@ def test_what_cannot_be_told_apart_is_refused():
     call(layer)(rushlight.ones(2, 4)).sum().backward()
     with pytest.raises(RuntimeError, match="clear out the grad_sample"):
         call(layer)
+
+
+def test_norms_of_rows_alone_have_gradients_of_each():
+    layer = rushlight.nn.LayerNorm(3)
+    x = rushlight.tensor([[1.0, 2.0, 4.0], [0.0, 1.0, -1.0]])
+    from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
+
+    call_for_per_sample_grads(layer)(x).sum().backward()
+    alone = []
+    for row in x:
+        layer.weight.grad = None
+        layer(row).sum().backward()
+        alone.append(layer.weight.grad.tolist())
+    for ours, theirs in zip(layer.weight.grad_sample.tolist(), alone):
+        assert ours == pytest.approx(theirs)

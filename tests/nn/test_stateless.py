@@ -170,3 +170,27 @@ def test_limits_of_a_type_are_equal_to_themselves():
     for name in ("int16", "int32", "int64", "uint64"):
         theirs, ours = (repr(m.iinfo(getattr(m, name))) for m in BOTH)
         assert ours == theirs
+
+
+class Forgetful(rushlight.nn.Module):
+    """Looks at an attribute that it has not, and may drop it."""
+
+    def forward(self, x, drop):
+        x = x * self.extra
+        if drop:
+            del self.extra
+        return x
+
+
+def test_what_a_module_had_not_is_gone_after_the_call():
+    for drop in (False, True):
+        module, given = Forgetful(), {"extra": rushlight.tensor(2.0)}
+        extra = given["extra"]
+        assert (
+            rushlight.func.functional_call(
+                module, given, (rushlight.ones(1), drop)
+            ).item()
+            == 2.0
+        )
+        assert not hasattr(module, "extra")
+        assert given["extra"] is extra

@@ -80,3 +80,14 @@ def test_packing_refuses_bad_lengths():
     ):
         with pytest.raises(RuntimeError, match=words):
             rnn.pack_padded_sequence(x, lengths)
+
+
+def test_norms_that_are_not_finite_are_refused_only_where_asked():
+    for value, asked in ((float("nan"), False), (1.0, True), (float("inf"), False)):
+        p = rl.ones(2, requires_grad=True)
+        p.grad = rl.tensor([value, 1.0])
+        total = rl.nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=asked)
+        assert bool(total.isfinite()) == (value == 1.0)
+    p.grad = rl.tensor([float("inf"), 1.0])
+    with pytest.raises(RuntimeError, match="non-finite"):
+        rl.nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
