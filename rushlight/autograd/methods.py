@@ -52,8 +52,9 @@ from rushlight.operators import call
 @cython.cfunc
 def one_for(output: Tensor) -> object:
     """The gradient of a scalar with respect to itself."""
-    if ((output.keys | state().included) >> KEY_PYTHON) & 1:
-        return call.ones_like(output)
+    keys: int64_t = output.keys | state().included
+    if ((keys >> KEY_PYTHON) | (keys >> KEY_BATCHED)) & 1:
+        return call.ones_like(output)  # which a batch has for each example
     if not output.storage.device.on_host:
         return call.ones(output.shape, dtype=output.dtype, device=output.device)
     ones: Tensor = new_empty(

@@ -88,3 +88,12 @@ def test_what_a_transformation_lacks_is_named():
         func.grad(lambda x: Old.apply(x).sum())(X)
     with pytest.raises(RuntimeError, match="does not have vmap support"):
         func.vmap(lambda x: Bare.apply(x, 1.0))(X)
+
+
+def test_gradients_of_each_example_have_memory_of_their_own():
+    x = rl.arange(12.0).reshape(3, 4)
+    for function in (lambda x: (2 * x).sum(), lambda x: x[0] + 1):
+        grads = rl.vmap(rl.func.grad(function))(x)
+        assert grads.stride() == (4, 1)
+        twice = (2 * grads).tolist()
+        assert grads.mul_(2).tolist() == twice
