@@ -14,6 +14,7 @@ from rushlight.core import logs, naming, spans
 from rushlight.core.logs import counters, shown_line, users_line
 from rushlight.core.tensor import Tensor
 from rushlight.graph import capture
+from rushlight.graph.compile_times import timed
 
 
 class Sweep(threading.local):
@@ -306,7 +307,9 @@ class Runner:
         return cuda_graphs.graphed(made, self)
 
     def counted(self, calls):
-        """Counts a graph of some calls."""
+        """Counts a graph of some calls; what is compiled of a function is a frame."""
+        counters["frames"]["total"] += 1
+        counters["frames"]["ok"] += 1
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += calls
 
@@ -336,8 +339,10 @@ class Runner:
                 counters["stats"]["opened_programs"] += 1
                 return program
         token = spans.begin(f"torch.compile: {self.name}")
+        part = "backward" if self.name.endswith(", backward") else "frame"
         try:
-            return self.planned(tape, leaf, wanted)
+            with timed(f"entire_{part}_compile"):
+                return self.planned(tape, leaf, wanted)
         finally:
             spans.end(token)
 

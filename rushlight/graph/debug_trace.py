@@ -25,6 +25,7 @@ from rushlight.graph.fusion import Group
 from rushlight.graph.output_code import code_of
 
 _numbers = count()
+kept: list = []  # lists that the texts of programs join, while somebody wants them
 _begun = f"{datetime.now():run_%Y_%m_%d_%H_%M_%S_%f}-pid_{os.getpid()}"
 
 
@@ -38,8 +39,11 @@ def write_trace(runner, tape, leaf, wanted, program):
         wanted: what is wanted of each storage.
         program: the path's.
     """
-    if logs.output_code.active:
-        logs.output_code.say(f"{runner.name}:\n{code_of(program.graph, runner.name)}")
+    if logs.output_code.active or kept:
+        text = code_of(program.graph, runner.name)
+        logs.output_code.say(f"{runner.name}:\n{text}")
+        for texts in kept:
+            texts.append(text)
     if not config.trace.enabled:
         return
     folder = new_folder(runner)

@@ -151,6 +151,7 @@ OWN = (
 # other private module is Rushlight's alone.
 SHARED_PRIVATE = (
     "_C",
+    "_compile",
     "_dynamo",
     "_decomp",
     "_functorch",

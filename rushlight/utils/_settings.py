@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 
 
@@ -12,6 +13,24 @@ def place_of(module, name):
     for section in sections:
         module = getattr(module, section)
     return module, last
+
+
+def copier(name):
+    """The ``get_config_copy`` of a module of settings.
+
+    Args:
+        name: the module's name.
+    """
+
+    def get_config_copy():
+        """The settings as they are, by their names."""
+        return {
+            key: copy.deepcopy(value)
+            for key, value in vars(sys.modules[name]).items()
+            if not key.startswith("_") and not callable(value)
+        }
+
+    return get_config_copy
 
 
 def patcher(name):

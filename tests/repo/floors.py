@@ -27,7 +27,7 @@ FLOORS = {
     """,
     "front": """
         runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _inductor.decomposition
-        _inductor.package _decomp _explain
+        _inductor.package _inductor.utils _inductor.codecache _decomp _explain _compile
         _explain_rules _profiling
         _functions _host_streams
         _lazy_exports _name_errors

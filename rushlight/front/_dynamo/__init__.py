@@ -10,12 +10,13 @@ from rushlight._dynamo.backends import (
     lookup_backend,
     register_backend,
 )
-from rushlight._dynamo.eval_frame import OptimizedModule, optimize
+from rushlight._dynamo.eval_frame import OptimizedModule, export, optimize
 from rushlight._dynamo.explaining import explain
 from rushlight._dynamo.decorators import (
     allow_in_graph,
     assume_constant_result,
     disable,
+    disallow_in_graph,
     forbid_in_graph,
     graph_break,
     is_compiling,
@@ -24,7 +25,9 @@ from rushlight._dynamo.decorators import (
     mark_static_address,
     mark_unbacked,
     maybe_mark_dynamic,
+    nonstrict_trace,
     reset,
+    run,
 )
 
 reset_code_caches = reset
@@ -35,7 +38,9 @@ __all__ = [
     "assume_constant_result",
     "config",
     "disable",
+    "disallow_in_graph",
     "explain",
+    "export",
     "forbid_in_graph",
     "graph_break",
     "is_compiling",
@@ -46,10 +51,12 @@ __all__ = [
     "mark_static_address",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "nonstrict_trace",
     "optimize",
     "register_backend",
     "reset",
     "reset_code_caches",
+    "run",
     "testing",
     "utils",
 ]

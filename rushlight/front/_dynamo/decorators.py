@@ -99,6 +99,40 @@ def forbid_in_graph(fn):
     return fn
 
 
+def disallow_in_graph(fn):
+    """The function itself, or a list of them: what they call may be in any graph."""
+    return fn
+
+
+def nonstrict_trace(traceable_fn):
+    """The function itself: all functions run in Python while their operators are followed.
+
+    Args:
+        traceable_fn: the function.
+
+    >>> nonstrict_trace(len)([1, 2])
+    2
+    """
+    return traceable_fn
+
+
+def run(fn=None):
+    """A function, or a block, that takes programs that are there, and makes none.
+
+    Args:
+        fn: a compiled function; a context manager without it.
+
+    >>> double = torch.compile(lambda x: x * 2)
+    >>> run(double)(torch.ones(2))
+    tensor([2., 2.])
+    """
+    stance = set_stance("eager_on_recompile")
+    if fn is not None:
+        return stance(fn)
+    stance.put(stance.before)  # the block sets it
+    return stance
+
+
 def assume_constant_result(fn):
     """The function itself: it is called each time.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from typing import NamedTuple
 
 from rushlight._dynamo import config
 from rushlight._dynamo.backends import find_backend
@@ -22,7 +23,14 @@ from rushlight.graph.capture import run as run_followed
 from rushlight.graph.compiled_function import watch_back
 from rushlight.nn import Module
 
-__all__ = ["OptimizedModule", "compile", "optimize"]
+__all__ = [
+    "ExportResult",
+    "OptimizedModule",
+    "compile",
+    "export",
+    "is_dynamo_supported",
+    "optimize",
+]
 
 
 def compile(
@@ -208,6 +216,63 @@ def call_by_stance(runner, function, args, kwargs):
 def optimize(backend="inductor", *, nopython=False, **options):
     """A decorator that does what ``torch.compile`` does."""
     return lambda model: _compiled(model, backend, fullgraph=nopython)
+
+
+def is_dynamo_supported():
+    """Whether functions are compiled on this machine: they are on all.
+
+    >>> is_dynamo_supported()
+    True
+    """
+    return True
+
+
+class ExportResult(NamedTuple):
+    """What `export` gives.
+
+    Attributes:
+        graph_module: the program, which is called as the function was.
+        guards: conditions on the arguments; the program checks them itself.
+    """
+
+    graph_module: object
+    guards: set
+
+
+def export(
+    f, *extra_args, aten_graph=False, dynamic_shapes=None, tracing_mode="symbolic",
+    decomposition_table=None, **extra_kwargs,
+):  # fmt: skip
+    """The program of a function: `torch.export.export` under its oldest name.
+
+    Args:
+        f: a function or a module; the result is called with its arguments.
+        aten_graph: accepted: graphs are of operators either way.
+        dynamic_shapes: as of ``torch.export.export``.
+        tracing_mode: accepted.
+        decomposition_table: what operators are taken apart into.
+
+    >>> import rushlight as rl
+    >>> program, guards = export(lambda x: x * 2)(rl.ones(2))
+    >>> program(rl.ones(2))
+    tensor([2., 2.])
+    """
+
+    def made(*args, **kwargs):
+        module = f
+        if not isinstance(f, Module):
+            module = Module()
+            module.forward = f
+        program = exported(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+        if decomposition_table is not None:
+            program = program.run_decompositions(decomposition_table)
+        return ExportResult(program.module(), set())
+
+    from rushlight.export import export as exported
+
+    if extra_args or extra_kwargs:
+        return made(*extra_args, **extra_kwargs)
+    return made
 
 
 class OptimizedModule(Module):

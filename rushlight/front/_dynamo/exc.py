@@ -6,9 +6,11 @@ import enum
 
 __all__ = [
     "BackendCompilerFailed",
+    "InternalTorchDynamoError",
     "InvalidBackend",
     "RecompileError",
     "TorchDynamoException",
+    "TorchRuntimeError",
     "Unsupported",
     "UserError",
     "UserErrorType",
@@ -17,6 +19,14 @@ __all__ = [
 
 class TorchDynamoException(RuntimeError):
     """What has gone wrong while a program was captured."""
+
+
+class InternalTorchDynamoError(TorchDynamoException):
+    """Capturing has gone wrong by a fault of its own."""
+
+
+class TorchRuntimeError(TorchDynamoException):
+    """An operator has refused its operands: here its own error is raised."""
 
 
 class InvalidBackend(TorchDynamoException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight._dynamo.backends.common import aot_autograd
 from rushlight._dynamo.backends.registry import lookup_backend
 from rushlight._dynamo.utils import same
+from rushlight.core.tensor import Tensor
 from rushlight.operators import call as ops
 
 __all__ = [
@@ -13,8 +14,13 @@ __all__ = [
     "CompileCounterWithBackend",
     "EagerAndRecordGraphs",
     "InductorAndRecordGraphs",
+    "collect_results",
+    "dummy_fx_compile",
+    "format_speedup",
     "normalize_gm",
     "rand_strided",
+    "reduce_to_scalar_loss",
+    "requires_bwd_pass",
     "reset_rng_state",
     "same",
 ]
@@ -153,3 +159,87 @@ def reset_rng_state(use_xla=False):
     from rushlight import manual_seed
 
     manual_seed(1337)
+
+
+def dummy_fx_compile(gm, example_inputs):
+    """A backend that runs a graph as it is."""
+    return gm.forward
+
+
+def format_speedup(speedup, pvalue, is_correct=True, pvalue_threshold=0.1):
+    """A measured speed as text.
+
+    Args:
+        speedup: how many times as fast.
+        pvalue: how likely the difference is chance.
+        is_correct: whether the results were right.
+        pvalue_threshold: from here on there is no difference.
+
+    >>> format_speedup(1.5, 0.01), format_speedup(1.1, 0.5), format_speedup(1, 0, False)
+    ('1.500x p=0.01', '1.100x SAME', 'ERROR')
+    """
+    if not is_correct:
+        return "ERROR"
+    said = "SAME" if pvalue > pvalue_threshold else f"p={pvalue:.2f}"
+    return f"{speedup:.3f}x {said}"
+
+
+def reduce_to_scalar_loss(out):
+    """One number of a model's results, to go back from: the mean of each, and of those.
+
+    Args:
+        out: a tensor, or sequences and dicts of them.
+
+    Raises:
+        NotImplementedError: it is something else.
+
+    >>> import rushlight as rl
+    >>> reduce_to_scalar_loss([rl.ones(3), {"a": rl.zeros(2)}])
+    tensor(0.5000)
+    """
+    if isinstance(out, Tensor):
+        return out.sum() / out.numel()
+    if isinstance(out, (list, tuple)):
+        return sum(map(reduce_to_scalar_loss, out)) / len(out)
+    if isinstance(out, dict):
+        return reduce_to_scalar_loss(list(out.values()))
+    if hasattr(out, "logits"):
+        return reduce_to_scalar_loss(out.logits)
+    raise NotImplementedError("Don't know how to reduce", type(out))
+
+
+def requires_bwd_pass(out):
+    """Whether something among results wants gradients.
+
+    Args:
+        out: tensors, sequences of them, numbers, or None.
+    """
+    if isinstance(out, (list, tuple)):
+        return any(map(requires_bwd_pass, out))
+    return isinstance(out, Tensor) and out.requires_grad
+
+
+def collect_results(model, prediction, loss, example_inputs):
+    """All that a training step has made, in one list that `same` compares.
+
+    Args:
+        model: the module: its gradients (zero where there are none), parameters and buffers.
+        prediction: its results.
+        loss: the loss.
+        example_inputs: its arguments, whose gradients are taken, too.
+    """
+    named = {
+        name.removeprefix("_orig_mod."): one for name, one in model.named_parameters()
+    }
+    grads = {
+        f"{name}.grad": ops.zeros_like(one) if one.grad is None else one.grad
+        for name, one in named.items()
+    }
+    buffers = {
+        name.removeprefix("_orig_mod."): one for name, one in model.named_buffers()
+    }
+    given = []
+    for one in example_inputs:
+        given += one if isinstance(one, (list, tuple)) else [one]
+    inputs = [one.grad for one in given if isinstance(one, Tensor)]
+    return [prediction, loss, grads, named, buffers, *inputs]

@@ -18,7 +18,7 @@ Attributes:
 import os as _os
 from types import SimpleNamespace
 
-from rushlight.utils._settings import patcher
+from rushlight.utils._settings import copier, patcher
 
 fuse = True
 keep_prepared = True
@@ -28,13 +28,19 @@ open_size_calls = 64
 other_size_calls = 64
 replay_modules = True
 # PyTorch's, kept for programs that set them.
+allow_buffer_reuse = True
+batch_invariant = False
+coordinate_descent_check_all_directions = False
 coordinate_descent_tuning = False
 debug = False
+emulate_precision_casts = False
 epilogue_fusion = True
 freezing = False
 fx_graph_cache = True
 max_autotune = False
+inplace_buffers = True
 max_autotune_gemm = False
+max_autotune_gemm_search_space = "DEFAULT"
 
 fallback_random = False
 fx_graph_remote_cache = None
@@ -48,6 +54,8 @@ shape_padding = True
 size_asserts = True
 split_reductions = True
 worker_start_method = "subprocess"
+use_mixed_mm = True
+post_grad_fusion_options: dict = {}
 post_grad_custom_pre_pass = post_grad_custom_post_pass = None
 joint_custom_pre_pass = joint_custom_post_pass = pre_grad_custom_pass = None
 triton = SimpleNamespace(
@@ -85,3 +93,4 @@ trace = SimpleNamespace(
 disabled_passes = ""
 
 patch = patcher(__name__)
+get_config_copy = shallow_copy_dict = copier(__name__)

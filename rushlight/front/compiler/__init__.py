@@ -4,6 +4,8 @@ Rushlight's own compiler, of kernels, is ``rushlight.codegen``.
 """
 
 from rushlight._dynamo.backends import list_backends
+from rushlight._dynamo.external_utils import wrap_numpy
+from rushlight.compiler import config
 from rushlight._dynamo.eval_frame import compile
 from rushlight._dynamo.decorators import (
     allow_in_graph,
@@ -46,6 +48,7 @@ __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "compile",
+    "config",
     "cudagraph_mark_step_begin",
     "disable",
     "is_compiling",
@@ -56,4 +59,5 @@ __all__ = [
     "reset",
     "set_stance",
     "substitute_in_graph",
+    "wrap_numpy",
 ]

@@ -612,7 +612,8 @@ def clear() -> int:
 
 
 def forget() -> None:
-    """Drops the kernels found so far, so that the next call asks the disk again."""
+    """Drops the kernels found so far, so that the next call asks the disk where it is now."""
+    directory.cache_clear()
     _kernels.clear()
     _packed_entries.cache_clear()
     _shipped.cache_clear()

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from rushlight._dynamo.backends.common import aot_autograd
+from rushlight._dynamo.explaining import ExplainOutput
 
-__all__ = ["aot_eager", "aot_eager_decomp_partition", "eager", "eager_noexcept"]
+__all__ = [
+    "ExplainOutput",
+    "aot_eager",
+    "aot_eager_decomp_partition",
+    "eager",
+    "eager_noexcept",
+]
 
 
 def eager(gm, fake_tensor_inputs, **kwargs):

@@ -1,6 +1,6 @@
 """Settings of PyTorch's recorder of gradients: kept for programs that set them."""
 
-from rushlight.utils._settings import patcher
+from rushlight.utils._settings import copier, patcher
 
 activation_memory_budget = 1.0
 activation_memory_budget_runtime_estimator = "flops"
@@ -11,7 +11,7 @@ bundled_autograd_cache = False
 cse = True
 debug_assert = False
 debug_partitioner = False
-donated_buffer = False
+donated_buffer = True
 enable_autograd_cache = True
 enable_remote_autograd_cache = None
 fake_tensor_allow_unsafe_data_ptr_access = True
@@ -24,3 +24,4 @@ unlift_effect_tokens = False
 view_replay_for_aliased_outputs = True
 
 patch = patcher(__name__)
+get_config_copy = shallow_copy_dict = copier(__name__)
