@@ -14,6 +14,7 @@ from rushlight.codegen.target import current
 from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.export import _library, _steps
+from rushlight.export._control_flow import recorders
 from rushlight.export._other_target import write_library_for
 from rushlight.export._tables import Bucket, Tables, type_name, written_source
 from rushlight.export.exported_program import ExportedProgram
@@ -203,6 +204,15 @@ class _Followed:
                 if run is not None:
                     run.settle()
                 return result
+
+            def call_function(self, target, args, kwargs):
+                record = None if run is None else recorders.get(target)
+                if record is None:
+                    return super().call_function(target, args, kwargs)
+                return record(run, interpret, *args, **kwargs)
+
+        def interpret(graph_module, operands):
+            return Steps(graph_module).run(*operands, enable_io_processing=False)
 
         from rushlight.export._unlift import checked_leaves
 

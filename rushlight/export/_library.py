@@ -313,6 +313,10 @@ static int run(NAME *m, const NAME_tensor *inputs, int n_inputs,
     memcpy(numbers, NUMBERS + s->numbers, s->kind ? 0 : s->n_bytes);
     for (int j = 0; j < s->n_places; j++)
       data[j] = resolved(m, &PLACES[s->place + j], inputs, outputs, numbers);
+    if (s->kind > 1) {
+      if (s->kind == 3 || !*data[0]) i += (int)s->total;
+      continue;
+    }
     if (s->kind) {
       memcpy(data[0], NUMBERS + s->numbers, s->n_bytes);
       continue;
@@ -342,7 +346,7 @@ int NAME_run(NAME *m, const NAME_tensor *inputs, int n_inputs,
 
 static int map_code(NAME *m) {
   long page = sysconf(_SC_PAGESIZE);
-  size_t size = (CODE_BYTES + page - 1) / page * page;
+  size_t size = (CODE_BYTES + page) / page * page;
   m->code = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (m->code == MAP_FAILED) {
     m->code = NULL;
@@ -477,7 +481,7 @@ void NAME_free(NAME *m) {
   pthread_mutex_unlock(&m->mutex);
   for (int i = 0; i < m->n_threads; i++) pthread_join(m->threads[i], NULL);
   long page = sysconf(_SC_PAGESIZE);
-  if (m->code) munmap(m->code, (CODE_BYTES + page - 1) / page * page);
+  if (m->code) munmap(m->code, (CODE_BYTES + page) / page * page);
   pthread_mutex_destroy(&m->mutex);
   pthread_cond_destroy(&m->came);
   pthread_cond_destroy(&m->left);

@@ -25,6 +25,12 @@ def lifetimes(run, last):
             if kind == _steps.FRESH:
                 first, _ = found.get(number, (at, at))
                 found[number] = first, at
+    for at, step in enumerate(run.steps):
+        if step.kind == _steps.JUMP and step.total < 0:  # a loop's memory is read again
+            start = at + 1 + step.total
+            for number, (first, end) in found.items():
+                if first < start <= end < at:
+                    found[number] = first, at
     for number in last:
         first, _ = found.get(number, (0, 0))
         found[number] = first, len(run.steps)

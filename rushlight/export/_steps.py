@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import hashlib
 import sys
 
 from rushlight.core.tensor import Tensor
@@ -11,6 +12,7 @@ from rushlight.dispatch import trace
 from rushlight.dispatch.declared import TAGS
 from rushlight.export.launch_recorder import count_launches, listening, place_of
 from rushlight.fx.experimental.pre_dispatch import user_frames, user_stack
+from rushlight.operators.shared import record_ahead
 from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.launch import NativeKernel
 from rushlight.utils._python_dispatch import TorchDispatchMode
@@ -18,7 +20,7 @@ from rushlight.utils._pytree import tree_leaves
 
 # What a pointer of a launch is.
 NOTHING, FRESH, STATE, INPUT, NUMBER, FLAG, FUNCTION = range(7)
-LAUNCH, FILL = range(2)
+LAUNCH, FILL, BRANCH, JUMP = range(4)
 
 
 class NotExportable(NotImplementedError):
@@ -44,10 +46,11 @@ class Memory:
 
 @dataclasses.dataclass
 class Step:
-    """One launch, or memory that is filled with bytes.
+    """One launch, memory that is filled with bytes, or a jump.
 
     Attributes:
         places: for each pointer its kind, number and offset.
+        total: of a jump, how many steps are passed over; a branch jumps where its byte is 0.
     """
 
     kind: int
@@ -87,6 +90,10 @@ class Run:
         for tensor in state:
             if self.at(place_of(tensor)[0]) is None:
                 self.add(STATE, tensor)
+        self.touched: dict = {}  # (kind, number) of a memory -> the steps that touch it
+        self.constants: dict = {}  # number of a state that was looked at -> its bytes
+        self.looked: set = set()  # steps that made what was looked at
+        self.carried: set = set()  # memories that are other ones in each turn of a loop
         self.functions = code_cache.by_address
         flag = getattr(trace._held, "flag", None)
         self.flag = place_of(flag)[2] if flag is not None else None
@@ -124,7 +131,7 @@ class Run:
         if memory is None or not n_bytes:
             return
         content = bytes(_bytes_of(tensor, start, n_bytes))
-        self.steps.append(
+        self.append(
             Step(FILL, places=((memory.kind, memory.number, 0),), numbers=content)
         )
 
@@ -136,9 +143,90 @@ class Run:
             if n_bytes and not flag and self.at(start) is None:
                 self.add(STATE, operand)
 
-    def read(self):
-        """An element is read by Python."""
-        self.refuse("Python reads an element of a tensor")
+    def read(self, tensor):
+        """An element is read by Python: that may be if it is the same in each run."""
+        memory = None if tensor is None else self.at(place_of(tensor)[0])
+        made = None if memory is None else self.made_of_constants(memory)
+        if made is None:
+            self.refuse("Python reads an element of a tensor")
+        self.looked |= made
+
+    def made_of_constants(self, memory):
+        """The steps that have made a memory of state alone; None where they took more."""
+        todo = [(memory.kind, memory.number, len(self.steps))]
+        found: set = set()
+        while todo:
+            kind, number, before = todo.pop()
+            if kind == INPUT or (kind, number) in self.carried:
+                return None
+            if kind == STATE:
+                self.constants.setdefault(number, self.bytes_of_state(number))
+                continue
+            for at in self.touched.get((kind, number), ()):
+                if at < before and at not in found:
+                    found.add(at)
+                    places = self.steps[at].places
+                    todo += [(k, n, at) for k, n, _ in places if FRESH <= k <= INPUT]
+        return found
+
+    def bytes_of_state(self, number):
+        """A digest of what a state is now."""
+        (one,) = [m for m in self.memories if (m.kind, m.number) == (STATE, number)]
+        content = _bytes_of(None, one.start, one.n_bytes)
+        return hashlib.blake2b(content, digest_size=16).digest()
+
+    def finish(self, results):
+        """Leaves out what was made to be looked at alone.
+
+        Args:
+            results: what the function gave.
+
+        Raises:
+            NotExportable: something that was looked at has changed.
+        """
+        if any(self.bytes_of_state(n) != kept for n, kept in self.constants.items()):
+            self.refuse("Python reads an element that a run changes")
+        last = {self.place(place_of(one)[2])[:2] for one in results if one.numel()}
+        idle, count = self.looked, -1
+        while len(idle) != count:
+            count = len(idle)
+            idle = {at for at in idle if not self.is_needed(at, idle, last)}
+        for at in idle:
+            self.steps[at] = Step(JUMP, total=0)
+
+    def is_needed(self, at, idle, last):
+        """Whether others than idle steps touch what a step does, or it is a result."""
+        for kind, number, _ in self.steps[at].places:
+            if kind == FRESH and (
+                (kind, number) in last
+                or not idle.issuperset(self.touched[kind, number])
+            ):
+                return True
+        return False
+
+    # -- branches and loops --------------------------------------------------------------
+
+    def append(self, step):
+        """One more step; where it is."""
+        at = len(self.steps)
+        for kind, number, _ in step.places:
+            if FRESH <= kind <= INPUT:
+                self.touched.setdefault((kind, number), []).append(at)
+        self.steps.append(step)
+        return at
+
+    def branch(self, pred):
+        """A step that jumps where a truth value is false; `land` says where to."""
+        return self.append(Step(BRANCH, places=(self.place(place_of(pred)[2]),)))
+
+    def jump(self, back=None):
+        """A step that jumps: to a step before, or to where `land` says."""
+        total = 0 if back is None else back - len(self.steps) - 1
+        return self.append(Step(JUMP, total=total))
+
+    def land(self, at):
+        """Has a branch or a jump go on with the next step."""
+        self.steps[at].total = len(self.steps) - at - 1
 
     def launched(self, fn, data, inside, ints, total, grain, numbers):
         """One launch."""
@@ -151,7 +239,7 @@ class Run:
             self.refuse("what it runs is no kernel that can be taken along")
         if not any(inside):
             numbers = b""  # room that was not needed
-        self.steps.append(Step(LAUNCH, fn, places, tuple(ints), total, grain, numbers))
+        self.append(Step(LAUNCH, fn, places, tuple(ints), total, grain, numbers))
 
     def place(self, address):
         """What a pointer points to."""
@@ -233,10 +321,11 @@ def listened(call, inputs, state):
         NotExportable: something was done that nobody has told of.
     """
     run = Run(inputs, state)
-    with Naming(run), listening(run):
+    with Naming(run), record_ahead(), listening(run):
         run.before = count_launches()
         results = call(run)
         run.settle()
+    run.finish(results)
     return run, results
 
 

@@ -90,7 +90,7 @@ def _filled(tensor):
 def _read(tensor):
     sink = getattr(_held, "sink", None)
     if sink is not None:
-        sink.read()
+        sink.read(tensor)
 
 
 on_making(_made)

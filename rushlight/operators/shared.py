@@ -1,6 +1,7 @@
 """Small helpers of the operator families: dimensions, shapes, undefined gradients."""
 
 import math
+from threading import get_ident
 
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
@@ -99,6 +100,27 @@ def intercepted(tensor):
 def followed():
     """Whether this thread's operators are followed to make a program of them."""
     return (included_keys() >> DispatchKey.Recording) & 1
+
+
+_recorded: set = set()  # threads that `recorded_ahead` is true of
+
+
+class record_ahead:
+    """A block whose launches are done again elsewhere, with other elements."""
+
+    def __enter__(self):
+        _recorded.add(get_ident())
+
+    def __exit__(self, *raised):
+        _recorded.discard(get_ident())
+
+
+def recorded_ahead():
+    """Whether what this thread launches is done again elsewhere, with other elements.
+
+    Then no kernel may be chosen by looking at one.
+    """
+    return bool(_recorded) and get_ident() in _recorded
 
 
 def readable(tensor):

@@ -12,7 +12,6 @@ from rushlight._dynamo import testing, utils
 from rushlight._inductor import codecache
 from rushlight._inductor.utils import fresh_cache, maybe_profile, run_and_get_code
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 

@@ -36,7 +36,7 @@ from rushlight.operators.shape.formats import (
     lines_channels_last,
     lines_laid_out,
 )
-from rushlight.operators.shared import has_elements
+from rushlight.operators.shared import has_elements, recorded_ahead
 
 launch, fresh = host.launch.launch, host.matmul.fresh
 COMPUTED = {
@@ -211,7 +211,8 @@ def _input_gradient_on_host(grad, shape, weight, stride, padding, dilation, grou
     settings = stride, padding, dilation, groups
     # Zeros around the gradient are multiplied: by an infinite weight they are NaN, which is
     # looked for where there are fewer elements.
-    padded, small = any(map(any, margins)), weight.numel() <= math.prod(shape)
+    padded = any(map(any, margins))
+    small = weight.numel() <= math.prod(shape) or recorded_ahead()
     if padded and small and not is_finite(weight):
         return by_products.input_gradient(grad, shape, weight, *settings)
     result = ops.new_zeros(grad, shape) if gaps else fresh(grad, shape)

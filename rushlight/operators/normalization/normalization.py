@@ -25,6 +25,7 @@ from rushlight.core.state import is_recording
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
+from rushlight.operators import shared
 from rushlight.operators.half_precision import narrowed, widened
 from rushlight.operators.half_precision import statistics_dtype as _wide
 from rushlight.operators.loop_calls import brief, expect, fresh, name_of, scalar_name
@@ -779,7 +780,7 @@ def batch_norm_without_update(
 
 def _whole_means(center, source):
     """The means, infinite where single elements are: deviations from them are NaN."""
-    if not followed():
+    if not followed() and not shared.recorded_ahead():
         if not readable(center) or not _any_nan(center):
             return center
     return ops.where(ops.isnan(center), source.mean(_others(source)), center)

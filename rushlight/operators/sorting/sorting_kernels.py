@@ -44,7 +44,7 @@ from rushlight.operators.loop_calls import (
     scalar_name,
 )
 from rushlight.operators.shape.copying import check_number
-from rushlight.operators.shared import has_elements
+from rushlight.operators.shared import has_elements, recorded_ahead
 from rushlight.operators.sorting import (
     device_select_rows,
     device_sort_rows,
@@ -742,7 +742,7 @@ def bincount(self, weights=None, minlength=0):
         raise RuntimeError("minlength should be >= 0")
     if weights is not None and (weights.dim() != 1 or weights.shape != self.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    if weights is None:
+    if weights is None and not recorded_ahead():
         found = _few_counts(self, minlength)
         if found is not None:
             return found
