@@ -219,8 +219,22 @@ class OpenSizes:
 
     # -- attempts ----------------------------------------------------------------------
 
-    def give_way(self):
-        """Chooses what to try next; False where nothing is left."""
+    def give_way(self, error):
+        """Chooses what to try next; False where nothing is left.
+
+        Args:
+            error: why the last attempt has failed.
+        """
+        keys = {number.expr: key for key, number in self.symbols.items()}
+        pairs = [
+            [keys.get(one) for one in pair]
+            for pair in error.equal
+            if self.later is None
+        ]
+        if pairs and all(map(self._is_loose, {key for pair in pairs for key in pair})):
+            for pair in pairs:
+                self.attempt = self._merged(*pair)
+            return True
         if self.later is None:
             self.later = list(self._others())
         if not self.later:
@@ -416,13 +430,25 @@ class OpenSizes:
             first, second = keys[one], keys[others[0]]
             if any(isinstance(self.kinds[key], Dim) for key in (first, second)):
                 raise self._equal(first, second)
-            merged = {**self.attempt.merged, second: first}
-            named = self.symbol_names
-            named[first] = min(named[first], named[second])
-            self.attempt = Attempt(merged, self.attempt.fixed)
+            self.attempt = self._merged(first, second)
             return False
         self.checks.append((formula, outcome))
         return True
+
+    def _is_loose(self, key):
+        """Whether a size may be another one without a word: it has no name."""
+        return key is not None and not isinstance(self.kinds[key], Dim)
+
+    def _merged(self, first, second):
+        """The attempt in which two more sizes are one symbol, with the first's key."""
+        first = self.attempt.merged.get(first, first)
+        merged = {
+            key: first if one == second else one
+            for key, one in self.attempt.merged.items()
+        }
+        names = self.symbol_names
+        names[first] = min(names[first], names[second])
+        return Attempt({**merged, second: first}, self.attempt.fixed)
 
     def _bounds(self, key):
         """A symbol's bounds as a program shows them: integers are said to be positive."""

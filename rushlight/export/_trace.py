@@ -159,7 +159,7 @@ def recorded(kind, mod, args, kwargs, dynamic_shapes, noted):
             sizes.equal[error.index] = error.expr
             continue
         except GuardError as error:
-            if not sizes.give_way():
+            if not sizes.give_way(error):
                 raise sizes.refusal(error) from error
             continue
         if sizes.holds():

@@ -60,7 +60,13 @@ _SMALL = 100  # so is one from here on, once an operator was called with it
 
 
 class GuardError(RuntimeError):
-    """A program needs one value of a size that was to stay open."""
+    """A program needs one value of a size that was to stay open.
+
+    Attributes:
+        equal: pairs of symbols, by whose equality the program may go on.
+    """
+
+    equal: tuple = ()
 
 
 class Argument(int):

@@ -21,6 +21,7 @@ from rushlight.dispatch import python_key
 from rushlight.dispatch.declared import rule_of, says
 from rushlight.dispatch.disabled import _disabled_torch_function_impl
 from rushlight.graph import data_dependent
+from rushlight.graph.equal_sizes import equal_pairs
 from rushlight.graph.fake_conversion import (
     META,
     Geometry,
@@ -405,8 +406,8 @@ class FakeTensorMode(TorchDispatchMode):
                 return True
         return False
 
-    def _refuse(self, func, flat, error):
-        """Says that a call fits the recorded sizes only.
+    def _refuse(self, func, flat, error, run):
+        """Says that a call fits the recorded sizes only, or those that are equal there.
 
         Raises:
             GuardError: always.
@@ -416,9 +417,12 @@ class FakeTensorMode(TorchDispatchMode):
             tuple(one.shape) if isinstance(one, FakeTensor) else env.recognized(one)
             for one in flat
         ]
-        raise GuardError(
+        refusal = GuardError(
             f"{func}: works for some sizes only: {', '.join(map(str, shown))}\n  {error}"
-        ) from error
+        )
+        points = range(4)  # the recording, and multiples of it
+        refusal.equal = equal_pairs(run, exprs_of(flat), points)
+        raise refusal from error
 
     # -- sizes that follow from elements -----------------------------------------------
 
@@ -566,8 +570,11 @@ class FakeTensorMode(TorchDispatchMode):
             if symbolic:
                 self._made_equal(func, flat, spec, placed)
                 # does the program itself work?
-                self._run(func, self._given(flat), spec, placed, RECORDED)
-                self._refuse(func, flat, error)
+                run = functools.partial(
+                    self._run, func, self._given(flat), spec, placed
+                )
+                run(RECORDED)
+                self._refuse(func, flat, error, run)
             raise
         shapes = None
         if symbolic:
@@ -577,7 +584,7 @@ class FakeTensorMode(TorchDispatchMode):
                 shapes.sample(tree_flatten(result)[0], twins)
             except Exception as error:
                 self._made_equal(func, flat, spec, placed)
-                self._refuse(func, flat, error)
+                self._refuse(func, flat, error, run)
             if isinstance(result, (list, tuple)) and len(func.returns) == 1:
                 shapes.require_parts()
         self._update(flat, twins, func)
