@@ -267,9 +267,10 @@ def as_given(tensor, sizes, strides, offset, dtype):
 def rand_strided(sizes, strides, offset, dtype, device="cpu"):
     """An example of an argument: normal numbers, or zeros of what is no float."""
     n_bytes = bytes_needed(sizes, strides, offset, dtype)
-    made = empty_strided(sizes, strides, dtype, n_bytes, device)
-    made = reinterpret_tensor(made, sizes, strides, offset)
-    return made.normal_() if dtype.is_floating_point else made.zero_()
+    # all of the storage: windows may show an element at several places, or leave some out
+    whole = empty_strided((n_bytes // dtype.itemsize,), (1,), dtype, n_bytes, device)
+    whole = whole.normal_() if dtype.is_floating_point else whole.zero_()
+    return reinterpret_tensor(whole, sizes, strides, offset)
 
 
 def save_arguments(path, storages):

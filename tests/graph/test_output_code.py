@@ -13,6 +13,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight._inductor import config
+from rushlight._inductor.utils import run_and_get_code
 from rushlight.graph import generated
 from rushlight.graph.compiled_function import Runner
 from rushlight.graph.output_code import NAMES
@@ -203,6 +204,45 @@ def test_a_text_runs_by_itself_and_times_its_program(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     assert 0 < float(done.stdout) < 1
+
+
+NETS = {
+    "pooled": lambda: (
+        nn.Sequential(
+            nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+        ),
+        rl.randn(2, 3, 8, 8),
+    ),
+    "perceptron": lambda: (
+        nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 3)), rl.randn(4, 8),
+    ),
+    "encoder": lambda: (
+        nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True),
+        rl.randn(2, 5, 16),
+    ),
+    "recurrent": lambda: (nn.LSTM(4, 8), rl.randn(5, 2, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_texts_of_training_steps_run_with_their_own_examples(name):
+    """An example's elements may lie at one place, as those of a mean's gradient do."""
+    model, x = NETS[name]()
+    compiled = rl.compile(model)
+
+    def step(x):
+        found = compiled(x)
+        found = found[0] if isinstance(found, tuple) else found
+        found.square().mean().backward()
+
+    _, texts = run_and_get_code(step, x)
+    assert len(texts) == 2
+    for text in texts:
+        names: dict = {"__name__": "text"}
+        exec(text, names)
+        results = names["call"](names["get_args"]())
+        assert all(isinstance(one, rl.Tensor) for one in results)
 
 
 def test_logs_have_the_text(capfd):

@@ -22,15 +22,15 @@ __all__ = [
 def run_and_get_code(fn, *args, **kwargs):
     """A function's result, and the texts of the programs that were built meanwhile.
 
-    It is called twice: the first call notes what is called, of which the second one has
-    programs built.
+    It is called three times: the first call notes what is called, of which the second one
+    has programs built; those of sweeps back are a call later.
 
     Args:
         fn: calls a compiled function.
         args: its arguments.
 
     Returns:
-        the second call's result, and a list of Python's texts.
+        the last call's result, and a list of Python's texts.
 
     >>> import rushlight as rl
     >>> compiled = rl.compile(lambda x: (x * 2).sin())
@@ -42,7 +42,8 @@ def run_and_get_code(fn, *args, **kwargs):
     texts: list = []
     debug_trace.kept.append(texts)
     try:
-        fn(*args, **kwargs)
+        for _ in range(2):
+            fn(*args, **kwargs)
         result = fn(*args, **kwargs)
     finally:
         debug_trace.kept.remove(texts)
