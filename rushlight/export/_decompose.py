@@ -88,7 +88,10 @@ class _CompositionsBut:
         if not isinstance(op, Operator) or op in self.table:
             return False
         composed = op.composite is not None or (op.entry and op.entry[DECOMPOSITION])
-        return bool(composed) and not says(op, "unmarked_writes")
+        if not composed or says(op, "unmarked_writes"):
+            return False
+        # what may be a view is one or a copy only once it is taken apart
+        return not any(one.alias_info for one in op._schema.returns)
 
 
 def _decomposed(program, table, whole):

@@ -151,8 +151,14 @@ def checked_leaves(wanted, args, kwargs):
         args: the arguments; ``kwargs`` too.
 
     Raises:
-        ValueError: they are nested in another way.
+        ValueError: they are nested in another way, or have other names.
     """
+    names = list(wanted.children()[1].context or [])
+    if set(names) != set(kwargs):
+        raise ValueError(
+            "Ran into a kwarg keyword mismatch: Got the following keywords "
+            f"{list(kwargs)} but expected {names}"
+        )
     kwargs = in_order(wanted, kwargs)
     leaves, spec = tree_flatten((tuple(args), kwargs))
     if spec != wanted:

@@ -179,8 +179,24 @@ class ExportedProgram:
         lambda self: self._module_call_graph, doc="The modules inside of the program."
     )
     example_inputs = property(
-        lambda self: self._example_inputs, doc="The arguments of the recording."
+        lambda self: self._example_inputs,
+        lambda self, value: self._take_example(value),
+        doc="The arguments of the recording: a tuple, and a dict by name; None for none.",
     )
+
+    def _take_example(self, value):
+        kinds = (tuple, dict) if isinstance(value, tuple) and len(value) == 2 else ()
+        if value is not None and not (kinds and all(map(isinstance, value, kinds))):
+            raise ValueError(
+                "Example inputs should be a tuple containing example arguments (as a "
+                "tuple), and example kwargs (as a dictionary)."
+            )
+        if value is not None:
+            from rushlight.export._unlift import checked_leaves
+
+            checked_leaves(self.call_spec.in_spec, *value)
+        self._example_inputs = value
+
     constants = property(
         lambda self: self._constants, doc="Tensors that are no state, by name."
     )

@@ -91,3 +91,28 @@ def test_what_is_taken_apart_computes_the_same(name):
         expected if isinstance(expected, tuple) else [expected],
     ):
         assert one.dtype is other.dtype and one.shape == other.shape
+
+
+VIEWS_OR_COPIES = (
+    "x.to(lib.bfloat16)", "x.double()", "x.t().contiguous()", "x.reshape(4, 3).flatten()",
+    "x.chunk(2)[0]", "x.expand_as(x).movedim(0, 1)", "x @ x.t()", "x.type_as(x) + 1",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.isinstance.treespec:FutureWarning")
+@pytest.mark.parametrize("text", VIEWS_OR_COPIES)
+def test_what_may_be_a_view_is_taken_apart_by_an_empty_table(text):
+    found = []
+    for lib in (rl, torch):
+
+        class Program(lib.nn.Module):
+            def forward(self, x):
+                return eval(text, {"lib": lib, "x": x})  # noqa: B023
+
+        program = lib.export.export(Program(), (lib.ones(3, 4),)).run_decompositions({})
+        steps = [one for one in program.graph.nodes if one.op == "call_function"]
+        found.append([
+            name for one in steps if "_assert_tensor" not in (name := str(one.target))
+        ])  # fmt: skip
+    assert found[0] == found[1] or "type_as" in text
+    assert not any("to.dtype" in one or "contiguous" in one for one in found[0])
