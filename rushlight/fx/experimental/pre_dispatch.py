@@ -21,6 +21,7 @@ from rushlight.fx.graph import Graph
 from rushlight.fx.passes.shape_prop import _extract_tensor_metadata
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
+from rushlight.utils._pytree import tree_leaves
 
 __all__ = ["PreDispatchTracer", "placeholder", "user_frames", "user_stack"]
 
@@ -118,6 +119,11 @@ def placeholder(graph, name):
     return node
 
 
+def _on_level(value):
+    """Whether a value is a tensor of `vmap`, `grad` or another transform."""
+    return isinstance(value, Tensor) and value._stand is not None
+
+
 class PreDispatchTracer(ProxyTorchDispatchMode):
     """Writes the operators that a program calls into a graph, compositions whole.
 
@@ -156,6 +162,8 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
             return op(*args, **kwargs)
         if op._opname in ("lift_fresh", "lift_fresh_copy"):
             return self._lift(op, args)
+        if any(_on_level(one) for one in tree_leaves((args, kwargs))):
+            return self.run(op, args, kwargs)  # the transform calls what is recorded
         apart = decomposition_of(op)
         if apart is not None:
             result = None
