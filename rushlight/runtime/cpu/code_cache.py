@@ -613,10 +613,9 @@ def clear() -> int:
 
 def forget() -> None:
     """Drops the kernels found so far, so that the next call asks the disk where it is now."""
-    directory.cache_clear()
     _kernels.clear()
-    _packed_entries.cache_clear()
-    _shipped.cache_clear()
+    for found in (directory, _packed_entries, _shipped):
+        found.cache_clear()
 
 
 def main(arguments: list) -> int:
