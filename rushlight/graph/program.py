@@ -535,7 +535,10 @@ class Program:
     """The steps for a path, with what is wanted of it.
 
     Attributes:
+        n_running: how many threads are in the middle of its steps. They change where that
+            is none: kernels let other threads run.
         patience: how often it runs before its calls are heard.
+        planned_again: what it becomes before it runs the next time.
 
     Args:
         steps: a list of `Step`.
@@ -558,6 +561,8 @@ class Program:
     replan: object
     where: list
     listens: cython.bint
+    n_running: cython.int
+    planned_again: object
     patience = cython.declare(cython.int, visibility="public")
     timed = cython.declare(cython.bint, visibility="public")
     n_places = cython.declare(cython.int, visibility="readonly")
@@ -621,8 +626,7 @@ class Program:
         self.spots, made.spots = made.spots, self.spots
         self.n_spots, made.n_spots = made.n_spots, self.n_spots
         self.where = made.where
-        self.items = None
-        self.listens = False
+        self.items = self.planned_again = None
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -652,7 +656,10 @@ class Program:
         data: cython.pp_char = near
         held: cython.pointer(cython.size_t) = sizes
         i: cython.int
-        n: cython.int = self.n_spots
+        n: cython.int
+        if self.planned_again is not None and not self.n_running:
+            self.take_over(self.planned_again)
+        n = self.n_spots
         if n > NEAR:
             far = malloc(n * 2 * cython.sizeof(cython.size_t))
             if far == cython.NULL:
@@ -660,15 +667,16 @@ class Program:
             data = cython.cast(cython.pp_char, far)
             held = cython.cast(cython.pointer(cython.size_t), far) + n
         memset(held, 0, n * cython.sizeof(cython.size_t))
-        for item in self.prepared:
-            tape.add(cython.cast(Prepared, item).storage(tape), False)
-        for item in self.written:
-            cython.cast(Storage, tape.slots[item]).writes += 1
-        for i in range(self.n_slots):
-            data[i] = cython.NULL
-            if self.spots[i].kind != INNER:
-                data[i] = cython.cast(Storage, tape.slots[i]).data
+        self.n_running += 1
         try:
+            for item in self.prepared:
+                tape.add(cython.cast(Prepared, item).storage(tape), False)
+            for item in self.written:
+                cython.cast(Storage, tape.slots[item]).writes += 1
+            for i in range(self.n_slots):
+                data[i] = cython.NULL
+                if self.spots[i].kind != INNER:
+                    data[i] = cython.cast(Storage, tape.slots[i]).data
             if recording_spans:
                 self.take_profiled(tape, data, held)
             else:
@@ -677,11 +685,21 @@ class Program:
             for i in range(n):
                 if held[i]:
                     self.give(i, data[i], held[i])
+            self.n_running -= 1
             free(far)
-        if self.listens and self.patience > 0:
+        if self.listens:
+            self.plan_again()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def plan_again(self) -> cython.int:
+        """Plans from the launches that calls were, once it has run often enough."""
+        if self.patience > 0:
             self.patience -= 1
-        elif self.listens:
-            self.take_over(self.replan(self, self.items))
+        elif not self.n_running:
+            self.listens = False  # no other thread plans or hears meanwhile
+            self.planned_again = self.replan(self, self.items)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -731,7 +749,12 @@ class Program:
             if step.kind == LAUNCH:
                 launch(step, tape, data)
             elif step.kind == RUN:
-                if step.tried or not self.listens or self.patience > 0:
+                if (
+                    step.tried
+                    or not self.listens
+                    or self.patience > 0
+                    or self.n_running > 1  # places of what is heard have one order
+                ):
                     tape.execute(step.call)
                 else:
                     self.listen_to(tape, step)

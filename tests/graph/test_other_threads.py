@@ -132,3 +132,45 @@ def test_another_thread_may_use_a_compiled_functions_tensors(program):
         check=False,
     )
     assert ran.stdout.strip() == "done", (ran.returncode, ran.stderr[-2000:])
+
+
+# Programs change once they have run often: not while another thread is inside of them.
+SHARED = """
+import random, sys
+from concurrent.futures import ThreadPoolExecutor
+import rushlight as rl
+from rushlight import nn
+sys.setswitchinterval(1e-5)
+dynamic = {"True": True, "None": None}[sys.argv[1]]
+model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 8))
+inputs = [rl.randn(random.choice([1, 2, 3, 7, 16]), 32) for _ in range(40)]
+def gradients(run, x):
+    return rl.autograd.grad(run(x).square().sum(), list(model.parameters()))
+results = [model(x).detach() for x in inputs]
+expected = [gradients(model, x) for x in inputs]
+def work(number):
+    chosen, wrong = random.Random(number), 0
+    for _ in range(60):
+        at, mode = chosen.randrange(len(inputs)), chosen.randrange(3)
+        if mode == 2:
+            pairs = zip(gradients(compiled, inputs[at]), expected[at], strict=True)
+        else:
+            with (rl.no_grad, rl.inference_mode)[mode]():
+                pairs = [(compiled(inputs[at]), results[at])]
+        wrong += not all(rl.allclose(a, b, 1e-4, 1e-4) for a, b in pairs)
+    return wrong
+for _ in range(4):
+    compiled = rl.compile(model, dynamic=dynamic)
+    with ThreadPoolExecutor(6) as pool:
+        wrong = sum(pool.map(work, range(12)))
+    assert not wrong, wrong
+print("done")
+"""
+
+
+@pytest.mark.parametrize("dynamic", ["None", "True"])
+def test_threads_that_call_one_compiled_model_get_its_numbers(dynamic):
+    ended = subprocess.run(
+        [sys.executable, "-c", SHARED, dynamic], capture_output=True, text=True
+    )
+    assert ended.stdout.strip() == "done", (ended.returncode, ended.stderr[-2000:])
