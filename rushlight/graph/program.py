@@ -691,6 +691,13 @@ class Program:
             self.plan_again()
 
     @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def hears(self) -> cython.bint:
+        """Whether calls are listened to: in one thread, as what is heard has one order."""
+        return self.listens and self.patience <= 0 and self.n_running == 1
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def plan_again(self) -> cython.int:
         """Plans from the launches that calls were, once it has run often enough."""
@@ -749,12 +756,7 @@ class Program:
             if step.kind == LAUNCH:
                 launch(step, tape, data)
             elif step.kind == RUN:
-                if (
-                    step.tried
-                    or not self.listens
-                    or self.patience > 0
-                    or self.n_running > 1  # places of what is heard have one order
-                ):
+                if step.tried or not self.hears():
                     tape.execute(step.call)
                 else:
                     self.listen_to(tape, step)
