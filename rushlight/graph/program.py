@@ -693,7 +693,7 @@ class Program:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
-    def hears(self) -> cython.bint:
+    def records_launches(self) -> cython.bint:
         """Whether calls are listened to: in one thread, as what is heard has one order."""
         return self.listens and self.patience <= 0 and self.n_running == 1
 
@@ -756,7 +756,7 @@ class Program:
             if step.kind == LAUNCH:
                 launch(step, tape, data)
             elif step.kind == RUN:
-                if step.tried or not self.hears():
+                if step.tried or not self.records_launches():
                     tape.execute(step.call)
                 else:
                     self.listen_to(tape, step)
