@@ -153,3 +153,14 @@ def test_zeros_that_are_written_down_stay_in_every_layout(shape, source, target)
         return ends.tolist(), plain.tolist(), made.values().tolist()
 
     assert parts(rl) == parts(torch)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "bsr"])
+def test_values_that_a_compressed_tensor_has_twice_are_added(layout):
+    starts, places = rl.tensor([0, 2]), rl.tensor([1, 1])
+    values = rl.ones(2, 2, 2) if layout == "bsr" else rl.tensor([1.0, 2.0])
+    size = {"csr": (1, 3), "csc": (3, 1), "bsr": (2, 4)}[layout]
+    make = getattr(rl, f"sparse_{layout}_tensor")
+    found = make(starts, places, values, size, check_invariants=False).to_dense()
+    assert found.sum() == values.sum()
+    assert found.abs().max() == (2 if layout == "bsr" else 3)

@@ -4,7 +4,7 @@ import math
 
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
-from rushlight.core.dtypes import int64
+from rushlight.core.dtypes import bool_, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.keys import DispatchKey
@@ -116,7 +116,8 @@ def dense_or_compressed(grad, self, masked_grad):
 
 
 def to_dense(self, masked_grad):
-    """Each value at its place."""
+    """Each value at its place; values of one place are added, as no one has looked."""
+    adds = self.dtype is not bool_
     batch = parts(self)[0].ndim - 1
     rows, columns = self.shape[batch : batch + 2]
     high, wide = block_of(self)
@@ -127,12 +128,12 @@ def to_dense(self, masked_grad):
         rest = values.shape[3:] if self.layout in IN_BLOCKS else values.shape[1:]
         if self.layout not in IN_BLOCKS:
             out = ops.new_zeros(values, [rows, columns, *rest])
-            found.append(ops.index_put_(out, [down, across], values))
+            found.append(ops.index_put_(out, [down, across], values, adds))
             continue
         blocks = ops.new_zeros(
             values, [rows // high, columns // wide, high, wide, *rest]
         )
-        blocks = ops.index_put_(blocks, [down, across], values)
+        blocks = ops.index_put_(blocks, [down, across], values, adds)
         moved = blocks.transpose(1, 2).reshape([rows, columns, *rest])
         found.append(moved)
     if not batch:
