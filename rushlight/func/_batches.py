@@ -64,6 +64,24 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     return wrapper
 
 
+def refuse_nested(name, tensor):
+    """Raises for a nested tensor: a transform's sizes are one for all examples.
+
+    Args:
+        name: the transform.
+        tensor: what it was given.
+
+    Raises:
+        RuntimeError: it is nested.
+    """
+    if tensor.is_nested:
+        raise RuntimeError(
+            f"{name}: nested tensors have no strides and sizes that a transform could "
+            "follow\n  remedy: call the function on each of tensor.unbind(), or take "
+            "gradients by autograd.grad"
+        )
+
+
 def _name(func):
     return getattr(func, "__name__", repr(func))
 
@@ -104,6 +122,7 @@ def _examples(in_dims, args, func):
                 f"{type(leaf)}. We cannot vmap over non-Tensor arguments, please use "
                 "None as the respective in_dim"
             )
+        refuse_nested("vmap", leaf)
         if not -leaf.dim() <= dim < leaf.dim():
             raise ValueError(
                 f"{call}: Got in_dim={dim} for some input, but that input is a Tensor of "

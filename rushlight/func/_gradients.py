@@ -7,9 +7,10 @@ import functools
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.stack import THREAD
 from rushlight.autograd.levels.tangent import TangentLevel
+from rushlight.core.layout import jagged, strided
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
-from rushlight.func._batches import vmap
+from rushlight.func._batches import refuse_nested, vmap
 from rushlight.operators import call
 from rushlight.utils import _pytree as pytree
 
@@ -67,8 +68,19 @@ def _tensors(tree, name, what):
     return leaves, spec
 
 
+def _refuse_nested(name, tree, layouts=(strided, jagged)):
+    for leaf in pytree.tree_leaves(tree):
+        if isinstance(leaf, Tensor) and leaf.layout in layouts:
+            refuse_nested(name, leaf)
+
+
 def _wrapped(level, tree):
-    """A nest with all of its tensors as the level's own: they may be written to."""
+    """A nest with all of its tensors as the level's own: they may be written to.
+
+    Raises:
+        RuntimeError: one is nested, without a jagged layout.
+    """
+    _refuse_nested("torch.func", tree, (strided,))
     return pytree.tree_map_only(Tensor, level.wrap, tree)
 
 
@@ -138,6 +150,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         numbers, single = _chosen(args, argnums)
+        _refuse_nested("torch.func.grad", args)
         with GradientLevel() as level:
             inside = _wrapped(level, args)
             taken = inside[numbers[0]] if single else tuple(inside[n] for n in numbers)
@@ -397,6 +410,7 @@ def jacrev(
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         _refuse_complex("jacrev", args, "inputs")
+        _refuse_nested("torch.func.jacrev", args)
         numbers, single = _chosen(args, argnums)
         found = _vjp(func, args, kwargs, numbers, has_aux)
         output, pull = found[:2]
@@ -437,6 +451,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         _refuse_complex("jacfwd", args, "inputs")
+        _refuse_nested("torch.func.jacfwd", args)
         numbers, single = _chosen(args, argnums)
         chosen = tuple(args[n] for n in numbers)
         leaves, spec = _tensors(chosen, "jacfwd", "the arguments to differentiate by")

@@ -192,3 +192,24 @@ def test_data_is_the_tensor_without_history():
     assert not nt.data.requires_grad
     nt.data = nt.detach() * 2
     assert nt.requires_grad
+
+
+@pytest.mark.parametrize(
+    "layout, names",
+    [
+        (rl.strided, ["vmap", "grad", "vjp", "jacrev", "jacfwd"]),
+        (rl.jagged, ["vmap", "grad", "jacrev", "jacfwd"]),
+    ],
+)
+def test_transforms_refuse_nested_tensors(layout, names):
+    nested = rl.nested.nested_tensor([rl.ones(2, 3), rl.ones(4, 3)], layout=layout)
+    calls = {
+        "vmap": lambda: rl.vmap(lambda x: x * 2)(nested),
+        "grad": lambda: rl.func.grad(lambda x: x.sum())(nested),
+        "vjp": lambda: rl.func.vjp(lambda x: x * 2, nested),
+        "jacrev": lambda: rl.func.jacrev(lambda x: x * 2)(nested),
+        "jacfwd": lambda: rl.func.jacfwd(lambda x: x * 2)(nested),
+    }
+    for name in names:
+        with pytest.raises(RuntimeError, match="nested tensors have no strides"):
+            calls[name]()
