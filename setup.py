@@ -110,6 +110,7 @@ COMPILED = [
     "graph.capture",
     "graph.courses",
     "graph.launch_recorder",
+    "graph.function_facts",
     "graph.module_replay",
     "graph.program",
     "graph.cuda_graphs",

@@ -8,6 +8,7 @@ from types import FunctionType, ModuleType
 
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor
+from rushlight.graph.function_facts import facts_of
 
 # Functions of C that do nothing but give something, and are not the package's.
 _QUIET = ("builtins", "_operator", "math", "_functools", "_abc", "itertools", None)
@@ -115,7 +116,11 @@ class Names:
             for base in kind.__mro__:
                 for item in vars(base).values():
                     if isinstance(item, FunctionType) and item.__code__ in codes:
-                        self.functions[item] = item.__code__
+                        self.function(item)
+
+    def function(self, function):
+        """Takes in a function."""
+        self.functions[function] = facts_of(function)
 
     def place(self, names, name):
         self.places[id(names), name] = names, name, names.get(name, Unproven)
@@ -129,7 +134,7 @@ class Names:
                     self.place(inside, word)
                     self.value(inside[word], words)
         elif isinstance(value, FunctionType):
-            self.functions[value] = value.__code__
+            self.function(value)
         elif isinstance(value, type):
             self.types[value] = True
         elif type(value).__name__ == "cython_function_or_method":

@@ -5,7 +5,6 @@ cdef extern from "Python.h":
         void* c_profilefunc
         void* c_tracefunc
     PyThreadState* PyThreadState_Get() nogil
-    PyObject* PyFunction_GetCode(object function)
     PyObject* PyCell_GET(object cell)
     PyObject** _PyObject_GetDictPtr(object owner)
     ctypedef struct PyTypeObject:

@@ -11,7 +11,7 @@ What is proven, and how:
   is the package's own or plain (`rushlight.graph.plain_code`), and no function that does
   something beside was called.
 - *What the code reads by name* (functions, modules, classes, builtins) is looked up again,
-  and the code of functions and the version of classes are compared.
+  and the code and defaults of functions and the version of classes are compared.
 - *What modules are*: each in the tree has its type, and each attribute is the same
   immutable object, list of such, table of tensors or table of modules. No hooks.
 - *What tensors are*, arguments, parameters and buffers alike: type, sizes, strides, offset,
@@ -44,6 +44,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import registrations
 from cython.cimports.rushlight.graph.call_matching import item_key
 from cython.cimports.rushlight.graph.capture import current
 from cython.cimports.rushlight.graph.courses import Course
+from cython.cimports.rushlight.graph.function_facts import same_function
 from cython.cimports.rushlight.graph.tape import (
     COURSE,
     Call,
@@ -526,10 +527,8 @@ class Stretch:
             elif cython.cast(object, item) is not value:
                 return False
         for i in range(len(self.functions)):
-            function, code = cython.cast(tuple, self.functions[i])
-            if PyFunction_GetCode(function) != cython.cast(
-                cython.pointer(PyObject), code
-            ):
+            function, facts = cython.cast(tuple, self.functions[i])
+            if not same_function(function, facts):
                 return False
         for i in range(len(self.cells)):
             cell, value = cython.cast(tuple, self.cells[i])

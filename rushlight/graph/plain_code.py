@@ -146,7 +146,7 @@ class PlainCode:
         Raises:
             Unproven: it may do more than ask for operators, or hang on more than is compared.
         """
-        self.names.functions[function] = function.__code__
+        self.names.function(function)
         if function.__code__ in self.codes:
             return
         defaults = (

@@ -28,8 +28,12 @@ other_functions = types.ModuleType("rushlight.others")
 other_functions.relu = F.gelu
 
 
-def shifted(x, by=1.0):
-    return x + by
+def shifted(x, by=1.0, *, times=1.0):
+    return x * times + by
+
+
+def with_defaults(self, x, gain=2.0):
+    return shifted(self.first(x)) * gain
 
 
 def of(forward, **members):
@@ -150,6 +154,7 @@ PLAIN = {
     "lists": of(with_lists),
     "sizes": of(with_sizes),
     "helper": of(with_helper),
+    "defaults": of(with_defaults),
     "constants": of(with_constants, gain=1.5, shifts=[2, 3], extra=weight_of_all),
     "dropout": of(with_dropout),
     "settings": of(with_settings, settings=Settings()),
@@ -233,7 +238,22 @@ CHANGES = {
     ),
     "a function's code": (
         "helper",
-        lambda m, p: p.setattr(shifted, "__code__", (lambda x, by: x - by).__code__),
+        lambda m, p: p.setattr(
+            shifted, "__code__", (lambda x, by, *, times: x - by).__code__
+        ),
+    ),
+    "a default": ("defaults", lambda m, p: p.setattr(shifted, "__defaults__", (5.0,))),
+    "a default of a name": (
+        "defaults",
+        lambda m, p: p.setitem(shifted.__kwdefaults__, "times", 3.0),
+    ),
+    "defaults of names": (
+        "defaults",
+        lambda m, p: p.setattr(shifted, "__kwdefaults__", {"times": 4.0}),
+    ),
+    "a forward's default": (
+        "defaults",
+        lambda m, p: p.setattr(with_defaults, "__defaults__", (7.0,)),
     ),
     "a global module": ("residual", lambda m, p: p.setattr(HERE, "F", other_functions)),
     "a module's function": ("residual", lambda m, p: p.setattr(F, "relu", F.gelu)),
