@@ -103,7 +103,8 @@ def _ended_as_pytorch_may(status, output, errors):
 
     Its C++ ends the process then, on a loaded machine now and then; there is no C++ here.
     """
-    return bool(output) and errors.strip() == _TERMINATED and status == -signal.SIGABRT
+    ended = errors.strip().endswith(_TERMINATED)
+    return bool(output) and ended and status == -signal.SIGABRT
 
 
 def run(program, size, *arguments, through=(), **environment):
