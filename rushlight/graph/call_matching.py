@@ -438,7 +438,7 @@ def waits_with_others(tape: Tape, parent: Call, call: Call) -> cython.bint:
     if 0 <= times < tape.owner.calls_of_waiting_sizes():
         parent.seen[call.key] = times + 1
         return True
-    del parent.seen[call.key]
+    parent.seen.pop(call.key, None)  # another thread may have done so
     return False
 
 
@@ -474,5 +474,5 @@ def is_admitted(
             return 0
     if known is None:
         return 1
-    del parent.seen[key]
+    parent.seen.pop(key, None)
     return 2 if known == _OFTEN else 1

@@ -718,12 +718,13 @@ def current() -> Tape:
     """This thread's tape, or None."""
     global _tape, _thread
     thread: cython.ulong = PyThread_get_thread_ident()
-    found: Tape
+    found: Tape = _tape
     if thread != _thread:
+        before: Tape = found  # let go of last: what it held may let other threads run
         found = _TAPES.get(thread)
         _tape = found
         _thread = thread
-    found = _tape
+        del before
     if found is not None and found.runner and found.runner != thread:
         found.enter()
     return found

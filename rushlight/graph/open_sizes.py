@@ -20,6 +20,7 @@ from __future__ import annotations
 from math import gcd
 
 import cython
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
@@ -363,8 +364,16 @@ class Family:
 
     @cython.cfunc
     def writing(self, at: cython.Py_ssize_t) -> Writing:
+        """What writes a path or a program of the integers that were evaluated last.
+
+        It has a copy: another thread may evaluate them for its size at any call of Python.
+        """
         made: Writing = Writing.__new__(Writing)
-        made.ints, made.at = self.values, at
+        made.held = PyBytes_FromStringAndSize(
+            cython.cast(cython.p_char, self.values), self.n * cython.sizeof(int64_t)
+        )
+        made.ints = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(made.held))
+        made.at = at
         return made
 
     @cython.cfunc
@@ -402,9 +411,9 @@ class Family:
             leaf: its last call.
         """
         self.evaluate(size)
+        made: Writing = self.writing(self.reading.starts[len(self.calls)])
         path = leaf.path
         calls = with_parts(path)
-        made: Writing = self.writing(self.end_of_path())
         sizes = {slot: made.next() for slot in sorted(self.graph.sizes)}
         items = [
             made.item(item, calls, number, moves)

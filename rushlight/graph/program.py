@@ -7,7 +7,7 @@ what operators ask for inside. A place that nobody sees but kernels has no objec
 
 from __future__ import annotations
 
-from time import thread_time_ns
+from time import sleep, thread_time_ns
 from weakref import WeakKeyDictionary
 
 import cython
@@ -538,7 +538,7 @@ class Program:
         n_running: how many threads are in the middle of its steps. They change where that
             is none: kernels let other threads run.
         patience: how often it runs before its calls are heard.
-        planned_again: what it becomes before it runs the next time.
+        is_changing: whether a thread plans it anew.
 
     Args:
         steps: a list of `Step`.
@@ -562,7 +562,7 @@ class Program:
     where: list
     listens: cython.bint
     n_running: cython.int
-    planned_again: object
+    is_changing: cython.bint
     patience = cython.declare(cython.int, visibility="public")
     timed = cython.declare(cython.bint, visibility="public")
     n_places = cython.declare(cython.int, visibility="readonly")
@@ -620,13 +620,18 @@ class Program:
         self.n_places = self.n_spots
 
     def take_over(self, other):
-        """Becomes another program, which does the same."""
+        """Becomes another program, which does the same.
+
+        What goes is let go of last: other threads may run then.
+        """
         made: Program = other
+        gone = self.steps, self.where, self.items
         self.steps = made.steps
         self.spots, made.spots = made.spots, self.spots
         self.n_spots, made.n_spots = made.n_spots, self.n_spots
         self.where = made.where
-        self.items = self.planned_again = None
+        self.items, self.listens = None, False
+        del gone
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -657,8 +662,8 @@ class Program:
         held: cython.pointer(cython.size_t) = sizes
         i: cython.int
         n: cython.int
-        if self.planned_again is not None and not self.n_running:
-            self.take_over(self.planned_again)
+        while self.is_changing:
+            sleep(0.0001)
         n = self.n_spots
         if n > NEAR:
             far = malloc(n * 2 * cython.sizeof(cython.size_t))
@@ -700,12 +705,18 @@ class Program:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def plan_again(self) -> cython.int:
-        """Plans from the launches that calls were, once it has run often enough."""
+        """Plans from the launches that calls were, once it has run often enough.
+
+        Planning writes to the steps: other threads wait before they begin.
+        """
         if self.patience > 0:
             self.patience -= 1
-        elif not self.n_running:
-            self.listens = False  # no other thread plans or hears meanwhile
-            self.planned_again = self.replan(self, self.items)
+        elif not self.n_running and not self.is_changing:
+            self.is_changing = True
+            try:
+                self.take_over(self.replan(self, self.items))
+            finally:
+                self.is_changing = False
         return 0
 
     @cython.cfunc

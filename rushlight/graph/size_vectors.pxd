@@ -23,6 +23,7 @@ cdef class Reading:
 
 # Makes calls and launches of those of a family, and of other integers.
 cdef class Writing:
+    cdef bytes held  # the integers, of its own: others ask the family meanwhile
     cdef int64_t* ints
     cdef Py_ssize_t at
     cdef int64_t next(self) noexcept

@@ -8,6 +8,7 @@ are the node's.
 from __future__ import annotations
 
 import re
+import threading
 
 _ESCAPES = str.maketrans(
     {"\\": "\\\\", '"': '\\"', "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -323,6 +324,9 @@ def copy_nodes(block, into, known):
             known[value] = new.makes(value.type, value.name)
 
 
+_making = threading.RLock()
+
+
 class Function:
     """A translated function or method: its graph, its schema and how it runs."""
 
@@ -340,13 +344,18 @@ class Function:
     def graph(self):
         """The graph, made when it is first asked for."""
         if self._graph is None:
-            make, self._make = self._make, self._recursive
-            try:
-                self._graph = make(self)
-            except BaseException:
-                self._make = make
-                raise
+            with _making:  # a call in the middle of another thread's is no recursion
+                if self._graph is None:
+                    self._graph = self._made()
         return self._graph
+
+    def _made(self):
+        make, self._make = self._make, self._recursive
+        try:
+            return make(self)
+        except BaseException:
+            self._make = make
+            raise
 
     def _recursive(self, _):
         raise RuntimeError(

@@ -1,6 +1,8 @@
 """The package's modules, translated: the same values, here and in PyTorch's hands."""
 
 import io
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -222,3 +224,17 @@ def test_copies_of_translated_modules_are_their_own():
     x = rl.ones(1, 2)
     assert other(x).abs().sum() == 0 and other.code == translated.code
     assert translated[0].weight.abs().sum() > 0
+
+
+def test_threads_may_call_a_scripted_module_for_the_first_time_together():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(10):
+            model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+            scripted, x = rl.jit.script(model), rl.randn(3, 4)
+            with ThreadPoolExecutor(6) as pool:
+                found = list(pool.map(lambda _: scripted(x), range(12)))  # noqa: B023
+            assert all(rl.equal(each, model(x)) for each in found)
+    finally:
+        sys.setswitchinterval(interval)
