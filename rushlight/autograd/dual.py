@@ -372,8 +372,8 @@ _installed = []
 def include(level):
     """Has the calls of this thread see tangents of a level; None ends it."""
     if not _installed:
-        _installed.append(True)
         set_fallback(DispatchKey.ForwardAD, _forward)
+        _installed.append(True)  # last: no other thread goes on before
     THREAD.dual = level
     included, excluded = state.included_keys(), state.excluded_keys()
     state.set_keys(_with(included, level), excluded)

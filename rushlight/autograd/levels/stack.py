@@ -189,9 +189,9 @@ _installed = []
 def _install():
     """Registers the fallbacks when the first level opens: until then calls pay nothing."""
     if not _installed:
-        _installed.append(True)
         set_fallback(DispatchKey.Batched, _interpret)
         set_fallback(DispatchKey.Below, _below)
+        _installed.append(True)  # last: no other thread goes on before
 
 
 # -- arguments -----------------------------------------------------------------------

@@ -214,13 +214,20 @@ def run_with_casts(operator, args, kwargs):
 
 
 _libraries: dict = {}
+_registering = threading.RLock()
 
 
 def _register(kind):
     """Gives the operators that are there their kernels for a kind of device, once."""
     if kind in _libraries:
         return
-    library = _libraries[kind] = Library("aten", "IMPL")
+    with _registering:  # a thread that comes meanwhile waits until all have theirs
+        if kind not in _libraries:
+            _libraries[kind] = _library_of(kind)
+
+
+def _library_of(kind):
+    library = Library("aten", "IMPL")
     set_casts(run_with_casts, lambda kind: _threads.enabled[kind])
     place, key = _KINDS[kind]
     for packet in packets().values():
@@ -229,6 +236,7 @@ def _register(kind):
             if said is not None and operator.form == FUNCTIONAL:
                 kernel = _kernel(operator, _policy(said), kind)
                 library.impl(operator, kernel, key, with_keyset=True)
+    return library
 
 
 # -- settings -----------------------------------------------------------------------------
