@@ -89,6 +89,8 @@ def code_of(item: object) -> cython.int:
 
 
 _KINDS = cython.declare(dict, {name: t.code for name, t in all_dtypes().items()})
+_WIDE_FLOAT = cython.declare(object, all_dtypes()["float64"])
+_WIDE_COMPLEX = cython.declare(object, all_dtypes()["complex128"])
 
 
 @cython.cfunc
@@ -353,8 +355,13 @@ def empty_like(
 
 
 def wrapped_number(value):
-    """A Python number as a 0-dim tensor that stays weak in promotion."""
-    result: Tensor = from_sequence(value, None, None)
+    """A Python number as a 0-dim tensor, in full, that stays weak in promotion."""
+    dtype: object = None
+    if isinstance(value, float):
+        dtype = _WIDE_FLOAT
+    elif isinstance(value, complex):
+        dtype = _WIDE_COMPLEX
+    result: Tensor = from_sequence(value, dtype, None)
     result.wrapped_number = True
     return result
 

@@ -98,6 +98,8 @@ def promote_call(call: cython.pointer(Call), promoting: cython.uint) -> cython.i
         if t.wrapped_number:
             if t.dtype_.category == FLOATING:
                 code = default_dtype().code
+            elif t.dtype_.category == COMPLEX:
+                code = default_dtype().to_complex().code
             wrapped = code if wrapped < 0 else promote_codes(wrapped, code)
         elif t.ndim_ > 0:
             dim = code if dim < 0 else promote_codes(dim, code)
