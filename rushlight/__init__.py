@@ -166,7 +166,7 @@ _ON_DEMAND = (
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for readers of types, who import everything
     from rushlight import nn, optim
-    from rushlight._generated.functions import *  # noqa: F403
+    from rushlight._generated.functions import *
     from rushlight._generated.methods import Tensor
 
 

@@ -49,60 +49,30 @@ from rushlight.distributions.multinomial import Multinomial
 from rushlight.distributions.multivariate_normal import MultivariateNormal
 from rushlight.distributions.negative_binomial import NegativeBinomial
 from rushlight.distributions.normal import Normal
-from rushlight.distributions.one_hot_categorical import (
-    OneHotCategorical,
-    OneHotCategoricalStraightThrough,
-)
+from rushlight.distributions import one_hot_categorical
+from rushlight.distributions.one_hot_categorical import *
 from rushlight.distributions.pareto import Pareto
 from rushlight.distributions.poisson import Poisson
 from rushlight.distributions.relaxed_bernoulli import RelaxedBernoulli
 from rushlight.distributions.relaxed_categorical import RelaxedOneHotCategorical
 from rushlight.distributions.studentT import StudentT
 from rushlight.distributions.transformed_distribution import TransformedDistribution
-from rushlight.distributions.transforms import (
-    AbsTransform,
-    AffineTransform,
-    CatTransform,
-    ComposeTransform,
-    CorrCholeskyTransform,
-    CumulativeDistributionTransform,
-    ExpTransform,
-    IndependentTransform,
-    LowerCholeskyTransform,
-    PositiveDefiniteTransform,
-    PowerTransform,
-    ReshapeTransform,
-    SigmoidTransform,
-    SoftmaxTransform,
-    SoftplusTransform,
-    StackTransform,
-    StickBreakingTransform,
-    TanhTransform,
-    Transform,
-    identity_transform,
-)
+from rushlight.distributions.transforms import *
 from rushlight.distributions.uniform import Uniform
 from rushlight.distributions.von_mises import VonMises
 from rushlight.distributions.weibull import Weibull
 from rushlight.distributions.wishart import Wishart
 
 __all__ = [
-    "AbsTransform",
-    "AffineTransform",
     "Bernoulli",
     "Beta",
     "Binomial",
-    "CatTransform",
     "Categorical",
     "Cauchy",
     "Chi2",
-    "ComposeTransform",
     "ContinuousBernoulli",
-    "CorrCholeskyTransform",
-    "CumulativeDistributionTransform",
     "Dirichlet",
     "Distribution",
-    "ExpTransform",
     "Exponential",
     "ExponentialFamily",
     "FisherSnedecor",
@@ -113,7 +83,6 @@ __all__ = [
     "HalfCauchy",
     "HalfNormal",
     "Independent",
-    "IndependentTransform",
     "InverseGamma",
     "Kumaraswamy",
     "LKJCholesky",
@@ -121,39 +90,27 @@ __all__ = [
     "LogNormal",
     "LogisticNormal",
     "LowRankMultivariateNormal",
-    "LowerCholeskyTransform",
     "MixtureSameFamily",
     "Multinomial",
     "MultivariateNormal",
     "NegativeBinomial",
     "Normal",
-    "OneHotCategorical",
-    "OneHotCategoricalStraightThrough",
     "Pareto",
     "Poisson",
-    "PositiveDefiniteTransform",
-    "PowerTransform",
     "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
-    "ReshapeTransform",
-    "SigmoidTransform",
-    "SoftmaxTransform",
-    "SoftplusTransform",
-    "StackTransform",
-    "StickBreakingTransform",
     "StudentT",
-    "TanhTransform",
-    "Transform",
     "TransformedDistribution",
     "Uniform",
     "VonMises",
     "Weibull",
     "Wishart",
     "biject_to",
-    "identity_transform",
     "kl_divergence",
     "register_kl",
     "transform_to",
     "constraints",
     "transforms",
 ]
+__all__ += one_hot_categorical.__all__
+__all__ += transforms.__all__

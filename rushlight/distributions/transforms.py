@@ -12,7 +12,7 @@ import operator
 from numbers import Number
 
 import rushlight as rl
-from rushlight.distributions import constraints
+from rushlight.distributions import _vector_transforms, constraints
 from rushlight.distributions._transform import (
     Transform,
     _check_dims,
@@ -23,15 +23,7 @@ from rushlight.distributions._transform import (
 from rushlight.distributions._transform import (
     _InverseTransform as _InverseTransform,
 )
-from rushlight.distributions._vector_transforms import (
-    CatTransform,
-    CorrCholeskyTransform,
-    LowerCholeskyTransform,
-    PositiveDefiniteTransform,
-    SoftmaxTransform,
-    StackTransform,
-    StickBreakingTransform,
-)
+from rushlight.distributions._vector_transforms import *  # noqa: F403
 from rushlight.distributions.utils import (
     _sum_rightmost,
     broadcast_all,
@@ -42,25 +34,19 @@ from rushlight.nn import functional as F
 __all__ = [
     "AbsTransform",
     "AffineTransform",
-    "CatTransform",
     "ComposeTransform",
-    "CorrCholeskyTransform",
     "CumulativeDistributionTransform",
     "ExpTransform",
     "IndependentTransform",
-    "LowerCholeskyTransform",
-    "PositiveDefiniteTransform",
     "PowerTransform",
     "ReshapeTransform",
     "SigmoidTransform",
-    "SoftmaxTransform",
     "SoftplusTransform",
-    "StackTransform",
-    "StickBreakingTransform",
     "TanhTransform",
     "Transform",
     "identity_transform",
 ]
+__all__ += _vector_transforms.__all__
 
 
 class _Monotone(_Stateless):

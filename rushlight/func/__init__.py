@@ -1,39 +1,16 @@
 """Functions of functions: gradients, Jacobians and batches, nested in any order."""
 
 from rushlight.func._batches import vmap
-from rushlight.func._gradients import (
-    grad,
-    grad_and_value,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    linearize,
-    vjp,
-)
+from rushlight.func import _gradients, _modules
+from rushlight.func._gradients import *
 from rushlight.func._axes import rearrange
 from rushlight.func._functionalize import functionalize
-from rushlight.func._modules import (
-    debug_unwrap,
-    functional_call,
-    replace_all_batch_norm_modules_,
-    stack_module_state,
-)
+from rushlight.func._modules import *
 
 __all__ = [
-    "debug_unwrap",
-    "functional_call",
     "functionalize",
-    "grad",
-    "grad_and_value",
-    "hessian",
-    "jacfwd",
-    "jacrev",
-    "jvp",
-    "linearize",
     "rearrange",
-    "replace_all_batch_norm_modules_",
-    "stack_module_state",
-    "vjp",
     "vmap",
 ]
+__all__ += _gradients.__all__
+__all__ += _modules.__all__

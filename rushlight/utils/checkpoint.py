@@ -16,26 +16,16 @@ from rushlight.autograd.function import Function
 from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
-from rushlight.utils._selective import (
-    SAC_IGNORED_OPS,
-    CheckpointPolicy,
-    GraphExecGroup,
-    SelectiveCheckpointContext,
-    create_selective_checkpoint_contexts,
-)
+from rushlight.utils import _selective
+from rushlight.utils._selective import *  # noqa: F403
 
 __all__ = [
-    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
-    "CheckpointPolicy",
     "DefaultDeviceType",
-    "GraphExecGroup",
-    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
-    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
@@ -43,6 +33,7 @@ __all__ = [
     "set_checkpoint_early_stop",
     "set_device_states",
 ]
+__all__ += _selective.__all__
 
 
 class CheckpointError(RuntimeError):

@@ -29,6 +29,10 @@ DECLARING = [
 PACKAGES = [path for path in DECLARING if path.name == "__init__.py"]
 
 
+def is_star(node):
+    return isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+
+
 def names_made(path):
     """Public names that a file defines, or imports from Rushlight, at its top."""
     for node in tree(path).body:
@@ -37,7 +41,10 @@ def names_made(path):
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
             "rush"
         ):
-            yield from (alias.asname or alias.name for alias in node.names)
+            if is_star(node):
+                yield from importlib.import_module(node.module).__all__
+            else:
+                yield from (alias.asname or alias.name for alias in node.names)
 
 
 @pytest.mark.parametrize("path", DECLARING, ids=module_name)
@@ -82,10 +89,10 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = rushlight.nope
 
 
-def test_no_star_imports_but_of_generated_stubs():
+def test_a_star_brings_what_a_module_declares():
     for path in sorted((ROOT / "rushlight").rglob("*.py")):
-        for node in nodes(path):
-            stars = isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
-            stub = stars and ROOT.joinpath(*node.module.split(".")).with_suffix(".pyi")
-            generated = stars and "_generated" in node.module and stub.exists()
-            assert not stars or generated, f"{path}:{node.lineno}"
+        for node in filter(is_star, nodes(path)):
+            stub = ROOT.joinpath(*node.module.split(".")).with_suffix(".pyi")
+            generated = "_generated" in node.module and stub.exists()
+            declared = not generated and importlib.import_module(node.module)
+            assert generated or hasattr(declared, "__all__"), f"{path}:{node.lineno}"

@@ -2,41 +2,9 @@
 
 from importlib import import_module
 
-from rushlight.ao.quantization.fake_quantize import (
-    FakeQuantize,
-    FakeQuantizeBase,
-    FixedQParamsFakeQuantize,
-    FusedMovingAvgObsFakeQuantize,
-    default_affine_fixed_qparams_fake_quant,
-    default_dynamic_fake_quant,
-    default_embedding_fake_quant,
-    default_embedding_fake_quant_4bit,
-    default_fake_quant,
-    default_fixed_qparams_range_0to1_fake_quant,
-    default_fixed_qparams_range_neg1to1_fake_quant,
-    default_fused_act_fake_quant,
-    default_fused_per_channel_wt_fake_quant,
-    default_fused_wt_fake_quant,
-    default_histogram_fake_quant,
-    default_per_channel_weight_fake_quant,
-    default_symmetric_fixed_qparams_fake_quant,
-    default_weight_fake_quant,
-    disable_fake_quant,
-    disable_observer,
-    enable_fake_quant,
-    enable_observer,
-    fused_per_channel_wt_fake_quant_range_neg_127_to_127,
-    fused_wt_fake_quant_range_neg_127_to_127,
-)
+from rushlight.ao.quantization.fake_quantize import *
 from rushlight.ao.quantization.fuse_modules import fuse_modules, fuse_modules_qat
-from rushlight.ao.quantization.fuser_method_mappings import (
-    fuse_conv_bn,
-    fuse_conv_bn_relu,
-    fuse_convtranspose_bn,
-    fuse_linear_bn,
-    get_fuser_method,
-    get_fuser_method_new,
-)
+from rushlight.ao.quantization.fuser_method_mappings import *
 from rushlight.ao.quantization.observer import (
     FixedQParamsObserver,
     HistogramObserver,
@@ -69,82 +37,14 @@ from rushlight.ao.quantization.observer import (
     per_channel_weight_observer_range_neg_127_to_127,
     weight_observer_range_neg_127_to_127,
 )
-from rushlight.ao.quantization.qconfig import (
-    QConfig,
-    QConfigAny,
-    QConfigDynamic,
-    default_activation_only_qconfig,
-    default_debug_qconfig,
-    default_dynamic_qat_qconfig,
-    default_dynamic_qconfig,
-    default_embedding_qat_qconfig,
-    default_embedding_qat_qconfig_4bit,
-    default_per_channel_qconfig,
-    default_per_channel_symmetric_qnnpack_qat_qconfig,
-    default_per_channel_symmetric_qnnpack_qconfig,
-    default_qat_qconfig,
-    default_qat_qconfig_v2,
-    default_qconfig,
-    default_quint8_weight_qconfig,
-    default_reuse_input_qconfig,
-    default_symmetric_qnnpack_qat_qconfig,
-    default_symmetric_qnnpack_qconfig,
-    default_weight_only_qconfig,
-    float16_dynamic_qconfig,
-    float16_static_qconfig,
-    float_qparams_weight_only_qconfig,
-    float_qparams_weight_only_qconfig_4bit,
-    get_default_qat_qconfig,
-    get_default_qconfig,
-    per_channel_dynamic_qconfig,
-    qconfig_equals,
-)
-from rushlight.ao.quantization.qconfig_mapping import (
-    QConfigMapping,
-    get_default_qat_qconfig_dict,
-    get_default_qat_qconfig_mapping,
-    get_default_qconfig_dict,
-    get_default_qconfig_mapping,
-)
+from rushlight.ao.quantization.qconfig import *
+from rushlight.ao.quantization.qconfig_mapping import *
 from rushlight.ao.quantization.quant_type import (
     QuantType,
 )
-from rushlight.ao.quantization.quantization_mappings import (
-    DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
-    DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS,
-    DEFAULT_MODULE_TO_ACT_POST_PROCESS,
-    DEFAULT_QAT_MODULE_MAPPINGS,
-    DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
-    get_default_compare_output_module_list,
-    get_default_dynamic_quant_module_mappings,
-    get_default_float_to_quantized_operator_mappings,
-    get_default_qat_module_mappings,
-    get_default_qconfig_propagation_list,
-    get_default_static_quant_module_mappings,
-    get_dynamic_quant_module_class,
-    get_embedding_qat_module_mappings,
-    get_embedding_static_quant_module_mappings,
-    get_quantized_operator,
-    get_static_quant_module_class,
-    no_observer_set,
-)
-from rushlight.ao.quantization.quantize import (
-    add_quant_dequant,
-    convert,
-    get_default_custom_config_dict,
-    prepare,
-    prepare_qat,
-    propagate_qconfig_,
-    quantize,
-    quantize_dynamic,
-    quantize_qat,
-    swap_module,
-)
-from rushlight.ao.quantization.stubs import (
-    DeQuantStub,
-    QuantStub,
-    QuantWrapper,
-)
+from rushlight.ao.quantization.quantization_mappings import *
+from rushlight.ao.quantization.quantize import *
+from rushlight.ao.quantization.stubs import *
 from rushlight.ao.quantization.utils import MatchAllNode, get_combined_dict
 
 _LATER = ("fx", "quantize_fx")

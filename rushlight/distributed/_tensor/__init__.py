@@ -1,36 +1,6 @@
 """The earlier name of `distributed.tensor`."""
 
-from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
-from rushlight.distributed.tensor import (
-    DTensor,
-    Partial,
-    Placement,
-    Replicate,
-    Shard,
-    distribute_module,
-    distribute_tensor,
-    empty,
-    full,
-    ones,
-    rand,
-    randn,
-    zeros,
-)
+from rushlight.distributed import tensor
+from rushlight.distributed.tensor import *
 
-__all__ = [
-    "DTensor",
-    "DeviceMesh",
-    "Partial",
-    "Placement",
-    "Replicate",
-    "Shard",
-    "distribute_module",
-    "distribute_tensor",
-    "empty",
-    "full",
-    "init_device_mesh",
-    "ones",
-    "rand",
-    "randn",
-    "zeros",
-]
+__all__ = tensor.__all__

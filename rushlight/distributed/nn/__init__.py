@@ -1,25 +1,6 @@
 """Collectives that gradients go back through."""
 
-from rushlight.distributed.nn.functional import (
-    all_gather,
-    all_reduce,
-    all_to_all,
-    all_to_all_single,
-    broadcast,
-    gather,
-    reduce,
-    reduce_scatter,
-    scatter,
-)
+from rushlight.distributed.nn import functional
+from rushlight.distributed.nn.functional import *
 
-__all__ = [
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "all_to_all_single",
-    "broadcast",
-    "gather",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-]
+__all__ = functional.__all__

@@ -5,19 +5,9 @@ what comes out computes as one tensor does. ``tensor.parallel`` spreads modules.
 """
 
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
-from rushlight.distributed.tensor._api import (
-    DTensor,
-    distribute_module,
-    distribute_tensor,
-)
-from rushlight.distributed.tensor._factories import (
-    empty,
-    full,
-    ones,
-    rand,
-    randn,
-    zeros,
-)
+from rushlight.distributed.tensor import _api, _factories
+from rushlight.distributed.tensor._api import *
+from rushlight.distributed.tensor._factories import *
 from rushlight.distributed.tensor.placement_types import (
     Partial,
     Placement,
@@ -26,19 +16,12 @@ from rushlight.distributed.tensor.placement_types import (
 )
 
 __all__ = [
-    "DTensor",
     "DeviceMesh",
     "Partial",
     "Placement",
     "Replicate",
     "Shard",
-    "distribute_module",
-    "distribute_tensor",
-    "empty",
-    "full",
     "init_device_mesh",
-    "ones",
-    "rand",
-    "randn",
-    "zeros",
 ]
+__all__ += _api.__all__
+__all__ += _factories.__all__

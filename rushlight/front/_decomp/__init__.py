@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from rushlight._decomp import decompositions
-from rushlight._decomp.registry import (
-    decomposition_table,
-    get_decompositions,
-    global_decomposition_table,
-    meta_table,
-    pre_autograd_decomposition_table,
-    register_decomposition,
-    remove_decompositions,
-)
+from rushlight._decomp import registry
+from rushlight._decomp.registry import *
 
 __all__ = [
     "core_aten_decompositions",
-    "decomposition_table",
     "decompositions",
-    "get_decompositions",
-    "global_decomposition_table",
-    "meta_table",
-    "pre_autograd_decomposition_table",
-    "register_decomposition",
-    "remove_decompositions",
 ]
+__all__ += registry.__all__
 
 
 def core_aten_decompositions():

@@ -14,13 +14,8 @@ from rushlight.inspection._determinism import find_nondeterminism
 from rushlight.inspection._formats import FormatLoss, FormatWatch, find_format_losses
 from rushlight.inspection._graphs import fx_panel, graph_panel, module_panel
 from rushlight.inspection._layers import LayerFigures, LayerWatch, layer_page
-from rushlight.inspection._memory import (
-    MemoryBlock,
-    MemoryLeak,
-    MemoryRecorder,
-    MemoryUse,
-    memory_page,
-)
+from rushlight.inspection import _memory
+from rushlight.inspection._memory import *
 from rushlight.inspection._page import run_page
 from rushlight.inspection._recording import OperatorRecord, TensorRecord
 from rushlight.inspection._traces import OperatorChange, ThreadTime, TraceAnalysis
@@ -33,10 +28,6 @@ __all__ = [
     "FormatWatch",
     "LayerFigures",
     "LayerWatch",
-    "MemoryBlock",
-    "MemoryLeak",
-    "MemoryRecorder",
-    "MemoryUse",
     "NonFiniteError",
     "NonFiniteTrap",
     "OperatorChange",
@@ -53,7 +44,7 @@ __all__ = [
     "graph_panel",
     "inspection_page",
     "layer_page",
-    "memory_page",
     "module_panel",
     "run_page",
 ]
+__all__ += _memory.__all__

@@ -13,27 +13,7 @@ MaskedTensor(
 from __future__ import annotations
 
 from rushlight.masked import _ops
-from rushlight.masked._ops import (
-    amax,
-    amin,
-    argmax,
-    argmin,
-    cumprod,
-    cumsum,
-    log_softmax,
-    logaddexp,
-    logsumexp,
-    mean,
-    median,
-    norm,
-    normalize,
-    prod,
-    softmax,
-    softmin,
-    std,
-    sum,
-    var,
-)
+from rushlight.masked._ops import *
 from rushlight.masked.maskedtensor import (
     MaskedTensor,
     as_masked_tensor,
@@ -44,26 +24,8 @@ from rushlight.masked.maskedtensor import (
 __all__ = [
     "MaskedTensor",
     "_ops",
-    "amax",
-    "amin",
-    "argmax",
-    "argmin",
     "as_masked_tensor",
-    "cumprod",
-    "cumsum",
     "is_masked_tensor",
-    "log_softmax",
-    "logaddexp",
-    "logsumexp",
     "masked_tensor",
-    "mean",
-    "median",
-    "norm",
-    "normalize",
-    "prod",
-    "softmax",
-    "softmin",
-    "std",
-    "sum",
-    "var",
 ]
+__all__ += _ops.__all__

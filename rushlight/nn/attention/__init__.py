@@ -7,24 +7,15 @@ import contextlib
 from rushlight.backends import cuda as _switches
 from rushlight.backends.cuda import SDPBackend
 from rushlight.core.switches import switch as _switch
-from rushlight.nn.attention._registry import (
-    activate_flash_attention_impl,
-    current_flash_attention_impl,
-    list_flash_attention_impls,
-    register_flash_attention_impl,
-    restore_flash_attention_impl,
-)
+from rushlight.nn.attention import _registry
+from rushlight.nn.attention._registry import *
 
 __all__ = [
     "SDPBackend",
     "WARN_FOR_UNFUSED_KERNELS",
-    "activate_flash_attention_impl",
-    "current_flash_attention_impl",
-    "list_flash_attention_impls",
-    "register_flash_attention_impl",
-    "restore_flash_attention_impl",
     "sdpa_kernel",
 ]
+__all__ += _registry.__all__
 
 WARN_FOR_UNFUSED_KERNELS = False
 SDPBackend.__module__ = __name__  # where programs find it

@@ -1,25 +1,6 @@
 """Limits of time for blocks: a process that outlives one is ended by its launcher."""
 
-from rushlight.distributed.elastic.timer.api import (
-    LocalTimerClient,
-    LocalTimerServer,
-    MultiprocessingRequestQueue,
-    RequestQueue,
-    TimerClient,
-    TimerRequest,
-    TimerServer,
-    configure,
-    expires,
-)
+from rushlight.distributed.elastic.timer import api
+from rushlight.distributed.elastic.timer.api import *
 
-__all__ = [
-    "LocalTimerClient",
-    "LocalTimerServer",
-    "MultiprocessingRequestQueue",
-    "RequestQueue",
-    "TimerClient",
-    "TimerRequest",
-    "TimerServer",
-    "configure",
-    "expires",
-]
+__all__ = api.__all__

@@ -1,27 +1,7 @@
 """Modules that are spread in place, and the choices that they are spread by."""
 
-from rushlight.distributed.fsdp._fully_shard._fsdp_api import (
-    CPUOffloadPolicy,
-    DataParallelMeshDims,
-    MixedPrecisionPolicy,
-    OffloadPolicy,
-)
-from rushlight.distributed.fsdp._fully_shard._fully_shard import (
-    FSDPModule,
-    UnshardHandle,
-    fully_shard,
-    register_fsdp_forward_method,
-    share_comm_ctx,
-)
+from rushlight.distributed.fsdp._fully_shard import _fsdp_api, _fully_shard
+from rushlight.distributed.fsdp._fully_shard._fsdp_api import *
+from rushlight.distributed.fsdp._fully_shard._fully_shard import *
 
-__all__ = [
-    "CPUOffloadPolicy",
-    "DataParallelMeshDims",
-    "FSDPModule",
-    "MixedPrecisionPolicy",
-    "OffloadPolicy",
-    "UnshardHandle",
-    "fully_shard",
-    "register_fsdp_forward_method",
-    "share_comm_ctx",
-]
+__all__ = _fsdp_api.__all__ + _fully_shard.__all__

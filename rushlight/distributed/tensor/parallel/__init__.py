@@ -2,24 +2,11 @@
 
 from rushlight.distributed.tensor.parallel.api import parallelize_module
 from rushlight.distributed.tensor.parallel.loss import loss_parallel
-from rushlight.distributed.tensor.parallel.style import (
-    ColwiseParallel,
-    ParallelStyle,
-    PrepareModuleInput,
-    PrepareModuleInputOutput,
-    PrepareModuleOutput,
-    RowwiseParallel,
-    SequenceParallel,
-)
+from rushlight.distributed.tensor.parallel import style
+from rushlight.distributed.tensor.parallel.style import *
 
 __all__ = [
-    "ColwiseParallel",
-    "ParallelStyle",
-    "PrepareModuleInput",
-    "PrepareModuleInputOutput",
-    "PrepareModuleOutput",
-    "RowwiseParallel",
-    "SequenceParallel",
     "loss_parallel",
     "parallelize_module",
 ]
+__all__ += style.__all__

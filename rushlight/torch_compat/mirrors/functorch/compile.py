@@ -1,27 +1,17 @@
 """What programs import as ``functorch.compile``: graphs for compilers of one's own."""
 
-from rushlight._functorch import config
-from rushlight._functorch.aot_autograd import (
-    aot_function,
-    aot_module,
-    aot_module_simplified,
-    make_boxed_compiler,
-    make_boxed_func,
-)
+from rushlight._functorch import aot_autograd, config
+from rushlight._functorch.aot_autograd import *  # noqa: F403
 
 __all__ = [
-    "aot_function",
-    "aot_module",
-    "aot_module_simplified",
     "config",
     "default_partition",
-    "make_boxed_compiler",
-    "make_boxed_func",
     "memory_efficient_fusion",
     "min_cut_rematerialization_partition",
     "nop",
     "print_compile",
 ]
+__all__ += aot_autograd.__all__
 
 
 def nop(fx_g, _):
