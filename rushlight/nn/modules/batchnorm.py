@@ -7,6 +7,7 @@ from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
+from rushlight.nn.modules.utils import _with_arguments
 from rushlight.nn.parameter import (
     Parameter,
     UninitializedBuffer,
@@ -25,7 +26,20 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """What the normalisations with running statistics keep."""
+    """What the normalisations with running statistics keep.
+
+    Args:
+        num_features: the number of channels.
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics; None for
+            plain means.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     # State of version 1 lacks num_batches_tracked.
     _version = 2
@@ -146,20 +160,7 @@ def _expect_dims(input, *allowed):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of ``(N, C)`` or ``(N, C, L)``; see ``BatchNorm2d``.
-
-    Args:
-        num_features: the number of channels.
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics; None for
-            plain means.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """Batch normalisation of ``(N, C)`` or ``(N, C, L)``; see ``BatchNorm2d``."""
 
     def _check_input_dim(self, input):
         _expect_dims(input, 2, 3)
@@ -167,13 +168,6 @@ class BatchNorm1d(_BatchNorm):
 
 class BatchNorm2d(_BatchNorm):
     """Normalises each channel of ``(N, C, H, W)`` over the batch, then scales it.
-
-    Args:
-        num_features: number of channels.
-        eps: added to the variance.
-        momentum: share of a batch in the running statistics; None for an average.
-        affine: whether scale and shift are learned.
-        track_running_stats: whether running statistics are kept for evaluation.
 
     >>> BatchNorm2d(6)(rl.zeros(2, 6, 4, 4)).shape
     rushlight.Size([2, 6, 4, 4])
@@ -184,20 +178,7 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of ``(N, C, D, H, W)``; see ``BatchNorm2d``.
-
-    Args:
-        num_features: the number of channels.
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics; None for
-            plain means.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """Batch normalisation of ``(N, C, D, H, W)``; see ``BatchNorm2d``."""
 
     def _check_input_dim(self, input):
         _expect_dims(input, 5)
@@ -299,7 +280,19 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):
-    """What the norms share that learn their channels from the first input."""
+    """What the norms share that learn their channels from the first input.
+
+    Args:
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics; None for
+            plain means.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     def __init__(
         self,
@@ -345,19 +338,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A ``BatchNorm1d`` whose ``num_features`` are the first input's.
-
-    Args:
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics; None for
-            plain means.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """A ``BatchNorm1d`` whose ``num_features`` are the first input's."""
 
     cls_to_become = BatchNorm1d
     _check_input_dim = BatchNorm1d._check_input_dim
@@ -365,17 +346,6 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A ``BatchNorm2d`` whose ``num_features`` are the first input's.
-
-    Args:
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics; None for
-            plain means.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
 
     >>> norm = LazyBatchNorm2d()
     >>> _ = norm(rl.ones(2, 3, 4, 4))
@@ -388,19 +358,10 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A ``BatchNorm3d`` whose ``num_features`` are the first input's.
-
-    Args:
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics; None for
-            plain means.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """A ``BatchNorm3d`` whose ``num_features`` are the first input's."""
 
     cls_to_become = BatchNorm3d
     _check_input_dim = BatchNorm3d._check_input_dim
+
+
+_with_arguments(globals()[name] for name in __all__)

@@ -14,6 +14,7 @@ from rushlight.nn.modules.utils import (
     _reverse_repeat_tuple,
     _single,
     _triple,
+    _with_arguments,
 )
 from rushlight.nn.parameter import Parameter, UninitializedParameter
 from rushlight.operators import call
@@ -168,7 +169,19 @@ def _explicit_padding(kernel_size, dilation, padding):
 
 
 class _Convolution(_ConvNd):
-    """The forward convolutions: they differ in the number of dimensions."""
+    """The forward convolutions: they differ in the number of dimensions.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window.
+        padding: elements added at each edge, or ``"same"`` or ``"valid"``.
+        dilation: step between the elements of a window.
+        groups: how many groups of channels are kept apart.
+        bias: whether there is a ``bias``.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+    """
 
     _expand = None
     _operator = ""
@@ -230,17 +243,6 @@ class Conv1d(_Convolution):
 class Conv2d(_Convolution):
     """Slides a window over ``(N, C, H, W)`` inputs, mixing the channels under it.
 
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the output.
-        kernel_size: size of the window, one number or two.
-        stride: step of the window.
-        padding: elements added at each edge, or ``"same"`` or ``"valid"``.
-        dilation: step between the elements of a window.
-        groups: how many groups of channels are kept apart.
-        bias: whether there is a ``bias``.
-        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-
     >>> Conv2d(1, 6, 5, padding=2)
     Conv2d(1, 6, kernel_size=(5, 5), stride=(1, 1), padding=(2, 2))
     """
@@ -260,7 +262,14 @@ class Conv3d(_Convolution):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """The transposed convolutions: they differ in the number of dimensions."""
+    """The transposed convolutions: they differ in the number of dimensions.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size, stride, padding, dilation, groups, bias: as in ``Conv2d``.
+        output_padding: elements added at one side of the output.
+    """
 
     _expand = None
     _operator = ""
@@ -357,14 +366,7 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The gradient of ``Conv2d`` with respect to its input, as a layer.
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the output.
-        kernel_size, stride, padding, dilation, groups, bias: as in ``Conv2d``.
-        output_padding: elements added at one side of the output.
-    """
+    """The gradient of ``Conv2d`` with respect to its input, as a layer."""
 
     _expand = staticmethod(_pair)
     _operator = "conv_transpose2d"
@@ -426,7 +428,12 @@ class _LazyConvMixin(LazyModuleMixin):
 
 
 class _LazyConvolution(_LazyConvMixin):
-    """The forward convolutions that learn their channels."""
+    """The forward convolutions that learn their channels.
+
+    Args:
+        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as
+            in ``Conv1d``.
+    """
 
     def __init__(
         self,
@@ -448,7 +455,12 @@ class _LazyConvolution(_LazyConvMixin):
 
 
 class _LazyConvTranspose(_LazyConvMixin):
-    """The transposed convolutions that learn their channels."""
+    """The transposed convolutions that learn their channels.
+
+    Args:
+        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
+            padding_mode: as in ``ConvTranspose1d``.
+    """
 
     def __init__(
         self,
@@ -482,10 +494,6 @@ class _LazyConvTranspose(_LazyConvMixin):
 class LazyConv1d(_LazyConvolution, Conv1d):
     """A ``Conv1d`` whose ``in_channels`` are the first input's.
 
-    Args:
-        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as
-            in ``Conv1d``.
-
     >>> layer = LazyConv1d(6, 3)
     >>> layer(rl.ones(1, 2, 5)).shape
     rushlight.Size([1, 6, 3])
@@ -496,10 +504,6 @@ class LazyConv1d(_LazyConvolution, Conv1d):
 
 class LazyConv2d(_LazyConvolution, Conv2d):
     """A ``Conv2d`` whose ``in_channels`` are the first input's.
-
-    Args:
-        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as
-            in ``Conv2d``.
 
     >>> layer = LazyConv2d(6, 3)
     >>> _ = layer(rl.ones(1, 2, 5, 5))
@@ -513,10 +517,6 @@ class LazyConv2d(_LazyConvolution, Conv2d):
 class LazyConv3d(_LazyConvolution, Conv3d):
     """A ``Conv3d`` whose ``in_channels`` are the first input's.
 
-    Args:
-        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as
-            in ``Conv3d``.
-
     >>> layer = LazyConv3d(6, 3)
     >>> layer(rl.ones(1, 2, 5, 5, 5)).shape
     rushlight.Size([1, 6, 3, 3, 3])
@@ -527,10 +527,6 @@ class LazyConv3d(_LazyConvolution, Conv3d):
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     """A ``ConvTranspose1d`` whose ``in_channels`` are the first input's.
-
-    Args:
-        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
-            padding_mode: as in ``ConvTranspose1d``.
 
     >>> layer = LazyConvTranspose1d(6, 3)
     >>> layer(rl.ones(1, 2, 5)).shape
@@ -543,10 +539,6 @@ class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     """A ``ConvTranspose2d`` whose ``in_channels`` are the first input's.
 
-    Args:
-        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
-            padding_mode: as in ``ConvTranspose2d``.
-
     >>> layer = LazyConvTranspose2d(6, 3)
     >>> layer(rl.ones(1, 2, 5, 5)).shape
     rushlight.Size([1, 6, 7, 7])
@@ -558,13 +550,12 @@ class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     """A ``ConvTranspose3d`` whose ``in_channels`` are the first input's.
 
-    Args:
-        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
-            padding_mode: as in ``ConvTranspose3d``.
-
     >>> layer = LazyConvTranspose3d(6, 3)
     >>> layer(rl.ones(1, 2, 2, 2, 2)).shape
     rushlight.Size([1, 6, 4, 4, 4])
     """
 
     cls_to_become = ConvTranspose3d
+
+
+_with_arguments(globals()[name] for name in __all__)

@@ -6,6 +6,7 @@ import warnings
 
 from rushlight.nn import functional as F
 from rushlight.nn.modules.batchnorm import _LazyNormBase, _NormBase
+from rushlight.nn.modules.utils import _with_arguments
 
 __all__ = [
     "InstanceNorm1d",
@@ -18,7 +19,19 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """Instance normalisation of any number of dimensions."""
+    """Instance normalisation of any number of dimensions.
+
+    Args:
+        num_features: the number of channels.
+        eps: what is added to the variance.
+        momentum: how much a new batch counts in the running statistics.
+        affine: whether there are a weight and a bias for each channel.
+        track_running_stats: whether running statistics are kept, and used in
+            evaluation.
+        device: where the parameters lie.
+        dtype: their data type.
+        bias: whether there is a bias beside the weight.
+    """
 
     _dims = 0
 
@@ -76,104 +89,42 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalises each channel of each sample of ``(N, C, L)`` or ``(C, L)``.
-
-    Args:
-        num_features: the number of channels.
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """Normalises each channel of each sample of ``(N, C, L)`` or ``(C, L)``."""
 
     _dims = 1
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalises each channel of each sample of ``(N, C, H, W)`` or ``(C, H, W)``.
-
-    Args:
-        num_features: number of channels.
-        eps: added to the variance.
-        momentum: share of a batch in the running statistics.
-        affine: whether scale and shift are learned.
-        track_running_stats: whether running statistics are kept for evaluation.
-    """
+    """Normalises each channel of each sample of ``(N, C, H, W)`` or ``(C, H, W)``."""
 
     _dims = 2
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalises each channel of each sample of ``(N, C, D, H, W)``.
-
-    Args:
-        num_features: the number of channels.
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """Normalises each channel of each sample of ``(N, C, D, H, W)``."""
 
     _dims = 3
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """An ``InstanceNorm1d`` whose ``num_features`` are the first input's.
-
-    Args:
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """An ``InstanceNorm1d`` whose ``num_features`` are the first input's."""
 
     _dims = 1
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """An ``InstanceNorm2d`` whose ``num_features`` are the first input's.
-
-    Args:
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """An ``InstanceNorm2d`` whose ``num_features`` are the first input's."""
 
     _dims = 2
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """An ``InstanceNorm3d`` whose ``num_features`` are the first input's.
-
-    Args:
-        eps: what is added to the variance.
-        momentum: how much a new batch counts in the running statistics.
-        affine: whether there are a weight and a bias for each channel.
-        track_running_stats: whether running statistics are kept, and used in
-            evaluation.
-        device: where the parameters lie.
-        dtype: their data type.
-        bias: whether there is a bias beside the weight.
-    """
+    """An ``InstanceNorm3d`` whose ``num_features`` are the first input's."""
 
     _dims = 3
     cls_to_become = InstanceNorm3d
+
+
+_with_arguments(globals()[name] for name in __all__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
-from rushlight.nn.modules.utils import _pair, _single, _triple
+from rushlight.nn.modules.utils import _pair, _single, _triple, _with_arguments
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -31,7 +31,16 @@ __all__ = [
 
 
 class _MaxPoolNd(Module):
-    """What the maximum poolings keep."""
+    """What the maximum poolings keep.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+        dilation: step between the elements of a window.
+        return_indices: also return where the largest were.
+        ceil_mode: whether a last, partly covered window counts.
+    """
 
     __constants__ = [
         "kernel_size",
@@ -73,55 +82,34 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """Largest value of each window along ``(N, C, L)``; see ``MaxPool2d``.
-
-    Args:
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-        dilation: step between the elements of a window.
-        return_indices: also return where the largest were.
-        ceil_mode: whether a last, partly covered window counts.
-    """
+    """Largest value of each window along ``(N, C, L)``; see ``MaxPool2d``."""
 
     def forward(self, input):
         return F.max_pool1d(input, *self._given())
 
 
 class MaxPool2d(_MaxPoolNd):
-    """Largest value of each window over ``(N, C, H, W)``.
-
-    Args:
-        kernel_size: size of the window, one number or two.
-        stride: step of the window; its size where it is left out.
-        padding: how far windows reach over the edges.
-        dilation: step between the elements of a window.
-        return_indices: also return where the largest were, for ``MaxUnpool2d``.
-        ceil_mode: whether a last, partly covered window counts.
-    """
+    """Largest value of each window over ``(N, C, H, W)``."""
 
     def forward(self, input):
         return F.max_pool2d(input, *self._given())
 
 
 class MaxPool3d(_MaxPoolNd):
-    """Largest value of each window over ``(N, C, D, H, W)``; see ``MaxPool2d``.
-
-    Args:
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-        dilation: step between the elements of a window.
-        return_indices: also return where the largest were.
-        ceil_mode: whether a last, partly covered window counts.
-    """
+    """Largest value of each window over ``(N, C, D, H, W)``; see ``MaxPool2d``."""
 
     def forward(self, input):
         return F.max_pool3d(input, *self._given())
 
 
 class _MaxUnpoolNd(Module):
-    """What the inverses of maximum pooling keep."""
+    """What the inverses of maximum pooling keep.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        padding: how far windows reach over the edges, at most half the window.
+    """
 
     _expand = None
 
@@ -140,13 +128,7 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts values back where ``MaxPool1d`` found them.
-
-    Args:
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-    """
+    """Puts values back where ``MaxPool1d`` found them."""
 
     _expand = staticmethod(_single)
 
@@ -157,13 +139,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts values back where ``MaxPool2d`` found them.
-
-    Args:
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-    """
+    """Puts values back where ``MaxPool2d`` found them."""
 
     _expand = staticmethod(_pair)
 
@@ -174,13 +150,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts values back where ``MaxPool3d`` found them.
-
-    Args:
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-    """
+    """Puts values back where ``MaxPool3d`` found them."""
 
     _expand = staticmethod(_triple)
 
@@ -277,24 +247,21 @@ class AvgPool2d(_AvgPoolNd):
 
 
 class AvgPool3d(AvgPool2d):
-    """Mean of each window over ``(N, C, D, H, W)``; arguments as in ``AvgPool2d``.
-
-    Args:
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-        ceil_mode: whether a last, partly covered window counts.
-        count_include_pad: whether zeros of the padding count in the divisor.
-        divisor_override: what sums are divided by instead of the number of
-            elements.
-    """
+    """Mean of each window over ``(N, C, D, H, W)``; arguments as in ``AvgPool2d``."""
 
     def forward(self, input):
         return F.avg_pool3d(input, *self._given(), self.divisor_override)
 
 
 class _LPPoolNd(Module):
-    """What the norm poolings keep."""
+    """What the norm poolings keep.
+
+    Args:
+        norm_type: the order of the norm.
+        kernel_size: size of the window, one number or one for each dimension.
+        stride: step of the window; the window's size where it is left out.
+        ceil_mode: whether a last, partly covered window counts.
+    """
 
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
@@ -313,14 +280,7 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """``norm_type``-norm of each window along ``(N, C, L)``.
-
-    Args:
-        norm_type: the order of the norm.
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        ceil_mode: whether a last, partly covered window counts.
-    """
+    """``norm_type``-norm of each window along ``(N, C, L)``."""
 
     def forward(self, input):
         return F.lp_pool1d(
@@ -329,14 +289,7 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """``norm_type``-norm of each window over ``(N, C, H, W)``.
-
-    Args:
-        norm_type: the order of the norm.
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        ceil_mode: whether a last, partly covered window counts.
-    """
+    """``norm_type``-norm of each window over ``(N, C, H, W)``."""
 
     def forward(self, input):
         return F.lp_pool2d(
@@ -345,14 +298,7 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """``norm_type``-norm of each window over ``(N, C, D, H, W)``.
-
-    Args:
-        norm_type: the order of the norm.
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        ceil_mode: whether a last, partly covered window counts.
-    """
+    """``norm_type``-norm of each window over ``(N, C, D, H, W)``."""
 
     def forward(self, input):
         return F.lp_pool3d(
@@ -435,6 +381,15 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _FractionalMaxPoolNd(Module):
+    """Maxima over windows at random places.
+
+    Args:
+        kernel_size: size of the window, one number or one for each dimension.
+        output_size: how many windows, or
+        output_ratio: how many for each element of the input, between 0 and 1.
+        return_indices: also return where the largest were.
+    """
+
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     _dims = 2
 
@@ -482,14 +437,7 @@ def _each(value, dims):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Maximum over windows at random places, over ``(N, C, H, W)``.
-
-    Args:
-        kernel_size: size of the window, one number or one for each dimension.
-        output_size: how many windows, or
-        output_ratio: how many for each element of the input, between 0 and 1.
-        return_indices: also return where the largest were.
-    """
+    """Maximum over windows at random places, over ``(N, C, H, W)``."""
 
     def forward(self, input):
         return F.fractional_max_pool2d(
@@ -503,14 +451,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Maximum over windows at random places, in three dimensions.
-
-    Args:
-        kernel_size: size of the window, one number or one for each dimension.
-        output_size: how many windows, or
-        output_ratio: how many for each element of the input, between 0 and 1.
-        return_indices: also return where the largest were.
-    """
+    """Maximum over windows at random places, in three dimensions."""
 
     _dims = 3
 
@@ -531,3 +472,6 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
             self.return_indices,
             _random_samples=self._random_samples,
         )
+
+
+_with_arguments(globals()[name] for name in __all__)
