@@ -45,11 +45,14 @@ ELEMENTS = {  # what follows from elements
     "fixed_sizes",  # looks at elements, but what it gives has sizes of its own
     "number",  # gives a number that it reads from elements
     "unset",  # the elements of its result are whatever was there
+    "like",  # its result has the sizes of the first operand, and other elements
 }
 REDUCES = {  # what is true of a reduction
     "in_parts",  # may be applied to its own results
     "nonempty",  # of no elements it does not exist
-}
+    "zero", "one", "least", "greatest",  # further elements that are so change nothing
+    "otherwise",  # none go unseen, and no kernel of reductions computes it
+}  # fmt: skip
 RARE = {"memory": MEMORY, "elements": ELEMENTS, "reduces": REDUCES}
 # Others say what differs from what is usual for the kind of operator.
 OUTPUT = {  # what is written, as `out=` or in place

@@ -7,10 +7,11 @@ argument of it come there whole; what they call on values is recorded as it alwa
 from __future__ import annotations
 
 import functools
+import math
 
 import rushlight as rl
 from rushlight.autograd.function import Function
-from rushlight.dispatch.declared import BATCHING, IMPLEMENTATION, KIND
+from rushlight.dispatch.declared import BATCHING, IMPLEMENTATION, KIND, says
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
 
@@ -20,7 +21,9 @@ __all__ = [
     "among",
     "dropped",
     "is_elementwise",
+    "is_reduction",
     "keep_whole",
+    "neutral_of",
     "one_element",
     "writes",
 ]
@@ -69,6 +72,46 @@ def is_elementwise(op):
     return bool(entry) and (
         entry[IMPLEMENTATION][KIND] == "pointwise" or entry[BATCHING] == "elementwise"
     )
+
+
+def is_reduction(op):
+    """Whether an operator is declared to join elements, of dimensions or all."""
+    entry = op.entry
+    return bool(entry) and (
+        entry[IMPLEMENTATION][KIND] == "reduction"
+        or any(says(op, word) for word in (*_NEUTRAL, "otherwise"))
+    )
+
+
+def _least(dtype):
+    if dtype.is_floating_point:
+        return -math.inf
+    return False if dtype is rl.bool else rl.iinfo(dtype).min
+
+
+def _greatest(dtype):
+    if dtype.is_floating_point:
+        return math.inf
+    return True if dtype is rl.bool else rl.iinfo(dtype).max
+
+
+_NEUTRAL = {
+    "zero": lambda dtype: 0,
+    "one": lambda dtype: 1,
+    "least": _least,
+    "greatest": _greatest,
+}
+
+
+def neutral_of(op, dtype):
+    """The element of a type that changes nothing about a reduction, as it is declared.
+
+    Args:
+        op: the operator; None where it has no such element.
+        dtype: the type.
+    """
+    said = (element(dtype) for word, element in _NEUTRAL.items() if says(op, word))
+    return next(said, None)
 
 
 def writes(op):

@@ -213,3 +213,19 @@ def test_transforms_refuse_nested_tensors(layout, names):
     for name in names:
         with pytest.raises(RuntimeError, match="nested tensors have no strides"):
             calls[name]()
+
+
+WHOLE = (
+    *("sum", "nansum", "prod", "any", "all", "amax", "amin", "max", "min", "mean"),
+    *("count_nonzero", "argmax", "argmin", "median", "nanmedian", "std", "var"),
+)
+
+
+@pytest.mark.parametrize("layout", [rl.jagged, rl.strided])
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_reduction_of_everything_is_that_of_all_elements(name, layout):
+    parts = [rl.tensor([3.0, -1.0, 0.5]), rl.tensor([2.0, 0.0])]
+    nt = nested_tensor(parts, layout=layout)
+    found = getattr(rl, name)(nt)
+    assert found.item() == getattr(rl, name)(rl.cat(parts)).item()
+    assert found.shape == () and not found.is_nested

@@ -20,7 +20,7 @@ from rushlight.distributed.tensor._redistribute import (
     redistribute,
     redistribution_cost,
 )
-from rushlight.distributed.tensor._sharding_rules import pointwise, replicated
+from rushlight.distributed.tensor._sharding_rules import follow, pointwise, replicated
 from rushlight.distributed.tensor._sharding_table import RULES, SIZED
 from rushlight.distributed.tensor._utils import (
     compute_local_shape_and_global_offset,
@@ -69,6 +69,8 @@ def _rule_of(func):
     found = RULES.get(func._opname) or _loss_rules.RULES.get(func._opname)
     if found is not None:
         return found
+    if says(func, "like"):
+        return follow
     return ELEMENTS if is_elementwise(func) else replicated
 
 

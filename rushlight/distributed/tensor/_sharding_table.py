@@ -37,7 +37,6 @@ RULES = {
     **_rows(
         rules.follow,
         """
-        empty_like zeros_like ones_like full_like rand_like randn_like randint_like
         new_empty new_zeros new_ones new_full new_empty_strided native_dropout
         zero_ fill_
         """,

@@ -6,6 +6,7 @@ import math
 
 import rushlight as rl
 from rushlight._value_types import among, is_elementwise, writes
+from rushlight.dispatch.declared import says
 from rushlight.masked import _ops
 from rushlight.masked.maskedtensor import _layouts
 from rushlight.masked.maskedtensor.core import MaskedTensor, data_of, of_data, write
@@ -263,12 +264,7 @@ RULES = {
         """,
     ),
     **_names(_reduced, "all " + " ".join(_REDUCTIONS)),
-    **_names(
-        _on_data,
-        """
-        clone _to_copy empty_like ones_like zeros_like full_like rand_like randn_like
-        """,
-    ),
+    **_names(_on_data, "clone _to_copy"),
     "fill_": _elementwise,
     **_names(_softmax, "_softmax _log_softmax"),
     "where": _where,
@@ -290,7 +286,9 @@ def run(op, args):
         TypeError: no rule says what counts of its result.
     """
     rule = RULES.get(op._opname)
-    if rule is None and is_elementwise(op):
+    if rule is None and says(op, "like"):
+        rule = _on_data
+    elif rule is None and is_elementwise(op):
         rule = _elementwise
     if rule is None:
         raise TypeError(

@@ -7,7 +7,15 @@ declared to compute each element for itself needs none.
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight._value_types import among, dropped, is_elementwise, keep_whole, writes
+from rushlight._value_types import (
+    among,
+    dropped,
+    is_elementwise,
+    is_reduction,
+    keep_whole,
+    writes,
+)
+from rushlight.dispatch.declared import says
 from rushlight.nested._internal import gathered, padding, products, reductions, views
 from rushlight.nested._internal.nested_tensor import (
     NestedTensor,
@@ -203,12 +211,6 @@ def _names(rule, names):
 
 RULES = {
     **_names(elementwise, "fill_ lift_fresh positive glu rrelu"),
-    **_names(
-        _like,
-        """
-        empty_like zeros_like ones_like full_like rand_like randn_like randint_like
-        """,
-    ),
     **_names(_new, "new_empty new_zeros new_ones new_full"),
     "clone": _clone,
     "contiguous": _contiguous,
@@ -233,6 +235,15 @@ RULES = {
 }
 
 
+def _declared(op):
+    """The rule of what an operator is declared to do; None where that says none."""
+    if says(op, "like"):
+        return _like
+    if is_reduction(op):
+        return reductions.reduce
+    return elementwise if is_elementwise(op) else None
+
+
 def run(op, *args):
     """Compute an operator of which an argument is nested.
 
@@ -244,8 +255,8 @@ def run(op, *args):
         NotImplementedError: no rule says how.
     """
     rule = RULES.get(op._opname)
-    if rule is None and is_elementwise(op):
-        rule = elementwise
+    if rule is None:
+        rule = _declared(op)
     if rule is None:
         shapes = ", ".join(str(each._size) for each in among(NestedTensor, args))
         raise NotImplementedError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
+from rushlight._value_types import neutral_of
 from rushlight.nested._internal.nested_tensor import values_of, wrapped
 from rushlight.nested._internal.padding import (
     leading_rows,
@@ -14,36 +15,6 @@ from rushlight.nested._internal.padding import (
 )
 
 __all__ = ["RULES"]
-
-
-def _least(dtype):
-    if dtype.is_floating_point:
-        return -math.inf
-    return False if dtype is rl.bool else rl.iinfo(dtype).min
-
-
-def _greatest(dtype):
-    if dtype.is_floating_point:
-        return math.inf
-    return True if dtype is rl.bool else rl.iinfo(dtype).max
-
-
-# What changes nothing about a result, by operator: rows are filled up with it.
-_NEUTRAL = {
-    "sum": lambda dtype: 0,
-    "nansum": lambda dtype: 0,
-    "prod": lambda dtype: 1,
-    "any": lambda dtype: 0,
-    "all": lambda dtype: 1,
-    "count_nonzero": lambda dtype: 0,
-    "amax": _least,
-    "max": _least,
-    "argmax": _least,
-    "logsumexp": _least,
-    "amin": _greatest,
-    "min": _greatest,
-    "argmin": _greatest,
-}
 
 
 def _dims(nested, dim, name):
@@ -127,11 +98,11 @@ def reduce(op, *args):
 def _along_parts(op, nested, args, at, single):
     """Each part reduced by itself: a dense result."""
     name = op._opname
-    neutral = _NEUTRAL.get(name)
+    neutral = neutral_of(op, nested.dtype)
     if name == "mean":
         return _mean_of_parts(op, nested, args, at)
     if neutral is not None:
-        rows = padded(nested, neutral(nested.dtype))
+        rows = padded(nested, neutral)
         return _call(op, name, rows, at if single else [at], args)
     dim = at - 1
     parts = [
@@ -265,14 +236,6 @@ def _names(rule, names):
 
 
 RULES = {
-    **_names(
-        reduce,
-        """
-        sum nansum mean prod amax amin max min argmax argmin any all logsumexp var std
-        var_mean std_mean linalg_vector_norm norm count_nonzero median nanmedian
-        _is_all_true _is_any_true
-        """,
-    ),
     **_names(_softmax, "_softmax _log_softmax"),
     **_names(_scanned, "cumsum cumprod logcumsumexp cummax cummin flip"),
     "native_layer_norm": _layer_norm,

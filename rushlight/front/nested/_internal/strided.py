@@ -11,12 +11,14 @@ from rushlight._value_types import (
     among,
     dropped,
     is_elementwise,
+    is_reduction,
     one_element,
     writes,
 )
 from rushlight.autograd.function import Function
 from rushlight.core.layout import Size
 from rushlight.core.subclass import make_wrapper
+from rushlight.dispatch.declared import says
 from rushlight.nested._internal.nested_int import NestedInt
 from rushlight.nested._internal.padding import pad_to
 
@@ -514,15 +516,8 @@ RULES = {
     **_names(_dropout, "dropout dropout_"),
     "cat": _cat,
     **_names(_matmul, "matmul bmm"),
-    **_names(
-        _on_buffer,
-        """
-        clone contiguous _to_copy empty_like zeros_like ones_like full_like rand_like
-        randn_like alias lift_fresh
-        """,
-    ),
+    **_names(_on_buffer, "clone contiguous _to_copy alias lift_fresh"),
     "fill_": elementwise,
-    **_names(_whole, "sum mean prod amax amin max min any all var std argmax argmin"),
 }
 
 
@@ -537,7 +532,11 @@ def run(op, args):
         NotImplementedError: it takes sizes, which are not those of a part.
     """
     rule = RULES.get(op._opname)
-    if rule is None and is_elementwise(op):
+    if rule is None and says(op, "like"):
+        rule = _on_buffer
+    elif rule is None and is_reduction(op):
+        rule = _whole
+    elif rule is None and is_elementwise(op):
         rule = elementwise
     if rule is None:
         if any(each.name in _SIZES for each in op._schema.arguments):
