@@ -7,7 +7,7 @@ import pytest
 
 from rushlight.kernels.scan import scan_kernels
 from rushlight.kernels.window import pooling_kernels
-from rushlight.operators.indexing import indexing_kernels, masks
+from rushlight.operators.indexing import indexing_kernels, masks, place_runs
 from rushlight.operators.loss import loss_kernels
 from rushlight.operators.recurrent import recurrent_kernels
 from rushlight.operators.shape import permute
@@ -145,9 +145,36 @@ CASES = [
         indexing_kernels.gather_kernel,
         [zeros(2, 3, 5)],
         [noise(2, 4, 5), whole(4, 2, 3, 5), places(1)],
-        [2, 3, 4, 5, 0],
+        [2, 3, 4, 5, 0, 0],
         2,
         FLOAT,
+    ),
+    (
+        indexing_kernels.gather_kernel,
+        [zeros(2, 3)],
+        [noise(2, 4), whole(4, 2, 3), places(1)],
+        [2, 3, 4, 1, 0, 1],
+        2,
+        FLOAT,
+    ),
+    *(
+        (
+            indexing_kernels.read_elements,
+            [zeros(2, 3, 4)],
+            [noise(2, 5, 4), whole(5, *named), places(1)],
+            [3, 5, 4, slices, wrap, 24 // each, each],
+            24 // each,
+            {**FLOAT, "I": "int64"},
+        )
+        for named, slices, wrap, each in (((2, 3, 4), 0, 0, 1), ((3,), 1, 1, 4))
+    ),
+    (
+        place_runs.element_places,
+        [np.zeros((2, 3, 4), "int64")],
+        [whole(5, 2, 3, 4), places(1)],
+        [3, 5, 4, 0, 0],
+        24,
+        {"I": "int64"},
     ),
     (
         indexing_kernels.scatter_kernel,

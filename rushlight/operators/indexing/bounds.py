@@ -10,6 +10,8 @@ from rushlight.codegen.loops import A, Integers, T, i64, loops_inline
 
 # A tensor seen around the indexed dimension, and how many indices there are.
 SLICES = Integers("outer count size inner")
+# How an index names elements of one, or ``slices``; ``wrap``: also from the end.
+NAMES = Integers("count size inner slices wrap")
 
 
 @loops_inline
@@ -32,6 +34,30 @@ def wrapped(place, size, fault):
         fault[0] = place
         good = i64(0)
     return good
+
+
+@loops_inline
+def any_outside(index, start, stop, size, fault):
+    """Whether an index of a span lies outside ``[0, size)``; it is then reported."""
+    wrong = False
+    for k in range(start, stop):
+        wrong = wrong | (index[k] < 0) | (index[k] >= size)
+    if wrong:
+        for k in range(start, stop):
+            checked(index[k], size, fault)
+    return wrong
+
+
+@loops_inline
+def indexed_offset(index, at, names, fault):
+    """Where element ``at`` of ``(outer, count, inner)`` is in ``(outer, size, inner)``."""
+    row = at // names.inner
+    place = i64(index[row % names.count if names.slices else at])
+    if names.wrap:
+        place = wrapped(place, names.size, fault)
+    else:
+        place = checked(place, names.size, fault)
+    return (row // names.count * names.size + place) * names.inner + at % names.inner
 
 
 @loops_inline

@@ -45,12 +45,12 @@ def native_for(name: str, x: Tensor, index: Tensor, a: cython.int, b: cython.int
             "rushlight.operators.indexing.indexing_kernels"
         )
         types = {"T": x.dtype_.name}
-        if name != "gather_lines" and name != "gather_kernel":
+        if name == "gather_kernel":
+            types["line"], types["across"] = a, b
+        else:
             types["T"] = mover(x.dtype_)[0]
             types["I"] = index.dtype_.name
             types["wrap"] = a
-        if name == "gather_kernel":
-            types["across"] = b
         found = getattr(source, name).specialize(**types)
         found = _NATIVE.setdefault(key, found)
     return found
@@ -118,12 +118,13 @@ class IndexedReads:
         places |= cython.cast(int64_t, x.pointer())
         while unit < 8 and width % 2 == 0 and places % (2 * unit) == 0:
             unit, width = 2 * unit, width // 2
-        types = {"T": MOVERS[unit], "I": index.dtype_.name, "wrap": wrap}
+        types = {"T": MOVERS[unit], "I": index.dtype_.name}
+        types["names_slices"], types["names_wrap"] = 1, wrap
         total = outer * count * width
         types["each"] = 4 if total % 4 == 0 else 1
         steps: int64_t = total // types["each"]
-        ints = [count, size, width, wrap, steps]
-        run(source.copy_row_elements, operands, ints, steps, **types)
+        ints = [count, size, width, 1, wrap, steps]
+        run(source.read_elements, operands, ints, steps, **types)
         self.flags.last = flag
         return LATER
 
@@ -134,9 +135,12 @@ class IndexedReads:
         )
         check_place(x, places)
         flag = fault_flag(out)
-        operands, ints = [out, x, places, flag], [extents[1], extents[2], extents[3]]
+        operands = [out, x, places, flag]
+        ints = [extents[1], extents[2], extents[3], 0, 0, 0]
         total = extents[0] * extents[1] * extents[3]
-        run(source.gather_elements, operands, ints, total, T=x.dtype_.name)
+        types = {"T": x.dtype_.name, "I": "int64", "each": 1}
+        types["names_slices"] = types["names_wrap"] = 0
+        run(source.read_elements, operands, ints, total, **types)
         self.flags.last = flag
         return LATER
 
@@ -199,7 +203,7 @@ class HostIndexedReads(IndexedReads):
 
     def gather(self, out, x, places, extents):
         data: cython.p_char[4]
-        ints: int64_t[5]
+        ints: int64_t[6]
         native: object
         fault: int64_t = NO_FAULT
         inner: int64_t = extents[3]
@@ -210,20 +214,15 @@ class HostIndexedReads(IndexedReads):
         data[1] = x.pointer()
         data[2] = places.pointer()
         data[3] = cython.cast(cython.p_char, cython.address(fault))
-        if inner == 1:
-            native = native_for("gather_lines", x, places, 0, 0)
-            ints[0] = extents[1]
-            ints[1] = extents[2]
-            ints[2] = ints[3] = ints[4] = 0
-        else:
-            native = native_for("gather_kernel", x, places, 0, across)
-            ints[0] = extents[0]
-            ints[1] = extents[1]
-            ints[2] = extents[2]
-            ints[3] = inner
-            ints[4] = across
+        native = native_for("gather_kernel", x, places, inner == 1, across)
+        ints[0] = extents[0]
+        ints[1] = extents[1]
+        ints[2] = extents[2]
+        ints[3] = inner
+        ints[4] = across
+        ints[5] = inner == 1
         work: int64_t = max(COLUMNS if across else 1, grain_for(places.numel_ // total))
-        launch_host(native, data, 4, ints, 5, total, work, data[3], 8, OBSERVE_ALL)
+        launch_host(native, data, 4, ints, 6, total, work, data[3], 8, OBSERVE_ALL)
         return fault
 
     def bring(self, x, index):

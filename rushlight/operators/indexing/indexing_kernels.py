@@ -11,7 +11,15 @@ from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
 from rushlight.core.dtypes import int32, int64
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.indexing import place_runs
-from rushlight.operators.indexing.bounds import SLICES, checked, joined, wrapped
+from rushlight.operators.indexing.bounds import (
+    NAMES,
+    SLICES,
+    any_outside,
+    checked,
+    indexed_offset,
+    joined,
+    wrapped,
+)
 from rushlight.operators.indexing.index_errors import no_word
 from rushlight.operators.loop_calls import (
     brief,
@@ -85,41 +93,29 @@ def copy_rows(
         r = r + last - first
 
 
-@loops_inline
-def row_element(at, index, fault, count, size, inner, wrap):
-    """Where an element of the rows that an index names comes from."""
-    r = at // inner
-    place = i64(index[r % count])
-    place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
-    return (r // count * size + place) * inner + at % inner
-
-
 @loops
-def copy_row_elements(
+def read_elements(
     out: "T*",
     x: "T*",
     index: "I*",
     fault: "i64*",
-    count: int,
-    size: int,
-    inner: int,
-    wrap: int,
+    names: NAMES,
     apart: int,
     each: int,
     begin: int,
     end: int,
 ):
-    """The same, ``each`` elements at a time, ``apart`` from each other: 1, or 4.
+    """What an index names, ``each`` elements at a time, ``apart`` from each other: 1, or 4.
 
     Where a thread has one, the next has the next; it reads all before it writes.
     """
     for at in range(begin, end):
-        first = x[row_element(at, index, fault, count, size, inner, wrap)]
+        first = x[indexed_offset(index, at, names, fault)]
         if each == 4:
             b, c, d = at + apart, at + 2 * apart, at + 3 * apart
-            second = x[row_element(b, index, fault, count, size, inner, wrap)]
-            third = x[row_element(c, index, fault, count, size, inner, wrap)]
-            fourth = x[row_element(d, index, fault, count, size, inner, wrap)]
+            second = x[indexed_offset(index, b, names, fault)]
+            third = x[indexed_offset(index, c, names, fault)]
+            fourth = x[indexed_offset(index, d, names, fault)]
             out[b] = second
             out[c] = third
             out[d] = fourth
@@ -160,43 +156,12 @@ def copy_lines(
 
 
 @loops_inline
-def any_outside(index, start, stop, size, fault):
-    """Whether an index of a span lies outside ``[0, size)``; it is then reported."""
-    wrong = False
-    for k in range(start, stop):
-        wrong = wrong | (index[k] < 0) | (index[k] >= size)
-    if wrong:
-        for k in range(start, stop):
-            checked(index[k], size, fault)
-    return wrong
-
-
-@loops_inline
 def any_slice_outside(index, count, size, fault):
     """The same of indices of any type that name whole slices."""
     wrong = False
     for k in range(count):
         wrong = wrong | (checked(i64(index[k]), size, fault) != i64(index[k]))
     return wrong
-
-
-@loops
-def gather_lines(
-    out: "T*",
-    x: "T*",
-    index: "i64*",
-    fault: "i64*",
-    count: int,
-    size: int,
-    begin: int,
-    end: int,
-):
-    """``out[o, k] = x[o, index[o, k]]``: tested first, so that the reads vectorise."""
-    for o in range(begin, end):
-        base = o * count
-        if not any_outside(index, base, base + count, size, fault):
-            for k in range(count):
-                out[base + k] = x[o * size + index[base + k]]
 
 
 @loops
@@ -210,36 +175,24 @@ def gather_kernel(
     size: int,
     inner: int,
     across: int,
+    line: int,
     begin: int,
     end: int,
 ):
-    """``out[o, k, i] = x[o, index[o, k, i], i]``; ``across`` divides the inner axis."""
+    """``out[o, k, i] = x[o, index[o, k, i], i]``; ``across`` divides the inner axis.
+
+    Indices are tested before the reads, which vectorise: those of a row, or of all
+    rows of a ``line``, which have one element each.
+    """
     first_i = begin if across else 0
-    last_i = end if across else inner
+    last_i = end if across else count if line else inner
     for o in range(0 if across else begin, outer if across else end):
-        for k in range(count):
-            row = (o * count + k) * inner
+        for k in range(1 if line else count):
+            row = o * count if line else (o * count + k) * inner
             if not any_outside(index, row + first_i, row + last_i, size, fault):
                 for i in range(first_i, last_i):
-                    out[row + i] = x[(o * size + index[row + i]) * inner + i]
-
-
-@loops
-def gather_elements(
-    out: "T*",
-    x: "T*",
-    index: "i64*",
-    fault: "i64*",
-    count: int,
-    size: int,
-    inner: int,
-    begin: int,
-    end: int,
-):
-    """``out[o, k, i] = x[o, index[o, k, i], i]``, an element at a time."""
-    for at in range(begin, end):
-        row = at // (count * inner) * size + checked(index[at], size, fault)
-        out[at] = x[row * inner + at % inner]
+                    place = o * size + index[row + i]
+                    out[row + i] = x[place if line else place * inner + i]
 
 
 @loops

@@ -12,94 +12,49 @@ from rushlight.codegen.loops import (
     T,
     atomic_add,
     atomic_max,
-    i64,
     loops,
-    loops_inline,
 )
 from rushlight.core.dtypes import int64
 from rushlight.core.switches import switch
+from rushlight.operators.indexing.bounds import NAMES, SLICES, indexed_offset
 from rushlight.operators.loop_calls import filled, name_of, run
 
 ROOM = 4  # elements written for one of an index that are worth a number each
 
 
-@loops_inline
-def place_of(index, at, count, size, inner, wrap, fault):
-    """Where an element of an index leads in ``(outer, size, inner)``; -1: nowhere."""
-    place = index[at]
-    place = place + size if wrap and place < 0 else place
-    here = i64(-1)
-    if place < 0 or place >= size:
-        fault[0] = index[at]
-    else:
-        here = (at // (count * inner) * size + place) * inner + at % inner
-    return here
-
-
 @loops
-def scatter_sums(
-    out: "T*",
-    source: "T*",
-    index: "i64*",
-    fault: "i64*",
-    count: int,
-    size: int,
-    inner: int,
-    wrap: int,
-    single: int,
-    begin: int,
-    end: int,
-):
-    """``out[..., index[at], ...] += source[at]`` in a tensor of ``(outer, size, inner)``."""
-    for at in range(begin, end):
-        here = place_of(index, at, count, size, inner, wrap, fault)
-        if here >= 0:
-            atomic_add(out, here, source[0 if single else at])
-
-
-@loops
-def slice_sums(
+def add_indexed(
     out: "T*",
     source: "T*",
     index: "I*",
     alpha: "A*",
     fault: "i64*",
-    count: int,
-    size: int,
-    inner: int,
+    names: NAMES,
+    scaled: int,
+    single: int,
     begin: int,
     end: int,
 ):
-    """``out[o, index[k], i] += alpha * source[o, k, i]``."""
-    factor = alpha[0]
+    """``out[..., index[at], ...] += alpha * source[at]`` in ``(outer, size, inner)``."""
     for at in range(begin, end):
-        i = at % inner
-        o = at // (inner * count)
-        place = i64(index[at // inner % count])
-        if place < 0 or place >= size:
-            fault[0] = place
-        else:
-            here = (o * size + place) * inner + i
-            atomic_add(out, here, T(A(source[at]) * factor))
+        here = indexed_offset(index, at, names, fault)
+        v = source[0 if single else at]
+        atomic_add(out, here, T(A(v) * alpha[0]) if scaled else v)
 
 
 @loops
 def last_writers(
     last: "i64*",
-    index: "i64*",
+    index: "I*",
     fault: "i64*",
-    count: int,
-    size: int,
-    inner: int,
-    wrap: int,
+    names: NAMES,
     begin: int,
     end: int,
 ):
-    """For each element written the number of the last one of an index that names it."""
+    """For each place written the number of the last one of an index that names it."""
     for at in range(begin, end):
-        here = place_of(index, at, count, size, inner, wrap, fault)
-        if here >= 0:
-            atomic_max(last, here, at)
+        here = indexed_offset(index, at, names, fault)
+        atomic_max(last, here, at)
 
 
 @loops
@@ -107,45 +62,7 @@ def put_last(
     out: "T*",
     source: "T*",
     last: "i64*",
-    single: int,
-    begin: int,
-    end: int,
-):
-    """``out[k] = source[last[k]]`` where something is put."""
-    for k in range(begin, end):
-        at = last[k]
-        if at >= 0:
-            out[k] = source[0 if single else at]
-
-
-@loops
-def last_slices(
-    last: "i64*",
-    index: "I*",
-    fault: "i64*",
-    size: int,
-    wrap: int,
-    begin: int,
-    end: int,
-):
-    """For each slice the number of the last one of an index that names it."""
-    for k in range(begin, end):
-        place = i64(index[k])
-        good = place + size if wrap and place < 0 else place
-        if good < 0 or good >= size:
-            fault[0] = place
-        else:
-            atomic_max(last, good, k)
-
-
-@loops
-def put_last_slices(
-    out: "T*",
-    source: "T*",
-    last: "i64*",
-    count: int,
-    size: int,
-    inner: int,
+    view: SLICES,
     parts: int,
     single: int,
     begin: int,
@@ -153,11 +70,14 @@ def put_last_slices(
 ):
     """``out[o, s, i] = source[o, last[s], i]`` where something is put."""
     for at in range(begin, end):
-        i = at % inner
-        k = last[at // inner % size]
+        i = at % view.inner
+        row = at // view.inner
+        o = 0 if view.outer == 1 else row // view.size
+        k = last[row - o * view.size]
         if k >= 0:
-            source_at = (at // (inner * size) * count + k) * inner + i
-            out[at] = source[i & parts if single else source_at]
+            out[at] = source[
+                i & parts if single else (o * view.count + k) * view.inner + i
+            ]
 
 
 def joins_in_any_order(dtype):
@@ -168,22 +88,26 @@ def joins_in_any_order(dtype):
 
 
 def scatter_add(target, source, index, flag, extents, single, wrap=0):
-    """Adds to a tensor of ``(outer, size, inner)``; see `scatter_sums`.
+    """Adds to a tensor of ``(outer, size, inner)``; see `add_indexed`.
 
     Args:
         wrap: whether an index may count from the end.
     """
-    operands, ints = [target, source, index, flag], [*extents, wrap, single]
-    types = {"T": name_of(target.dtype), "single": single, "wrap": wrap}
-    run(scatter_sums, operands, ints, index.numel(), **types)
+    operands, kinds = [target, source, index, None, flag], [0, wrap, 0, single]
+    _add(operands, [*extents, *kinds], index.numel())
 
 
 def add_slices(out, source, index, alpha, flag, sizes):
-    """Adds slices to those that an index names; see `slice_sums`."""
+    """Adds slices to those that an index names; see `add_indexed`."""
     _, size, inner = sizes
     operands, ints = [out, source, index, alpha, flag], [index.numel(), size, inner]
-    types = {"T": name_of(out.dtype), "I": name_of(index.dtype)}
-    run(slice_sums, operands, ints, source.numel(), **types)
+    _add(operands, [*ints, 1, 0, 1, 0], source.numel())
+
+
+def _add(operands, ints, count):
+    types = {"T": name_of(operands[0].dtype), "I": name_of(operands[2].dtype)}
+    kinds = dict(zip(("names_slices", "names_wrap", "scaled", "single"), ints[3:]))
+    run(add_indexed, operands, ints, count, **types, **kinds)
 
 
 def has_room(target, index):
@@ -202,18 +126,24 @@ def scatter_put(target, source, index, flag, extents, single, wrap=0, name=None)
     count, size, inner = extents
     total = index.numel() // (count * inner) * size * inner
     last = filled(index, (total,), -1, int64)
-    operands, ints = [last, index, flag], [*extents, wrap]
-    run(last_writers, operands, ints, index.numel(), wrap=wrap)
+    _find_last(last, index, flag, extents, wrap)
     types = {"T": name or name_of(target.dtype), "single": single}
-    run(put_last, [target, source, last], [single], total, **types)
+    types |= {"view_outer": 1, "view_inner": 1}
+    ints = [1, 0, total, 1, 0, single]
+    run(put_last, [target, source, last], ints, total, **types)
 
 
 def put_slices(out, source, index, flag, sizes, parts, single, name):
-    """Puts slices where an index says, of several the last; see `put_last_slices`."""
+    """Puts slices where an index says, of several the last; see `put_last`."""
     outer, size, inner = sizes
     count = index.numel()
     last = filled(index, (size,), -1, int64)
-    run(last_slices, [last, index, flag], [size, single], count, I=name_of(index.dtype))
-    operands, ints = [out, source, last], [count, size, inner, parts, single]
-    total = outer * size * inner
-    run(put_last_slices, operands, ints, total, T=name, single=single)
+    _find_last(last, index, flag, [count, size, 1], single)
+    operands, ints = [out, source, last], [outer, count, size, inner, parts, single]
+    run(put_last, operands, ints, outer * size * inner, T=name, single=single)
+
+
+def _find_last(last, index, flag, extents, wrap):
+    types = {"I": name_of(index.dtype), "names_slices": 0, "names_wrap": wrap}
+    ints = [*extents, 0, wrap]
+    run(last_writers, [last, index, flag], ints, index.numel(), **types)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core.dtypes import int64
-from rushlight.operators.indexing.bounds import SLICES, checked, joined, wrapped
+from rushlight.operators.indexing.bounds import NAMES, SLICES, indexed_offset, joined
 from rushlight.operators.loop_calls import fresh, name_of, run
 from rushlight.operators.sorting import device_sort_rows
 
@@ -21,39 +21,15 @@ FEW = 8  # places of a line, that one thread goes over
 @loops
 def element_places(
     keys: "i64*",
-    index: "i64*",
+    index: "I*",
     fault: "i64*",
-    count: int,
-    size: int,
-    inner: int,
-    wrap: int,
+    names: NAMES,
     begin: int,
     end: int,
 ):
     """Where in a tensor of ``(outer, size, inner)`` each element of an index leads."""
     for at in range(begin, end):
-        outer = at // (count * inner)
-        place = index[at]
-        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
-        place = outer * size + place
-        keys[at] = place * inner + at % inner
-
-
-@loops
-def slice_places(
-    keys: "i64*",
-    index: "I*",
-    fault: "i64*",
-    size: int,
-    wrap: int,
-    begin: int,
-    end: int,
-):
-    """Which slice each element of an index names."""
-    for at in range(begin, end):
-        place = i64(index[at])
-        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
-        keys[at] = place
+        keys[at] = indexed_offset(index, at, names, fault)
 
 
 @loops
@@ -153,10 +129,15 @@ def worth_sorting(lines, count):
 
 def sorted_slices(index, size, flag, wrap=0):
     """The slices that an index names, in order, and which element named each."""
+    return in_order(_offsets(index, flag, [index.numel(), size, 1], wrap), size)
+
+
+def _offsets(index, flag, extents, wrap):
     keys = fresh(index, (index.numel(),), int64)
-    operands = [keys, index, flag]
-    run(slice_places, operands, [size, wrap], index.numel(), I=name_of(index.dtype))
-    return in_order(keys, size)
+    types = {"I": name_of(index.dtype), "names_slices": 0, "names_wrap": wrap}
+    ints = [*extents, 0, wrap]
+    run(element_places, [keys, index, flag], ints, index.numel(), **types)
+    return keys
 
 
 def in_order(keys, bound):
@@ -169,12 +150,8 @@ def in_order(keys, bound):
 
 def scatter(target, source, index, flag, extents, mode, single, wrap=0):
     """Scatters into a tensor of ``(outer, size, inner)``; see `join_runs`."""
-    count, size, inner = extents
     total = index.numel()
-    keys = fresh(index, (total,), int64)
-    ints = [count, size, inner, wrap]
-    run(element_places, [keys, index, flag], ints, total, wrap=wrap)
-    keys, order = in_order(keys, target.numel())
+    keys, order = in_order(_offsets(index, flag, extents, wrap), target.numel())
     operands, sizes = [target, source, keys, order, None], [1, total, target.numel(), 1]
     types = {
         "T": name_of(target.dtype),

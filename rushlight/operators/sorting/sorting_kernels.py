@@ -29,6 +29,7 @@ from rushlight.kernels.select.stable_select import any_first, comes_first
 from rushlight.operators import call
 from rushlight.operators.functions import result_type, tensor
 from rushlight.operators.indexing import few_elements
+from rushlight.operators.indexing.bounds import any_outside
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
@@ -347,13 +348,7 @@ def lowest_and_highest(out: "i64*", x: "i64*", begin: int, end: int):
 @loops
 def find_outside(index: "i64*", fault: "i64*", size: int, begin: int, end: int):
     """Reports an index outside of ``[0, size)``."""
-    outside = False
-    for k in range(begin, end):
-        outside = outside | (index[k] < 0) | (index[k] >= size)
-    if outside:
-        for k in range(begin, end):
-            if (index[k] < 0) | (index[k] >= size):
-                fault[0] = index[k]
+    any_outside(index, begin, end, size, fault)
 
 
 @loops
