@@ -1,8 +1,9 @@
 """Forms of the package's own modules and functions, as programs that can be translated.
 
-The package's sources are Python that calls compiled code; what a translated program
-does in their place is written in the files of ``forms``, in the language of programs:
-a class for each module, a function for each of ``nn.functional``. Those files are read
+Modules that call functions are programs as they are written. Where the package's sources
+are Python that calls compiled code, what a translated program does in their place is
+written in the files of ``forms``, in the language of programs: a class for a module, a
+function for each of ``nn.functional``. Those files are read
 here and never imported. What differs in the rank alone is written once: ``ConvNd`` is the
 form of ``Conv1d``, ``Conv2d`` and ``Conv3d``, with ``N`` for the number.
 """
@@ -108,7 +109,7 @@ def _names(unit):
 
 
 def method_form(python, name):
-    """Source, tree and names of a module's method, or None.
+    """Source, tree and names of a module's method; None where it is its own program.
 
     Args:
         python: the class; its bases are asked in order.
@@ -120,7 +121,7 @@ def method_form(python, name):
         home = _home_of(base)
         classes = _classes(home)
         if base.__name__ not in classes:
-            if home and name in vars(base):
+            if name in vars(base):
                 return None
             continue
         source, tree = classes[base.__name__]

@@ -9,7 +9,7 @@ import rushlight as torch
 from rushlight.core import naming
 from rushlight.jit import _annotated, _forms, _overloads, _runtime, _types
 from rushlight.jit._names import PythonNames
-from rushlight.jit._sources import Source, Untranslatable
+from rushlight.jit._sources import FrontendError, ScriptError, Source, Untranslatable
 from rushlight.jit._statements import compile_function
 from rushlight.jit._unit import Unit, definition, qualified
 from rushlight.jit.ir import Function
@@ -83,17 +83,30 @@ class Modules(Unit):
                 return None
         full = f"{kind.name}.{name}"
         if own_class(base):
-            found = _forms.method_form(kind.python, name)
-            if found is None:
-                raise Untranslatable(f"{kind.python.__name__}.{name}")
-            source, tree, names = found
-            method = self.define(tree, source, names(self), full, kind)
+            method = self.own_method(kind, vars(base).get(name), name, full)
         else:
             python = vars(base)[name if overload is None else defined]
             method = self.python_method(python, overload, full, kind)
             if method is None:
                 return None
         kind.methods[name] = method
+        return method
+
+    def own_method(self, kind, python, name, full):
+        """A method of one of the package's modules: its form, or as it is written.
+
+        Raises:
+            Untranslatable: it has no form, and is no program.
+        """
+        found = _forms.method_form(kind.python, name)
+        if found is not None:
+            source, tree, names = found
+            return self.define(tree, source, names(self), full, kind)
+        try:
+            method = self.of_source(python, full, kind)
+            _ = method.graph  # what the language lacks is seen at once
+        except (ScriptError, FrontendError, OSError, TypeError) as reason:
+            raise Untranslatable(f"{kind.python.__name__}.{name}") from reason
         return method
 
     def python_method(self, python, overload, full, kind):

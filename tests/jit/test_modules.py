@@ -238,3 +238,22 @@ def test_threads_may_call_a_scripted_module_for_the_first_time_together():
             assert all(rl.equal(each, model(x)) for each in found)
     finally:
         sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize(
+    "module, wrong",
+    [
+        (nn.Softmax2d(), (2, 3)),
+        (nn.CircularPad1d(1), (2, 3, 4, 5)),
+        (nn.Softshrink(), None),
+    ],
+)
+def test_modules_without_a_form_are_translated_as_they_are_written(module, wrong):
+    program = rl.jit.script(module)
+    assert isinstance(program, rl.jit.ScriptModule)
+    if wrong is None:  # its base has a form
+        assert rl.equal(program(tensor([0.7, 0.2])), module(tensor([0.7, 0.2])))
+        return
+    for call in (module, program):
+        with pytest.raises(Exception, match="input"):
+            call(randn(*wrong))

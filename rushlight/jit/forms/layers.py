@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import rushlight as torch
 from rushlight import Tensor
-from rushlight.nn import functional as F
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -91,64 +90,11 @@ def local_response_norm(
     return input / square.mul(alpha).add(k).pow(beta)
 
 
-class Identity:
-    def forward(self, input: Tensor) -> Tensor:
-        return input
-
-
-class Linear:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.nn.functional.linear(input, self.weight, self.bias)
-
-
-class Bilinear:
-    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        return torch.bilinear(input1, input2, self.weight, self.bias)
-
-
 class Sequential:
     def forward(self, input):
         for module in self:
             input = module(input)
         return input
-
-
-class Flatten:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.flatten(input, self.start_dim, self.end_dim)
-
-
-class Unflatten:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.unflatten(input, self.dim, self.unflattened_size)
-
-
-class Embedding:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(
-            input,
-            self.weight,
-            self.padding_idx,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.sparse,
-        )
-
-
-class CosineSimilarity:
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return torch.cosine_similarity(x1, x2, self.dim, self.eps)
-
-
-class PairwiseDistance:
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return torch.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
-
-
-class LocalResponseNorm:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
 
 class _BatchNorm:
@@ -199,25 +145,6 @@ class _InstanceNorm:
             self.momentum,
             self.eps,
             True,
-        )
-
-
-class LayerNorm:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.layer_norm(
-            input, self.normalized_shape, self.weight, self.bias, self.eps
-        )
-
-
-class RMSNorm:
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.rms_norm(x, self.normalized_shape, self.weight, self.eps)
-
-
-class GroupNorm:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.group_norm(
-            input, self.num_groups, self.weight, self.bias, self.eps
         )
 
 

@@ -171,13 +171,6 @@ class MaxUnpoolNd:
         )
 
 
-class LPPoolNd:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_poolNd(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
-
-
 class FractionalMaxPoolNd:
     def forward(self, input: Tensor):
         size = _fraction_size(input, N, self.output_size, self.output_ratio)

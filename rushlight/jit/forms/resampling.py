@@ -6,7 +6,6 @@ import math
 
 import rushlight as torch
 from rushlight import Tensor
-from rushlight.nn import functional as F
 
 
 def _sizes(input: Tensor, size: int | list[int]) -> list[int]:
@@ -90,13 +89,6 @@ def interpolate(
             return torch.ops.aten.adaptive_avg_pool2d(input, sizes)
         return torch.ops.aten.adaptive_avg_pool3d(input, sizes)
     return _resample(input, sizes, scales, mode, corners)
-
-
-class Upsample:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners
-        )
 
 
 def upsample(

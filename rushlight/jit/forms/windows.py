@@ -91,21 +91,6 @@ def avg_poolNd(
     )
 
 
-class PixelShuffle:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.pixel_shuffle(input, self.upscale_factor)
-
-
-class PixelUnshuffle:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.pixel_unshuffle(input, self.downscale_factor)
-
-
-class ChannelShuffle:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.channel_shuffle(input, self.groups)
-
-
 class AvgPool1d:
     def forward(self, input: Tensor) -> Tensor:
         return torch.ops.aten.avg_pool1d(
@@ -210,55 +195,6 @@ class AvgPoolNd:
         )
 
 
-class AdaptiveAvgPoolNd:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_poolNd(input, self.output_size)
-
-
 class AdaptiveMaxPoolNd:
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_max_poolNd(input, self.output_size)
-
-
-class ReflectionPadNd:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "reflect")
-
-
-class ReplicationPadNd:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "replicate")
-
-
-class CircularPadNd:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "circular")
-
-
-class ConstantPadNd:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "constant", self.value)
-
-
-class ZeroPadNd:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "constant", 0.0)
-
-
-class Unfold:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.unfold(
-            input, self.kernel_size, self.dilation, self.padding, self.stride
-        )
-
-
-class Fold:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.fold(
-            input,
-            self.output_size,
-            self.kernel_size,
-            self.dilation,
-            self.padding,
-            self.stride,
-        )

@@ -47,7 +47,7 @@ class HingeEmbeddingLoss(_Loss):
 
     def forward(self, input, target):
         return F.hinge_embedding_loss(
-            input, target, margin=self.margin, reduction=self.reduction
+            input, target, self.margin, reduction=self.reduction
         )
 
 
@@ -74,7 +74,7 @@ class MarginRankingLoss(_MarginLoss):
 
     def forward(self, input1, input2, target):
         return F.margin_ranking_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
+            input1, input2, target, self.margin, reduction=self.reduction
         )
 
 
@@ -91,7 +91,7 @@ class CosineEmbeddingLoss(_MarginLoss):
 
     def forward(self, input1, input2, target):
         return F.cosine_embedding_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
+            input1, input2, target, self.margin, reduction=self.reduction
         )
 
 
@@ -136,9 +136,9 @@ class MultiMarginLoss(_WeightedLoss):
         return F.multi_margin_loss(
             input,
             target,
-            p=self.p,
-            margin=self.margin,
-            weight=self.weight,
+            self.p,
+            self.margin,
+            self.weight,
             reduction=self.reduction,
         )
 
@@ -170,7 +170,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
     def forward(self, input, target):
         return F.multilabel_soft_margin_loss(
-            input, target, weight=self.weight, reduction=self.reduction
+            input, target, self.weight, reduction=self.reduction
         )
 
 
@@ -220,10 +220,10 @@ class TripletMarginLoss(_Loss):
             anchor,
             positive,
             negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
+            self.margin,
+            self.p,
+            self.eps,
+            self.swap,
             reduction=self.reduction,
         )
 

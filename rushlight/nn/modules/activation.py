@@ -70,28 +70,28 @@ class SELU(_MaybeInPlace):
     """A scaled ``ELU`` that keeps activations normalised."""
 
     def forward(self, input):
-        return F.selu(input, self.inplace)
+        return F.selu(input, inplace=self.inplace)
 
 
 class SiLU(_MaybeInPlace):
     """``x * sigmoid(x)``."""
 
     def forward(self, input):
-        return F.silu(input, self.inplace)
+        return F.silu(input, inplace=self.inplace)
 
 
 class Mish(_MaybeInPlace):
     """``x * tanh(softplus(x))``."""
 
     def forward(self, input):
-        return F.mish(input, self.inplace)
+        return F.mish(input, inplace=self.inplace)
 
 
 class Hardsigmoid(_MaybeInPlace):
     """``clamp(x / 6 + 1 / 2, 0, 1)``."""
 
     def forward(self, input):
-        return F.hardsigmoid(input, self.inplace)
+        return F.hardsigmoid(input, inplace=self.inplace)
 
     def extra_repr(self):
         return ""
@@ -101,7 +101,7 @@ class Hardswish(_MaybeInPlace):
     """``x * hardsigmoid(x)``."""
 
     def forward(self, input):
-        return F.hardswish(input, self.inplace)
+        return F.hardswish(input, inplace=self.inplace)
 
     def extra_repr(self):
         return ""
@@ -125,7 +125,7 @@ class Threshold(Module):
         self.inplace = inplace
 
     def forward(self, input):
-        return F.threshold(input, self.threshold, self.value, self.inplace)
+        return F.threshold(input, self.threshold, self.value, inplace=self.inplace)
 
     def extra_repr(self):
         end = ", inplace=True" if self.inplace else ""
@@ -150,7 +150,9 @@ class RReLU(Module):
         self.inplace = inplace
 
     def forward(self, input):
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+        return F.rrelu(
+            input, self.lower, self.upper, self.training, inplace=self.inplace
+        )
 
     def extra_repr(self):
         end = ", inplace=True" if self.inplace else ""
@@ -198,7 +200,7 @@ class Hardtanh(Module):
         self.inplace = inplace
 
     def forward(self, input):
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+        return F.hardtanh(input, self.min_val, self.max_val, inplace=self.inplace)
 
     def extra_repr(self):
         end = ", inplace=True" if self.inplace else ""
@@ -261,7 +263,7 @@ class ELU(Module):
         self.inplace = inplace
 
     def forward(self, input):
-        return F.elu(input, self.alpha, self.inplace)
+        return F.elu(input, self.alpha, inplace=self.inplace)
 
     def extra_repr(self):
         end = ", inplace=True" if self.inplace else ""
@@ -272,7 +274,7 @@ class CELU(ELU):
     """``max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)``."""
 
     def forward(self, input):
-        return F.celu(input, self.alpha, self.inplace)
+        return F.celu(input, self.alpha, inplace=self.inplace)
 
 
 class GELU(Module):
@@ -345,7 +347,7 @@ class LeakyReLU(Module):
         self.inplace = inplace
 
     def forward(self, input):
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
+        return F.leaky_relu(input, self.negative_slope, inplace=self.inplace)
 
     def extra_repr(self):
         end = ", inplace=True" if self.inplace else ""

@@ -113,7 +113,7 @@ class NLLLoss(_WeightedLoss):
         return F.nll_loss(
             input,
             target,
-            weight=self.weight,
+            self.weight,
             ignore_index=self.ignore_index,
             reduction=self.reduction,
         )
@@ -164,7 +164,7 @@ class CrossEntropyLoss(_WeightedLoss):
         return F.cross_entropy(
             input,
             target,
-            weight=self.weight,
+            self.weight,
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
@@ -184,7 +184,7 @@ class BCELoss(_WeightedLoss):
 
     def forward(self, input, target):
         return F.binary_cross_entropy(
-            input, target, weight=self.weight, reduction=self.reduction
+            input, target, self.weight, reduction=self.reduction
         )
 
 
