@@ -1,20 +1,24 @@
 """The cost of a call on a card that does nothing: a driver that returns at once.
 
 ``python -m benchmarks.launching`` puts the imagined card of the tests in place, lets each call
-run once, then has launches go to a function that returns 0, and times the calls: what is left
-is the framework's own. Calls of libraries go through the tests' stand-ins, and are left out.
+run once, then has launches, products and convolutions go to functions that return at once, and
+times the calls: what is left is the framework's own. What else of the driver a call asks for
+goes through the tests' stand-in, which is Python, and counts.
 """
 
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import llvmlite.binding as llvm
 
 import rushlight as rl
 from rushlight.nn import functional
+from rushlight.runtime.cuda import libraries
 from rushlight.runtime.cuda.launch import set_entry
-from tests.cuda import conftest
+from tests.cuda import conftest, dnn
+from tests.cuda.test_training import LeNet
 
 CALLS = {
     "a + b": lambda a, b, w: a + b,
@@ -29,7 +33,33 @@ CALLS = {
     "sum over a dimension": lambda a, b, w: a.sum(1),
     "softmax": lambda a, b, w: a.softmax(1),
     "layer_norm": lambda a, b, w: functional.layer_norm(a, (8,), w, w),
+    "linear": lambda a, b, w: functional.linear(a, b, w),
 }
+
+
+def network_calls():
+    """Calls by name: a convolution, and LeNet's outputs and step."""
+    image, weight, bias = (
+        rl.ones(size, device="cuda") for size in ((2, 4, 8, 8), (8, 4, 3, 3), (8,))
+    )
+    model = LeNet().to("cuda")
+    optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x, y = rl.ones(8, 1, 12, 12, device="cuda"), rl.arange(8, device="cuda")
+
+    def step():
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    def outputs():
+        with rl.no_grad():
+            model(x)
+
+    return {
+        "conv2d": lambda: functional.conv2d(image, weight, bias),
+        "LeNet, outputs": outputs,
+        "LeNet, a step with SGD": step,
+    }
 
 
 def idle_entry():
@@ -41,6 +71,17 @@ def idle_entry():
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     return engine.get_function_address("idle"), engine
+
+
+def idle(*args, **named):
+    """A function of a library that returns at once."""
+
+
+def idle_libraries():
+    """Has products and convolutions that were prepared cost nothing."""
+    libraries.CUBLAS_LT.found = SimpleNamespace(matmul=idle)
+    libraries.CUDNN.found = SimpleNamespace(set_stream=idle)
+    dnn.Graph.execute = idle
 
 
 def least(call, turns=100, samples=40):
@@ -62,6 +103,7 @@ def main():
         w = rl.ones(8, device="cuda")
         here = rl.ones(8, 8)
         calls = {n: (lambda f=f: f(a, b, w)) for n, f in CALLS.items()}
+        calls |= network_calls()
         calls["a + b on the host"] = lambda: here + here
         for call in calls.values():
             for _ in range(3):
@@ -69,6 +111,7 @@ def main():
         machine.fake.drain()
         address, engine = idle_entry()
         set_entry(address)
+        idle_libraries()
         print("| call | us |\n| --- | --- |")
         for name, call in calls.items():
             print(f"| {name} | {least(call):.2f} |")

@@ -7,8 +7,9 @@ and the first of them, or the fastest where `benchmark` is on, is kept with the 
 
 from __future__ import annotations
 
+import math
 import threading
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
@@ -30,14 +31,13 @@ WORKSPACE = 1 << 30  # bytes that a plan may work in
 TURNS = 2  # runs of a plan that is timed: the first one warms it
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """What the library is asked for, but for addresses.
 
     Attributes:
         kind: ``forward``, or whose gradient is wanted: ``input`` or ``weight``.
         dtype: of all tensors.
-        sizes: of the result and of both operands, with two or three dimensions of space.
+        sizes: of the result and of both operands.
         last: whether channels are the last in memory.
         biased: whether a value is added for each channel.
         stride, padding, dilation: for each dimension of space.
@@ -94,19 +94,16 @@ def run(card, kind, result, first, second, vector, last, stride, padding, dilati
     Takes what `rushlight.core.device.Backend.run_convolution` takes.
     """
     cudnn = switches.cudnn
-    tensors = result, first, second
     name = result.dtype.name
-    if any(t.numel() == 0 or t.numel() >= MOST for t in tensors):
-        return False
     problem = Problem(
         kind,
         name,
-        tuple(with_rows(t.shape) for t in tensors),
+        (result.shape, first.shape, second.shape),
         last,
         biased=vector is not None,
-        stride=planar(stride, 1),
-        padding=planar(padding, 0),
-        dilation=planar(dilation, 1),
+        stride=tuple(stride),
+        padding=tuple(padding),
+        dilation=tuple(dilation),
         short=name == "float32" and cudnn.conv.fp32_precision == "tf32",
         deterministic=must_repeat(cudnn),
         timed=bool(cudnn.benchmark),
@@ -143,6 +140,8 @@ class Plan:
     """
 
     def __init__(self, card, problem):
+        if any(math.prod(sizes) not in range(1, MOST) for sizes in problem.sizes):
+            raise RuntimeError("cuDNN: places of a tensor that fit no 32 bits, or none")
         self.handle = CUDNN.handle(card)
         self.index = None  # of the plan that was the fastest; None for the first
         self.graph = described(card, self.handle, problem)
@@ -167,23 +166,16 @@ class Plan:
     def run(self, card, operands):
         """Puts the work into this thread's queue."""
         handle = CUDNN.handle(card)  # names the queue
-        room = empty(
-            (max(self.n_bytes, 1),), dtype=BYTES, device=operands[RESULT].device
-        )
-        addresses = {uid: address_of(tensor) for uid, tensor in operands.items()}
+        room, where = None, 0
+        if self.n_bytes:
+            place = operands[RESULT].device
+            room = empty((self.n_bytes,), dtype=BYTES, device=place)
+            where = address_of(room)
+        given = ({uid: address_of(tensor) for uid, tensor in operands.items()}, where)
         if self.index is None:
-            self.step(card, "execute", addresses, address_of(room), handle=handle)
+            self.step(card, "execute", *given, handle=handle)
         else:
-            self.step(
-                *(
-                    card,
-                    "execute_plan_at_index",
-                    addresses,
-                    address_of(room),
-                    self.index,
-                ),
-                handle=handle,
-            )
+            self.step(card, "execute_plan_at_index", *given, self.index, handle=handle)
 
     def choose(self, card, operands, most):
         """Times plans and keeps the fastest.
@@ -223,6 +215,7 @@ def described(card, handle, problem):
     """The graph of a problem."""
     kinds = CUDNN.bindings().data_type
     element = getattr(kinds, TYPES[problem.dtype])
+    shapes = [with_rows(sizes) for sizes in problem.sizes]
     sums = kinds.DOUBLE if problem.dtype == "float64" else kinds.FLOAT
     graph = CUDNN.call(
         *(card, "pygraph"), name=f"convolution_{problem.kind}", io_data_type=element,
@@ -240,15 +233,17 @@ def described(card, handle, problem):
     given = {
         name: tensor(uid, sizes, name)
         for name, uid, sizes in zip(
-            names, (FIRST, SECOND), problem.sizes[1:], strict=True
+            names, (FIRST, SECOND), shapes[1:], strict=True
         )
     }
+    padding = list(planar(problem.padding, 0))
     result = CUDNN.call(
-        *(card, getattr(graph, function)), **given, pre_padding=list(problem.padding),
-        post_padding=list(problem.padding), stride=list(problem.stride),
-        dilation=list(problem.dilation), compute_data_type=sums, name=problem.kind,
+        *(card, getattr(graph, function)), **given, pre_padding=padding,
+        post_padding=padding, stride=list(planar(problem.stride, 1)),
+        dilation=list(planar(problem.dilation, 1)), compute_data_type=sums,
+        name=problem.kind,
     )  # fmt: skip
-    sizes = list(problem.sizes[0])
+    sizes = list(shapes[0])
     if problem.biased:
         result.set_dim(sizes).set_stride(strides(sizes, problem.last))
         around = [1] * (len(sizes) - 2)
@@ -295,7 +290,7 @@ def plan_for(card, problem, operands, most):
             plans.move_to_end(key)
             return plans[key]
     if problem.timed and contexts.current_stream(card).capturing():  # it cannot wait
-        return plan_for(card, replace(problem, timed=False), operands, most)
+        return plan_for(card, problem._replace(timed=False), operands, most)
     try:
         plan = Plan(card, problem)
         if problem.timed:

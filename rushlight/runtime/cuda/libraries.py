@@ -35,6 +35,7 @@ class Library:
         self.missing = ""
         self.lock = threading.Lock()
         self.handles: dict = {}  # by card and thread
+        self.queues: dict = {}  # that those work in
 
     def bindings(self):
         """The module with its functions.
@@ -106,12 +107,16 @@ class Library:
         found = self.handles.get(key)
         if found is None:
             found = self.handles[key] = self.call(card, self.maker)
-        self.call(card, "set_stream", found, queue(card))
+        where = queue(card)
+        if self.queues.get(key) != where:
+            self.call(card, "set_stream", found, where)
+            self.queues[key] = where
         return found
 
     def forget(self):
         """Lets go of all handles, and looks for the library anew."""
         self.handles.clear()
+        self.queues.clear()
         self.found, self.missing = None, ""
 
 
