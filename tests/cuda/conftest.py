@@ -96,9 +96,9 @@ def imagined(made, folder=None):
         made: the `Machine`.
         folder: where machine code is kept; nowhere by default.
     """
-    assemble, path_of, known = (
+    assemble, place, known = (
         device.assemble,
-        code_cache.path_of,
+        code_cache.folder,
         device_kernel._kernels,
     )
     before, plain = driver.replace(None), contexts.Allocator
@@ -109,7 +109,7 @@ def imagined(made, folder=None):
         return assemble(module)
 
     device.assemble, device_kernel._kernels = remember, {}
-    code_cache.path_of = lambda d: folder and str(folder / d.hex())
+    code_cache.folder = lambda: folder and str(folder)
     try:
         made.start(cards=2)
         yield made
@@ -122,7 +122,7 @@ def imagined(made, folder=None):
         leave()
         contexts.Allocator = plain
         driver.replace(before)
-        device.assemble, code_cache.path_of = assemble, path_of
+        device.assemble, code_cache.folder = assemble, place
         device_kernel._kernels = known
 
 

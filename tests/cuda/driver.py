@@ -836,7 +836,7 @@ class FakeDriver:
         found = self.known(CUlinkState, state)
         for text in found.texts:
             self.assemble(text.decode())
-        found.image = ctypes.create_string_buffer(b"CUBIN" + b"\n".join(found.texts))
+        found.image = ctypes.create_string_buffer(b"CUBIN" + b"\0".join(found.texts))
         return ctypes.addressof(found.image), len(found.image) - 1
 
     @driver_call
@@ -857,9 +857,10 @@ class FakeDriver:
 
     @driver_call
     def cuModuleGetFunction(self, module, name):
-        text = self.known(CUmodule, module).text
         head = rf"\.entry {re.escape(name.decode())}\(([^)]*)\)([^{{]*)"
-        entry = re.search(head, text)
+        texts = self.known(CUmodule, module).text.split("\0")
+        found = ((re.search(head, text), text) for text in texts)
+        entry, text = next((pair for pair in found if pair[0]), (None, ""))
         if entry is None:
             raise Failure(CUresult.CUDA_ERROR_NOT_FOUND)
         bound = re.search(r"\.maxntid (\d+)", entry[2])

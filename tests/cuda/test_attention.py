@@ -32,7 +32,7 @@ def kept(tmp_path_factory):
 def _machine(machine, monkeypatch, request, kept):
     if "changed" not in request.fixturenames:
         folder, machine.texts = kept
-        monkeypatch.setattr(code_cache, "path_of", lambda d: str(folder / d.hex()))
+        monkeypatch.setattr(code_cache, "folder", lambda: str(folder))
     machine.start(cards=1, memory=1 << 27)
     monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
 

@@ -40,6 +40,8 @@ PACK_ENTRY = struct.Struct("<16sQQ")  # key, offset, length
 SUFFIX = ".kernel"
 NOTE_SUFFIX = ".note"
 DEVICE_SUFFIX = ".cubin"  # of devices' machine code, which is not packed
+BUNDLE_SUFFIX = ".bundle"  # and of what a program needs of that, linked
+DEVICE_SUFFIXES = (DEVICE_SUFFIX, BUNDLE_SUFFIX)
 NOTE_MAGIC = b"RLNOTE01"  # then the note's own key, the kernel's, and a checksum
 NOTE_SIZE = 56
 
@@ -564,7 +566,7 @@ def trim(limit: int) -> int:
     if place is None:
         return 0
     for entry in os.scandir(place):
-        if entry.name.endswith((SUFFIX, NOTE_SUFFIX, ".cubin")):
+        if entry.name.endswith((SUFFIX, NOTE_SUFFIX, *DEVICE_SUFFIXES)):
             try:
                 facts = entry.stat()
             except OSError:
@@ -600,7 +602,7 @@ def clear() -> int:
         else [
             name
             for name in os.listdir(place)
-            if name.endswith((SUFFIX, NOTE_SUFFIX, DEVICE_SUFFIX, ".new"))
+            if name.endswith((SUFFIX, NOTE_SUFFIX, *DEVICE_SUFFIXES, ".new"))
             or name in ("pack", "sources")
         ]
     )

@@ -4,18 +4,27 @@ PTX is assembled by the driver, which takes milliseconds for each kernel. What c
 is kept where the host's kernels are (`rushlight.runtime.cpu.code_cache`), under a digest of
 their description, the card's architecture and the driver's version, with a checksum that is
 verified before it is loaded.
+
+A program does not know which kernel it needs next, so that the first run of it has a module
+for each. One that loaded more than a few has their texts linked into one module when it ends,
+a *bundle*, and loads that the next time. Machine code cannot be linked again, so that
+the text is kept beside it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import zlib
 
 from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.image import blake2b, checksum
 
-MAGIC = b"RLCUBIN1"
-SUFFIX = code_cache.DEVICE_SUFFIX
+MAGIC = b"RLCUBIN2"
+SUFFIX, BUNDLE_SUFFIX = code_cache.DEVICE_SUFFIX, code_cache.BUNDLE_SUFFIX
+SEPARATE = 4  # modules that a program may load before it leaves a bundle
+MOST_BUNDLES = 16  # that are kept: the newest
 TARGET_FROM_CONTEXT = 8  # numbers of the driver's options and kinds of input
 PTX = 1
 # A function's attributes: threads of a block, and shared memory that a launch may ask for
@@ -25,13 +34,23 @@ counts = {"assembled": 0, "loaded": 0, "refused": 0}
 
 
 class Modules:
-    """The kernels that were loaded on a card."""
+    """The kernels that were loaded on a card.
+
+    Attributes:
+        functions: the driver's handles, by description and entry.
+        used: the entries of those, by digest.
+        bundled: pairs of a bundle's digest and machine code, by the digests of what is
+            in them; None until somebody looks.
+    """
 
     def __init__(self, card):
         self.card = card
         self.lock = threading.Lock()
         self.functions: dict = {}
         self.modules: list = []
+        self.used: dict = {}
+        self.bundled: dict | None = None
+        self.opened: dict = {}  # modules of bundles
 
     def function(self, key, entry, build):
         """The driver's handle of a kernel.
@@ -47,29 +66,66 @@ class Modules:
         with self.lock:
             found = self.functions.get((key, entry))
             if found is None:
-                found = self.load(key, entry, build)
+                digest = self.digest(key)
+                module = self.bundle(digest) or self.load(digest, entry, build)
+                found = self.card.call("cuModuleGetFunction", module, entry.encode())
                 self.functions[key, entry] = found
+                self.used[digest] = entry
         return found
 
-    def load(self, key, entry, build):
-        """Has the driver load a kernel, from its machine code on disk if that is there."""
-        digest = self.digest(key)
-        code = stored(digest)
-        if code is not None:
-            failed, values = self.card.ask("cuModuleLoadData", code)
-            if not failed:
+    def load(self, digest, entry, build):
+        """A module of one kernel, from its machine code on disk if that is there."""
+        kept = stored(digest)
+        if kept is not None:
+            module = self.open(kept[1])
+            if module is not None:
                 counts["loaded"] += 1
-                return self.find(values[0], entry)
+                return module
             counts["refused"] += 1
-        code = self.assemble(build(), entry)
-        found = self.find(self.card.call("cuModuleLoadData", code), entry)
-        keep(digest, code)
-        return found
+        text = build().encode()
+        code = self.assemble([text])
+        self.modules.append(self.card.call("cuModuleLoadData", code))
+        keep(digest, zlib.compress(text), code)
+        return self.modules[-1]
 
-    def find(self, module, entry):
-        """A kernel of a loaded module."""
-        self.modules.append(module)
-        return self.card.call("cuModuleGetFunction", module, entry.encode())
+    def open(self, code):
+        """A module of machine code from the disk; None where the driver refuses it."""
+        failed, values = self.card.ask("cuModuleLoadData", code)
+        if failed:
+            return None
+        self.modules.append(values[0])
+        return values[0]
+
+    def bundle(self, digest):
+        """The module of the bundle that a kernel is in, or None."""
+        if self.bundled is None:
+            self.bundled = {}
+            for name, (rows, code) in stored_bundles():
+                if self.digest(rows) == name:  # of this driver, and such a card
+                    each = (rows[at : at + 16] for at in range(0, len(rows), 16))
+                    self.bundled |= dict.fromkeys(each, (name, code))
+        name, code = self.bundled.get(digest, (None, None))
+        if name is not None and name not in self.opened:
+            self.opened[name] = self.open(code)
+        return self.opened.get(name)
+
+    def join(self):
+        """Leaves a bundle of what was used, where that came from too many modules.
+
+        Returns whether it did.
+        """
+        with self.lock:
+            if len(self.modules) <= SEPARATE or folder() is None:
+                return False
+            kept = ((digest, stored(digest)) for digest in self.used)
+            texts = {digest: file[0] for digest, file in kept if file is not None}
+            rows = b"".join(texts)
+            code = self.assemble([zlib.decompress(text) for text in texts.values()])
+            keep(self.digest(rows), rows, code, BUNDLE_SUFFIX)
+            for path in bundle_paths()[:-MOST_BUNDLES]:
+                with contextlib.suppress(OSError):  # another process took it away
+                    os.unlink(path)
+            return True
 
     def digest(self, key):
         """What the machine code of a description is known by, for this card."""
@@ -77,17 +133,18 @@ class Modules:
         facts = f"{MAGIC} {card.driver.version} {card.architecture} ".encode()
         return blake2b(facts + key, digest_size=16).digest()
 
-    def assemble(self, text, entry):
-        """The machine code of a text, for this card."""
-        counts["assembled"] += 1
+    def assemble(self, texts):
+        """The machine code of texts, for this card: one module."""
+        counts["assembled"] += len(texts)
         kind = self.card.driver.bindings.CUjitInputType(PTX)
-        data = text.encode() + b"\0"
         state = self.card.call("cuLinkCreate", 0, [], [])
         try:
-            self.card.call(
-                *("cuLinkAddData", state, kind, data, len(data)),
-                *(entry.encode(), 0, [], []),
-            )
+            for n, text in enumerate(texts):
+                data = text + b"\0"
+                self.card.call(
+                    *("cuLinkAddData", state, kind, data, len(data)),
+                    *(b"%d" % n, 0, [], []),
+                )
             address, size = self.card.call("cuLinkComplete", state)
             return bytes_at(int(address), int(size))
         finally:
@@ -116,15 +173,35 @@ def bytes_at(address, size):
     return ctypes.string_at(address, size)
 
 
-def path_of(digest):
+def folder():
+    """Where machine code is kept; None where nothing is."""
+    return code_cache.directory()
+
+
+def path_of(digest, suffix=SUFFIX):
     """The file of a digest; None where nothing is kept."""
-    place = code_cache.directory()
-    return place and os.path.join(place, digest.hex() + SUFFIX)
+    place = folder()
+    return place and os.path.join(place, digest.hex() + suffix)
 
 
-def stored(digest):
-    """Machine code that was kept; None where there is none, or it is damaged."""
-    path = path_of(digest)
+def bundle_paths():
+    """The files of bundles, the newest last."""
+    place = folder()
+    names = os.listdir(place) if place else ()
+    paths = [os.path.join(place, n) for n in names if n.endswith(BUNDLE_SUFFIX)]
+    return sorted(paths, key=os.path.getmtime)
+
+
+def stored_bundles():
+    """Digests of the bundles that were kept, and what is in them, the newest last."""
+    digests = [bytes.fromhex(os.path.basename(p)[:32]) for p in bundle_paths()]
+    found = [(digest, stored(digest, BUNDLE_SUFFIX)) for digest in digests]
+    return [(digest, kept) for digest, kept in found if kept is not None]
+
+
+def stored(digest, suffix=SUFFIX):
+    """What `keep` was given; None where there is none, or it is damaged."""
+    path = path_of(digest, suffix)
     if path is None:
         return None
     try:
@@ -141,11 +218,20 @@ def stored(digest):
     if not sound:
         counts["refused"] += 1
         return None
-    return data[head:]
+    size = int.from_bytes(data[head : head + 8], "little")
+    return data[head + 8 : head + 8 + size], data[head + 8 + size :]
 
 
-def keep(digest, code):
-    """Keeps machine code for the next process."""
-    path = path_of(digest)
+def keep(digest, source, code, suffix=SUFFIX):
+    """Keeps machine code for the next process.
+
+    Args:
+        digest: what it is known by.
+        source: what it was made of: a compressed text, or a bundle's digests.
+        code: the machine code.
+        suffix: of the file.
+    """
+    path = path_of(digest, suffix)
     if path is not None:
-        code_cache.write_atomically(path, MAGIC + digest + checksum(code) + code)
+        body = len(source).to_bytes(8, "little") + source + code
+        code_cache.write_atomically(path, MAGIC + digest + checksum(body) + body)

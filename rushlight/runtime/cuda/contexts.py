@@ -6,6 +6,8 @@ share, and what belongs to it: its memory, its queues, its kernels.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import dataclasses
 import os
@@ -359,6 +361,16 @@ def known(index):
 def opened():
     """The cards that have been used so far."""
     return list(_cards.values())
+
+
+@atexit.register
+def join_modules():
+    """Has the next process like this one load fewer modules."""
+    if driver.in_bad_fork():
+        return
+    for card in opened():
+        with contextlib.suppress(RuntimeError, OSError):  # of a card that failed
+            card.modules.join()
 
 
 def current_index():
