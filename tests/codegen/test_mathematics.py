@@ -292,6 +292,14 @@ def test_angles_follow_c(native, dtype):
     np.testing.assert_array_equal(np.signbit(got), np.signbit(exact))
 
 
+def test_angles_of_points_far_out_keep_their_digits(native):
+    """Of 1e-150 over 1e154 nothing was left: both were made smaller for the larger one."""
+    rng = np.random.default_rng(1)
+    y, x = (10.0 ** rng.uniform(-300, 308, 5000) for _ in range(2))
+    got = native.pointwise(kernel_of_two("atan2"), y, x)
+    np.testing.assert_allclose(got, np.arctan2(y, x), rtol=1e-15, atol=1e-322)
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "sqrt", "sin", "cos", "tanh"])
 def test_complex_functions(native, name):
     rng = np.random.default_rng(0)

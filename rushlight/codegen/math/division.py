@@ -6,7 +6,8 @@ quotient that overflows wraps: kernels check their divisors before they are call
 
 from __future__ import annotations
 
-from rushlight.codegen.math.formats import copysign, fma, format_of
+from rushlight.codegen.math.formats import copysign, fma, format_of, pick
+from rushlight.codegen.math.pieces import threads_alone
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Binary, Call, Const, select
 
@@ -63,8 +64,9 @@ def mod(x, y):
     return select(wrong, rest + y, rest)
 
 
-DIGITS = 26  # bits of a quotient that one round of a float64 takes off
-FARTHEST = 81  # rounds for the largest number over the smallest
+# Bits of a quotient that one round takes off, rounds for the largest number over the
+# smallest, and by what power of two a number may be multiplied: float32's and float64's.
+ROUNDS, ROUNDS_DOUBLE = (22, 12, 110), (26, 81, 1000)
 
 
 def _float_remainder(x, y):
@@ -78,14 +80,15 @@ def _float_remainder(x, y):
 
 def far_remainder(a, b):
     """The remainder of positive numbers, however large their quotient is."""
-    if a.type.name == "float32":
+    if a.type.name == "float32" and not threads_alone():
         wide = _float_remainder(ir.cast(ir.f64, a), ir.cast(ir.f64, b))
         return ir.cast(ir.f32, wide)
-    for place in range(FARTHEST, -1, -1):
-        low = min(place, 1000 // DIGITS)
-        high = min(place - low, 1000 // DIGITS)
-        scaled = b * 2.0 ** (DIGITS * low) * 2.0 ** (DIGITS * high)
-        scaled = scaled * 2.0 ** (DIGITS * (place - low - high))
+    digits, farthest, most = pick(a, ROUNDS, ROUNDS_DOUBLE)
+    for place in range(farthest, -1, -1):
+        low = min(place, most // digits)
+        high = min(place - low, most // digits)
+        scaled = b * 2.0 ** (digits * low) * 2.0 ** (digits * high)
+        scaled = scaled * 2.0 ** (digits * (place - low - high))
         a = _reduced_by(a, scaled)
     return a
 

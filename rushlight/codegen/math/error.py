@@ -19,6 +19,8 @@ from rushlight.codegen.math.formats import (
     pick,
     polynomial,
     root,
+    rounded,
+    spares_doubles,
 )
 from rushlight.codegen.math.pairs import (
     fine_polynomial,
@@ -38,7 +40,6 @@ from rushlight.codegen.math.pieces import (
     parts,
     permuted_floats,
     pieces,
-    rounded,
     rows_from_memory,
     shortened,
     threads_alone,
@@ -218,9 +219,26 @@ def _erfc_parts(x):
     return high, low, k
 
 
+def _short_far_erfc(x):
+    """`erfc` of a float32 from `ERFC_END` on in size, to its last bits."""
+    a = abs(x)
+    near = select(a > 10.5, 10.5, a)
+    square, lost = product_of_two(near, near)
+    power = exponential.exp_of_two(-square, -lost, _tail_of_erfc(near))
+    return select(x != x, x, select(x < 0, Const(x.type, 2.0), power))
+
+
+def _tail_of_erfc(x):
+    """``exp(x^2) erfc(x)`` far out."""
+    inverse = 1.0 / x
+    square = inverse * inverse
+    tail = polynomial(square, SCALED_ERFC_TAIL) * square
+    factor = 1 / math.sqrt(math.pi)
+    return fma(tail, factor, factor) / x
+
+
 @in_double
-def far_erfc(x):
-    """`erfc` of any number."""
+def _fine_far_erfc(x):
     a = abs(x)
     near = select(a < 27.3, a, 27.3)
     high, low, k = _erfc_parts(near)
@@ -234,6 +252,12 @@ def far_erfc(x):
     erf_high, erf_low = _erf_over_x(close)
     small = one + fma(-close, erf_high, fma(-close, erf_low, lost))
     return select(a < 0.5, small, value)
+
+
+def far_erfc(x):
+    """`erfc` of any number; of a GPU's float32, of one from `ERFC_END` on."""
+    alone = x.type.name == "float32" and threads_alone()
+    return (_short_far_erfc if alone else _fine_far_erfc)(x)
 
 
 # From one whole number to the next are so many places, and so far do they go. A float32
@@ -355,21 +379,18 @@ def erfc(x):
     return ir.Rarely(abs(x) > ERFC_END - 0.02, far, _erfc_by_places(x))
 
 
-@in_double
+@spares_doubles(in_double)
 def scaled_erfc(x):
     """``exp(x^2) erfc(x)`` for ``x`` from zero on."""
     far = x > 64.0
     high, low = _slow_part(select(far, 1.0, x))
-    inverse = 1.0 / x
-    square = inverse * inverse
-    tail = polynomial(square, SCALED_ERFC_TAIL) * square
-    factor = 1 / math.sqrt(math.pi)
-    return select(far, (fma(tail, factor, factor)) / x, high + low)
+    return select(far, _tail_of_erfc(x), high + low)
 
 
 def _guess(inside, outer, short):
     """The inverse to nine digits, of ``erf = inside`` where ``erfc = outer``."""
-    log = exponential.short_log if short else exponential.log
+    wide = exponential.short_log if short else exponential.log
+    log = pick(outer, exponential.log_of_normal, wide)
     w = -log(outer * (inside + 1.0))
     if short:
         near = inside * polynomial(w, ERFINV_NEAR)
@@ -464,7 +485,7 @@ def _inverse_by_pieces(a):
     return high + low
 
 
-@in_double_or_short
+@spares_doubles(in_double_or_short, True)
 def far_erfinv(x, short):
     """A polynomial in ``log(1 - x^2)``, and a step of Halley's method."""
     a = abs(x)

@@ -23,7 +23,9 @@ from rushlight.codegen.math.formats import (
     polynomial,
     power_of_two,
     root,
+    rounded,
     short_quotient,
+    spares_doubles,
 )
 from rushlight.codegen.math.pairs import (
     over,
@@ -187,8 +189,11 @@ def exp(x):
     Where a register holds a table, ``k`` counts parts of a power of two.
 
     Close to the ends of the range a float32 takes the way round by float64, and a float64
-    is scaled in two steps: so that subnormal results are rounded once.
+    is scaled in two steps: so that subnormal results are rounded once. A GPU's float32 is
+    scaled so, too.
     """
+    if x.type.name == "float32" and threads_alone():
+        return exp_of_normal(x)
     value = _exp_by_table(x) if permuted_floats() else exp_in_range(x)
     far = ir.Call("far_exp", x.type, x)
     return ir.Rarely(abs(x) > pick(x, 87.0, 708.0), far, value)
@@ -289,6 +294,12 @@ def exp_of_normal(x):
     """`exp` where nobody looks at the last bit of subnormal results."""
     r, low, k = _reduced(clamp(x, *pick(x, (-105.0, 89.0), (-746.0, 710.0))))
     return scaled(_exp_of_parts(r, low), k)
+
+
+def exp_of_two(x, low, factor):
+    """``exp(x + low)`` times a factor near one, subnormal results rounded twice."""
+    r, rest, k = _reduced(x)
+    return scaled(_exp_of_parts(*sum_of_two(r, rest + low)) * factor, k)
 
 
 def exp_in_two_parts(x, low):
@@ -772,7 +783,7 @@ def _short_hyperbolic(x):
     return fma(total, even, gap * odd), fma(gap, even, total * odd)
 
 
-@in_double_or_short
+@spares_doubles(in_double_or_short, False)
 def sinh(x, short):
     """``t + t / (2 t + 1)`` with ``t = (exp(|x|) - 1) / 2``; ``exp(|x|) / 2`` far out."""
     if short:
@@ -787,12 +798,15 @@ def sinh(x, short):
     return copysign(select(a > 40.0, _half_exp(a), near), x)
 
 
-@in_double_or_short
+@spares_doubles(in_double_or_short, False)
 def cosh(x, short):
     """``(e + 1 / e) / 2`` with ``e = exp(|x|)``."""
     if short:
         return _short_hyperbolic(x)[0]
     a = clamp(abs(x), *pick(x, (0.0, 90.0), (0.0, 711.0)))
+    if x.type.name == "float32":
+        half = _half_exp(a)
+        return half + 0.25 / half
     high, low, k = exp_in_two_parts(a, Const(x.type, 0.0))
     scale = power_of_two(k - 1, x)
     half, rest = high * scale, low * scale
@@ -803,7 +817,7 @@ def cosh(x, short):
     return select(a < 40.0, near, scaled(high + low, k - 1))
 
 
-@in_double
+@spares_doubles(in_double)
 def asinh(x):
     """``log1p(|x| + x^2 / (1 + sqrt(x^2 + 1)))``; ``log(2 |x|)`` far out."""
     a = abs(x)
@@ -815,7 +829,7 @@ def asinh(x):
     return copysign(select(far, value + LOG_OF_TWO, value), x)
 
 
-@in_double
+@spares_doubles(in_double)
 def acosh(x):
     """``log1p(t + sqrt(2 t + t^2))`` with ``t = x - 1``; ``log(2 x)`` far out."""
     far = x > 2.0**28
@@ -825,7 +839,7 @@ def acosh(x):
     return select(x < 1.0, NAN, select(far, value + LOG_OF_TWO, value))
 
 
-@in_double_or_short
+@spares_doubles(in_double_or_short, False)
 def atanh(x, short):
     """``log1p(2 x / (1 - x)) / 2``."""
     a = abs(x)
@@ -847,7 +861,7 @@ def log_in_two_parts(x):
     About 68 bits are right, which the largest powers need.
     """
     f, e = _split(x)
-    high, low = LN2_DOUBLE
+    high, low = pick(x, LN2, LN2_DOUBLE)
     zero, two = Const(x.type, 0.0), Const(x.type, 2.0)
     s = sum_of_sorted(*over((f, zero), sum_of_sorted(two, f)))
     z = times(s, s)
@@ -860,7 +874,8 @@ def log_in_two_parts(x):
 
 
 def _pair(x, parts):
-    return tuple(Const(x.type, part) for part in parts)
+    first = rounded(parts[0], x)
+    return Const(x.type, first), Const(x.type, parts[0] - first + parts[1])
 
 
 def _short_power(x, y):
@@ -882,7 +897,7 @@ def _power_of_magnitude(x, y):
     high, low = log_in_two_parts(x)
     product, rest = product_of_two(high, y)
     rest = fma(low, y, rest)
-    limited = clamp(product, -800.0, 800.0)
+    limited = clamp(product, *pick(x, (-150.0, 150.0), (-800.0, 800.0)))
     rest = select(product == limited, rest, 0.0)
     r, lost, k = _reduced(limited)
     return scaled(_exp_of_parts(*sum_of_two(r, rest + lost)), k)
@@ -891,7 +906,8 @@ def _power_of_magnitude(x, y):
 def _pow_of_floats(x, y):
     """The power of the magnitude, then C's cases by sign, zero and infinity."""
     a = abs(x)
-    value = pick(x, _short_power, _power_of_magnitude)(a, y)
+    wide = x.type.name == "float32" and not threads_alone()
+    value = (_short_power if wide else _power_of_magnitude)(a, y)
     grows = (a > 1.0) == (y > 0.0)
     extreme = (abs(y) == INF) | (a == INF) | (a == 0.0)
     value = select(extreme, select(grows, Const(x.type, INF), 0.0), value)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import struct
 from dataclasses import dataclass
 
+from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Call, Const, Expr, Reinterpret, Type
 
@@ -57,8 +59,6 @@ def from_bits(i, like) -> Expr:
 
 def literal_bits(value, x) -> int:
     """The bits of a Python float in the format of ``x``."""
-    import struct
-
     letter = "fi" if x.type.name == "float32" else "dq"
     return struct.unpack("<" + letter[1], struct.pack("<" + letter[0], value))[0]
 
@@ -67,6 +67,14 @@ def power_of_two(k, like) -> Expr:
     """Two to an integer power within the range of normal numbers."""
     form = format_of(like)
     return from_bits((k + form.bias) << form.mantissa, like)
+
+
+def rounded(number, x) -> float:
+    """The nearest number of the format of ``x``."""
+    value = float(number)
+    if x.type.name == "float32":
+        value = struct.unpack("<f", struct.pack("<f", value))[0]
+    return value
 
 
 def fma(x, y, z) -> Expr:
@@ -176,6 +184,29 @@ def in_double_or_short(function):
         return ir.cast(ir.f32, wide)
 
     return widened
+
+
+def spares_doubles(widen, *fine):
+    """As `in_double` or its like, but on GPUs, of whose units few take float64.
+
+    There a float32 is computed as it is, with sums of two where the function has those.
+
+    Args:
+        widen: how hosts compute it.
+        fine: what the function is told beside its operands on GPUs.
+    """
+
+    def decorate(function):
+        wide = widen(function)
+
+        @functools.wraps(function)
+        def chosen(*args):
+            alone = args[0].type.name == "float32" and current().is_gpu
+            return function(*args, *fine) if alone else wide(*args)
+
+        return chosen
+
+    return decorate
 
 
 def pick(x, narrow, wide):

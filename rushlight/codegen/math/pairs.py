@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.math.formats import fma, polynomial
+from rushlight.codegen.math.formats import fma, polynomial, rounded
 from rushlight.ir.expr import Const
 
 
@@ -58,6 +58,7 @@ def fine_polynomial(x, coefficients):
         product, lost = product_of_two(total, high)
         lost = lost if low is None else fma(total, low, lost)
         lost = lost if rest is None else fma(rest, high, lost)
-        total, more = sum_of_two(Const(high.type, first), product)
-        rest = more + (lost + second)
+        near = rounded(first, high)
+        total, more = sum_of_two(Const(high.type, near), product)
+        rest = more + (lost + (second + (first - near)))
     return total, rest

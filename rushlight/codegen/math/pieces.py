@@ -9,10 +9,9 @@ piece.
 from __future__ import annotations
 
 import functools
-import struct
 from decimal import Decimal, localcontext
 
-from rushlight.codegen.math.formats import fma, in_two_chains
+from rushlight.codegen.math.formats import fma, in_two_chains, rounded
 from rushlight.codegen.math.pairs import product_of_two, sum_of_two
 from rushlight.codegen.math.series import DIGITS
 from rushlight.codegen.target import current
@@ -67,14 +66,6 @@ def permuted_floats() -> int:
 def tables_in_registers() -> bool:
     """Whether the processor permutes 16 float64, or 32 float32: a table costs nothing."""
     return permuted_floats() == 32
-
-
-def rounded(number, x) -> float:
-    """The nearest number of the format of ``x``."""
-    value = float(number)
-    if x.type.name == "float32":
-        value = struct.unpack("<f", struct.pack("<f", value))[0]
-    return value
 
 
 def equal_places(count, step):

@@ -29,8 +29,10 @@ from rushlight.codegen.math.formats import (
     in_double_or_short,
     literal_bits,
     nearest,
+    pick,
     polynomial,
     root,
+    spares_doubles,
 )
 from rushlight.codegen.math.pairs import over, product_of_two, sum_of_sorted, sum_of_two
 from rushlight.codegen.math.pieces import (
@@ -396,9 +398,10 @@ def _atan_of_ratio(y, x, short):
     bottom, bottom_low = sum_of_sorted(large, select(folds, small, 0.0))
     t, t_low = over((top, top_low), (bottom, bottom_low))
     z = t * t
-    rest = fma(polynomial(z, ATAN), z * t, t_low * fma(z, z - 1.0, 1.0))
-    high, low = sum_of_sorted(turns * HALF_PI[0], select(steep, -t, t))
-    return high, low + fma(turns, HALF_PI[1], select(steep, -rest, rest))
+    terms, right = pick(x, ATAN_SHORT, ATAN), pick(x, HALF_PI_SHORT, HALF_PI)
+    rest = fma(polynomial(z, terms), z * t, t_low * fma(z, z - 1.0, 1.0))
+    high, low = sum_of_sorted(turns * right[0], select(steep, -t, t))
+    return high, low + fma(turns, right[1], select(steep, -rest, rest))
 
 
 # Pieces of the angle of a ratio up to one, and of what it lacks to a quarter turn.
@@ -442,7 +445,7 @@ def atan(x):
     return copysign(select(far, HALF_PI[0], high + low), x)
 
 
-@in_double_or_short
+@spares_doubles(in_double_or_short, False)
 def atan2(y, x, short):
     """The angle of ``(x, y)`` by octants; zeros and infinities as in C."""
     a, b = abs(y), abs(x)
@@ -450,11 +453,12 @@ def atan2(y, x, short):
     if not short:
         level = a < b
         large = select(level, b, a)
-        # Scaled so that neither the sums overflow nor the ratio's parts vanish.
+        # Scaled so that neither the inverse nor the ratio's parts vanish.
+        most, down, least, up = pick(x, (90, -40, -40, 80), (990, -90, -500, 600))
         scale = select(
-            large > 2.0**500,
-            Const(x.type, 2.0**-600),
-            select(large < 2.0**-500, Const(x.type, 2.0**600), 1.0),
+            large > 2.0**most,
+            Const(x.type, 2.0**down),
+            select(large < 2.0**least, Const(x.type, 2.0**up), 1.0),
         )
         a, b = a * scale, b * scale
     flat = ((a == 0) & (b == 0)) | ((b == math.inf) & ~both)
@@ -467,8 +471,9 @@ def atan2(y, x, short):
     if short:
         value = select(left, math.pi - high, high)
     else:
-        other, rest = sum_of_sorted(Const(x.type, math.pi), -high)
-        value = select(left, other + (rest + (2 * HALF_PI[1] - low)), high + low)
+        right = pick(x, HALF_PI_SHORT, HALF_PI)
+        other, rest = sum_of_sorted(Const(x.type, 2 * right[0]), -high)
+        value = select(left, other + (rest + (2 * right[1] - low)), high + low)
     value = copysign(value, y)
     return select((x != x) | (y != y), math.nan, value)
 

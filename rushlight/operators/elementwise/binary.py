@@ -189,22 +189,15 @@ def rremainder(x, y):
 
 @pointwise
 def hypot(x, y):
-    """The root of the squares, which float64 has room for where they are of float32."""
-    L.real_only(x, y)
-    if getattr(x.type, "name", None) != "float32":
-        return long_hypot(x, y)
-    a, b = L.cast(x, "float64"), L.cast(y, "float64")
-    length = L.cast(L.sqrt(L.fma(a, a, b * b)), "float32")
-    return L.select((abs(x) == math.inf) | (abs(y) == math.inf), math.inf, length)
-
-
-def long_hypot(x, y):
     """The root of the squares and of what their sum lost, scaled within bounds."""
+    L.real_only(x, y)
     x, y = abs(x), abs(y)
     high, low = L.maximum(x, y), L.minimum(x, y)
-    large, small = high > 2.0**500, high < 2.0**-400
-    scale = L.select(large, 2.0**-600, L.select(small, 2.0**600, L.constant(1, x)))
-    back = L.select(large, 2.0**600, L.select(small, 2.0**-600, L.constant(1, x)))
+    short = getattr(x.type, "name", None) == "float32"
+    most, least, step = (60, -40, 80) if short else (500, -400, 600)
+    large, small = high > 2.0**most, high < 2.0**least
+    scale = L.select(large, 2.0**-step, L.select(small, 2.0**step, L.constant(1, x)))
+    back = L.select(large, 2.0**step, L.select(small, 2.0**-step, L.constant(1, x)))
     a, b = high * scale, low * scale
     square = a * a
     total = L.fma(b, b, square)
