@@ -51,6 +51,7 @@ cdef class Operator:
     cdef int n_tensors
     cdef unsigned char tensor_args[24]
     cdef int device_arg             # index of the argument `device`, or -1
+    cdef int pin_arg                # of `pin_memory`, or -1
     cdef readonly int form
     cdef readonly bint is_view
     cdef readonly bint untracked    # no derivative goes through it, though it is a view
@@ -89,6 +90,7 @@ cdef class Operator:
     cdef object call(self, PyObject** slots)
     cdef object compose(self, PyObject** slots, uint64_t keys)
     cdef object call_elsewhere(self, PyObject** slots, ThreadState* st)
+    cdef object call_pinned(self, PyObject** slots)
     cdef uint64_t factory_bits(self, PyObject** slots, uint64_t bits) except? 0
     cdef object run(self, PyObject** slots, uint64_t keys)
     cdef object run_apart(self, PyObject** slots, uint64_t keys, int key)

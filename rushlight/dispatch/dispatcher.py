@@ -54,6 +54,7 @@ from rushlight.dispatch.declared import (
     TAGS,
 )
 from rushlight.dispatch.keys import DispatchKey, KeySet
+from rushlight.runtime import pinned
 
 _RECORDER = cython.declare(Recorder, None)
 # Compositions answer here, too: what records programs, or follows them, sees them whole.
@@ -279,7 +280,7 @@ class Operator:
         )
         self.multi_view = is_view and bool(returns) and returns[0][0] == 2
         self.node_name = node_name or name_of_node(name)
-        self.device_arg = -1
+        self.device_arg = self.pin_arg = -1
         self.n_tensors = 0
         for i in range(self.n_args):
             self.table[i] = cython.NULL
@@ -288,6 +289,8 @@ class Operator:
                 self.n_tensors += 1
             if rows[i][0] == "device":
                 self.device_arg = i
+            elif rows[i][0] == "pin_memory":
+                self.pin_arg = i
         for i in range(N_KEYS):
             self.table[i] = cython.NULL
         _EVERY_OPERATOR.append(self)
@@ -486,6 +489,8 @@ class Operator:
                 # also where functions of ours write: no version says so
                 cython.cast(Tensor, item).storage.writes += 1
         if bits == 0 or self.device_arg >= 0:
+            if self.pin_arg >= 0 and cython.cast(object, slots[self.pin_arg]) is True:
+                return self.call_pinned(slots)
             bits = self.factory_bits(slots, bits)
         bits = (bits | st.included) & ~st.excluded
         if self.composite is not None:
@@ -519,6 +524,13 @@ class Operator:
                     one << cython.cast(Device, device).kind
                 )
         return bits if bits else one  # the CPU
+
+    @cython.cfunc
+    def call_pinned(self, slots: cython.pointer(cython.pointer(PyObject))) -> object:
+        """The call's result in memory that transfers read while the host goes on."""
+        unset: object = None
+        slots[self.pin_arg] = cython.cast(cython.pointer(PyObject), unset)
+        return pinned(self.call(slots))
 
     @cython.cfunc
     def call_elsewhere(

@@ -35,7 +35,6 @@ from rushlight.io import interop, pickling, printing
 from rushlight.operators import call
 from rushlight.operators.functions import plain_tensor, tensor, warn_of_copy
 from rushlight.operators.shape import view
-from rushlight.runtime import has_cuda
 
 _LEGACY_NAMES = {"data", "size", "other", "storage"}
 
@@ -192,10 +191,10 @@ def _is_pinned(self, device=None):
 
 
 def _pinned(self, device=None):
-    """A copy in page-locked memory; the tensor itself where there is no GPU."""
+    """A copy in page-locked memory, which a GPU reads while the host goes on."""
     from rushlight.operators.shape import conversion
 
-    return conversion.pin_memory(self) if has_cuda() else self
+    return conversion.pin_memory(self)
 
 
 def _numpy(self, *, force=False):

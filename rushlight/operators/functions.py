@@ -20,6 +20,7 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.dispatch.overridable import open_plain
 from rushlight.io import interop
 from rushlight.operators import call
+from rushlight.runtime import pinned
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -63,6 +64,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = from_sequence(data, dtype, device)
     if python_key.active():
         result = call.lift_fresh(result)
+    result = pinned(result) if pin_memory else result
     return result.requires_grad_() if requires_grad else result
 
 

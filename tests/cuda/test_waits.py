@@ -134,3 +134,65 @@ def test_what_is_wrong_is_told_at_once_on_the_host_and_later_of_a_card(name, mac
     with pytest.raises(RuntimeError, match=f"operator: {name}"):
         rl.cuda.synchronize()
     rl.cuda.synchronize()
+
+
+def test_tables_of_interpolation_are_copied_once_and_captured(machine, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
+    machine.start(memory=1 << 26)
+    here = rl.rand(1, 2, 5, 7, requires_grad=True)
+    there = here.detach().to("cuda").requires_grad_()
+
+    def resized(x):
+        found = rl.nn.functional.interpolate(x, size=(9, 4), mode="bilinear")
+        (grad,) = rl.autograd.grad(found.square().sum(), x)
+        return found, grad
+
+    wanted = resized(here)
+    resized(there)
+    rl.cuda.synchronize()
+    machine.fake.calls.clear()
+    graph = rl.cuda.CUDAGraph()
+    with rl.cuda.graph(graph):
+        found = resized(there)
+    assert "cuMemcpyAsync" not in machine.fake.names()
+    graph.replay()
+    for ours, host in zip(found, wanted, strict=True):
+        assert rl.allclose(ours.cpu(), host)
+
+
+FACTORIES = {
+    "empty": lambda **how: rl.empty(3, 2, **how),
+    "zeros_like": lambda **how: rl.zeros_like(rl.ones(3), **how),
+    "new_full": lambda **how: rl.ones(3).new_full((4,), 2.0, **how),
+    "arange": lambda **how: rl.arange(5, **how),
+    "rand": lambda **how: rl.rand(4, **how),
+    "tensor": lambda **how: rl.tensor([1.0, 2.0], **how),
+    "eye": lambda **how: rl.eye(3, **how),
+    "hann_window": lambda **how: rl.hann_window(6, **how),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_what_is_made_with_pin_memory_is_pinned(name, machine, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
+    machine.start(memory=1 << 26)
+    make = FACTORIES[name]
+    rl.manual_seed(0)
+    plain = make(pin_memory=False)
+    rl.manual_seed(0)
+    made = make(pin_memory=True, requires_grad=plain.dtype.is_floating_point)
+    assert made.is_pinned() and not plain.is_pinned()
+    assert made.is_leaf and made.requires_grad == plain.dtype.is_floating_point
+    assert name == "empty" or made.detach().equal(plain)
+    assert not make(device="meta", pin_memory=True).is_pinned()
+    with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
+        make(device="cuda", pin_memory=True)
+
+
+def test_without_a_gpu_nothing_can_be_pinned(monkeypatch):
+    monkeypatch.delenv("RUSHLIGHT_CUDA", raising=False)
+    for make in FACTORIES.values():
+        with pytest.raises(RuntimeError, match="pin_memory=True requires a CUDA or oth"):
+            make(pin_memory=True)
+    with pytest.raises(RuntimeError, match="Cannot access accelerator device when"):
+        rl.ones(2).pin_memory()

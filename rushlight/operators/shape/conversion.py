@@ -170,9 +170,9 @@ def pin_memory(self, device=None):
     Raises:
         RuntimeError: there is no GPU, or the tensor is on it.
     """
+    _refuse_to_pin(self.device, self)
     if not has_cuda():
         raise RuntimeError("Cannot access accelerator device when none is available.")
-    _refuse_to_pin(self.device, self)
     if is_pinned(self):
         return self
     room = self.untyped_storage().nbytes()
