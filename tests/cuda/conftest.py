@@ -10,6 +10,7 @@ import pytest
 import rushlight as rl
 from rushlight.codegen.emit import device
 from rushlight.dispatch import launch_cache
+from rushlight.operators.resampling import resampling
 from rushlight.runtime.cuda import (
     allocator,
     code_cache,
@@ -35,6 +36,7 @@ def leave():
     contexts.forget()
     launch_cache.forget()  # plans hold handles of the driver that goes
     pinned_memory.forget()
+    resampling.forget_tables()
 
 
 class Guarded(allocator.Allocator):

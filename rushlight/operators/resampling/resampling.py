@@ -2,7 +2,7 @@
 
 Every output element along a dimension is a sum of a few input elements. Which ones, and
 by which weights, is a table that depends on the sizes alone: tables are kept between
-calls, and one kernel serves all modes. Positions are computed in the dtype that the
+calls, on each device that uses them, and one kernel serves all modes. Positions are computed in the dtype that the
 oracle computes them in, so that the same neighbours are chosen at ties.
 """
 
@@ -14,6 +14,7 @@ from math import prod
 
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core import dtypes
+from rushlight.core.device import backend_for
 from rushlight.core.dtypes import float32, float64, int64, uint8
 from rushlight.dispatch.guard import GradMode
 from rushlight.operators import call as ops
@@ -319,13 +320,35 @@ def _tables(own, sizes, scales, mode, align_corners, antialias, kind, make=table
     ]
 
 
+KEPT_TABLES = 256
+_placed: dict = {}  # tables on devices, with the host's that they are copies of
+
+
 def table_on(device, made):
-    """A table on a device."""
+    """A table on a device, and kept there.
+
+    The first call waits for the copy, so that work of any stream may read it, and work that
+    a graph was captured with.
+    """
     index, weights, bits = made
-    index = index.to(device, non_blocking=True)
-    if weights is not None:
-        weights = weights.to(device, non_blocking=True)
-    return index, weights, bits
+    if index.device == device:
+        return made
+    key = device, id(index), id(weights)
+    found = _placed.get(key)
+    if found is None:
+        parts = index.to(device), None if weights is None else weights.to(device)
+        found = (*parts, bits), made
+        if has_elements(parts[0]):
+            if len(_placed) >= KEPT_TABLES:
+                backend_for(device).streams.synchronize(device)
+                _placed.clear()
+            _placed[key] = found
+    return found[0]
+
+
+def forget_tables():
+    """Lets go of what is kept on devices: of a driver that another takes the place of."""
+    _placed.clear()
 
 
 def _run_axis(x, dim, wanted, made):
