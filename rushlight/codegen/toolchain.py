@@ -151,8 +151,8 @@ def compile_ptx(text: str, target: Target = NVIDIA) -> str:
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(machine, options)
-    # Blocks of units have all their registers taken, and none for more indices.
-    by_units = "@llvm.nvvm.mma" in text or "wgmma." in text
-    with _strength_reduction(not by_units):
+    # A pointer for each load and each loop around it takes registers that more threads
+    # would run with; ptxas counts on where that pays.
+    with _strength_reduction(False):
         builder.getModulePassManager().run(module, builder)
         return machine.emit_assembly(module)
