@@ -334,6 +334,32 @@ def test_sums_are_exact_at_the_bounds_of_bytes_without_vnni():
     assert found.returncode == 0 and found.stdout == "[0, 0, 0, 0]\n", found.stderr
 
 
+def test_words_of_a_three_fit_in_sixteen_bits_with_any_narrow_bytes():
+    from rushlight.ao._operators.words_in_threes import MOST_NARROW, grouped
+
+    rl.manual_seed(0)
+    for groups, panels, words, columns in (
+        (1, 3, 70, 16),
+        (2, 2, 33, 32),
+        (1, 1, 2, 16),
+    ):
+        for spread in (10, 38, 90):
+            w = (rl.randn(groups, panels, words, columns, 4) * spread).clamp(-128, 127)
+            w[0, 0, :5] = 127
+            w = w.to(rl.int8)
+            packed, order = grouped(w, words)
+            flat = w.view(-1, words, columns, 4).long()
+            for panel, (count, *numbers) in enumerate(order.tolist()):
+                assert sorted(numbers) == list(range(words))
+                assert count > 0 or spread == 90 or words < 3
+                ordered = flat[panel][numbers]
+                assert rl.equal(packed.view(flat.shape)[panel].long(), ordered)
+                threes = ordered[: 3 * count].view(count, 3, columns, 2, 2)
+                above = threes.clamp(min=0).sum((1, 4)) * MOST_NARROW
+                below = threes.clamp(max=0).sum((1, 4)) * MOST_NARROW
+                assert (above < 1 << 15).all() and (below >= -(1 << 15)).all()
+
+
 BOUNDS = """
 import rushlight as rl
 wrong = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 
+from rushlight.ao._operators.words_in_threes import grouped
 from rushlight.codegen.fingerprint import fingerprint
 from rushlight.codegen.language import bits_of, cast, fma, select
 from rushlight.core import dtypes
@@ -21,7 +22,6 @@ from rushlight.operators.matmul import matmul_amx
 from rushlight.operators.matmul.matmul_int8 import has_fours, has_sevens
 
 TILED_ROWS = 16  # fewer do not fill a tile
-MOST_NARROW = 128  # what a byte of an input that is called narrow is at most
 TILED_RUN = 13  # bytes; a tile takes 64 at once, whatever they are
 
 
@@ -85,37 +85,7 @@ class PackedWeight:
         words_first = ops.permute(room.view(sizes), [0, 1, 3, 4, 2, 5])
         kind = int8 if way.element == "uint8" else dtypes.int16
         packed = words_first.to(kind).contiguous()
-        return paired(packed, words * self.runs) if way.name == "sevens" else (packed,)
-
-
-def paired(packed, words):
-    """A packed weight with its words in pairs first, as far as sums of them fit in 16 bits.
-
-    Args:
-        packed: int8 of groups, panels, words, columns, and the four bytes of a word.
-        words: of a panel.
-
-    Returns:
-        the same in another order of words; int32, for each panel how many pairs there
-        are and the number of each word.
-    """
-    columns = packed.shape[-2]
-    count = packed.shape[0] * packed.shape[1]
-    panels = packed.view([count, words, columns, 4])
-    pairs = ops.slice(panels, 1, 0, words // 2 * 2)
-    pairs = pairs.reshape([count, words // 2, 2, columns, 2, 2])
-    above = ops.sum(ops.clamp(pairs, min=0), [2, 5], dtype=int32)
-    below = ops.sum(ops.clamp(pairs, max=0), [2, 5], dtype=int32)
-    fits = (above * MOST_NARROW < 1 << 15) & (below * -MOST_NARROW <= 1 << 15)
-    wide = ~ops.all(ops.flatten(fits, 2), 2)
-    last = ops.zeros([count, words % 2], dtype=dtypes.bool) | True
-    single = ops.cat([ops.repeat_interleave(wide, 2, 1), last], 1)
-    order = ops.argsort(single.to(int32), stable=True, dim=1)
-    fitting = ops.sum(~wide, [1], True, dtype=int32)
-    spread = order.view([count, words, 1, 1]).expand(panels.shape)
-    panels = ops.gather(panels, 1, spread)
-    order = ops.cat([fitting, order.to(int32)], 1)
-    return panels.view(packed.shape).contiguous(), order
+        return grouped(packed, words * self.runs) if way.name == "sevens" else (packed,)
 
 
 def starts_of(columns):

@@ -22,6 +22,8 @@ class Tables:
         register = 8 * target.vector_bytes // e.type.bits
         parts, whole = len(table) // register, e.type.lanes % register == 0
         most = 2 if target.has("v4") else 4 if target.has("v3") else 0
+        if e.type.bits == 16:
+            most = int(target.has("v4"))
         if not 1 <= parts <= most or not whole:
             return self.lookup_in_memory(e.type, index & (len(table) - 1), table)
         if e.type.lanes > register:
@@ -38,9 +40,10 @@ class Tables:
     def permuted(self, type, index, registers):
         """One permutation of one or two registers, by AVX-512."""
         kind, places = type_name(type), self.typed(index)
-        letter = "s" if type.bits == 32 else "d"
+        letter = {16: "h", 32: "s", 64: "d"}[type.bits]
         if len(registers) == 1:
-            name, operands = f"permvar.{letter}f.512", [registers[0], places]
+            word = f"{letter}i" if type.bits == 16 else f"{letter}f"
+            name, operands = f"permvar.{word}.512", [registers[0], places]
         else:
             name = f"vpermi2var.p{letter}.512"
             operands = [registers[0], places, registers[1]]

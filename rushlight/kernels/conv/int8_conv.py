@@ -11,7 +11,7 @@ Channels lie innermost, so a row of a window is one run of elements; a table say
 each run is from the first. Words are what one step sums: four products of bytes by VNNI, 64
 bytes of a row by a tile of AMX, or two products of 16-bit integers, which every processor
 has and which no sum of leaves 32 bits. Where the input has bytes of seven bits, four of
-their products are summed by older processors, too: two of them fit in 16 bits, and four by
+their products are summed by older processors, too: two of them fit in 16 bits, and six by
 weights that are small enough, which is known where these are packed.
 
 A weight is packed in panels, words first, and filled up with zeros, so what a last word reads
@@ -180,9 +180,9 @@ class _ByVectors(Conv):
 
 
 class _BySevens(_ByVectors):
-    """Words of seven bits: two together as far as sums of both fit in 16 bits.
+    """Words of seven bits: three together as far as sums of them fit in 16 bits.
 
-    The words of a panel lie in an order of their own: how many pairs there are, and the
+    The words of a panel lie in an order of their own: how many threes there are, and the
     number of each word, by which the table says where it is in a window.
     """
 
@@ -201,9 +201,9 @@ class _BySevens(_ByVectors):
             self.strips(self.alone, panel, 1, group, count)
 
     def sum_up(self, lines, sums, weights, vectors):
-        """Adds the products of all words: of pairs first."""
+        """Adds the products of all words: of threes first."""
         b, n, wide = self.b, self.n, self.way.columns
-        pairs = b.let("pairs", cast(i64, load(self.order, 0)))
+        threes = b.let("threes", cast(i64, load(self.order, 0)))
         (weight,) = weights
         at = b.declare("at", Const(i64, 0))
         word = b.declare("word", Const(i64, 1))
@@ -227,8 +227,8 @@ class _BySevens(_ByVectors):
             b.assign(at, at + count * wide)
             b.assign(word, word + count)
 
-        with b.loop("pair", 0, pairs):
-            step(2)
+        with b.loop("three", 0, threes):
+            step(3)
         with b.repeat(word <= n["runs"] * n["words"]):
             step(1)
 

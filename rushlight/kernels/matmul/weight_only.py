@@ -6,19 +6,39 @@ Rows are few where tokens are generated: weights are read once, and the time is 
 from __future__ import annotations
 
 import functools
+import struct
 from functools import partial
 
 from rushlight.codegen.target import current
 from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import Broadcast, Call, Const, Reinterpret, Type, cast, i64, load
-from rushlight.kernels.loop_helpers import minimum, multiply_add, quotient, rolled
-from rushlight.kernels.micro_kernels import dot_products
+from rushlight.ir.expr import (
+    Broadcast,
+    Call,
+    Const,
+    Pointer,
+    Reinterpret,
+    Shuffle,
+    Type,
+    cast,
+    i64,
+    load,
+)
+from rushlight.kernels.loop_helpers import (
+    minimum,
+    moved,
+    multiply_add,
+    multiply_pairs,
+    quotient,
+    rolled,
+)
+from rushlight.kernels.micro_kernels import dot_products, outer_product
 
 COLUMNS = 64  # whose half bytes lie together for each place of the depth
-TOGETHER = 4  # rows of x that share what is read of the weights, at most
-f32, i32, u8 = Type("float32"), Type("int32"), Type("uint8")
+TOGETHER = 4  # rows of x that share what is read of bytes, at most
+TOGETHER_OF_HALVES = 6  # and of half bytes
+f32, i16, i32, u8 = map(Type, ("float32", "int16", "int32", "uint8"))
 BYTES_ROWS = 4
 _WIDE = {2: (Type("int16"), i32), 4: (i32, i64)}
 
@@ -34,6 +54,8 @@ class _HalfBytes:
     def __init__(self, stored, lanes, rows):
         self.b = b = Builder()
         self.stored, self.lanes, self.rows = stored, lanes, rows
+        # vectors of bytes of a pass: sums, numbers and a piece of x are all in registers
+        self.wide = 2 if rows <= 2 or current().registers >= 32 else 1
         self.n = named(b, "depth columns group row0")
         self.half, wide = _WIDE[stored.itemsize]
         types = stored, f32, u8, wide
@@ -48,32 +70,28 @@ class _HalfBytes:
         b, n = self.b, self.n
         with b.loop("block", ir.BEGIN, ir.END) as block:
             start = b.let("start", block * (n["depth"] * (COLUMNS // 2)))
-            for first in range(0, COLUMNS // 2, 2 * self.lanes):
-                columns = [first, first + self.lanes]
+            for first in range(0, COLUMNS // 2, self.wide * self.lanes):
+                columns = [first + v * self.lanes for v in range(self.wide)]
                 columns += [COLUMNS // 2 + c for c in columns]
                 self.pass_over(block, start + first, columns)
         return b.statements
 
     def pass_over(self, block, start, columns):
-        """Four vectors of columns of a block, over the whole depth."""
+        """Vectors of columns of a block, over the whole depth."""
         b, n, lanes = self.b, self.n, self.lanes
         zero = Const(f32.vector(lanes), 0)
-        totals = [b.array("totals", f32, 4 * lanes) for _ in range(self.rows)]
+        totals = [
+            b.array("totals", f32, len(columns) * lanes) for _ in range(self.rows)
+        ]
         for total in totals:
-            for v in range(4):
+            for v in range(len(columns)):
                 b.store(total, v * lanes, zero)
+        rows = (n["row0"] + r for r in range(self.rows))
+        lines = [b.let("x_line", self.line(row)) for row in rows]
         with b.loop("g", 0, quotient(n["depth"], n["group"])) as g:
-            sums = [[b.declare("sum", zero) for _ in range(4)] for _ in totals]
-            masses = [b.declare("mass", zero) for _ in totals]
             k0 = b.let("k0", g * n["group"])
-            with b.loop("k", k0, k0 + n["group"]) as k:
-                numbers = self.numbers(start + k * (COLUMNS // 2))
-                for r in range(self.rows):
-                    place = (n["row0"] + r) * n["depth"] + k
-                    x = b.let("spread", Broadcast(lanes, load(self.x, place)))
-                    b.assign(masses[r], masses[r] + x)
-                    for v, q in enumerate(numbers):
-                        b.assign(sums[r][v], multiply_add(x, q, sums[r][v]))
+            sums = self.sums_of(lines, start, k0, len(columns))
+            masses = [self.mass(line, k0) for line in lines]
             for v, column in enumerate(columns):
                 self.scale(g, block * COLUMNS + column, v, sums, masses, totals)
         for r, total in enumerate(totals):
@@ -82,23 +100,49 @@ class _HalfBytes:
                 value = load(total, v * lanes, lanes)
                 b.store(self.out, line + column, cast(self.stored, value))
 
-    def numbers(self, at):
-        """The numbers of four vectors of columns, of half bytes from an index on."""
+    def line(self, row):
+        """Where a row of x is."""
+        return moved(self.x, row * self.n["depth"])
+
+    def sums_of(self, lines, start, k0, vectors):
+        """For each row of x the sums of a group, of some vectors of columns."""
         b, lanes = self.b, self.lanes
-        found = [cast(i32, load(self.packed, at + v * lanes, lanes)) for v in (0, 1)]
-        found = [b.let("bytes", each) for each in found]
-        kind = f32.vector(lanes)
-        looked = [Call("lookup", kind, q, *self.table) for q in found]
-        looked += [Call("lookup", kind, q >> 4, *self.table) for q in found]
-        return [b.let("q", each) for each in looked]
+        zero = Const(f32.vector(lanes), 0)
+        sums = [[b.declare("sum", zero) for _ in range(vectors)] for _ in lines]
+        with b.loop("k", k0, k0 + self.n["group"]) as k:
+            numbers = self.numbers(start + k * (COLUMNS // 2))
+            rows = (b.let("spread", Broadcast(lanes, load(line, k))) for line in lines)
+            outer_product(b, sums, rows, numbers, multiply_add)
+        return sums
+
+    def mass(self, line, start):
+        """The sum of a row of x over a group, in all lanes."""
+        b, lanes = self.b, self.lanes
+        total = b.declare("mass", Const(f32.vector(lanes), 0))
+        with b.loop("k", start, start + self.n["group"], lanes) as k:
+            b.assign(total, total + load(line, k, lanes))
+        return b.let("mass", Broadcast(lanes, Call("reduce_add", f32, total)))
+
+    def numbers(self, at):
+        """The numbers of vectors of columns, of half bytes from an index on."""
+        b, lanes = self.b, self.lanes
+        found = [load(self.packed, at + v * lanes, lanes) for v in range(self.wide)]
+        found = [b.let("bytes", cast(i32, each)) for each in found]
+        both = [*((q, q & 15) for q in found), *((q >> 4, q >> 4) for q in found)]
+        if lanes >= len(self.table):  # which is in one register then
+            kind = f32.vector(lanes)
+            both = [Call("lookup", kind, q, *self.table) for q, _ in both]
+        else:
+            both = [cast(f32, q - 8) for _, q in both]
+        return [b.let("q", each) for each in both]
 
     def scale(self, g, column, v, sums, masses, totals):
         """Bring the sums of a group into those of the depth."""
         b, lanes = self.b, self.lanes
         both = b.let("both", load(self.pairs, g * self.n["columns"] + column, lanes))
         scale, point = (
-            b.let("part", _part_of(both, self.stored, self.half, moved))
-            for moved in (0, 8 * self.stored.itemsize)
+            b.let("part", _part_of(both, self.stored, self.half, shift))
+            for shift in (0, 8 * self.stored.itemsize)
         )
         for r, total in enumerate(totals):
             value = multiply_add(masses[r], point, load(total, v * lanes, lanes))
@@ -112,11 +156,88 @@ def half_bytes(name, stored, lanes, rows):
     are added up; then they are scaled, and the sum of x brings the zero point in.
 
     Args:
-        stored: the type of the results, and of pairs of scale and zero; x is float32.
+        stored: the type of the results, and of pairs of scale and zero; x is float32,
+            or of the same where `takes_pairs` says so.
         lanes: of a vector.
         rows: of x, which go together.
     """
-    return ir.kernel(name, rolled(_HalfBytes(stored, lanes, rows).write()))
+    form = _HalfPairs if takes_pairs(stored) else _HalfBytes
+    return ir.kernel(name, rolled(form(stored, lanes, rows).write()))
+
+
+class _HalfPairs(_HalfBytes):
+    """The same by products of pairs of bfloat16, where x is such.
+
+    Two places of the depth lie side by side: their bytes become words, whose low bits pick
+    the numbers of both from a table.
+    """
+
+    def __init__(self, stored, lanes, rows):
+        super().__init__(stored, lanes, rows)
+        self.x = self.b.let("pairs_of_x", Reinterpret(Pointer(i32), self.x))
+        self.chains = 2 if rows <= 2 else 1  # sums that go on side by side
+        bits = (bfloat16_bits(q - 8) for q in range(16))
+        self.table = [Const(i16, word) for word in bits] * 2
+
+    def line(self, row):
+        return moved(self.x, row * quotient(self.n["depth"], 2))
+
+    def sums_of(self, lines, start, k0, vectors):
+        b, lanes, chains = self.b, self.lanes, self.chains
+        zero = Const(f32.vector(lanes), 0)
+        sums = [
+            [[b.declare("sum", zero) for _ in range(vectors)] for _ in lines]
+            for _ in range(chains)
+        ]
+        with b.loop("k", k0, k0 + self.n["group"], 2 * chains) as k:
+            for chain, own in enumerate(sums):
+                at = b.let("pair", quotient(k, 2) + chain)
+                numbers = self.numbers(start + at * COLUMNS)
+                rows = (Broadcast(lanes, load(line, at)) for line in lines)
+                rows = (b.let("spread", row) for row in rows)
+                outer_product(b, own, rows, numbers, multiply_pairs)
+        return [
+            [sum(rest, first) for first, *rest in zip(*of_row, strict=True)]
+            for of_row in zip(*sums, strict=True)
+        ]
+
+    def mass(self, line, start):
+        b, lanes = self.b, self.lanes
+        total = b.declare("mass", Const(f32.vector(lanes), 0))
+        ones = Const(i32.vector(lanes), 0x10001 * bfloat16_bits(1))
+        first = b.let("first_pair", quotient(start, 2))
+        with b.loop("k", first, first + quotient(self.n["group"], 2), lanes) as k:
+            b.assign(total, multiply_pairs(load(line, k, lanes), ones, total))
+        return b.let("mass", Broadcast(lanes, Call("reduce_add", f32, total)))
+
+    def numbers(self, at):
+        b, lanes = self.b, self.lanes
+        both = b.let("bytes", load(self.packed, at, COLUMNS))
+        found = []
+        for first in range(0, COLUMNS // 2, lanes):
+            own = range(first, first + lanes)
+            spread = [c + k for c in own for k in (0, 0, COLUMNS // 2, COLUMNS // 2)]
+            words = Reinterpret(i16.vector(2 * lanes), Shuffle(spread, both, both))
+            found.append(b.let("words", words))
+        kind = i16.vector(2 * lanes)
+        looked = [Call("lookup", kind, word, *self.table) for word in found]
+        looked += [Call("lookup", kind, word >> 4, *self.table) for word in found]
+        return [b.let("q", Reinterpret(i32.vector(lanes), each)) for each in looked]
+
+
+def bfloat16_bits(number):
+    """The bits of a small integer as bfloat16.
+
+    >>> hex(bfloat16_bits(1))
+    '0x3f80'
+    """
+    (word,) = struct.unpack("<i", struct.pack("<f", number))
+    return word >> 16
+
+
+def takes_pairs(stored):
+    """Whether rows of a type go with half bytes as they are, and not as float32."""
+    return stored.name == "bfloat16" and current().has("dot_bf16")
 
 
 class _HalfNumbers(_HalfBytes):
@@ -130,8 +251,11 @@ class _HalfNumbers(_HalfBytes):
             pairs = [load(self.pairs, line + c, lanes) for c in columns]
             pairs = [b.let("pair", pair) for pair in pairs]
             scales, zeros = (
-                [b.let("part", _part_of(p, self.stored, self.half, m)) for p in pairs]
-                for m in (0, 8 * self.stored.itemsize)
+                [
+                    b.let("part", _part_of(p, self.stored, self.half, shift))
+                    for p in pairs
+                ]
+                for shift in (0, 8 * self.stored.itemsize)
             )
             k0 = b.let("k0", g * n["group"])
             with b.loop("k", k0, k0 + n["group"]) as k:
@@ -150,9 +274,9 @@ def half_numbers(name, stored, lanes):
     return ir.kernel(name, rolled(_HalfNumbers(stored, lanes, 1).write()))
 
 
-def _part_of(both, stored, half, moved):
+def _part_of(both, stored, half, shift):
     """One of two numbers that lie in an integer of twice the width, as float32."""
-    bits = cast(half, both >> moved if moved else both)
+    bits = cast(half, both >> shift if shift else both)
     return cast(f32, Reinterpret(stored.vector(both.type.lanes), bits))
 
 

@@ -6,6 +6,8 @@ kept; for many rows the weights are made numbers once.
 
 from __future__ import annotations
 
+import functools
+
 from rushlight.core.dtypes import float32, int8, int32, uint8
 from rushlight.core.roles import host
 from rushlight.operators import call as ops
@@ -168,9 +170,10 @@ def weight_int4pack_mm(self, mat2, qGroupSize, qScaleAndZeros):
     if rows > MOST_ROWS_OF_HALVES:
         return _by_numbers(self, mat2, qGroupSize, qScaleAndZeros, 0, columns)
     if whole:
+        x = self if _takes_pairs(self.dtype) else self.to(float32)
         operands = (
             out,
-            self.to(float32).contiguous(),
+            x.contiguous(),
             mat2.contiguous(),
             qScaleAndZeros.contiguous(),
         )
@@ -181,11 +184,18 @@ def weight_int4pack_mm(self, mat2, qGroupSize, qScaleAndZeros):
     return out
 
 
+@functools.cache
+def _takes_pairs(dtype):
+    from rushlight.kernels.matmul.weight_only import takes_pairs
+
+    return takes_pairs(dtype)
+
+
 def _launch_int4(operands, rows, depth, columns, group):
     from rushlight.kernels.matmul import weight_only as kernels
 
-    for start in range(0, rows, kernels.TOGETHER):
-        together = min(kernels.TOGETHER, rows - start)
+    for start in range(0, rows, kernels.TOGETHER_OF_HALVES):
+        together = min(kernels.TOGETHER_OF_HALVES, rows - start)
         name = operands[0].dtype.name
         kernel = kernels.kernel_of(kernels.half_bytes, name, together)
         ints = depth, columns, group, start
