@@ -6,6 +6,7 @@ python -m benchmarks operators [--target v3] [--mode tiny] [--match PATTERN] [--
 
 import argparse
 import datetime
+import gc
 import importlib
 import sys
 from pathlib import Path
@@ -63,6 +64,8 @@ def main():
     counts = sorted({1, rushlight.get_num_threads()})
     groups = [g for name in SUITES if name in chosen for g in load(name, args.quick)]
     rows = []
+    gc.collect()
+    gc.freeze()  # what imports have made is not looked through before each case
     for count in counts:
         for group in groups:
             print(f"{group.title}, {page.threads(count)}", flush=True)

@@ -3,9 +3,11 @@
 import gc
 import math
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 
@@ -77,21 +79,34 @@ def loops_for(call: Callable, least: float) -> int:
         loops = max(loops + 1, math.ceil(loops * 1.2 * least / max(elapsed, 1e-7)))
 
 
-SETTLE = 0.01  # seconds
-MOST_SETTLES = 50
+SETTLE = 0.001  # seconds
+MOST_SETTLES = 500
+FEWEST = 5  # samples of slow calls
+
+
+def others_run() -> bool:
+    """Whether another thread of this process runs now, as Linux says it."""
+    own = str(threading.get_native_id())
+    for stat in Path("/proc/self/task").glob("*/stat"):
+        try:
+            state = stat.read_text().rpartition(")")[2].split()[0]
+        except OSError:  # the thread has ended
+            continue
+        if state == "R" and stat.parent.name != own:
+            return True
+    return False
 
 
 def settle() -> None:
-    """Waits until no thread of this process takes time.
+    """Waits until no other thread of this process runs.
 
     Threads of PyTorch look for work for some milliseconds after a call, those of ONNX Runtime
     for 35: beside them, a call on as many threads as there are cores has one core less.
     """
     for _ in range(MOST_SETTLES):
-        before = time.process_time()
-        time.sleep(SETTLE)
-        if time.process_time() - before < SETTLE / 10:
+        if not others_run():
             return
+        time.sleep(SETTLE)
 
 
 def run(call: Callable, loops: int) -> float:
@@ -104,8 +119,8 @@ def run(call: Callable, loops: int) -> float:
 
 
 def measure(case: Case, quick: bool) -> Timing:
-    """Medians over alternating samples of both libraries."""
-    least, rounds = (0.002, 9) if quick else (0.005, 25)
+    """Medians over alternating samples of both libraries, fewer where calls are slow."""
+    least, rounds, enough = (0.002, 9, 1.0) if quick else (0.005, 25, 10.0)
     try:
         ours = case.make(rushlight)
         ours()
@@ -123,7 +138,10 @@ def measure(case: Case, quick: bool) -> Timing:
     gc.collect()
     gc.disable()
     try:
+        end = time.perf_counter() + enough
         for i in range(rounds):
+            if i >= FEWEST and time.perf_counter() > end:
+                break
             for j in (0, 1) if i % 2 else (1, 0):
                 call, loops = pairs[j]
                 samples[j].append(run(call, loops) / loops)

@@ -1,19 +1,37 @@
-"""Instructions of wider levels, hidden from every library that asks the processor for them.
+"""Instructions of wider levels, hidden from the runtimes that ask the processor for them.
 
-Libraries without a setting ask by ``cpuid`` what there is. Linux can make that instruction a
-fault (``ARCH_CPUID`` of ``arch_prctl``) where the processor has cpuid faulting, for a thread
-and those that it starts. The fault is answered with what the processor says, without the bits
+ONNX Runtime and OpenVINO have no setting: they ask by ``cpuid`` what there is. They are run
+from copies in which each such instruction is replaced by one of as many bytes that does not
+exist. The signal that it raises is answered with what the processor says, without the bits
 of what is hidden. The handler is written in LLVM's language, as Python takes no such signal.
+Where the instructions are, ``objdump`` knows; the copies are kept.
 """
 
 import ctypes
 import functools
+import importlib.metadata
+import importlib.util
+import os
 import platform
+import re
+import shutil
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
-ARCH_CPUID, ARCH_PRCTL = 0x1012, 158
-SIGINFO, NODEFER = 4, 0x40000000
+COPIES = Path(__file__).parents[1] / "build" / "runtimes"
+SIGINFO = 4
+CPUID, INVALID = b"\x0f\xa2", b"\x06\xa2"
+SITE = re.compile(r"^ *([0-9a-f]+):\tcpuid", re.MULTILINE)
+CODE = re.compile(r"LOAD off +(0x[0-9a-f]+) vaddr (0x[0-9a-f]+).*\n.* flags r-x")
+# Of a runtime: its libraries that ask, within the folder of its package, and others' that
+# are large and not needed.
+RUNTIMES = {
+    "onnxruntime": ("capi/onnxruntime_pybind11_state*.so",),
+    "openvino": ("libs/libopenvino.so.*", "libs/libopenvino_intel_cpu_plugin.so"),
+}
+UNUSED = shutil.ignore_patterns("*gpu_plugin*", "*npu*", "libonnxruntime.so.*")
 # Of a leaf and subleaf of cpuid: bits that are hidden, of eax, ebx, ecx and edx.
 AVX512 = {
     (7, 0): (
@@ -48,40 +66,74 @@ define void @answer(i32 %signal, ptr %info, ptr %frame) {{
   %at.rip = getelementptr i8, ptr %frame, i64 {rip}
   %rip = load ptr, ptr %at.rip
   %code = load i16, ptr %rip, align 1
-  %is = icmp eq i16 %code, -24049  ; 0f a2
+  %is = icmp eq i16 %code, {invalid}
   br i1 %is, label %cpuid, label %other
 cpuid:
   %leaf = load i32, ptr %at.rax
   %sub = load i32, ptr %at.rcx
-  call void @fault(i64 1)
   %all = call {{i32, i32, i32, i32}} asm sideeffect "cpuid",
     "={{eax}},={{ebx}},={{ecx}},={{edx}},{{eax}},{{ecx}}"(i32 %leaf, i32 %sub)
-  call void @fault(i64 0)
 {answers}
   %next = getelementptr i8, ptr %rip, i64 2
   store ptr %next, ptr %at.rip
   ret void
-other:  ; the fault comes again, and nobody takes it
+other:  ; the instruction faults again, and nobody takes it
   call ptr inttoptr (i64 {default} to ptr)(i32 {signal}, ptr null)
-  ret void
-}}
-define void @fault(i64 %allowed) {{
-  call i64 asm sideeffect "syscall",
-    "={{rax}},{{rax}},{{rdi}},{{rsi}},~{{rcx}},~{{r11}},~{{memory}}"(
-    i64 {prctl}, i64 {cpuid}, i64 %allowed)
   ret void
 }}
 """
 
 
 def hide(level: str) -> bool:
-    """Hides what a level lacks from this process; False where that cannot be done."""
+    """Hides what a level lacks from the runtimes; False where that cannot be done.
+
+    They must not have been imported.
+    """
     if not HIDDEN[level]:
         return True
-    if sys.platform != "linux" or platform.machine() != "x86_64":
+    x86 = sys.platform == "linux" and platform.machine() == "x86_64"
+    if not x86 or shutil.which("objdump") is None:
         return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    engine = handler_of(level)
+    answer_signals(level)
+    for name in RUNTIMES:
+        if importlib.util.find_spec(name) is not None:
+            sys.path.insert(0, str(copy_of(name)))
+    return True
+
+
+def copy_of(name: str) -> Path:
+    """The folder of a runtime's copy that raises signals where it asks the processor."""
+    folder = COPIES / f"{name}-{importlib.metadata.version(name)}"
+    if not folder.exists():
+        made = folder.with_name(f"{folder.name}.{os.getpid()}")
+        package = Path(importlib.util.find_spec(name).origin).parent
+        shutil.copytree(package, made / name, ignore=UNUSED)
+        for pattern in RUNTIMES[name]:
+            for file in (made / name).glob(pattern):
+                replace_instructions(file)
+        made.rename(folder)
+    return folder
+
+
+def replace_instructions(file: Path) -> int:
+    """Replaces each ``cpuid`` in a library's file; how many."""
+    header, listing = (
+        subprocess.run(["objdump", *asked, file], capture_output=True, text=True).stdout
+        for asked in (["-p"], ["-d", "--no-show-raw-insn"])
+    )
+    offset, address = (int(number, 16) for number in CODE.search(header).groups())
+    sites = [int(site, 16) - address + offset for site in SITE.findall(listing)]
+    content = bytearray(file.read_bytes())
+    for site in sites:
+        if content[site : site + 2] != CPUID:
+            raise ValueError(f"{file.name}: no cpuid at {site:#x}")
+        content[site : site + 2] = INVALID
+    file.write_bytes(content)
+    return len(sites)
+
+
+def answer_signals(level: str) -> None:
+    """Takes the signal of instructions that do not exist."""
 
     class Action(ctypes.Structure):
         _fields_ = [
@@ -91,15 +143,9 @@ def hide(level: str) -> bool:
             ("restorer", ctypes.c_void_p),
         ]
 
-    action = Action(engine.get_function_address("answer"), flags=SIGINFO | NODEFER)
-    if libc.sigaction(int(signal.SIGSEGV), ctypes.byref(action), None):
-        return False
-    if libc.syscall(
-        ctypes.c_long(ARCH_PRCTL), ctypes.c_long(ARCH_CPUID), ctypes.c_long(0)
-    ):
-        signal.signal(signal.SIGSEGV, signal.SIG_DFL)
-        return False
-    return True
+    address = handler_of(level).get_function_address("answer")
+    action = Action(address, flags=SIGINFO)
+    ctypes.CDLL(None).sigaction(int(signal.SIGILL), ctypes.byref(action), None)
 
 
 @functools.cache  # the machine code lives as long as what points to it
@@ -144,7 +190,6 @@ def text_of(level: str) -> str:
         **PLACES,
         answers="\n".join(lines),
         default=default,
-        signal=int(signal.SIGSEGV),
-        prctl=ARCH_PRCTL,
-        cpuid=ARCH_CPUID,
+        signal=int(signal.SIGILL),
+        invalid=int.from_bytes(INVALID, "little", signed=True),
     )

@@ -5,10 +5,10 @@ again with the settings in its environment, and processes that it starts inherit
 
 PyTorch's own loops, oneDNN, FBGEMM and MKL are held; MKL by Intel's processors only, as others
 get its code for AVX2 at most. ONNX Runtime has no such setting, and OpenVINO's own kernels have
-none: they are held by what `benchmarks.hidden_instructions` lets the processor say, where it
-can.
+none: they are held by copies that `benchmarks.hidden_instructions` answers for the processor.
 """
 
+import importlib.metadata
 import os
 import platform
 import sys
@@ -75,8 +75,20 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def version(package: str, title: str) -> str:
+    """A package by its title with its version, or that there is none.
+
+    >>> version("no-such-package", "Peer")
+    'no Peer'
+    """
+    try:
+        return f"{title} {importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"no {title}"
+
+
 def facts(exempt="") -> tuple[str, str]:
-    """The level that a run is made for, and the processor with both versions.
+    """The level that a run is made for, and the processor with all versions.
 
     Args:
         exempt: what is not held to the level, in words.
@@ -92,5 +104,6 @@ def facts(exempt="") -> tuple[str, str]:
         f"{processor()}, {held}{level}{exempt}, {os.cpu_count()} cores, "
         f"{platform.system()} on {platform.machine()}, "
         f"Python {platform.python_version()}, Rushlight {rushlight.__version__}, "
-        f"PyTorch {torch.__version__}"
+        f"PyTorch {torch.__version__}, {version('onnxruntime', 'ONNX Runtime')}, "
+        f"{version('openvino', 'OpenVINO')}"
     )
