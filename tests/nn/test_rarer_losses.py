@@ -201,3 +201,20 @@ def test_the_older_channel_norm_has_its_own_gradient():
     layer = rl.nn.CrossMapLRN2d(3, alpha=0.5)
     input = rl.randn(1, 5, 2, 2, dtype=rl.float64, requires_grad=True)
     assert rl.autograd.gradcheck(layer, (input,))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_soft_margins_bend_as_in_double_precision(dtype, reduction):
+    """Nothing cancels where the slope hardly changes: far from the margin."""
+
+    def second(m, dtype):
+        x = m.tensor([1.0, -1.09375, -2.0, 0.25], dtype=dtype, requires_grad=True)
+        y = m.tensor([4.0, 4.0, 2.5, -1.0], dtype=dtype)
+        loss = m.nn.functional.soft_margin_loss(x, y, reduction=reduction)
+        (slope,) = m.autograd.grad(loss.sum(), x, create_graph=True)
+        return m.autograd.grad(slope.sum(), x)[0].double()
+
+    exact = second(rl, rl.float64)
+    gap = (second(rl, getattr(rl, dtype)) - exact).abs() / exact
+    assert gap.max() < {"float16": 0.02, "bfloat16": 0.1, "float32": 1e-5}[dtype]

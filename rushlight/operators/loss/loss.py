@@ -64,14 +64,14 @@ def huber_backward(grad, x, y, delta):
 
 @pointwise
 def soft_margin(x, y):
-    """Logistic loss of the margin ``x * y``."""
-    return L.log1p(L.exp(-x * y))
+    """Logistic loss of the margin ``x * y``, in half precision of rounded steps."""
+    return L.log1p(L.rounded(L.exp(L.rounded(-x * y))))
 
 
 @pointwise
 def soft_margin_backward(grad, x, y):
     """The slope of the logistic loss: NaN where its exponential overflows."""
-    mass = L.exp(-x * y)
+    mass = L.rounded(L.exp(L.rounded(-x * y)))
     return -grad * y * mass / (1 + mass)
 
 
@@ -336,10 +336,7 @@ def soft_margin_loss(self, target, reduction):
             common = get_default_dtype()
         check_cast(common, self.dtype)
         target = target.to(self.dtype)
-    if self.dtype.itemsize == 2:  # each step is rounded, and may overflow
-        costs = ops.log1p(ops.exp(ops.neg(self) * target))
-    else:
-        costs = ops._soft_margin(self, target)
+    costs = ops._soft_margin(self, target)
     if costs.shape != self.shape:
         raise RuntimeError(
             f"output with shape {list(self.shape)} doesn't match the broadcast shape "
