@@ -15,7 +15,7 @@ def truth_of_argument(call, argument, position, value):
     if not isinstance(value, bool):
         place = "" if position is None else f" (position {position})"
         raise TypeError(
-            f"{call}(): argument '{argument}'{place} must be bool, not {_kind(value)}"
+            f"{call}(): argument '{argument}'{place} must be bool, not {kind_of(value)}"
         )
     return value
 
@@ -30,10 +30,11 @@ def truth_of_switch(setter, value):
     False
     """
     if not isinstance(value, bool):
-        raise RuntimeError(f"{setter} expects a bool, but got {_kind(value)}")
+        raise RuntimeError(f"{setter} expects a bool, but got {kind_of(value)}")
     return value
 
 
-def _kind(value):
+def kind_of(value):
+    """The name of a value's type, as PyTorch's errors have it."""
     kind = type(value)
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__

@@ -13,6 +13,7 @@ from rushlight.core.dtype import INTEGER, DType
 from rushlight.core.dtypes import int64
 from rushlight.core.layout import MemoryFormat, contiguous_format
 from rushlight.core.tensor import Tensor
+from rushlight.core.truth import truth_of_argument
 from rushlight.io import interop
 from rushlight.io.interop import from_numpy
 from rushlight.io.interop import to_dlpack as _to_dlpack
@@ -228,11 +229,16 @@ def set_anomaly_enabled(enabled, check_nan=True):
         enabled: whether it does.
         check_nan: whether gradients that are no numbers are errors, too.
 
+    Raises:
+        TypeError: one is not a truth value.
+
     >>> torch.set_anomaly_enabled(False)
     >>> torch.is_anomaly_enabled()
     False
     """
-    state.set_anomaly(bool(enabled), bool(check_nan))
+    truth_of_argument("set_anomaly_enabled", "enabled", 1, enabled)
+    truth_of_argument("set_anomaly_enabled", "check_nan", 2, check_nan)
+    state.set_anomaly(enabled, check_nan)
 
 
 # ---- control flow that is data

@@ -16,7 +16,7 @@ from rushlight.core.dtypes import int64
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.switches import set_switch, switch
 from rushlight.core.tensor import Tensor
-from rushlight.core.truth import truth_of_argument
+from rushlight.core.truth import kind_of, truth_of_argument
 from rushlight.ir.unbacked import SymBool
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.utils import deterministic
@@ -50,10 +50,17 @@ def set_float32_matmul_precision(precision):
     Args:
         precision: ``"highest"``, ``"high"`` or ``"medium"``.
 
+    Raises:
+        RuntimeError: it is not a text.
+
     >>> torch.set_float32_matmul_precision("highest")
     >>> torch.get_float32_matmul_precision()
     'highest'
     """
+    if not isinstance(precision, str):
+        raise RuntimeError(
+            f"set_float32_matmul_precision expects a str, but got {kind_of(precision)}"
+        )
     if precision not in _PRECISIONS:
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current "
@@ -168,11 +175,13 @@ def set_num_interop_threads(n):
         n: how many.
 
     Raises:
-        RuntimeError: it is not positive.
+        RuntimeError: it is not a positive number.
 
     >>> torch.get_num_interop_threads() >= 1
     True
     """
+    if not isinstance(n, int):
+        raise RuntimeError(f"set_num_interop_threads expects an int, but got {kind_of(n)}")
     if n < 1:
         raise RuntimeError("Expected positive number of threads")
     _state["interop"] = int(n)

@@ -50,7 +50,7 @@ def _script(obj):
     if callable(obj) and not inspect.isbuiltin(obj):
         UNIT.script_class(type(obj))
         return obj
-    raise RuntimeError(f"torch.jit.script: {obj!r} cannot be translated")
+    raise TypeError(f"{type(obj)} is a built-in class")
 
 
 def script_class(python):

@@ -38,6 +38,9 @@ multiprocessing.get_all_sharing_strategies() multiprocessing.get_sharing_strateg
 compiled_with_cxx11_abi() hub.load("a/b","c",source="x")
 sym_max(1,2.0) sym_min(1,2.0) sym_int(2.5) sym_not(True) classes.foo.Bar
 cpu.current_device() cpu.is_initialized()
+jit.script(3) jit.script("x") jit.script(None) jit.script(len)
+linalg.LinAlgError.__name__ linalg.LinAlgError.__qualname__
+backends.cudnn.conv.fp32_precision backends.mkldnn.matmul.fp32_precision
 cpu.device_count() ops.load_library("nothing.so") ops.nothing.here
 """.split()
 
@@ -49,6 +52,71 @@ def answer(module, question):
             return eval(f"m.{question}", {"m": module})
         except Exception as error:
             return type(error)
+
+
+# Switches, and what each is given: the error, or what is read back, must be the same.
+SWITCHES = """
+backends.cudnn.enabled backends.cudnn.benchmark backends.cudnn.deterministic
+backends.cudnn.allow_tf32 backends.cudnn.fp32_precision backends.cudnn.conv.fp32_precision
+backends.mkldnn.enabled backends.mkldnn.deterministic backends.mkldnn.fp32_precision
+backends.mkldnn.conv.fp32_precision backends.cuda.matmul.allow_tf32
+backends.cuda.matmul.allow_fp16_accumulation backends.cuda.matmul.fp32_precision
+backends.cuda.matmul.allow_fp16_reduced_precision_reduction
+backends.cuda.matmul.allow_bf16_reduced_precision_reduction backends.cuda.matmul.nosuch
+backends.fp32_precision
+""".split()
+GIVEN = [
+    True,
+    False,
+    "x",
+    1,
+    None,
+    "ieee",
+    "tf32",
+    "bf16",
+    "none",
+    (True, False),
+    [True],
+]
+
+
+def set_and_read(module, switch, value):
+    path, _, name = switch.rpartition(".")
+    home = eval(f"m.{path}", {"m": module})
+    before = getattr(home, name, None)
+    try:
+        setattr(home, name, value)
+        return getattr(home, name)
+    except Exception as error:
+        return type(error), str(error).partition("\n")[0]
+    finally:
+        if before is not None:
+            setattr(home, name, before)
+
+
+@pytest.mark.parametrize("value", GIVEN, ids=str)
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_switches_refuse_what_pytorch_refuses(switch, value):
+    ours, theirs = (set_and_read(m, switch, value) for m in (rl, torch))
+    assert ours == theirs
+
+
+SETTERS = """
+backends.cudnn.set_flags(True,False) backends.mkldnn.set_flags("x")
+backends.nnpack.set_flags(True) backends.nnpack.set_flags("x")
+backends.cuda.enable_flash_sdp("x") backends.cuda.preferred_linalg_library("x")
+backends.cuda.preferred_linalg_library(1) backends.cuda.preferred_blas_library(1)
+set_float32_matmul_precision(1) set_num_interop_threads("x") set_num_interop_threads(None)
+set_anomaly_enabled("x") set_anomaly_enabled(True,1)
+backends.cudnn.flags(enabled="x").__enter__() backends.mkldnn.flags(enabled=1).__enter__()
+backends.nnpack.flags(enabled="x").__enter__()
+""".split()
+
+
+@pytest.mark.parametrize("call", SETTERS)
+def test_setters_refuse_what_pytorch_refuses(call):
+    ours, theirs = answer(rl, call), answer(torch, call)
+    assert ours == theirs or isinstance(ours, tuple) and ours[0] == theirs[0]
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -3,9 +3,23 @@
 Each says what it means here. Where bytes live and kernels run is `rushlight.runtime`.
 """
 
-import contextlib
+import sys
+import types
 
-fp32_precision = "none"
+from rushlight.backends._switches import GENERIC
+
+
+class _Backends(types.ModuleType):
+    """This package, whose precision is that of all backends that have none."""
+
+    @property
+    def fp32_precision(self):
+        """``ieee``, ``tf32``, ``bf16`` or ``none``."""
+        return GENERIC.fp32_precision
+
+    @fp32_precision.setter
+    def fp32_precision(self, word):
+        GENERIC.fp32_precision = word
 
 
 def disable_global_flags():
@@ -26,15 +40,4 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-@contextlib.contextmanager
-def set_flags(module, **values):
-    """Gives a module's switches other values for a block; None leaves one as it is."""
-    before = {name: getattr(module, name) for name in values}
-    for name, value in values.items():
-        if value is not None:
-            setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(module, name, value)
+sys.modules[__name__].__class__ = _Backends

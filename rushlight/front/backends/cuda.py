@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 
+from rushlight.backends._switches import checked_precision
 from rushlight.core.switches import set_switch, switch
 from rushlight.core.truth import truth_of_switch
 from rushlight.core.warning import warn
@@ -43,10 +44,19 @@ def is_built():
 class cuBLASModule:
     """How a GPU multiplies matrices."""
 
-    def __init__(self):
-        self.allow_fp16_accumulation = False
-        self.allow_fp16_reduced_precision_reduction = True
-        self.allow_bf16_reduced_precision_reduction = True
+    allow_fp16_accumulation = False
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+    _word = "none"
+
+    def __setattr__(self, name, value):
+        if not hasattr(type(self), name):
+            raise AttributeError(f"Unknown attribute {name}")
+        if name in ("allow_tf32", "allow_fp16_accumulation"):
+            truth_of_switch(f"set_{name}_cublas", value)
+        elif name.endswith("_reduced_precision_reduction"):
+            value = _reduced(name, value)
+        super().__setattr__(name, value)
 
     @property
     def allow_tf32(self):
@@ -59,18 +69,38 @@ class cuBLASModule:
     def allow_tf32(self, allowed):
         from rushlight import _runtime_flags
 
+        self._word = "tf32" if allowed else "ieee"
         _runtime_flags.set_float32_matmul_precision("high" if allowed else "highest")
 
     @property
     def fp32_precision(self):
-        """The same as a word: ``tf32``, or ``none`` where nothing was said."""
-        return "tf32" if self.allow_tf32 else "none"
+        """The same as a word: ``tf32``, ``ieee``, or ``none`` where nothing was said."""
+        return "tf32" if self.allow_tf32 else self._word
 
     @fp32_precision.setter
     def fp32_precision(self, word):
-        if word not in ("ieee", "tf32", "none"):
-            raise RuntimeError(f"Invalid precision string: {word}")
-        self.allow_tf32 = word == "tf32"
+        self.allow_tf32 = checked_precision("cuda", word) == "tf32"
+        self._word = word
+
+
+def _reduced(name, value):
+    """Whether sums may be of a narrower type: a truth value, or that and one for splits."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, (tuple, list)) or not all(
+        isinstance(one, bool) for one in value
+    ):
+        raise TypeError(
+            f"{name} expects a bool or a tuple/list of bools, but got {type(value)}"
+        )
+    if not 1 <= len(value) <= 2:
+        raise TypeError(f"{name} expects at most two boolean arguments")
+    if value[0] and not value[-1]:
+        raise RuntimeError(
+            "allow_splitk=False is not supported when reduced precision reductions are "
+            "enabled"
+        )
+    return value[0]
 
 
 matmul = cuBLASModule()
@@ -242,10 +272,10 @@ class _LinalgBackend(enum.Enum):
 class _BlasBackend(enum.Enum):
     """Libraries for matrix products on a GPU."""
 
+    Default = 3
     Cublas = 0
     Cublaslt = 1
     Ck = 2
-    Default = 3
 
 
 _libraries: dict = {"linalg": _LinalgBackend.Default, "blas": _BlasBackend.Default}
@@ -255,11 +285,11 @@ def _prefer(kind, members, backend):
     if isinstance(backend, str):
         known = {member.name.lower(): member for member in members}
         if backend.lower() not in known:
-            raise RuntimeError(
-                f"Unknown input value. Choose from: {', '.join(sorted(known))}."
-            )
+            raise RuntimeError(f"Unknown input value. Choose from: {', '.join(known)}.")
         backend = known[backend.lower()]
     if backend is not None:
+        if not isinstance(backend, members):
+            raise RuntimeError("Unknown input value type.")
         _libraries[kind] = backend
     return _libraries[kind]
 

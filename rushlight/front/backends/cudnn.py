@@ -15,53 +15,37 @@ it is ``none``, that of the library holds, and then that of all backends.
 from __future__ import annotations
 
 import sys
-import types
 
-from rushlight import backends
-from rushlight.backends import set_flags
+from rushlight.backends._switches import (
+    GENERIC,
+    LibrarySwitches,
+    Precision,
+    replace,
+    replaced,
+)
+from rushlight.core.truth import truth_of_switch
 
 enabled = True
 benchmark = False
 benchmark_limit = 10
 deterministic = False
 
-_WORDS = ("ieee", "tf32", "none")
-_own = "none"
+NAMES = (
+    "enabled benchmark benchmark_limit deterministic allow_tf32 fp32_precision".split()
+)
+_all = Precision("cuda", wider=GENERIC)
+conv = Precision("cuda", "tf32", _all)
+rnn = Precision("cuda", "tf32", _all)
 
 
-class Precision:
-    """The precision of one kind of operator.
-
-    Attributes:
-        own: its word, before that of the library is asked.
-    """
-
-    def __init__(self):
-        self.own = "tf32"
-
-    @property
-    def fp32_precision(self):
-        """``ieee``, ``tf32``, or ``none`` where nobody said."""
-        found = (self.own, _own, backends.fp32_precision)
-        return next((word for word in found if word != "none"), "none")
-
-    @fp32_precision.setter
-    def fp32_precision(self, word):
-        self.own = _known(word)
-
-
-def _known(word):
-    if word not in _WORDS:
-        raise RuntimeError(f"Unknown precision: {word}")
-    return word
-
-
-conv = Precision()
-rnn = Precision()
-
-
-class _Switches(types.ModuleType):
+class _Switches(LibrarySwitches):
     """This module: two of its switches are functions of the others."""
+
+    SETTERS = {
+        "enabled": "set_enabled_cudnn",
+        "benchmark": "set_benchmark_cudnn",
+        "deterministic": "set_deterministic_cudnn",
+    }
 
     @property
     def allow_tf32(self):
@@ -70,17 +54,8 @@ class _Switches(types.ModuleType):
 
     @allow_tf32.setter
     def allow_tf32(self, allowed):
+        truth_of_switch("set_allow_tf32_cublas", allowed)
         conv.own = rnn.own = "tf32" if allowed else "none"
-
-    @property
-    def fp32_precision(self):
-        """The word for all of the library's operators that have none of their own."""
-        return backends.fp32_precision if _own == "none" else _own
-
-    @fp32_precision.setter
-    def fp32_precision(self, word):
-        global _own
-        _own = _known(word)
 
 
 def _library():
@@ -111,6 +86,22 @@ def is_acceptable(tensor):
     )
 
 
+def set_flags(
+    _enabled=None,
+    _benchmark=None,
+    _benchmark_limit=None,
+    _deterministic=None,
+    _allow_tf32=None,
+    _fp32_precision="none",
+):
+    """Gives switches other values; returns those before.
+
+    Args: the switches in their order; None leaves one as it is.
+    """
+    given = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)
+    return replace(sys.modules[__name__], NAMES, (*given, _fp32_precision))
+
+
 def flags(
     enabled=False,
     benchmark=False,
@@ -120,8 +111,8 @@ def flags(
     fp32_precision="none",
 ):
     """A block with other values of the switches."""
-    return set_flags(
-        sys.modules[flags.__module__],
+    return replaced(
+        sys.modules[__name__],
         enabled=enabled,
         benchmark=benchmark,
         benchmark_limit=benchmark_limit,

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import sys
 
-from rushlight.backends import set_flags
+from rushlight.backends._switches import (
+    GENERIC,
+    LibrarySwitches,
+    Precision,
+    replace,
+    replaced,
+)
 
 enabled = True
 deterministic = False
 allow_tf32 = True
-fp32_precision = "none"
+NAMES = "enabled deterministic allow_tf32 fp32_precision".split()
+_all = Precision("mkldnn", wider=GENERIC)
+matmul = Precision("mkldnn", wider=_all)
+conv = Precision("mkldnn", wider=_all)
+rnn = Precision("mkldnn", wider=_all)
 VERBOSE_OFF = 0
 VERBOSE_ON = 1
 VERBOSE_ON_CREATION = 2
+
+
+class _Switches(LibrarySwitches):
+    """This module."""
+
+    SETTERS = {
+        "enabled": "set_enabled_mkldnn",
+        "deterministic": "set_deterministic_mkldnn",
+        "allow_tf32": "_set_onednn_allow_tf32",
+    }
 
 
 def is_available():
@@ -20,10 +40,21 @@ def is_available():
     return False
 
 
+def set_flags(
+    _enabled=None, _deterministic=None, _allow_tf32=None, _fp32_precision="none"
+):
+    """Gives switches other values; returns those before.
+
+    Args: the switches in their order; None leaves one as it is.
+    """
+    given = (_enabled, _deterministic, _allow_tf32, _fp32_precision)
+    return replace(sys.modules[__name__], NAMES, given)
+
+
 def flags(enabled=False, deterministic=False, allow_tf32=True, fp32_precision="none"):
     """A block with other values of the switches."""
-    return set_flags(
-        sys.modules[flags.__module__],
+    return replaced(
+        sys.modules[__name__],
         enabled=enabled,
         deterministic=deterministic,
         allow_tf32=allow_tf32,
@@ -42,3 +73,6 @@ class verbose:
 
     def __exit__(self, *raised):
         return False
+
+
+sys.modules[__name__].__class__ = _Switches

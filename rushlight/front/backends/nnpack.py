@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from rushlight.backends import set_flags
+from rushlight.backends._switches import Switches, replace, replaced
 
 __all__ = ["flags", "is_available", "set_flags"]
 
 enabled = True
+
+
+class _Switches(Switches):
+    """This module."""
+
+    SETTERS = {"enabled": "set_enabled_NNPACK"}
 
 
 def is_available():
@@ -16,6 +22,14 @@ def is_available():
     return False
 
 
+def set_flags(_enabled):
+    """Gives the switch another value; returns that before."""
+    return replace(sys.modules[__name__], ["enabled"], [_enabled])
+
+
 def flags(enabled=False):
     """A block with another value of the switch."""
-    return set_flags(sys.modules[flags.__module__], enabled=enabled)
+    return replaced(sys.modules[__name__], enabled=enabled)
+
+
+sys.modules[__name__].__class__ = _Switches

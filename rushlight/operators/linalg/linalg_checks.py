@@ -23,7 +23,8 @@ class LinAlgError(RuntimeError):
     """A matrix has no such factorization, or none was found."""
 
 
-LinAlgError.__module__ = "rushlight.linalg"
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
+LinAlgError.__module__ = "rushlight._C"
 
 
 def lapack_of(a):

@@ -35,6 +35,7 @@ from rushlight.dispatch.keys import KeySet as DispatchKeySet
 from rushlight.dispatch.overload import ArgumentInfo as Argument
 from rushlight.dispatch.overload import Schema as FunctionSchema
 from rushlight.dispatch.python_key import modes as dispatch_modes
+from rushlight.operators.linalg.linalg_checks import LinAlgError as _LinAlgError
 
 _TensorBase = TensorBase
 _TensorMeta = type(TensorBase)
