@@ -193,3 +193,33 @@ def test_a_batch_is_converted_in_the_format_of_one_example():
     x = rl.rand(2, 1, 3, 2, 2)
     found = vmap(lambda x: x.to(rl.float64, memory_format=rl.channels_last))(x)
     assert found.dtype is rl.float64 and rl.equal(found, x.double())
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "m.bernoulli(x)",
+        "m.poisson(x)",
+        "m.normal(x, 1.0)",
+        "m.normal(0.0, x)",
+        "m.multinomial(x, 1)",
+        "m.binomial(x, x)",
+        "m._standard_gamma(x)",
+        "m.distributions.Bernoulli(x).sample()",
+        "m.rand_like(x)",
+        "x.clone().bernoulli_(0.5)",
+        "x.clone().normal_()",
+        "m.nn.functional.dropout(x)",
+        "m.nn.functional.alpha_dropout(x, training=True)",
+    ],
+)
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_one_draw_is_not_made_by_the_numbers_of_many_examples(draw, randomness):
+    def outcome(m):
+        run = m.func.vmap(lambda x: eval(draw, {"m": m, "x": x}), randomness=randomness)
+        try:
+            return tuple(run(m.full((3, 2), 0.5)).shape)
+        except RuntimeError as error:
+            return str(error).split(".")[0]
+
+    assert outcome(rl) == outcome(pytest.importorskip("torch"))

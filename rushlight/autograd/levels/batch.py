@@ -26,7 +26,14 @@ from rushlight.core import logs
 from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn_once
-from rushlight.dispatch.declared import BATCHING, INPLACE, NAME, TAGS
+from rushlight.dispatch.declared import (
+    ARGUMENTS,
+    BATCHING,
+    FUNCTIONAL,
+    INPLACE,
+    NAME,
+    TAGS,
+)
 from rushlight.operators import call
 from rushlight.random import get_rng_state, set_rng_state
 
@@ -35,6 +42,20 @@ RANDOM_REFUSED = (
     "the 'same' or 'different' randomness flags on vmap or perform the randomness "
     "operation out of vmap"
 )
+
+
+def refuse_one_draw(op):
+    """Refuses to draw once by the numbers of many examples: they have one each.
+
+    Raises:
+        RuntimeError: an operator's generator draws by what a batch holds.
+    """
+    draws = any(row[0] == "generator" for row in op.entry[ARGUMENTS])
+    if op.form == FUNCTIONAL and draws and "geometry" not in op.entry[TAGS]:
+        raise RuntimeError(
+            "Vmap does not currently support same randomness with a batched tensor input. "
+            "Please file an issue with functorch"
+        )
 
 
 class Batched(Stand):
@@ -111,6 +132,8 @@ class BatchLevel(Level):
             self.refuse_random()
         if not batched and not (random and self.randomness == "different"):
             return self.outside(op, args)
+        if batched and random and self.randomness == "same":
+            refuse_one_draw(op)
         if op.form == INPLACE and not self.owns(args[0]):
             raise RuntimeError(
                 f"vmap: {op.name}(self, *extra_args) is not possible because there "
