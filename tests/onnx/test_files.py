@@ -1,5 +1,6 @@
 """Files that are wrong, hostile or newer: an error that names file, node and remedy."""
 
+import io
 import os
 
 import pytest
@@ -259,3 +260,14 @@ def test_a_network_with_batch_norm_that_was_read_runs_and_trains(tmp_path):
         "1.running_mean", "1.running_var"
     }  # fmt: skip
     assert all(each.grad is not None for each in read.parameters())
+
+
+def test_what_an_operator_needs_does_not_become_a_weight():
+    """Group norm's ones and zeros stay constants when a file is read."""
+    model = rl.nn.Sequential(rl.nn.Conv2d(3, 8, 3), rl.nn.GroupNorm(2, 8))
+    file = io.BytesIO()
+    rl.onnx.export(model, (rl.randn(1, 3, 8, 8),), file)
+    back = rl.onnx.load(io.BytesIO(file.getvalue()))
+    assert {n for n, _ in back.named_parameters()} == {
+        n for n, _ in model.named_parameters()
+    }

@@ -16,7 +16,14 @@ from rushlight.export.dynamic_shapes import combined_args, wanted_sizes
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.ir.symbolic import SymInt
 from rushlight.nn.modules.module import Module
-from rushlight.onnx._model import graph_proto, model_proto, tensor_proto, value_info
+from rushlight.onnx._model import (
+    constant_node,
+    graph_proto,
+    looks_trained,
+    model_proto,
+    tensor_proto,
+    value_info,
+)
 from rushlight.onnx._operands import names_in
 from rushlight.onnx._optimize import optimized, without_dead_nodes
 from rushlight.onnx._program import ONNXProgram
@@ -182,13 +189,15 @@ def _assembled(translator, names, optimize):
         for name, array in graph.constants.items()
         if name in needed
     ]
+    written = [one for one in constants if looks_trained(one)]
+    graph.nodes = [*map(constant_node, written), *nodes]
     weights = {name: one for name, one in graph.weights.items() if name in needed}
     proto = graph_proto(
         graph,
         "main_graph",
         [value_info(value, fake, names) for value, fake in translator.inputs],
         [value_info(value, fake, names) for value, fake in translator.outputs],
-        constants,
+        [one for one in constants if not looks_trained(one)],
     )
     return model_proto(graph, proto), weights
 

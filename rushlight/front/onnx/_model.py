@@ -9,7 +9,15 @@ from rushlight.io.serialization import replacing
 from rushlight.ir.symbolic import SymInt
 from rushlight.onnx._types import number_of, raw_bytes
 
-__all__ = ["graph_proto", "model_proto", "save_model", "tensor_proto", "value_info"]
+__all__ = [
+    "constant_node",
+    "graph_proto",
+    "looks_trained",
+    "model_proto",
+    "save_model",
+    "tensor_proto",
+    "value_info",
+]
 
 # A message of protobuf holds no more; ONNX keeps larger weights in a file beside it.
 LARGEST = 2**31 - 2**20
@@ -62,6 +70,23 @@ def tensor_proto(name, tensor):
     made.dims.extend(tensor.shape)
     made.raw_data = raw_bytes(tensor)
     return made
+
+
+def looks_trained(proto):
+    """Whether a reader takes a tensor of a file for a weight: real numbers in a row."""
+    from onnx import helper
+
+    kind = helper.tensor_dtype_to_np_dtype(proto.data_type).kind
+    return bool(proto.dims) and kind == "f"
+
+
+def constant_node(proto):
+    """A tensor's message as a node that gives it: not a weight."""
+    from onnx import helper
+
+    return helper.make_node(
+        "Constant", [], [proto.name], name=f"node_{proto.name}", value=proto
+    )
 
 
 def graph_proto(graph, name, inputs, outputs, weights=()):
