@@ -8,6 +8,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import (
+    BOOLEAN,
     CODE_BOOL,
     CODE_UINT8,
     COMPLEX,
@@ -276,10 +277,8 @@ class ReductionKernel(Kernel):
             raise RuntimeError("nansum on CPU does not support complex inputs")
         if x.dtype_.category == FLOATING and self.name == "nansum":
             self.check_real(wanted)
-        if self.positional and (
-            x.dtype_.category == COMPLEX or x.dtype_.code == CODE_BOOL
-        ):
-            self.check_ordered(x)
+        if self.positional and x.dtype_.category in (BOOLEAN, COMPLEX):
+            self.check_ordered(x, dim)
         if x.dtype_.category == COMPLEX and isinstance(wanted, DType):
             kind: DType = wanted
             if kind.category < COMPLEX and kind.code != CODE_BOOL:
@@ -347,8 +346,10 @@ class ReductionKernel(Kernel):
             warn_of_freedom(self.name)
         return 0
 
-    def check_ordered(self, x: Tensor):
+    def check_ordered(self, x: Tensor, dim):
         """Positions of extremes are asked of real numbers, and mostly not of bools."""
+        if self.rule == "with_index":
+            self.reduced_dims(x, dim)  # a wrong dimension is told first
         if x.dtype_.category == COMPLEX:
             raise RuntimeError(f"{self.name}(): does not support complex input")
         if self.rule == "int64":

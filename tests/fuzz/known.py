@@ -591,6 +591,30 @@ EXPLAINED = [
         "the sum of powers overflows, and PyTorch divides infinities",
     ),
     (
+        r"_unsafe_masked_index_put_accumulate",
+        r"class",
+        r"IndexError: at least one index must be provided for .*",
+        "PyTorch's kernel asserts that there are indices once it has looked at values",
+    ),
+    (
+        r"cdist",
+        r"class",
+        r"NotImplementedError: .*cdist.* not implemented for .*expected scalar type .*",
+        "of two faults PyTorch tells that of two types first, and we the type without kernel",
+    ),
+    (
+        r"nn\.functional\.linear_cross_entropy",
+        r"class",
+        r"IndexError: Target .* is out of bounds.* for RuntimeError: size mismatch .*",
+        "of two faults PyTorch tells that of the targets' sizes first",
+    ),
+    (
+        r"signal\.windows\..*",
+        r"class",
+        r"TypeError: only 0-dimensional arrays .* for RuntimeError: linspace only .*",
+        "an array for a number: PyTorch's linspace is what refuses it",
+    ),
+    (
         r"as_strided_",
         r"refused",
         r".*Storage size calculation overflowed.*",

@@ -229,3 +229,16 @@ def test_a_number_along_a_dimension_that_it_has_not_is_the_root_of_its_power():
         assert m.linalg.vector_norm(x, order).item() == 0.5
         assert m.linalg.vector_norm(x[None], order, 0).item() == 0.5
         assert m.linalg.vector_norm(x, order, 0).isnan()
+
+
+@pytest.mark.parametrize("name", ["acos", "asin"])
+def test_slopes_whose_squares_overflow_are_pytorch_s(name):
+    """One less an infinite square is no NaN in its other part."""
+    numbers = [complex(1e30, 0.0), complex(-1e30, 1.0), complex(0.5, -0.25)]
+
+    def slopes(m):
+        x = m.tensor(numbers, dtype=m.complex64, requires_grad=True)
+        y = getattr(m, name)(x)
+        return m.autograd.grad(y, x, m.ones_like(y))[0].resolve_conj().numpy()
+
+    np.testing.assert_allclose(slopes(rushlight), slopes(torch), rtol=1e-6)

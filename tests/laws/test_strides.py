@@ -312,3 +312,14 @@ def test_powers_stacks_and_what_is_lent_lie_as_on_pytorch(name, sizes, strides):
         for m in (rl, torch)
     )
     assert ours == expected
+
+
+@pytest.mark.parametrize("sizes", [(3, 10, 5), (1, 10, 5)])
+@pytest.mark.parametrize("exponents", ["float32", "float64"])
+def test_powers_of_two_are_laid_out_as_pytorch_s(exponents, sizes):
+    def strides(m):
+        x = m.ones(3, 1, 5)
+        steps = m.ones(sizes[::-1], dtype=getattr(m, exponents)).permute(2, 1, 0)
+        return m.ldexp(x, steps).stride(), m.ldexp(m.ones(()), steps).stride()
+
+    assert strides(rl) == strides(torch)

@@ -102,6 +102,17 @@ m.slice_scatter(m.ones(3, 4).t(), m.ones(1, 3), 0, 0, 1, out=m.ones(0))
 m.linalg.cond(m.ones(5, 0).short())
 m.linalg.cond(m.ones(2, 5, 0).bool())
 m.linalg.cond(m.ones(0, 0).short(), 1)
+m.min(m.ones(2, 2).cfloat(), 7)
+m.max(m.ones(2, 2).cfloat(), 7)
+m.median(m.ones(2, 2).cfloat(), 7)
+m.nanmedian(m.ones(2, 2).cfloat(), 7)
+m.sort(m.ones(2, 2).cfloat(), 7)
+m.argsort(m.ones(2, 2).cfloat(), 7)
+m.topk(m.ones(2, 2).cfloat(), 1, 7)
+m.unique_consecutive(m.ones(2, 2).cfloat(), dim=7)
+m.cov(m.tensor([4, 4], dtype=m.uint32), fweights=m.tensor([7, 4]))
+m.nn.functional.gaussian_nll_loss(m.ones(5), m.ones(5), 3)
+m.nn.functional.gaussian_nll_loss(m.ones(5), m.ones(5), -3.0)
 m.arange(5)[[1, 1e40]]
 m.arange(5)[[1, float('nan')]]
 m.arange(5)[[1, 1j]]

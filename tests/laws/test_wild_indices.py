@@ -307,3 +307,17 @@ def test_gradients_of_stretches_are_as_many_as_stretches(told):
         for given in ((wrong, whole), (whole, wrong)):
             with pytest.raises(RuntimeError, match="_segment_reduce_backward"):
                 call._segment_reduce_backward(*given, x, "max", **told)
+
+
+@pytest.mark.parametrize("sizes", [(0, 5), (5, 0)])
+def test_masked_indices_read_nothing_of_nothing(sizes):
+    def outcome(m):
+        x, mask = m.empty(sizes), m.tensor([[True, False]] * 3)
+        indices = [m.tensor([[9], [-3], [0]]), m.tensor([[1, 7]])]
+        taken = m.ops.aten._unsafe_masked_index(x, mask, indices, 2.0)
+        added = m.ops.aten._unsafe_masked_index_put_accumulate(
+            x, mask, indices, m.ones(3, 2)
+        )
+        return taken.tolist(), tuple(added.shape)
+
+    assert outcome(rl) == outcome(torch)

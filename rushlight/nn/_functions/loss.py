@@ -332,13 +332,11 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     >>> gaussian_nll_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.0, 3.0]), rl.tensor([1.0, 1.0]))
     tensor(0.2500)
     """
-    if not isinstance(var, rl.Tensor) and not isinstance(var, (int, float)):
-        rl.any(var < 0)  # refuses it
-    if isinstance(var, (int, float)):
+    if isinstance(var, float):
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * rl.ones_like(input)
-    elif (var < 0).any():
+    elif rl.any(var < 0):  # what is no tensor is refused
         raise ValueError("var has negative entry/entries")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:

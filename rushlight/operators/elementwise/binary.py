@@ -679,7 +679,7 @@ def ldexp(self, other):
         NotImplementedError: the powers are truth values, beside floats.
     """
     if not self.dtype.is_floating_point or other.dtype.category >= FLOATING:
-        return self * powers_of_two(other, self)
+        return self * powers_of_two(ops.contiguous(other), self)  # PyTorch's strides
     if other.dtype.category == BOOLEAN:
         raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
     return ops._ldexp(self, other.to(int32))

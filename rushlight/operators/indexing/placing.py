@@ -7,6 +7,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.warning import warn, warn_once
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
+from rushlight.operators.functions import broadcast_shapes
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.loop_calls import fresh
 
@@ -52,12 +53,19 @@ def unravel_index(indices, shape):
 
 def masked_index(self, mask, indices, fill):
     """Positions are held within bounds; what the mask leaves out is not read."""
+    if not self.numel():  # nothing to read, wherever positions are
+        shape = broadcast_shapes(
+            mask.shape, *(i.shape for i in indices if i is not None)
+        )
+        return ops.new_full(self, shape, fill)
     taken = ops.index(self, _held(self, indices))
     return ops.masked_fill(taken, ops.logical_not(mask), fill)
 
 
 def masked_index_put(self, mask, indices, values):
     """Values that the mask leaves out add nothing."""
+    if not self.numel():
+        return self.clone()
     kept = ops.masked_fill(values, ops.logical_not(mask), 0)
     return ops.index_put(self, _held(self, indices), kept, True)
 

@@ -11,6 +11,7 @@ from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.assertions import refuse_unless
+from rushlight.operators.functions import result_type
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.operators.matmul.linalg import product_in_cheapest_order
 from rushlight.operators.reduction.reduction import real_of, vector_norm_gradient
@@ -40,8 +41,6 @@ def cov(self, correction, fweights, aweights):
         )
     if self.dtype.category == BOOLEAN:
         raise RuntimeError("cov(): bool dtype is not supported for input")
-    if self.dtype.category == INTEGER:
-        self = self.to(get_default_dtype())
     rows = self.reshape([1, -1]) if self.ndim < 2 else self
     weights = None
     for name, weight in (("fweights", fweights), ("aweights", aweights)):
@@ -50,6 +49,10 @@ def cov(self, correction, fweights, aweights):
             weights = weight if weights is None else weights * weight
     if weights is not None and self.numel() and not weights.sum().item():
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
+    if weights is not None:
+        result_type(self, weights)  # refuses unsigned numbers beside signed ones
+    if self.dtype.category == INTEGER:
+        rows = rows.to(get_default_dtype())
     if weights is None:
         total, means = rows.shape[1], rows.mean([1], True)
         left = total - correction

@@ -11,7 +11,7 @@ from rushlight.core.views import unsafe_view
 from rushlight.core.warning import warn_once
 from rushlight.dispatch import python_key
 from rushlight.dispatch.kernel_table import KernelTable
-from rushlight.dispatch.kernels import run_pointwise
+from rushlight.dispatch.kernels import promoted_type, run_pointwise
 from rushlight.operators import call as ops
 from rushlight.operators.assertions import refuse_unless
 from rushlight.operators.functions import tensor as make_tensor
@@ -113,6 +113,18 @@ def cartesian_prod(tensors):
     return ops.stack([ops.flatten(grid) for grid in grids], 1)
 
 
+def _type_of_all(tensors):
+    """The type of arithmetic on any number of tensors: those of no dimension yield."""
+    kinds = {}
+    for one in tensors:
+        kinds[one.ndim > 0] = promote_types(
+            kinds.get(one.ndim > 0, one.dtype), one.dtype
+        )
+    return promoted_type(
+        [ops.empty([0] if ranked else [], dtype=kind) for ranked, kind in kinds.items()]
+    )
+
+
 def block_diag(tensors):
     """Zeros, with every matrix below and right of the one before.
 
@@ -129,9 +141,7 @@ def block_diag(tensors):
         return ops.empty([1, 0])
     blocks = [atleast_row(tensor) for tensor in tensors]
     width = sum(block.shape[1] for block in blocks)
-    dtype = blocks[0].dtype
-    for block in blocks:
-        dtype = promote_types(dtype, block.dtype)
+    dtype = _type_of_all(tensors)
     rows, left = [], 0
     for block in blocks:
         right = width - left - block.shape[1]

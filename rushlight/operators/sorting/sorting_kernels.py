@@ -465,6 +465,7 @@ def _sort_by_bytes(values, index, rows, size, down):
 
 def sort(self, dim=-1, descending=False, stable=True):
     """The elements in order along ``dim`` and where they were; equals stay in order."""
+    dim = wrap_dim(dim, self.dim())
     _check_sortable("sort", "sorting_kernel_method_name", self, ORDERED)
     rows, back, size = _rows(self, dim)
     values, index = _sorted_rows(rows, size, descending)
@@ -492,13 +493,13 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     Raises:
         RuntimeError: there are fewer than ``k``.
     """
+    dim = wrap_dim(dim, self.dim())
     if self.dtype is bool_:
         raise RuntimeError(
             f"topk does not support bool dtypes on CPU\n  self: {brief(self)}"
         )
     if self.dim() or self.dtype.is_complex:  # a number alone is not compared
         _check_sortable("topk", "topk_cpu", self, REAL)
-    dim = wrap_dim(dim, self.dim())
     if not 0 <= k <= (self.shape[dim] if self.dim() else 1):
         raise RuntimeError(
             f"topk: selected index k out of range\n  self: {brief(self)}\n  k: {k}"
@@ -622,8 +623,8 @@ def _check_rank_dim(operator, x, dim):
 
 
 def _median_along(operator, x, dim, keepdim, skip):
-    require("median_out", x.dtype, REAL, x)
     dim = wrap_dim(dim, x.dim())
+    require("median_out", x.dtype, REAL, x)
     _check_rank_dim(operator, x, dim)
     return _choose(stable_select.median_rows, x, dim, keepdim, [skip])
 

@@ -122,8 +122,8 @@ def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False)
 
 
 def _unique_slices(operator, x, dim, ordered):
-    dim = _checked_dim(x, dim)
     require(operator, x.dtype, KNOWN, x)
+    dim = _checked_dim(x, dim)
     count = x.shape[dim]
     empty = fresh(x, (0,), int64)
     if not x.numel():
