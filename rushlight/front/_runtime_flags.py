@@ -181,7 +181,9 @@ def set_num_interop_threads(n):
     True
     """
     if not isinstance(n, int):
-        raise RuntimeError(f"set_num_interop_threads expects an int, but got {kind_of(n)}")
+        raise RuntimeError(
+            f"set_num_interop_threads expects an int, but got {kind_of(n)}"
+        )
     if n < 1:
         raise RuntimeError("Expected positive number of threads")
     _state["interop"] = int(n)

@@ -300,7 +300,7 @@ HOMES = {
     "rushlight.nn.modules.attention.MultiheadAttention": (
         "torch.nn.modules.activation.MultiheadAttention"
     ),
-    "rushlight.operators.linalg.linalg_checks._LinAlgError": "torch._C._LinAlgError",
+    "rushlight.operators.linalg.linalg_checks.LinAlgError": "torch._C._LinAlgError",
     "rushlight.autograd.node.Node": "torch.autograd.graph.Node",
     "rushlight._dynamo.eval_frame.compile": "torch.compile",
     "rushlight._typed_storage.TypedStorage": "torch.storage.TypedStorage",

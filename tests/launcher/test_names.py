@@ -74,7 +74,7 @@ def test_what_is_imported_later_is_named_as_well(printed):
         "<class 'torch.OutOfMemoryError'> torch torch",
         "<class 'torch.autograd.graph.Node'> "
         "<class 'torch.nn.modules.activation.MultiheadAttention'>",
-        "<class 'torch.return_types.max'> <class 'torch.linalg.LinAlgError'>",
+        "<class 'torch.return_types.max'> <class 'torch._C._LinAlgError'>",
         "<class 'torch.amp.autocast_mode.autocast'> torch.utils.data._utils.collate",
     ]
 

@@ -163,7 +163,10 @@ def test_products_and_quotients_keep_the_digits_of_a_number(dtype):
 @pytest.mark.parametrize("number", ["int64", "float64", "complex128"])
 def test_numbers_yield_to_matrices_on_a_diagonal(number, other):
     def kind(m):
-        blocks = [m.ones((), dtype=getattr(m, number)), m.ones(2, dtype=getattr(m, other))]
+        blocks = [
+            m.ones((), dtype=getattr(m, number)),
+            m.ones(2, dtype=getattr(m, other)),
+        ]
         many = m.block_diag(*blocks * 8)
         return str(m.block_diag(*blocks).dtype), str(many.dtype)
 
