@@ -44,7 +44,11 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         leaves, dims, spec, size = _examples(in_dims, args, func)
-        run = functools.partial(_run, func, spec, dims, out_dims, randomness, kwargs)
+        ragged = any(d is not None and x.is_nested for x, d in zip(leaves, dims))
+        kind = _run_ragged if ragged else _run
+        run = functools.partial(kind, func, spec, dims, out_dims, randomness, kwargs)
+        if ragged:
+            return run(leaves, size)
         if chunk_size is None or chunk_size >= size:
             return run(leaves, size)
         parts, at = [], 0
@@ -122,7 +126,6 @@ def _examples(in_dims, args, func):
                 f"{type(leaf)}. We cannot vmap over non-Tensor arguments, please use "
                 "None as the respective in_dim"
             )
-        refuse_nested("vmap", leaf)
         if not -leaf.dim() <= dim < leaf.dim():
             raise ValueError(
                 f"{call}: Got in_dim={dim} for some input, but that input is a Tensor of "
@@ -130,7 +133,10 @@ def _examples(in_dims, args, func):
                 f"-{leaf.dim()} <= in_dim < {leaf.dim()}."
             )
         dims[i] = dim % leaf.dim()
-        sizes.add(leaf.shape[dims[i]])
+        size = leaf.size(dims[i])
+        if leaf.is_nested:
+            _check_first(dims[i])
+        sizes.add(size)
     if not sizes:
         raise ValueError("vmap: at least one of the inputs must be batched: got none")
     if len(sizes) > 1:
@@ -140,6 +146,74 @@ def _examples(in_dims, args, func):
             " for the mapped dimension"
         )
     return leaves, dims, spec, sizes.pop()
+
+
+def _check_first(dim):
+    """Refuses a dimension of a nested tensor that does not count its parts."""
+    if dim:
+        raise RuntimeError(
+            f"Nested tensors can only be vmapped over dim=0, but got dim={dim}"
+        )
+
+
+def _run_ragged(func, spec, dims, out_dims, randomness, kwargs, leaves, size):
+    """Example by example, as sizes differ: parts of nested tensors are batches of one.
+
+    Outputs that depend on a nested tensor are nested, with parts of any sizes.
+    """
+    parts = [
+        [leaf] * size if dim is None else leaf.unbind(dim)
+        for leaf, dim in zip(leaves, dims)
+    ]
+    drawn = get_rng_state() if randomness == "same" else None
+    found = []
+    for example in zip(*parts):
+        if drawn is not None:
+            set_rng_state(drawn)
+        with BatchLevel(1, randomness) as level:
+            given = [
+                level.wrap(part.unsqueeze(0))
+                if whole.is_nested and d is not None
+                else part
+                for part, whole, d in zip(example, leaves, dims)
+            ]
+            output = func(*pytree.tree_unflatten(given, spec), **kwargs)
+        flat, shape = pytree.tree_flatten(output)
+        found.append([(level, given, leaf) for leaf in flat])
+    if not found:
+        raise RuntimeError(f"vmap({_name(func)}, ...): nested tensors without parts")
+    places = _out_places(out_dims, shape, func)
+    results = [
+        _gathered(each, place, leaves, func)
+        for each, place in zip(zip(*found, strict=True), places)
+    ]
+    return pytree.tree_unflatten(results, shape)
+
+
+def _gathered(found, place, leaves, func):
+    """One output of all examples.
+
+    Args:
+        found: for each example its level, the arguments, and the output.
+        place: where the examples go.
+        leaves: the arguments as they were given.
+    """
+    single = [
+        _unbatched(level, leaf, None if place is None else 0, func)
+        for level, _, leaf in found
+    ]
+    level, given, leaf = found[0]
+    if place is None:
+        return single[-1]
+    if not level.owns(leaf):
+        return call.stack([each.select(0, 0) for each in single], place)
+    rank = leaf.dim() + 1
+    _check_first(place % rank if -rank <= place < rank else place)
+    for k, whole in enumerate(leaves):
+        if all(leaf is given[k] for _, given, leaf in found):
+            return whole
+    nested = next(whole for whole in leaves if whole.is_nested)
+    return nested._of_parts([each.select(0, 0) for each in single])
 
 
 def _run(func, spec, dims, out_dims, randomness, kwargs, leaves, size):

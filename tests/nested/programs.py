@@ -202,8 +202,32 @@ FLAT = {
     "of columns",
 }  # fmt: skip
 
+
 # Wrong calls on a jagged tensor: the type, and the start of the words.
+def _masked(t, layout):
+    """Attention over parts of two heads with a mask."""
+    heads = t.nested.nested_tensor([t.ones(2, 3, 4), t.ones(2, 5, 4)])
+    if layout == "jagged":
+        rows = t.nested.nested_tensor(
+            [t.ones(3, 2, 4), t.ones(5, 2, 4)], layout=t.jagged
+        )
+        heads = rows.transpose(1, 2)
+    attend = t.nn.functional.scaled_dot_product_attention
+    return attend(heads, heads, heads, attn_mask=t.ones(5, 5))
+
+
+def _mixed(t):
+    """Attention whose query alone is not nested."""
+    heads = t.nested.nested_tensor([t.ones(2, 3, 4), t.ones(2, 5, 4)])
+    return t.nn.functional.scaled_dot_product_attention(
+        t.ones(2, 2, 3, 4), heads, heads
+    )
+
+
 WRONG = {
+    "a mask": lambda t, x, o: _masked(t, "strided"),
+    "a mask of ragged heads": lambda t, x, o: _masked(t, "jagged"),
+    "a query that is not nested": lambda t, x, o: _mixed(t),
     "another ragged dimension": lambda t, x, o: x + x.transpose(1, 2),
     "another raggedness": lambda t, x, o: x + t.rand_like(t.nested.nested_tensor(
         [t.ones(2, 4), t.ones(5, 4), t.ones(3, 4)], layout=t.jagged)),

@@ -3,6 +3,7 @@
 from rushlight.core.dtype import by_code
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.roles import host, roles_for
+from rushlight.core.warning import warn_once
 from rushlight.dispatch.python_key import listening
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import (
@@ -119,6 +120,28 @@ def equation(A, B, operator, left=True):
             f"{'AX = B' if left else 'XA = B'} ({A.shape[-2]}x{A.shape[-1]} and "
             f"{B.shape[-2]}x{B.shape[-1]})"
         )
+
+
+def check_older_form(B, A):
+    """Says that ``triangular_solve`` is deprecated, and refuses what does not fit.
+
+    Raises:
+        RuntimeError: dimensions, sizes or dtypes don't fit.
+    """
+    warn_once(
+        "torch.triangular_solve is deprecated in favor of "
+        "torch.linalg.solve_triangular and will be removed in a future release.\n"
+        "X = torch.triangular_solve(B, A).solution becomes "
+        "X = torch.linalg.solve_triangular(A, B)"
+    )
+    if B.ndim < 2 or A.ndim < 2:
+        name, tensor = ("b", B) if B.ndim < 2 else ("A", A)
+        raise RuntimeError(
+            f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but "
+            f"it has {tensor.ndim} dimensions instead"
+        )
+    check_same("triangular_solve", B, A, ("b", "A"))
+    equation(A, B, "triangular_solve")
 
 
 def joint_batch(A, B):

@@ -20,6 +20,7 @@ from rushlight.operators.linalg.linalg_checks import (
     check_float,
     check_kernel,
     check_matrix,
+    check_older_form,
     check_same,
     check_square,
     equation,
@@ -350,20 +351,7 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
     Raises:
         RuntimeError: sizes or dtypes don't fit.
     """
-    warn_once(
-        "torch.triangular_solve is deprecated in favor of "
-        "torch.linalg.solve_triangular and will be removed in a future release.\n"
-        "X = torch.triangular_solve(B, A).solution becomes "
-        "X = torch.linalg.solve_triangular(A, B)"
-    )
-    if self.ndim < 2 or A.ndim < 2:
-        name, tensor = ("b", self) if self.ndim < 2 else ("A", A)
-        raise RuntimeError(
-            f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but "
-            f"it has {tensor.ndim} dimensions instead"
-        )
-    check_same("triangular_solve", self, A, ("b", "A"))
-    equation(A, self, "triangular_solve")
+    check_older_form(self, A)
     check_kernel("triangular_solve_cpu", self)
     batch = joint_batch(A, self)
     copied = by_columns(batched(A, batch))

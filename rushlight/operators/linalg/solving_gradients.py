@@ -63,6 +63,8 @@ def mixed_triangle_backward(grad, A, B, X, upper, left, unit, needs):
 def triangular_solve_backward(grads, B, A, X, upper, transpose, unit, needs):
     """For the older operator, whose second result is a copy of the triangle."""
     grad, grad_copy = grads
+    if A.is_sparse_csr:  # its gradient is that of a whole triangle
+        A, grad_copy = ops.to_dense(A), None
     d_A = d_B = None
     if grad is not None:
         wanted = (needs >> 1 & 1) | (needs & 1) << 1

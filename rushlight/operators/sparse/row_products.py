@@ -136,11 +136,11 @@ def weigh_rows(starts, columns, values, dense):
     work = max(1, width * -(-stored // max(rows, 1)))
     ints = [depth, width, stored]
     run(weigh_kernel, operands, ints, rows if width else 0, work, **types)
-    refuse_fault(flag, "sparse.mm", _no_column, depth)
+    refuse_fault(flag, "sparse.mm", no_column, depth)
     return out
 
 
-def _no_column(fault, depth):
+def no_column(fault, depth):
     """The error for a column that a matrix does not have."""
     return IndexError(
         f"column {fault} lies outside of a matrix of {depth} columns\n  remedy: "

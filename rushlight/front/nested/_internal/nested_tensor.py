@@ -144,6 +144,10 @@ class NestedTensor(rl.Tensor):
     def _run_operator(op, args):
         return rl.nested._internal.ops.run(op, *args)
 
+    def _of_parts(self, parts):
+        """Results of `vmap`, one for each part: a strided nested tensor, as PyTorch's."""
+        return rl.nested._internal.strided.of_parts(parts)
+
     @property
     def raggedness(self):
         """What its values are cut by: offsets, lengths, the ragged dimension, a cache."""

@@ -12,9 +12,7 @@ __all__ = ["jagged_scaled_dot_product_attention"]
 def _check(query, key, value, attn_mask):
     tensors = (query, key, value)
     if attn_mask is not None:
-        raise NotImplementedError(
-            "scaled_dot_product_attention(): masks are not supported for nested tensors"
-        )
+        raise ValueError("Masks are not yet supported!")
     if not all(isinstance(t, NestedTensor) for t in tensors):
         raise ValueError(
             "Expected query, key, and value to all be  nested or not nested, but got "
@@ -66,8 +64,7 @@ def jagged_scaled_dot_product_attention(
         enable_gqa: whether several heads of queries share one of keys.
 
     Raises:
-        ValueError: the tensors do not go together.
-        NotImplementedError: there is a mask.
+        ValueError: the tensors do not go together, or there is a mask.
     """
     _check(query, key, value, attn_mask)
     found = [

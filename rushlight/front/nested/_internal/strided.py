@@ -219,6 +219,10 @@ class StridedNestedTensor(rl.Tensor):
         """The sizes of all parts, as a tensor."""
         return rl.tensor(self._part_sizes, dtype=rl.int64)
 
+    def _of_parts(self, parts):
+        """Results of `vmap`, one for each part."""
+        return of_parts(parts)
+
     def numel(self):
         """How many elements there are."""
         return self._buffer.numel()
@@ -504,7 +508,28 @@ def _names(rule, names):
     return dict.fromkeys(names.split(), rule)
 
 
+def _attention(op, query, key, value, attn_mask=None, *rest):
+    """Each part by itself, without a mask.
+
+    Raises:
+        RuntimeError: there is a mask, or some operands are not nested.
+    """
+    if attn_mask is not None:
+        raise RuntimeError(
+            "Scaled_dot_product_attention: Nested tensors for query / key are not "
+            "supported when an explicit attn_mask is set"
+        )
+    nested = [isinstance(each, StridedNestedTensor) for each in (query, key, value)]
+    if not all(nested):
+        words = ("a nested", "non-nested") if nested[0] else ("a non-nested", "nested")
+        raise RuntimeError(
+            f"Expected both to be nested, but got {words[0]} self and {words[1]} other"
+        )
+    return _by_parts(op, query, key, value, None, *rest)
+
+
 RULES = {
+    "scaled_dot_product_attention": _attention,
     "unbind": _unbind,
     "select": _select,
     "detach": _detach,
