@@ -147,6 +147,8 @@ def tolist(self: Tensor):
     """Nested lists of Python numbers; a number for no dimensions."""
     if (self.keys >> KEY_BATCHED) & 1:
         return self._stand.read("tolist")
+    if self.dtype.name.startswith("q"):
+        raise RuntimeError("load_scalar: invalid type")
     if (self.keys >> KEY_PYTHON) & 1 or (self.keys >> KEY_ABSENT) & 1:
         raise RuntimeError(
             ".tolist() is not supported for tensor subclasses, got "

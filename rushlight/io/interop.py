@@ -300,6 +300,11 @@ def array_interface(tensor: Tensor) -> dict:
     }
 
 
+def _layout_name(layout):
+    """How PyTorch's messages call a sparse layout: ``Sparse``, ``SparseCsr``."""
+    return layout.name.title().replace("_", "").removesuffix("Coo")
+
+
 def to_numpy(tensor: Tensor, force=False):
     """A NumPy array over the tensor's memory.
 
@@ -317,9 +322,12 @@ def to_numpy(tensor: Tensor, force=False):
     layout = layout_of(tensor, None)
     if layout is not None and layout is not strided:
         raise TypeError(
-            f"can't convert {layout.name} layout tensor to numpy. Use Tensor.to_dense() "
+            f"can't convert {_layout_name(layout)} layout tensor to numpy. Use Tensor.to_dense() "
             "first."
         )
+    if tensor.is_quantized:
+        kind = tensor.dtype.name.replace("quint", "QUInt").replace("qint", "QInt")
+        raise TypeError(f"Got unsupported ScalarType {kind}")
     if (tensor.keys >> KEY_PYTHON) & 1 or (tensor.keys >> KEY_ABSENT) & 1:
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
     if state().grad_mode and tensor.requires_grad:

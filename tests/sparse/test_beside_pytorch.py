@@ -127,6 +127,18 @@ def test_a_compressed_and_a_dense_matrix_have_a_dense_sum(layout):
     assert found == expected
 
 
+@pytest.mark.parametrize("layout", LAYOUTS[:5])  # of blocks PyTorch has not all
+def test_products_lie_in_memory_as_pytorchs_do(layout):
+    strides = []
+    for m in (torch, rl):
+        sparse, dense = made(m, layout, (4, 6)), m.ones(5, 4)
+        found = [dense @ sparse, m.mm(dense, sparse), sparse @ m.ones(6, 5)]
+        if layout == "coo":
+            found.append(m.nn.functional.linear(m.ones(5, 6), sparse))
+        strides.append([each.stride() for each in found])
+    assert strides[0] == strides[1]
+
+
 PAIRS = {
     "mm": lambda m, x, y: m.mm(x, y),
     "mv": lambda m, x, y: m.mv(x, y),

@@ -113,6 +113,11 @@ m.nn.functional.avg_pool2d(p, 2)
 q.sort().values
 q.topk(1).indices
 q.type()
+m.quantize_per_tensor(m.arange(24.0).view(4, 6) / 10 - 1, .1, 3, m.quint8).mean(1)
+m.nn.functional.gelu(q)
+m.nn.functional.gelu(q, approximate="tanh")
+m.nn.functional.gelu(m.quantize_per_tensor(x, .1, 10, m.qint8))
+m.nn.functional.gelu(c)
 """.strip()
     .replace("(\n    ", "(")
     .replace(", 0\n)", ", 0)")
@@ -138,12 +143,40 @@ def test_calls_on_quantized_tensors_end_as_pytorchs_do(text):
         return eval(text, names)
 
     ours, theirs = outcome(call, rl), outcome(call, torch)
-    if text == "q.numpy()":
-        assert ours in ("RuntimeError", "TypeError")  # there is no memory to share
-    elif text == "q + q":
+    if text == "q + q":
         assert ours == theirs == "NotImplementedError"
     else:
         assert ours == theirs
+
+
+REFUSED = {
+    "an array": lambda m, q: q.numpy(),
+    "a list": lambda m, q: q.tolist(),
+    "closeness": lambda m, q: m.isclose(q, q),
+    "all that is close": lambda m, q: m.allclose(q, q),
+    "closeness to numbers": lambda m, q: m.isclose(m.ones(2), q),
+    "an array of coordinates": lambda m, q: m.eye(2).to_sparse().numpy(),
+    "an array of rows": lambda m, q: m.eye(2).to_sparse_csr().numpy(),
+    "a number more for rows": lambda m, q: m.eye(2).to_sparse_csr() + 1,
+    "a type of weights": lambda m, q: m.ao.quantization.quantize_dynamic(
+        m.nn.Linear(2, 2), {m.nn.Linear}, dtype=m.int8
+    ),
+    "what is no mapping": lambda m, q: m.ao.quantization.quantize_fx.prepare_fx(
+        m.nn.Linear(2, 2).eval(), 3, (m.ones(1, 2),)
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_refused_in_pytorchs_words(name):
+    words = []
+    for m in (rl, torch):
+        q = m.quantize_per_tensor(m.ones(2), 0.1, 3, m.quint8)
+        with pytest.raises((RuntimeError, TypeError, AssertionError)) as caught:
+            REFUSED[name](m, q)
+        words.append((caught.type, str(caught.value).replace("rushlight.", "torch.")))
+    assert words[0] == words[1]
 
 
 @pytest.mark.parametrize("channels", [False, True])

@@ -438,7 +438,10 @@ def quantize_dynamic(
     known = _dynamic_kinds(dtype)
     if not isinstance(qconfig_spec, dict):
         if known is None:
-            raise (RuntimeError if qconfig_spec else ValueError)(
+            if qconfig_spec:
+                words = "Unknown dtype specified for quantize_dynamic: "
+                raise RuntimeError(words, str(dtype))
+            raise ValueError(
                 f"Don't know how to quantize with default settings for {dtype}. Provide "
                 "full qconfig please"
             )

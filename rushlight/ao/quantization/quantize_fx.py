@@ -81,6 +81,8 @@ def fuse_fx(model, fuse_custom_config=None, backend_config=None):
 def _prepared(model, mapping, is_qat, custom):
     if isinstance(mapping, dict):
         mapping = QConfigMapping.from_dict(mapping)
+    if not isinstance(mapping, QConfigMapping):
+        raise AssertionError("qconfig_mapping must be a QConfigMapping")
     found, scopes = _traced(copy.deepcopy(model), custom)
     fuse(found, is_qat)
     modules = dict(found.named_modules(remove_duplicate=False))

@@ -13,6 +13,7 @@ from rushlight.operators.assertions import refuse_unless
 from rushlight.operators.creation.creation import number_type
 from rushlight.operators.functions import result_type
 from rushlight.operators.loop_calls import brief, fresh, run, scalar_name
+from rushlight.operators.quantized.quantized import quantized_name
 from rushlight.operators.shared import readable
 
 logical_and = pointwise(L.logical_and)
@@ -63,7 +64,11 @@ def isclose(self, other, rtol, atol, equal_nan):
         RuntimeError: the dtypes differ, or a tolerance is negative.
     """
     if self.dtype != other.dtype:
-        raise RuntimeError(f"{self.dtype} did not match {other.dtype}")
+        raise RuntimeError(
+            f"{quantized_name(self.dtype)} did not match {quantized_name(other.dtype)}"
+        )
+    if self.is_quantized:
+        raise RuntimeError("isclose is not supported for quantized inputs.")
     rtol, atol = float(rtol), float(atol)
     if not (rtol >= 0 and atol >= 0):
         name, value = ("atol", atol) if rtol >= 0 else ("rtol", rtol)

@@ -288,7 +288,7 @@ def mean_of_dims(self, dim, keepdim, dtype):
     """The means along some dimensions, in the same parameters."""
     integers, scale, zero_point = per_tensor(self)
     numbers = ops.mean(dequantize(self), dim, keepdim)
-    steps = steps_of(numbers, integers.dtype, scale, zero_point, True)
+    steps = steps_of(numbers, integers.dtype, scale, zero_point)
     return made(steps, scale, zero_point)
 
 
@@ -333,6 +333,16 @@ def of_each(name):
     apply.__name__ = name
     apply.__doc__ = f"``{name}`` of the numbers, quantized again."
     return apply
+
+
+def gelu(self, approximate):
+    """``gelu`` of the numbers, quantized again."""
+    _, scale, zero_point = per_tensor(self)
+
+    def function(numbers):
+        return ops.gelu(numbers, approximate=approximate)
+
+    return tabled(self, function, single(scale), zero_point)
 
 
 OWN_RANGES = {

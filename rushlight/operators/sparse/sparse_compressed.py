@@ -378,7 +378,9 @@ def add(self, other, alpha):
     """
     if not isinstance(other, Tensor):
         raise RuntimeError(
-            "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
+            "add: expected 'self' and 'other' to have same size, but self has size [] "
+            f"while other has size {list(self.shape)} (FYI: op2-sparse addition does not "
+            "currently support broadcasting)"
         )
     if list(self.shape) != list(other.shape):
         raise RuntimeError(
@@ -416,7 +418,7 @@ def mm(self, mat2):
             return row_products.weigh_rows(compressed, plain, values, mat2)
     left = ops.to_sparse_coo(self) if self.layout in COMPRESSED else self
     right = ops.to_sparse_coo(mat2) if mat2.layout in COMPRESSED else mat2
-    return ops.mm(left, right)
+    return ops.mm(left, right).contiguous()
 
 
 def addmm(self, mat1, mat2, beta, alpha):

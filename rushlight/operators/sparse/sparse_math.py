@@ -499,7 +499,7 @@ def mm(self, mat2):
     if is_coo(self) and is_coo(mat2):
         return multiply_sparse(self, mat2)
     if not is_coo(self):
-        return mm(ops.t(mat2), self.t()).t().contiguous()
+        return mm(ops.t(mat2), self.t()).t()
     indices, values, in_order = parts(self)
     if indices.shape[0] != 2:
         raise RuntimeError(
