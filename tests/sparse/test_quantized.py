@@ -1,6 +1,7 @@
 """Quantized tensors beside PyTorch's: integers, numbers, parameters, refusals, text."""
 
 import copy
+import importlib
 import io
 import pickle
 
@@ -161,9 +162,9 @@ REFUSED = {
     "a type of weights": lambda m, q: m.ao.quantization.quantize_dynamic(
         m.nn.Linear(2, 2), {m.nn.Linear}, dtype=m.int8
     ),
-    "what is no mapping": lambda m, q: m.ao.quantization.quantize_fx.prepare_fx(
-        m.nn.Linear(2, 2).eval(), 3, (m.ones(1, 2),)
-    ),
+    "what is no mapping": lambda m, q: importlib.import_module(
+        f"{m.__name__}.ao.quantization.quantize_fx"
+    ).prepare_fx(m.nn.Linear(2, 2).eval(), 3, (m.ones(1, 2),)),
 }
 
 
