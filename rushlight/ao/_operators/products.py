@@ -38,6 +38,7 @@ class PackedWeight:
         sums: of each row, for inputs whose zero point is not zero.
         columns: outputs of a group.
         depth: elements of a window.
+        plans: by epilogue and way the kernel, and the weight as it reads it.
     """
 
     def __init__(self, rows, groups=1, runs=1):
@@ -47,6 +48,7 @@ class PackedWeight:
         self.sums = ops.sum(rows, [1], dtype=int32)
         self.nothing = self.spread(ops.zeros([self.outputs], dtype=int32))
         self.kept = {}
+        self.plans = {}
 
     def spread(self, values):
         """Numbers of the outputs, filled up for each group to whole panels."""
@@ -205,9 +207,12 @@ def product(x, windows, weight, name, others, stored, start=None):
     out = fresh(x, (windows.count, weight.outputs), stored)
     if not windows.count or not weight.outputs:
         return out
-    kernel = _kernel(name, stored.name, windows.way)
     start = weight.nothing if start is None else start
-    panels, *order = weight.packed(windows.way)
+    plan = weight.plans.get((name, windows.way))
+    if plan is None:
+        plan = _kernel(name, stored.name, windows.way), *weight.packed(windows.way)
+        weight.plans[name, windows.way] = plan
+    kernel, panels, *order = plan
     operands = out, x, panels, windows.table, start, *order, *others
     host.launch.launch(kernel, operands, windows.numbers, windows.chunks, windows.grain)
     return out

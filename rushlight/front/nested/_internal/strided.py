@@ -529,7 +529,6 @@ def _attention(op, query, key, value, attn_mask=None, *rest):
 
 
 RULES = {
-    "scaled_dot_product_attention": _attention,
     "unbind": _unbind,
     "select": _select,
     "detach": _detach,
@@ -564,7 +563,10 @@ def run(op, args):
     elif rule is None and is_elementwise(op):
         rule = elementwise
     if rule is None:
-        if any(each.name in _SIZES for each in op._schema.arguments):
+        names = {each.name for each in op._schema.arguments}
+        if "attn_mask" in names:
+            return _attention(op, *args)
+        if names & _SIZES:
             raise NotImplementedError(
                 f"{op}: sizes of a strided nested tensor differ from part to part\n"
                 "  remedy: compute on the parts of unbind()"
