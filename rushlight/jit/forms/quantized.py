@@ -9,42 +9,6 @@ from rushlight.nn import functional as F
 HOME = "rushlight.ao.nn.quantized"
 
 
-class Quantize:
-    def forward(self, X: Tensor) -> Tensor:
-        return torch.quantize_per_tensor(
-            X, float(self.scale), int(self.zero_point), self.dtype
-        )
-
-
-class DeQuantize:
-    def forward(self, Xq: Tensor) -> Tensor:
-        return Xq.dequantize()
-
-
-class LinearPackedParams:
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-class EmbeddingPackedParams:
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-class Linear:
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.quantized.linear(
-            x, self._packed_params._packed_params, self.scale, self.zero_point
-        )
-
-
-class LinearReLU:
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.quantized.linear_relu(
-            x, self._packed_params._packed_params, self.scale, self.zero_point
-        )
-
-
 class _ConvNd:
     def _padded(self, input: Tensor) -> Tensor:
         if self.padding_mode == "zeros":
@@ -98,28 +62,11 @@ class BNReLUNd:
         )  # fmt: skip
 
 
-class Embedding:
-    def forward(self, indices: Tensor) -> Tensor:
-        return torch.ops.quantized.embedding_byte(
-            self._packed_params._packed_weight, indices
-        )
-
-
-class ReLU6:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.ops.quantized.relu6(input, self.inplace)
-
-
 class Hardswish:
     def forward(self, input: Tensor) -> Tensor:
         return torch.ops.quantized.hardswish(
             input, float(self.scale), int(self.zero_point)
         )
-
-
-class ELU:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.ops.quantized.elu(input, self.scale, self.zero_point, self.alpha)
 
 
 class LeakyReLU:
@@ -128,18 +75,6 @@ class LeakyReLU:
             input, self.negative_slope, self.inplace, float(self.scale),
             int(self.zero_point),
         )  # fmt: skip
-
-
-class Sigmoid:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.ops.quantized.sigmoid(
-            input, self.output_scale, self.output_zero_point
-        )
-
-
-class Dropout:
-    def forward(self, input: Tensor) -> Tensor:
-        return input
 
 
 class FloatFunctional:
