@@ -59,13 +59,6 @@ def _unavailable(name):
     )
 
 
-def _no_group(*args, **kwargs):
-    raise ValueError(
-        "Default process group has not been initialized, please make sure to call "
-        "init_process_group."
-    )
-
-
 def get_debug_level():
     """What ``TORCH_DISTRIBUTED_DEBUG`` asks for: ``OFF``, ``INFO`` or ``DETAIL``."""
     return _os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF")

@@ -65,18 +65,6 @@ def map_statement(s, on_expr, on_body):
     return replace(s, **changes) if changes else s
 
 
-def map_program(function: ir.Function, change) -> ir.Function:
-    """A function with ``change`` applied to every node of every expression."""
-
-    def on_expr(e):
-        return map_expr(e, change)
-
-    def on_body(body):
-        return tuple(map_statement(s, on_expr, on_body) for s in body)
-
-    return function.with_body(on_body(function.body))
-
-
 def expressions_of(s):
     """The expressions that a statement evaluates itself, not those in its bodies."""
     values = (getattr(s, name) for name in _fields(type(s)))

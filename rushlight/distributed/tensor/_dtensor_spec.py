@@ -57,14 +57,6 @@ class DTensorSpec:
         """The number of its dimensions."""
         return len(self.tensor_meta.shape)
 
-    def with_placements(self, placements):
-        """The same tensor, placed in another way.
-
-        Args:
-            placements: one for each dimension of the mesh.
-        """
-        return DTensorSpec(self.mesh, tuple(placements), self.tensor_meta)
-
     def __str__(self):
         placed = "".join(map(str, self.placements))
         return f"Spec({placed} on {tuple(self.shape)})"

@@ -93,11 +93,6 @@ def parts_of(depth, width, dropout=False, itemsize=2):
     return -(-width // (FEWER_SUMS if deep else MOST_SUMS))
 
 
-def scale_at(operands):
-    """The position of the scale among the integers of a launch."""
-    return len(INTEGERS) + len(FOUR) * len(operands)
-
-
 def forward(name, element, tile, mask=None, dropout=False, writer=None) -> ir.Function:
     """``out = softmax(query @ key.T * scale + mask) @ value``, and logarithms of masses.
 

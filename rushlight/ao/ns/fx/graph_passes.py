@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import rushlight as rl
 from rushlight.ao.nn import quantized as nnq
-from rushlight.ao.nn.quantized import dynamic as nnqd
 from rushlight.ao.ns.fx.graph_matcher import is_observer, modules_of
 from rushlight.ao.ns.fx.ns_types import NSSingleResultValuesType
 from rushlight.ao.ns.fx.utils import get_target_type_str, path_of
@@ -149,12 +148,6 @@ def _nodes_of(part):
     while found[0] is not part.start_node:
         found.insert(0, found[0].args[0])
     return found
-
-
-def _is_of_integers(module):
-    if isinstance(module, (nnqd.Linear, nnqd.LSTM, nnqd.GRU)):
-        return False
-    return hasattr(module, "zero_point") and not is_quantizing(module)
 
 
 def is_quantizing(module):
