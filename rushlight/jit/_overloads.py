@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import re
 
 from rushlight.jit._sources import Source
@@ -71,12 +72,17 @@ def numbered(names, name):
     """Those of some names that stand for one, in order; the name itself first.
 
     >>> numbered(["forward__1", "other__0", "forward__0"], "forward")
-    ['forward__0', 'forward__1']
+    ('forward__0', 'forward__1')
     """
+    return _numbered(tuple(names), name)
+
+
+@functools.lru_cache(4096)  # asked at each call of a translated module
+def _numbered(names, name):
     found = [split(each) for each in names]
     numbers = sorted(each[1] for each in found if each and each[0] == name)
-    plain = [name] if numbers and name in names else []
-    return plain + [f"{name}__{number}" for number in numbers]
+    plain = (name,) if numbers and name in names else ()
+    return *plain, *(f"{name}__{number}" for number in numbers)
 
 
 def with_signature(tree, declaration):

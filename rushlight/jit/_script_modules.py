@@ -15,6 +15,7 @@ from rushlight.jit._write import save_module
 from rushlight.nn import Module
 
 _OWN = {"_script_type", "_script_methods", "_python"}
+_HELD = "_modules", "_parameters", "_buffers"
 
 
 class ScriptModule(Module):
@@ -57,6 +58,10 @@ class RecursiveScriptModule(ScriptModule):
         return None if function is None else ScriptMethod(self, function)
 
     def __getattr__(self, name):
+        for held in _HELD:  # what programs ask for
+            found = self.__dict__.get(held, {}).get(name)
+            if found is not None:
+                return found
         found = self._method(name)
         if found is not None:
             return found

@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn, randn, tensor
+from rushlight.jit import _modules
 
 
 def windows():
@@ -257,3 +258,14 @@ def test_modules_without_a_form_are_translated_as_they_are_written(module, wrong
     for call in (module, program):
         with pytest.raises(Exception, match="input"):
             call(randn(*wrong))
+
+
+def test_programs_find_what_a_module_holds_without_a_look_at_its_class(monkeypatch):
+    program = rl.jit.script(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).eval())
+    expected = program(randn(4, 2)).shape
+
+    def looked(*_):
+        raise AssertionError("a property was looked for")
+
+    monkeypatch.setattr(_modules.Modules, "accessor", looked)
+    assert program(randn(4, 2)).shape == expected
