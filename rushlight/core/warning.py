@@ -15,7 +15,11 @@ import warnings
 from rushlight.core import switches
 from rushlight.core.truth import truth_of_switch
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Where the package's own code is: in its folder, and in translated programs.
+_OWN = (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    "<torch_jit ",
+)
 _given: set = set()
 _local = threading.local()
 _observers: list = []
@@ -33,7 +37,7 @@ def warn(message, category=UserWarning):
     for observer in _observers:
         observer()
     level, frame = 2, sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

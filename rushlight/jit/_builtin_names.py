@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 
 import rushlight as torch
 from rushlight.jit import _schemas
@@ -59,6 +60,7 @@ def _table():
         space = torch if hasattr(torch, name) else torch.jit
         python = getattr(space, name)
         found[id(python)] = (python, operator)
+    found[id(warnings.warn)] = (warnings.warn, "aten::warn")
     for name in dir(math):
         python = getattr(math, name)
         if callable(python) and _is_operator(name):

@@ -289,6 +289,7 @@ aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_gr
 aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor) => torch.embedding_bag({0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8})
 aten::is_grad_enabled() -> bool => torch.is_grad_enabled()
 aten::set_grad_enabled(bool val) -> () => run.set_grad({0})
+aten::warn(str message, int stacklevel=2) -> () => run.warn({0})
 aten::get_num_threads() -> int => torch.get_num_threads()
 aten::manual_seed(int seed) -> () => torch.manual_seed({0})
 aten::is_scripting() -> bool => True

@@ -27,6 +27,8 @@ _CASTS = {
     "prim::Print": "print",
 }
 
+_SAID = "prim::Print", "aten::warn"  # what gives nothing, in PyTorch's texts, too
+
 
 def code_of(function):
     """The text of a function, as ``code`` shows it."""
@@ -271,7 +273,7 @@ class Printer:
         if not node.outputs_:
             self.line(
                 depth,
-                f"_{self.skip()} = {text}" if node.kind_ != "prim::Print" else text,
+                text if node.kind_ in _SAID else f"_{self.skip()} = {text}",
             )
             return
         if len(node.outputs_) > 1:

@@ -6,6 +6,7 @@ import functools
 import math
 
 import rushlight as torch
+from rushlight.core import warning
 from rushlight.jit import _types
 from rushlight.jit._sources import Error
 from rushlight.jit._tasks import start
@@ -168,6 +169,11 @@ def unwrapped(value):
 def set_grad(on):
     """Whether what follows is recorded for gradients."""
     torch.set_grad_enabled(on)
+
+
+def warn(message):
+    """A program's warning, at the line that called the program."""
+    warning.warn(message)
 
 
 def unpacked(values, count):

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -246,6 +247,8 @@ def test_threads_may_call_a_scripted_module_for_the_first_time_together():
     [
         (nn.Softmax2d(), (2, 3)),
         (nn.CircularPad1d(1), (2, 3, 4, 5)),
+        (nn.BatchNorm2d(3), (2, 3, 4)),
+        (nn.Dropout1d(), (3,)),
         (nn.Softshrink(), None),
     ],
 )
@@ -269,3 +272,34 @@ def test_programs_find_what_a_module_holds_without_a_look_at_its_class(monkeypat
 
     monkeypatch.setattr(_modules.Modules, "accessor", looked)
     assert program(randn(4, 2)).shape == expected
+
+
+@pytest.mark.parametrize(
+    "module, sizes",
+    [
+        (nn.InstanceNorm1d(3), (3, 8)),
+        (nn.InstanceNorm2d(3), (3, 4, 4)),
+        (nn.Dropout1d(), (3, 8)),
+        (nn.Dropout3d(), (3, 2, 4, 4)),
+    ],
+)
+def test_programs_take_inputs_without_a_batch(module, sizes):
+    x, program = randn(*sizes), rl.jit.script(module)
+    rl.manual_seed(0)
+    expected = module(x)
+    rl.manual_seed(0)
+    assert rl.equal(program(x), expected)
+
+
+def warned(x):
+    if x.dim() == 1:
+        warnings.warn("of {} dimension".format(x.dim()), stacklevel=2)  # noqa: UP032
+    return x
+
+
+def test_programs_warn_where_they_are_called():
+    program = rl.jit.script(warned)
+    assert "    torch.warn(torch.format(" in program.code
+    with pytest.warns(UserWarning, match="of 1 dimension") as given:
+        program(randn(2))
+    assert given[0].filename == __file__

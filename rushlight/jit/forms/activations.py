@@ -120,28 +120,38 @@ def feature_alpha_dropout(
     return torch.feature_alpha_dropout(input, p, training)
 
 
+def _drop_channels(
+    input: Tensor, p: float, training: bool, inplace: bool, batched: bool
+) -> Tensor:
+    if batched:
+        if inplace:
+            return torch.feature_dropout_(input, p, training)
+        return torch.feature_dropout(input, p, training)
+    if inplace:
+        return torch.feature_dropout_(input.unsqueeze_(0), p, training).squeeze_(0)
+    return torch.feature_dropout(input.unsqueeze(0), p, training).squeeze(0)
+
+
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    if inplace:
-        return torch.feature_dropout_(input, p, training)
-    return torch.feature_dropout(input, p, training)
+    if input.dim() not in [2, 3]:
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input."
+        )
+    return _drop_channels(input, p, training, inplace, input.dim() == 3)
 
 
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    if inplace:
-        return torch.feature_dropout_(input, p, training)
-    return torch.feature_dropout(input, p, training)
+    return _drop_channels(input, p, training, inplace, True)
 
 
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    if inplace:
-        return torch.feature_dropout_(input, p, training)
-    return torch.feature_dropout(input, p, training)
+    return _drop_channels(input, p, training, inplace, input.dim() == 5)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:

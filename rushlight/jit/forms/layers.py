@@ -133,21 +133,6 @@ class _BatchNorm:
         )
 
 
-class _InstanceNorm:
-    def forward(self, input: Tensor) -> Tensor:
-        return torch.instance_norm(
-            input,
-            self.weight,
-            self.bias,
-            self.running_mean,
-            self.running_var,
-            self.training or not self.track_running_stats,
-            self.momentum,
-            self.eps,
-            True,
-        )
-
-
 def bilinear(
     input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:
