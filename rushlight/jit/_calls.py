@@ -362,6 +362,7 @@ class Calls(Forms):
             values, named = self.values(operands, named, tree)
             return self.call_builtin(operator, values, named, tree)
         values, named = self.values(operands, named, tree)
+        python = self.switched(python, values, named)
         form = self.unit.form_of(python)
         if form is not None:
             return self.call_function(form, values, named, tree)
@@ -384,6 +385,18 @@ class Calls(Forms):
             else f"python value of type '{type(python).__name__}' ({name}) cannot be called",
             tree,
         )
+
+    def switched(self, python, values, named):
+        """The function that one is where an argument is true, which says what it gives."""
+        name = getattr(python, "__name__", None)
+        switch = torch.nn.functional._SWITCHES.get(name)
+        if switch is None or getattr(torch.nn.functional, name) is not python:
+            return python
+        argument, other = switch
+        at = list(inspect.signature(python).parameters).index(argument)
+        given = values[at] if at < len(values) else named.get(argument)
+        on = given is not None and self.known(given)
+        return getattr(torch.nn.functional, other) if on and on[0] else python
 
     def overloaded(self, python, values, named):
         """A function's translation, by the first declared signature that takes operands."""

@@ -303,3 +303,33 @@ def test_programs_warn_where_they_are_called():
     with pytest.warns(UserWarning, match="of 1 dimension") as given:
         program(randn(2))
     assert given[0].filename == __file__
+
+
+def places(x):
+    y, at = nn.functional.max_pool1d(x, 2, return_indices=True)
+    return nn.functional.max_unpool1d(y, at, 2)
+
+
+def adapted(x):
+    return nn.functional.adaptive_max_pool1d(x, 2, True)[1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        places,
+        adapted,
+        nn.MaxPool1d(2, return_indices=True),
+        nn.AdaptiveMaxPool1d(3, return_indices=True),
+        nn.FractionalMaxPool2d(2, 2, return_indices=True),
+    ],
+)
+def test_programs_give_indices_where_they_are_asked_for(function):
+    x = randn(2, 3, 8) if "2d" not in str(function) else randn(2, 3, 8, 8)
+    rl.manual_seed(0)
+    expected = function(x)
+    rl.manual_seed(0)
+    found = rl.jit.script(function)(x)
+    assert type(found) is type(expected)
+    pairs = zip(found, expected) if isinstance(found, tuple) else [(found, expected)]
+    assert all(rl.equal(one, other) for one, other in pairs)

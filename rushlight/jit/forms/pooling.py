@@ -148,6 +148,19 @@ def fractional_max_poolNd(
     return torch.ops.aten.fractional_max_poolNd(input, kernel_size, size, samples)[0]
 
 
+def fractional_max_poolNd_with_indices(
+    input: Tensor,
+    kernel_size: BroadcastingListN[int],
+    output_size: BroadcastingListN[int] | None = None,
+    output_ratio: BroadcastingListN[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    size = _fraction_size(input, N, output_size, output_ratio)
+    samples = _fraction_samples(input, N, _random_samples)
+    return torch.ops.aten.fractional_max_poolNd(input, kernel_size, size, samples)
+
+
 def avg_pool1d(
     input: Tensor,
     kernel_size: BroadcastingList1[int],

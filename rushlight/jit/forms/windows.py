@@ -38,12 +38,36 @@ def max_poolNd(
     )
 
 
+def max_poolNd_with_indices(
+    input: Tensor,
+    kernel_size: BroadcastingListN[int],
+    stride: BroadcastingListN[int] | None = None,
+    padding: BroadcastingListN[int] = 0,
+    dilation: BroadcastingListN[int] = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:
+    if stride is None:
+        stride = annotate(list[int], [])
+    return torch.ops.aten.max_poolNd_with_indices(
+        input, kernel_size, stride, padding, dilation, ceil_mode
+    )
+
+
 def adaptive_avg_poolNd(input: Tensor, output_size: BroadcastingListN[int]) -> Tensor:
     return torch.ops.aten.adaptive_avg_poolNd(input, output_size)
 
 
-def adaptive_max_poolNd(input: Tensor, output_size: BroadcastingListN[int]) -> Tensor:
+def adaptive_max_poolNd(
+    input: Tensor, output_size: BroadcastingListN[int], return_indices: bool = False
+) -> Tensor:
     return torch.ops.aten.adaptive_max_poolNd(input, output_size)[0]
+
+
+def adaptive_max_poolNd_with_indices(
+    input: Tensor, output_size: BroadcastingListN[int], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    return torch.ops.aten.adaptive_max_poolNd(input, output_size)
 
 
 def unfold(
@@ -179,6 +203,7 @@ class MaxPoolNd:
             self.padding,
             self.dilation,
             self.ceil_mode,
+            self.return_indices,
         )
 
 
@@ -193,8 +218,3 @@ class AvgPoolNd:
             self.count_include_pad,
             self.divisor_override,
         )
-
-
-class AdaptiveMaxPoolNd:
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_max_poolNd(input, self.output_size)
