@@ -122,7 +122,8 @@ def _of_class(python, unit, place):
     if issubclass(python, torch.Tensor):
         return _types.TensorType.get()
     if issubclass(python, BroadcastingListCls):
-        return _types.ListType.ofInts()
+        plain = python is BroadcastingListCls
+        return _types.ListType.ofInts() if plain else _types.ListType.ofFloats()
     if issubclass(python, enum.Enum):
         return unit.enum_type(python, place)
     if issubclass(python, tuple) and hasattr(python, "_fields"):

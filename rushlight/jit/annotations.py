@@ -7,11 +7,15 @@ class _Broadcasting(type):
     """A type that is one value, or a list of so many of them."""
 
     def __getitem__(cls, types):
-        return cls
+        return _BroadcastingFloats if types is float else cls
 
 
 class BroadcastingListCls(metaclass=_Broadcasting):
     """One number for all dimensions, or one for each."""
+
+
+class _BroadcastingFloats(BroadcastingListCls):
+    """The same of real numbers."""
 
 
 BroadcastingList1 = BroadcastingListCls

@@ -247,7 +247,6 @@ def test_threads_may_call_a_scripted_module_for_the_first_time_together():
     [
         (nn.Softmax2d(), (2, 3)),
         (nn.CircularPad1d(1), (2, 3, 4, 5)),
-        (nn.BatchNorm2d(3), (2, 3, 4)),
         (nn.Dropout1d(), (3,)),
         (nn.Softshrink(), None),
     ],
@@ -314,11 +313,18 @@ def adapted(x):
     return nn.functional.adaptive_max_pool1d(x, 2, True)[1]
 
 
+def shares_2d(x):
+    return nn.functional.fractional_max_pool2d(
+        x, [2, 2], output_ratio=0.5, return_indices=True
+    )
+
+
 @pytest.mark.parametrize(
     "function",
     [
         places,
         adapted,
+        shares_2d,
         nn.MaxPool1d(2, return_indices=True),
         nn.AdaptiveMaxPool1d(3, return_indices=True),
         nn.FractionalMaxPool2d(2, 2, return_indices=True),

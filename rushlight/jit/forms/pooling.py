@@ -182,16 +182,3 @@ class MaxUnpoolNd:
         return F.max_unpoolNd(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
-
-
-class FractionalMaxPoolNd:
-    def forward(self, input: Tensor):
-        size = _fraction_size(input, N, self.output_size, self.output_ratio)
-        samples = _fraction_samples(input, N, self._random_samples)
-        values, indices = torch.ops.aten.fractional_max_poolNd(
-            input, self.kernel_size, size, samples
-        )
-        if self.return_indices:
-            return values, indices
-        else:
-            return values
