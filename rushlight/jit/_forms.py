@@ -16,6 +16,7 @@ import functools
 import math
 import re
 import typing
+import warnings
 from pathlib import Path
 
 import rushlight as torch
@@ -102,6 +103,7 @@ def _names(unit):
     scope["F"] = torch.nn.functional
     scope["PackedSequence"] = torch.nn.utils.rnn.PackedSequence
     scope["annotate"] = torch.jit.annotate
+    scope["warnings"] = warnings
     scope.update(vars(annotations))
     scope.update({name: _Form(name) for name in _functions() if name.startswith("_")})
 

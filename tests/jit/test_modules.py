@@ -339,3 +339,27 @@ def test_programs_give_indices_where_they_are_asked_for(function):
     assert type(found) is type(expected)
     pairs = zip(found, expected) if isinstance(found, tuple) else [(found, expected)]
     assert all(rl.equal(one, other) for one, other in pairs)
+
+
+def shrunk(x):
+    smooth = nn.functional.interpolate(x, [3, 3], mode="bilinear", antialias=True)
+    means = nn.functional.interpolate(x, scale_factor=0.4, mode="area")
+    return smooth, means
+
+
+def test_programs_resample_as_they_are_asked_to():
+    x = randn(1, 2, 9, 9)
+    found = rl.jit.script(shrunk)(x)
+    assert all(rl.equal(one, other) for one, other in zip(found, shrunk(x)))
+
+
+def bagged(weight, places, offsets):
+    return nn.functional.embedding_bag(weight, places, offsets)
+
+
+def test_programs_of_bags_take_the_older_order_with_a_warning():
+    given = randn(5, 3), tensor([1, 2, 3]), tensor([0, 1])
+    program = rl.jit.script(bagged)
+    with pytest.warns(UserWarning, match="Argument order"):
+        found = program(*given)
+    assert rl.equal(found, nn.functional.embedding_bag(given[1], given[0], given[2]))

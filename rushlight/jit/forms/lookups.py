@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import rushlight as torch
 from rushlight import Tensor
 from rushlight.nn import functional as F
@@ -30,6 +32,9 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
+    if weight.dtype == torch.long and input.is_floating_point():
+        warnings.warn(torch.nn._functions.sparse.OLDER_ORDER, stacklevel=2)
+        weight, input = input, weight
     if per_sample_weights is not None and input.size() != per_sample_weights.size():
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not "

@@ -53,6 +53,24 @@ def _resample(
     )
 
 
+def _resample_antialiased(
+    input: Tensor,
+    sizes: list[int] | None,
+    scales: list[float] | None,
+    mode: str,
+    corners: bool,
+) -> Tensor:
+    if input.dim() != 4 or mode not in ["bilinear", "bicubic", "lanczos"]:
+        raise ValueError(
+            "Anti-alias option is only supported for bilinear, bicubic and lanczos"
+        )
+    if mode == "bilinear":
+        return torch.ops.aten._upsample_bilinear2d_aa(input, sizes, corners, scales)
+    if mode == "bicubic":
+        return torch.ops.aten._upsample_bicubic2d_aa(input, sizes, corners, scales)
+    return torch.ops.aten._upsample_lanczos2d_aa(input, sizes, corners, scales)
+
+
 def interpolate(
     input: Tensor,
     size: int | list[int] | None = None,
@@ -70,13 +88,15 @@ def interpolate(
         scales = _scales(input, scale_factor)
     else:
         raise ValueError("either size or scale_factor should be defined")
-    if recompute_scale_factor is not None and scales is not None:
-        if recompute_scale_factor:
-            made: list[int] = []
-            for i in range(len(scales)):
-                made.append(int(math.floor(float(input.size(i + 2)) * scales[i])))
-            sizes = made
-            scales = None
+    recompute = mode == "area"
+    if recompute_scale_factor is not None:
+        recompute = recompute or recompute_scale_factor
+    if recompute and scales is not None:
+        made: list[int] = []
+        for i in range(len(scales)):
+            made.append(int(math.floor(float(input.size(i + 2)) * scales[i])))
+        sizes = made
+        scales = None
     corners = False
     if align_corners is not None:
         corners = align_corners
@@ -88,6 +108,8 @@ def interpolate(
         if input.dim() == 4:
             return torch.ops.aten.adaptive_avg_pool2d(input, sizes)
         return torch.ops.aten.adaptive_avg_pool3d(input, sizes)
+    if antialias:
+        return _resample_antialiased(input, sizes, scales, mode, corners)
     return _resample(input, sizes, scales, mode, corners)
 
 

@@ -8,6 +8,12 @@ import warnings
 import rushlight as rl
 from rushlight.operators import call
 
+OLDER_ORDER = (
+    "Argument order of nn.functional.embedding_bag was changed. Usage "
+    "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
+    "`embedding_bag(input, weight, ...)`."
+)
+
 
 def _renormalize(weight, indices, max_norm, norm_type):
     """Shorten the rows looked up to a length of ``max_norm``, in place."""
@@ -167,12 +173,7 @@ def embedding_bag(
             [4.]])
     """
     if weight.dtype == rl.int64 and input.is_floating_point():
-        warnings.warn(
-            "Argument order of nn.functional.embedding_bag was changed. Usage "
-            "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
-            "`embedding_bag(input, weight, ...)`.",
-            stacklevel=2,
-        )
+        warnings.warn(OLDER_ORDER, stacklevel=2)
         weight, input = input, weight
     if input.is_nested and input.dim() == 2:
         include_last_offset, offsets = True, input.offsets()
