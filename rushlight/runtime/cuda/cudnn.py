@@ -11,15 +11,12 @@ import math
 import threading
 from typing import NamedTuple
 
-from rushlight.core.dtype import by_code
-from rushlight.core.factories import empty
 from rushlight.core.roles import switches
 from rushlight.core.window import address_of
 from rushlight.runtime.cuda import contexts
-from rushlight.runtime.cuda.libraries import CUDNN
+from rushlight.runtime.cuda.libraries import CUDNN, queue
 from rushlight.utils import deterministic
 
-BYTES = by_code(0)
 TYPES = {
     "float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT", "float64": "DOUBLE",
 }  # fmt: skip
@@ -96,17 +93,10 @@ def run(card, kind, result, first, second, vector, last, stride, padding, dilati
     cudnn = switches.cudnn
     name = result.dtype.name
     problem = Problem(
-        kind,
-        name,
-        (result.shape, first.shape, second.shape),
-        last,
-        biased=vector is not None,
-        stride=tuple(stride),
-        padding=tuple(padding),
-        dilation=tuple(dilation),
-        short=name == "float32" and cudnn.conv.fp32_precision == "tf32",
-        deterministic=must_repeat(cudnn),
-        timed=bool(cudnn.benchmark),
+        *(kind, name, (result.shape, first.shape, second.shape), last),
+        *(vector is not None, tuple(stride), tuple(padding), tuple(dilation)),
+        name == "float32" and cudnn.conv.fp32_precision == "tf32",
+        *(must_repeat(cudnn), bool(cudnn.benchmark)),
     )
     operands = {RESULT: result, FIRST: aligned(first), SECOND: aligned(second)}
     if vector is not None:
@@ -166,16 +156,18 @@ class Plan:
     def run(self, card, operands):
         """Puts the work into this thread's queue."""
         handle = CUDNN.handle(card)  # names the queue
-        room, where = None, 0
-        if self.n_bytes:
-            place = operands[RESULT].device
-            room = empty((self.n_bytes,), dtype=BYTES, device=place)
-            where = address_of(room)
-        given = ({uid: address_of(tensor) for uid, tensor in operands.items()}, where)
-        if self.index is None:
-            self.step(card, "execute", *given, handle=handle)
-        else:
-            self.step(card, "execute_plan_at_index", *given, self.index, handle=handle)
+        given = {uid: address_of(tensor) for uid, tensor in operands.items()}
+        # given back at once: what comes later in the queue may use it
+        room = card.allocator.allocate(self.n_bytes, queue(card)) if self.n_bytes else 0
+        try:
+            if self.index is None:
+                self.step(card, "execute", given, room, handle=handle)
+            else:
+                named = given, room, self.index
+                self.step(card, "execute_plan_at_index", *named, handle=handle)
+        finally:
+            if room:
+                card.allocator.free(room)
 
     def choose(self, card, operands, most):
         """Times plans and keeps the fastest.
@@ -232,9 +224,7 @@ def described(card, handle, problem):
     function, names = OPERATIONS[problem.kind]
     given = {
         name: tensor(uid, sizes, name)
-        for name, uid, sizes in zip(
-            names, (FIRST, SECOND), shapes[1:], strict=True
-        )
+        for name, uid, sizes in zip(names, (FIRST, SECOND), shapes[1:], strict=True)
     }
     padding = list(planar(problem.padding, 0))
     result = CUDNN.call(
