@@ -6,16 +6,20 @@ import time
 
 import rushlight as rl
 from rushlight import te
+from rushlight.codegen.target import current
 
 SIZES = {192: 150, 512: 60, 1024: 15}  # and how often each is called
-TILES = (8, 32, False), (8, 32, True)  # rows, columns, whether columns are copied
-LANES = 16
+# Numbers of a vector, and tiles that its registers hold: of so many rows and columns, and
+# whether columns are copied.
+WIDE = 16, ((8, 32, False), (8, 32, True))
+AVX2 = 8, ((4, 16, False), (4, 16, True), (4, 24, False))
 
 
-def product(size, rows, columns, packed):
+def product(size, lanes, rows, columns, packed):
     """A built product whose sums stay in registers, in tiles of so many rows and columns.
 
     Args:
+        lanes: numbers of a vector.
         packed: whether the columns of a tile are copied before all rows go past them.
     """
     a, b = (te.placeholder((size, size), name=name) for name in "ab")
@@ -30,18 +34,18 @@ def product(size, rows, columns, packed):
         s[c].reorder(across, down, row, column)
         copy = s.cache_read(b, [sums])
         s[copy].compute_at(s[c], across)
-        s[copy].vectorize(s[copy].split(copy.axis[1], LANES)[1])
+        s[copy].vectorize(s[copy].split(copy.axis[1], lanes)[1])
     s[sums].compute_at(s[c], down if packed else across)
-    vectors, lanes = s[sums].split(sums.axis[1], LANES)
-    s[sums].reorder(k, sums.axis[0], vectors, lanes)
-    pieces, piece = s[c].split(column, LANES)
-    for stage, unrolled, lane in (
-        (s[sums], (sums.axis[0], vectors), lanes),
+    vectors, part = s[sums].split(sums.axis[1], lanes)
+    s[sums].reorder(k, sums.axis[0], vectors, part)
+    pieces, piece = s[c].split(column, lanes)
+    for stage, unrolled, inner in (
+        (s[sums], (sums.axis[0], vectors), part),
         (s[c], (row, pieces), piece),
     ):
         for axis in unrolled:
             stage.unroll(axis)
-        stage.vectorize(lane)
+        stage.vectorize(inner)
     return te.build(s, [a, b, c])
 
 
@@ -55,7 +59,9 @@ def once(function, *args, **named):
 def measure(size, times):
     """The least seconds of each product and of the built-in one, called in turn."""
     x, y, out = rl.randn(size, size), rl.randn(size, size), rl.empty(size, size)
-    built = {tile: product(size, *tile) for tile in TILES}
+    lanes, tiles = WIDE if current().has("v4") else AVX2
+    whole = [tile for tile in tiles if size % tile[1] == 0]
+    built = {tile: product(size, lanes, *tile) for tile in whole}
     least = dict.fromkeys([*built, "built in"], 1.0)
     for _ in range(times):
         for tile, function in built.items():

@@ -75,3 +75,35 @@ def test_an_index_that_is_data_is_looked_at_on_a_device_too():
     picked(values, places.to("cuda"), out)  # what was refused is forgotten
     with pytest.raises(RuntimeError, match="one device of type cuda"):
         picked(values, places, out)
+
+
+def scheduled_product(parts):
+    """A product as the guide schedules it: sums of a tile in registers, tiles divided."""
+    a, b = te.placeholder((24, 16), name="a"), te.placeholder((16, 32), name="b")
+    k = te.reduce_axis((0, 16), name="k")
+    c = te.compute((24, 32), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    s = te.create_schedule(c)
+    sums = s.cache_write(c)
+    rows, columns, row, column = s[c].tile(*c.axis, 4, 8)
+    tiles = s[c].fuse(rows, columns)
+    s[sums].compute_at(s[c], tiles)
+    s[sums].reorder(k, *sums.axis)
+    for stage, axis in ((s[sums], sums.axis[0]), (s[c], row)):
+        stage.unroll(axis)
+    if parts:
+        s[c].parallel(tiles)
+    return s, [a, b, c]
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_schedule_runs_on_a_device_as_on_the_host(parts, compiling):
+    s, operands = scheduled_product(parts)
+    x, y = rl.randn(24, 16), rl.randn(16, 32)
+    here, there = rl.empty(24, 32), rl.empty(24, 32, device="cuda")
+    te.build(s, operands)(x, y, here)
+    compiling.fake.calls.clear()
+    te.build(s, operands, target="cuda")(x.to("cuda"), y.to("cuda"), there)
+    assert len(compiling.launched()) == 1
+    assert rl.allclose(there.cpu(), here, atol=1e-5) and rl.allclose(
+        here, x @ y, atol=1e-5
+    )
