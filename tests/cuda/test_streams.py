@@ -195,7 +195,7 @@ def test_the_first_queue_cannot_be_written_down(machine):
 def test_kernels_are_assembled_once_and_found_on_disk(machine, tmp_path, monkeypatch):
     tmp_path = tmp_path / "own"
     tmp_path.mkdir()
-    monkeypatch.setattr(code_cache, "path_of", lambda d: str(tmp_path / d.hex()))
+    monkeypatch.setattr(code_cache, "folder", lambda: str(tmp_path))
     before = dict(code_cache.counts)
 
     def change(name):
@@ -224,7 +224,7 @@ def test_kernels_are_assembled_once_and_found_on_disk(machine, tmp_path, monkeyp
 def test_text_that_is_no_kernel_is_refused(machine, tmp_path, monkeypatch):
     tmp_path = tmp_path / "own"
     tmp_path.mkdir()
-    monkeypatch.setattr(code_cache, "path_of", lambda d: str(tmp_path / d.hex()))
+    monkeypatch.setattr(code_cache, "folder", lambda: str(tmp_path))
     with pytest.raises(AcceleratorError):
         machine.card().modules.function(b"1", "double_it", lambda: "nothing")
     with pytest.raises(AcceleratorError):

@@ -2,8 +2,9 @@
 
 Every output element along a dimension is a sum of a few input elements. Which ones, and
 by which weights, is a table that depends on the sizes alone: tables are kept between
-calls, on each device that uses them, and one kernel serves all modes. Positions are computed in the dtype that the
-oracle computes them in, so that the same neighbours are chosen at ties.
+calls, on each device that uses them, and one kernel serves all modes. Positions are
+computed in the dtype that the oracle computes them in, so that the same neighbours are
+chosen at ties.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from rushlight.operators.loop_calls import (
 )
 from rushlight.operators.shape.formats import format_of, laid_out
 from rushlight.operators.shared import has_elements
+from rushlight.runtime.cpu.launch import count_launch
 
 # Elements on either side of a position that count, for each mode.
 _MODES = "nearest nearest-exact linear bilinear trilinear bicubic lanczos".split()
@@ -336,6 +338,7 @@ def table_on(device, made):
     key = device, id(index), id(weights)
     found = _placed.get(key)
     if found is None:
+        count_launch()  # a plan of this call would copy again
         parts = index.to(device), None if weights is None else weights.to(device)
         found = (*parts, bits), made
         if has_elements(parts[0]):

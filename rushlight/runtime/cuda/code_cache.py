@@ -67,26 +67,34 @@ class Modules:
             found = self.functions.get((key, entry))
             if found is None:
                 digest = self.digest(key)
-                module = self.bundle(digest) or self.load(digest, entry, build)
-                found = self.card.call("cuModuleGetFunction", module, entry.encode())
+                module = self.bundle(digest)
+                if module is None:
+                    found = self.load(digest, entry, build)
+                else:
+                    found = self.find(module, entry)
                 self.functions[key, entry] = found
                 self.used[digest] = entry
         return found
 
     def load(self, digest, entry, build):
-        """A module of one kernel, from its machine code on disk if that is there."""
+        """A kernel in a module of its own, from its machine code if that is on disk."""
         kept = stored(digest)
         if kept is not None:
             module = self.open(kept[1])
             if module is not None:
                 counts["loaded"] += 1
-                return module
+                return self.find(module, entry)
             counts["refused"] += 1
         text = build().encode()
         code = self.assemble([text])
         self.modules.append(self.card.call("cuModuleLoadData", code))
+        found = self.find(self.modules[-1], entry)
         keep(digest, zlib.compress(text), code)
-        return self.modules[-1]
+        return found
+
+    def find(self, module, entry):
+        """A kernel of a loaded module."""
+        return self.card.call("cuModuleGetFunction", module, entry.encode())
 
     def open(self, code):
         """A module of machine code from the disk; None where the driver refuses it."""
