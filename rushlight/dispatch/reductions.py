@@ -238,7 +238,7 @@ class ReductionKernel(Kernel):
         compute: str = x.dtype_.name
         if self.rule != "bool" and self.rule != "int64":
             compute = out.name
-            if compute in self.source.widens:
+            if compute in self.source.widens and x.storage.device.on_host:
                 compute = "float64"
         key = (x.dtype_.name, out.name, compute, x.storage.device.kind)
         kernel = self.special.get(key)

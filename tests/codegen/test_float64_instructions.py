@@ -12,8 +12,9 @@ from rushlight.operators.elementwise import activation, binary, unary
 DOUBLE = re.compile(r"^\s+(?:@!?%p\d+ )?[a-z]+[\w.]*\.f64\b", re.MULTILINE)
 # Instructions in PTX, at most; a count may only fall. Angles have them beyond 800, that of
 # the tangent beyond 50, in a branch: what is left of such a number of turns takes more digits
-# than two float32 have, and CUDA's own functions go the same way far out. Between their poles the logarithm of
-# the gamma function and its slope cross zero, where sums of large terms are left with nothing.
+# than two float32 have, and CUDA's own functions go the same way far out. Between their
+# poles the logarithm of the gamma function and its slope cross zero, where of sums of
+# large terms nothing is left.
 COUNTS = {
     24: ("sin", "sinc", "trigamma"),
     26: ("cos",),

@@ -192,7 +192,9 @@ def test_what_is_made_with_pin_memory_is_pinned(name, machine, monkeypatch):
 def test_without_a_gpu_nothing_can_be_pinned(monkeypatch):
     monkeypatch.delenv("RUSHLIGHT_CUDA", raising=False)
     for make in FACTORIES.values():
-        with pytest.raises(RuntimeError, match="pin_memory=True requires a CUDA or oth"):
+        with pytest.raises(
+            RuntimeError, match="pin_memory=True requires a CUDA or oth"
+        ):
             make(pin_memory=True)
     with pytest.raises(RuntimeError, match="Cannot access accelerator device when"):
         rl.ones(2).pin_memory()

@@ -38,7 +38,7 @@ def reduction(
         accumulate: from a state and a value to the next state, where that is cheaper
             than combining with a prepared value; may take the same parameters.
         finish: from a state to the outputs, by default the state; may take ``scalar``.
-        widens: the types whose values are to be computed in float64.
+        widens: the types whose values hosts are to compute in float64.
         support: the types that it takes beside the usual ones; see `TypeSupport`.
 
     Several state variables are passed and returned as a tuple.
@@ -66,7 +66,7 @@ class Reduction(Front):
     ones. It handles a range of the flattened kept index.
 
     Attributes:
-        widens: the types whose values are to be computed in float64.
+        widens: the types whose values hosts are to compute in float64.
         of_complex: ``of_complex(x, dim, correction, keepdim)`` reduces complex numbers in
             place of a kernel; None where there is no such function.
     """

@@ -338,5 +338,4 @@ def states_of(name, dtype):
     if STATES[name] in (largest_so_far, smallest_so_far):
         dtype = "uint8" if dtype == "bool" else dtype  # 0 and 1 are in the same order
         return STATES[name], (dtype, (dtype, "int64"), dtype)
-    kind = "float64" if dtype == "float32" else accumulated(dtype)
-    return STATES[name], (dtype, (dtype,), kind)
+    return STATES[name], (dtype, (dtype,), accumulated(dtype))

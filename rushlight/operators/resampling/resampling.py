@@ -16,6 +16,7 @@ from math import prod
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core import dtypes
 from rushlight.core.device import backend_for
+from rushlight.core.roles import host
 from rushlight.core.dtypes import float32, float64, int64, uint8
 from rushlight.dispatch.guard import GradMode
 from rushlight.operators import call as ops
@@ -31,7 +32,6 @@ from rushlight.operators.loop_calls import (
 )
 from rushlight.operators.shape.formats import format_of, laid_out
 from rushlight.operators.shared import has_elements
-from rushlight.runtime.cpu.launch import count_launch
 
 # Elements on either side of a position that count, for each mode.
 _MODES = "nearest nearest-exact linear bilinear trilinear bicubic lanczos".split()
@@ -338,7 +338,7 @@ def table_on(device, made):
     key = device, id(index), id(weights)
     found = _placed.get(key)
     if found is None:
-        count_launch()  # a plan of this call would copy again
+        host.launch.count_launch()  # a plan of this call would copy again
         parts = index.to(device), None if weights is None else weights.to(device)
         found = (*parts, bits), made
         if has_elements(parts[0]):

@@ -116,6 +116,7 @@ class Scans:
             ):
                 return 0
         types = choices(name, dtype, frozen)
+        types.pop("A", None)  # GPUs have few units for doubles, and short chains
         run(getattr(source, name), tensors, ints, extents[0] * extents[2], **types)
         return 0
 
