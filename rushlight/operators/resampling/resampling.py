@@ -16,8 +16,8 @@ from math import prod
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core import dtypes
 from rushlight.core.device import backend_for
-from rushlight.core.roles import host
 from rushlight.core.dtypes import float32, float64, int64, uint8
+from rushlight.core.roles import host
 from rushlight.dispatch.guard import GradMode
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor as make_tensor
