@@ -181,11 +181,13 @@ def run(
 ):
     """Specialises ``kernel`` and runs it over ``[0, total)``, split by work per item.
 
-    A piece is never shorter than ``least`` items. Nothing runs for tensors without
-    storage (meta), so one operator function serves both devices.
+    Pieces are as long as each other, and none is shorter than ``least`` items. Nothing
+    runs for tensors without storage (meta), so one operator function serves both devices.
     """
     if total > 0:
-        grain: int64_t = max(least, grain_for(work))
+        grain: int64_t = grain_for(work)
+        pieces: int64_t = (total + grain - 1) // grain
+        grain = max(least, (total + pieces - 1) // pieces)
         launcher_of(tensors[0]).spans(kernel, types, tensors, ints, total, grain, False)
 
 

@@ -17,9 +17,7 @@ PACKED_ROWS = cython.declare(int64_t, 192)
 # It costs about as much as so many rows: what smaller blocks lose.
 PACKING = cython.declare(int64_t, 24)
 FEW_THREADS = cython.declare(cython.int, 4)  # whom sixteen blocks serve evenly
-SHARED_WORK = cython.declare(
-    int64_t, 64 << 20
-)  # from which on many threads have a share
+SHARED_WORK = cython.declare(int64_t, 64 << 20)  # many threads have a share from it on
 MOST_BANDS = cython.declare(int64_t, 96)
 
 

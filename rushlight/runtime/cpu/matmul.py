@@ -79,6 +79,8 @@ LARGE_ROWS = cython.declare(int64_t, 96)
 LEAST_ROWS = cython.declare(int64_t, 4)
 # Rows of the longest such operand: more of them are too many pages.
 SHORT_ROWS = cython.declare(int64_t, 512)
+# Of one row worth a second thread: its matrix is then in two second-level caches.
+DOTS_WORK = cython.declare(int64_t, 1 << 17)
 # Results of one row of rows added up that stay in the first-level cache.
 COMBINED_COLUMNS = cython.declare(int64_t, 4096)
 # Rows of the left operand up to which rows of the right one are read in place, see
@@ -143,9 +145,8 @@ class Behind:
     kernels: object
     count: cython.int
     operands: Matrix[24]
-    numbers: (
-        cython.p_char
-    )  # what operands that are numbers lie in, for those who listen
+    # what operands that are numbers lie in, for those who listen
+    numbers: cython.p_char
     bytes: cython.int
 
     def __init__(self, kernels):
@@ -229,7 +230,8 @@ def run_dots(
     plan.a_batch, plan.b_batch = b.batch, a.batch
     plan.out_batch, plan.added_batch = out.batch, d.batch
     plan.added = added
-    plan.row_block = max(16, (1 << 18) // max(1, a.columns) // 4 * 4)
+    across: int64_t = covering(b.columns * a.columns, DOTS_WORK)
+    plan.row_block = max(16, covering(covering(b.columns, across), 4) * 4)
     beside_one(data + BEHIND_VECTOR, call.behind, behind)
     chunks: int64_t = covering(b.columns, plan.row_block) * batch
     size: cython.size_t = cython.sizeof(call.plan)

@@ -51,7 +51,8 @@ from cython.cimports.rushlight.core.spans import (
 )
 from cython.cimports.rushlight.runtime.cpu.affinity import bind_to
 
-SPINS = cython.declare(cython.int, 40)  # looks (with a yield each) before blocking
+# Nanoseconds of looking before blocking, more than one thread's kernels between two shared.
+LOOKING = cython.declare(int64_t, 200_000)
 
 mutex = cython.declare(pthread_mutex_t)
 work_came = cython.declare(pthread_cond_t)
@@ -62,9 +63,8 @@ published = cython.declare(int64_t, 0)  # jobs ever published; workers watch it
 n_workers = cython.declare(cython.int, 0)  # started
 n_asleep = cython.declare(cython.int, 0)
 n_threads = cython.declare(cython.int, 1)  # caller included
-n_processors = cython.declare(
-    cython.int, 0
-)  # that threads are bound to; 0: they are not
+# That threads are bound to; none: they are not.
+n_processors = cython.declare(cython.int, 0)
 processors = cython.declare(cython.int[256])
 
 
@@ -131,7 +131,7 @@ def run_shared(
     job: Job
     at: cython.pointer(cython.pointer(Job))
     i: cython.int
-    spins: cython.int = 0
+    until: int64_t
     job.task = task
     job.data = data
     job.ints = ints
@@ -153,13 +153,16 @@ def run_shared(
     while at[0] != cython.address(job):
         at = cython.address(at[0].following)
     at[0] = job.following
-    while job.active > 0:
-        if spins < SPINS:
-            spins += 1
-            pthread_mutex_unlock(cython.address(mutex))
+    if job.active > 0:
+        pthread_mutex_unlock(cython.address(mutex))
+        until = now() + LOOKING
+        while (
+            __atomic_load_n(cython.address(job.active), __ATOMIC_ACQUIRE) > 0
+            and now() < until
+        ):
             sched_yield()
-            pthread_mutex_lock(cython.address(mutex))
-        else:
+        pthread_mutex_lock(cython.address(mutex))
+        while job.active > 0:
             pthread_cond_wait(cython.address(job_done), cython.address(mutex))
     pthread_mutex_unlock(cython.address(mutex))
     pthread_setspecific(inside, cython.NULL)
@@ -266,7 +269,7 @@ def worker(argument: cython.p_void) -> cython.p_void:
     number: cython.int = cython.cast(cython.int, cython.cast(intptr_t, argument))
     job: cython.pointer(Job)
     seen: int64_t
-    spins: cython.int
+    until: int64_t
     pthread_setspecific(inside, argument)
     if n_processors:
         bind_to(processors[number % n_processors])
@@ -284,11 +287,11 @@ def worker(argument: cython.p_void) -> cython.p_void:
             continue
         seen = published
         pthread_mutex_unlock(cython.address(mutex))
-        spins = 0
-        while spins < SPINS and seen == __atomic_load_n(
-            cython.address(published), __ATOMIC_ACQUIRE
+        until = now() + LOOKING
+        while (
+            seen == __atomic_load_n(cython.address(published), __ATOMIC_ACQUIRE)
+            and now() < until
         ):
-            spins += 1
             sched_yield()
         pthread_mutex_lock(cython.address(mutex))
         if seen == published:
