@@ -216,7 +216,7 @@ def _transform_on_host(out, source, dim, forward, scale, size):
     blocks = outer * -(-inner // width)
     work = length * width * blocks * (len(plan.radices) + 2)
     tasks = 1
-    if work > 8 * host.launch.SMALLEST_TASK:
+    if work > 4 * host.launch.SMALLEST_TASK:
         tasks = min(blocks, 2 * host.pool.get_num_threads())
     room = (length + 1) * width
     scratch = ops.empty(tasks * 4 * room + lanes * lanes, dtype=parts)
