@@ -112,6 +112,8 @@ COMPILED = [
     "graph.launch_recorder",
     "graph.function_facts",
     "graph.module_replay",
+    "graph.course_steps",
+    "graph.open_courses",
     "graph.program",
     "graph.cuda_graphs",
     "graph.kernel_resolution",

@@ -52,8 +52,14 @@ class Log:
             line: whether the user's line that led here is told, too.
         """
         if self.active:
+            watching = sys.getprofile()
+            watches_program = getattr(watching, "watches_program", False)
+            if watches_program:  # and not what is told of it
+                sys.setprofile(None)
             where = f"\n  {shown_line(users_line())}" if line else ""
             _write(f"[{self.name}] {text}{where}\n")
+            if watches_program:
+                sys.setprofile(watching)
 
     def warn(self, text):
         """Warns, whether or not the log is wanted."""

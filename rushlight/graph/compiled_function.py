@@ -112,6 +112,7 @@ class Runner:
         dynamic: False where each size is to have a path and program of its own.
         is_sweep: whether the paths are of sweeps back.
         families: paths that are alike but for a size (`rushlight.graph.open_sizes`).
+        courses: of modules' calls at any sizes (`rushlight.graph.open_courses`).
         frozen: what is done about calls that no path has: nothing else than ever, or
             ``"eager"``: they run as they come, or ``"fail"``.
         sights: how often it was called while its first call was to run as it comes.
@@ -143,6 +144,7 @@ class Runner:
         self.graphed = 0
         self.backwards: dict = {}
         self.families: list = []
+        self.courses: dict = {}
         self.sweeps = None
         self.frozen, self.sights, self.others = None, 0, {}
         self.lent: dict = {}
@@ -231,8 +233,8 @@ class Runner:
         if logs.recompiles.active:
             logs.recompiles.say(
                 f"{self.name}: a new branch at {call.depth} operators: "
-                f"{difference(call.children[-1], op, args)}\n"
-                f"  {shown_line(users_line())}"
+                f"{difference(call.children[-1], op, args)}",
+                line=True,
             )
 
     def evicted(self, call):
@@ -413,6 +415,7 @@ class Runner:
         """Forgets all paths and programs."""
         self.roots = {}
         self.backwards, self.families, self.lent = {}, [], {}
+        self.courses = {}
         self.breaks, self.graphs = [], []
         self.graphed = self.sights = 0
         self.others, self.numbers, self.varying = {}, None, {}
@@ -495,7 +498,7 @@ def make_runner(name, *how, **more):
     """The runner of a function that is to be compiled; see `Runner`."""
     if not _ready:
         capture.serve()
-        importlib.import_module("rushlight.graph.module_replay")
+        importlib.import_module("rushlight.graph.open_courses")
         when_ending(_swept)
         _ready.append(True)
     return Runner(name, *how, **more)

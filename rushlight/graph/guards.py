@@ -60,6 +60,8 @@ def is_plain_call(function):
 class Witness:
     """A profile function that keeps which code ran, and whether it is known what it does."""
 
+    watches_program = True  # logs are none of it
+
     def __init__(self):
         self.codes: dict = {}
         self.others: set = set()  # code of a user's
@@ -74,7 +76,7 @@ class Witness:
                 self.others.add(frame.f_code)
         elif event == "c_call":
             home = getattr(arg, "__module__", None)
-            if arg is sys.setprofile:
+            if arg is sys.setprofile or arg is sys.getprofile:
                 return
             if frame.f_code in self.others:
                 if not is_plain_call(arg):

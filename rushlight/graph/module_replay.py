@@ -53,7 +53,7 @@ from cython.cimports.rushlight.graph.tape import (
     usable,
     value_of,
 )
-from cython.cimports.rushlight.nn.modules._calling import Follower, set_follower
+from cython.cimports.rushlight.nn.modules._calling import Follower
 
 from rushlight._inductor import config
 from rushlight.core import naming
@@ -87,6 +87,7 @@ ONE = cython.declare(cython.int, 6)  # a tensor
 ROW = cython.declare(cython.int, 7)  # a tuple with tensors
 EQUAL = cython.declare(cython.int, 8)  # an integer or text, whose object may be another
 RECORD = cython.declare(cython.int, 9)  # a user's object that has such attributes
+OPEN = cython.declare(cython.int, 10)  # any integer
 _IMMUTABLE = (type(None), bool, int, float, str, bytes, complex, DType, Device, ref)
 _IMMUTABLE += (Overridable, OperatorPacket)
 _HOOKS = (
@@ -116,22 +117,12 @@ def learns(t: Tensor) -> cython.bint:
 class Known:
     """What a tensor was: another one like it may stand in its place."""
 
-    kind: object
-    value: Value
-    keys: uint64_t
-    wants_grad: cython.bint
-    inference: cython.bint
-    is_view: cython.bint
-    is_leaf: cython.bint
-    is_bare: cython.bint  # it must have no attributes of a user's
-    slot: cython.int  # -1: no operator reads it
-
     @cython.cfunc
     @cython.exceptval(check=False)
     def fits(self, t: Tensor) -> cython.bint:
         return (
             cython.cast(object, type(t)) is self.kind
-            and self.value.fits(t)
+            and (self.value.fits(t) or (self.is_open and is_resized(self.value, t)))
             and t.keys == self.keys
             and learns(t) == self.wants_grad
             and t.inference == self.inference
@@ -139,6 +130,18 @@ class Known:
             and (t.grad_fn_ is None) == self.is_leaf
             and not (self.is_bare and has_attributes(t))
         )
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_resized(value: Value, t: Tensor) -> cython.bint:
+    """Whether a tensor has another's type and as many dimensions, on the host as it."""
+    return (
+        t.dtype_ is value.dtype
+        and t.ndim_ == value.ndim
+        and t.wrapped_number == value.wrapped
+        and t.storage.device is value.device
+    )
 
 
 @cython.cfunc
@@ -154,11 +157,6 @@ def has_attributes(t: Tensor) -> cython.bint:
 @cython.cclass
 class ModuleLook:
     """What a module was: its type, and for each attribute what is to be found there."""
-
-    kind: object
-    names: list
-    kinds: list
-    values: list
 
 
 @cython.cfunc
@@ -204,6 +202,8 @@ def same_one(
         return cython.cast(Known, known[at]).fits(cython.cast(Tensor, item))
     if kind == EMPTY:
         return not item
+    if kind == OPEN:
+        return type(item) is int
     if kind == EQUAL:
         return item is value or (type(item) is type(value) and item == value)
     if kind == LIST:
@@ -468,29 +468,6 @@ def tag_of(kind: object) -> cython.uint:
 class Stretch:
     """The calls that a module's call adds to a path, and what they follow from."""
 
-    module = cython.declare(object, visibility="readonly")  # a weak reference
-    look: ModuleLook
-    known: list
-    arguments: list
-    places: list
-    functions: list
-    cells: list  # variables of functions around users' code, and what they hold
-    types: list
-    tags: list
-    excluded: uint64_t
-    inference: cython.bint
-    grad_mode: cython.bint
-    course: Course  # where gradients are recorded; else None
-    registered: cython.longlong
-    calls: list
-    params: list
-    first: cython.int  # number of the first storage that is new
-    newcomers: list  # bytes and device of a fresh storage, or -1 and less: whose it is
-    objects: list  # tensors to be made: a window, the number of its base or -1, how
-    result: object
-    last: Call
-    times = cython.declare(cython.longlong, visibility="readonly")  # it was taken
-
     @cython.cfunc
     @cython.exceptval(-1)
     def holds(
@@ -709,10 +686,14 @@ def object_of(tape: Tape, result, first, base):
     return value, base, t.view_creation
 
 
-@cython.final
 @cython.cclass
 class Stretches(Follower):
     """Takes calls of modules: by a stretch of the path, or as they come."""
+
+    @cython.cfunc
+    def other_size(self, tape: Tape, module: object, args: tuple) -> object:
+        """What a call gives that differs from known ones by sizes, whose path waits."""
+        return module.forward(*args)
 
     @cython.cfunc
     def call(self, module: object, fields: dict, args: tuple) -> object:
@@ -765,16 +746,19 @@ class Stretches(Follower):
                     if tape.exposed:
                         tape.flush(OUTSIDE)
                     return result
-        if at.untried > 0:
-            at.untried -= 1
-            return module.forward(*args)
         if entry is None:
-            result = module.forward(*args)
+            result = self.other_size(tape, module, args)
             if not tape.off and not tape.noting:  # no size that waits, no new path
                 if len(kept) >= _MET:
                     kept.clear()
-                kept[key] = [0]
+                if at.untried > 0:
+                    at.untried -= 1
+                else:
+                    kept[key] = [0]
             return result
+        if at.untried > 0:
+            at.untried -= 1
+            return module.forward(*args)
         if (
             cython.cast(cython.int, entry[0]) >= _TRIES
             or "forward" in fields
@@ -975,4 +959,3 @@ def refuse_writes(calls: list, first: cython.int, tape: Tape):
 
 
 courses.serve()
-set_follower(Stretches())
