@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.cpython.weakref import PyWeakref_GetObject, PyWeakref_NewRef
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
@@ -27,7 +28,7 @@ from cython.cimports.rushlight.core.spans import (
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.trace import taken_down, the_flag
-from cython.cimports.rushlight.graph.tape import Tape, give_on, take_on
+from cython.cimports.rushlight.graph.tape import Call, Tape, give_on, take_on
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
@@ -538,7 +539,7 @@ class Program:
         n_running: how many threads are in the middle of its steps. They change where that
             is none: kernels let other threads run.
         patience: how often it runs before its calls are heard.
-        is_changing: whether a thread plans it anew.
+        planner: the thread that plans it anew; 0 where none does.
 
     Args:
         steps: a list of `Step`.
@@ -562,7 +563,7 @@ class Program:
     where: list
     listens: cython.bint
     n_running: cython.int
-    is_changing: cython.bint
+    planner: cython.ulong
     patience = cython.declare(cython.int, visibility="public")
     timed = cython.declare(cython.bint, visibility="public")
     n_places = cython.declare(cython.int, visibility="readonly")
@@ -662,7 +663,9 @@ class Program:
         held: cython.pointer(cython.size_t) = sizes
         i: cython.int
         n: cython.int
-        while self.is_changing:
+        while self.planner:
+            if self.planner == PyThread_get_thread_ident():
+                return self.pass_by(tape)
             sleep(0.0001)
         n = self.n_spots
         if n > NEAR:
@@ -711,13 +714,24 @@ class Program:
         """
         if self.patience > 0:
             self.patience -= 1
-        elif not self.n_running and not self.is_changing:
-            self.is_changing = True
+        elif not self.n_running and not self.planner:
+            self.planner = PyThread_get_thread_ident()
             try:
                 self.take_over(self.replan(self, self.items))
             finally:
-                self.is_changing = False
+                self.planner = 0
         return 0
+
+    @cython.cfunc
+    def pass_by(self, tape: Tape) -> object:
+        """Runs the calls of a path one by one.
+
+        A collection may run anything while a program is planned, and even that program: its
+        thread cannot wait for itself.
+        """
+        i: cython.Py_ssize_t
+        for i in range(tape.done, len(tape.calls)):
+            tape.execute(cython.cast(Call, tape.calls[i]))
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

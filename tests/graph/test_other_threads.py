@@ -119,6 +119,35 @@ def check(number, compiled):
     assert rl.allclose(made.get(timeout=60), model(x), atol=1e-5)
 run(step, check)
 """,
+    "the end of an object that runs a program while it is planned": """
+compiled = rl.compile(lambda x: shown(((x @ x).sin().cumsum(0) * 2).exp()))
+from rushlight.graph import memory_plan
+waiting, go, found, x = queue.Queue(), threading.Event(), [], rl.randn(3, 3)
+main, replanned = threading.current_thread(), memory_plan.replanned
+def shown(z):
+    if threading.current_thread() is not main:
+        waiting.put(z)
+        assert go.wait(60)
+    return z
+class Last:
+    def __del__(self):
+        found.append(compiled(x))
+        found.append(waiting.get(timeout=60).clone())  # the same program, of another thread
+def replan(program, items):
+    if not go.is_set():
+        other = threading.Thread(target=compiled, args=(x,))
+        other.start()
+        Last()
+        go.set()
+        other.join(60)
+    return replanned(program, items)
+memory_plan.replanned = replan
+for _ in range(12):
+    compiled(x)
+wanted = ((x @ x).sin().cumsum(0) * 2).exp()
+assert len(found) == 2 and all(rl.allclose(one, wanted) for one in found), found
+print("done")
+""",
 }
 
 
