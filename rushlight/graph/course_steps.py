@@ -15,6 +15,7 @@ from cython.cimports.cpython.ref import Py_XDECREF, Py_XINCREF
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core._python import PyObject_Vectorcall
 from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.random.generator import Generator
 
 from rushlight.random.generator import default_generator
 
@@ -28,6 +29,13 @@ def writes_to(tensors):
     for t in tensors:
         count += t.storage.writes + t.version()
     return count
+
+
+def place_of_draws():
+    """Where the default generator is: another place after each draw."""
+    stream: Generator = default_generator
+    kept = stream.has_double, stream.next_double, stream.has_float, stream.next_float
+    return stream.first_seed, stream.state[0], stream.state[1], stream.left, kept
 
 
 # -- what steps need -------------------------------------------------------------------

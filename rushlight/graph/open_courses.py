@@ -33,7 +33,7 @@ from cython.cimports.rushlight.nn.modules._calling import set_follower
 from rushlight._inductor import config
 from rushlight.core import logs, naming
 from rushlight.graph import size_tracing
-from rushlight.graph.course_steps import MISSED
+from rushlight.graph.course_steps import MISSED, place_of_draws
 from rushlight.graph.guards import Names, Unproven, Witness
 from rushlight.graph.module_replay import Looking, is_immutable
 from rushlight.graph.plain_code import PlainCode
@@ -211,7 +211,7 @@ def trace_call(entry: OpenCourses, tape: Tape, module: object, args: tuple) -> o
         entry.refuse(module, why)
         return module.forward(*args)
     profile = Witness()
-    now = thread_now, default_generator.state_bytes
+    now = thread_now, place_of_draws
     recording = Recording(looking.tensors, looking.exact, traced, profile, *now)
     recording.case = case
     entry.tries += 1

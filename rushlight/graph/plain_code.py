@@ -42,7 +42,7 @@ _LOOKUPS = ("LOAD_GLOBAL", "LOAD_DEREF", "STORE_DEREF", *_ATTRIBUTES)
 # Where operators are found, and functions that are made of them.
 _HOMES = ("", ".functional", ".nn.functional", ".linalg", ".fft", ".special")
 # What says of a tensor how it looks, and nothing of where it lies or what was done to it.
-_LOOKS = frozenset(
+LOOKS = frozenset(
     """
     device dim dtype is_complex is_contiguous is_floating_point itemsize layout ndim
     ndimension nelement numel requires_grad shape size stride
@@ -91,9 +91,9 @@ def is_plain_attribute(name):
     found = getattr(Tensor, name, None)
     if found is None:
         return name not in UNREAD and not name.startswith("__")
-    if isinstance(found, Overridable) and name not in _LOOKS:
+    if isinstance(found, Overridable) and name not in LOOKS:
         return is_of_operators(found)
-    return isinstance(found, (MethodPacket, Attribute)) or name in _LOOKS
+    return isinstance(found, (MethodPacket, Attribute)) or name in LOOKS
 
 
 class Plain:

@@ -35,18 +35,10 @@ from rushlight.graph.course_steps import (
     TABLE,
     writes_to,
 )
+from rushlight.graph.plain_code import LOOKS
 
 _FIXED = (type(None), bool, int, float, complex, str, DType, Device, Layout)
 _FIXED += (MemoryFormat,)
-# What says how a tensor looks: asked again, and compared.
-_ATTRIBUTES = """
-    ndim dtype device layout is_cuda is_cpu is_meta is_sparse is_quantized requires_grad
-    itemsize
-""".split()
-_METHODS = """
-    dim ndimension is_complex is_floating_point is_contiguous stride storage_offset
-    element_size is_inference is_signed is_conj is_neg
-""".split()
 
 
 class Refusal(Exception):
@@ -54,9 +46,9 @@ class Refusal(Exception):
 
 
 def _facts():
-    """The functions that say how a tensor looks."""
-    found = {vars(Tensor)[name].__get__ for name in _ATTRIBUTES}
-    return found | {getattr(Tensor, name) for name in _METHODS}
+    """The functions that say how a tensor looks: asked again, and compared."""
+    found = [getattr(Tensor, name) for name in LOOKS]
+    return {one if callable(one) else one.__get__ for one in found}
 
 
 class TracedArgument(int):
@@ -207,7 +199,7 @@ class Recording(TorchFunctionMode):
         traced: whether sizes are traced; else they are recorded as they are.
         profile: the profile function that sees what is called beside these.
         thread: gives what operators run under, and the count of nodes that were made.
-        drawn: gives the state of random numbers.
+        drawn: gives another answer once random numbers were drawn.
     """
 
     def __init__(self, known, exact, traced, profile, thread, drawn):
