@@ -143,24 +143,29 @@ def _fixing(function, swapped):
     return method
 
 
-def _deciding(function):
+def _deciding(function, swapped):
     def method(self, other):
         return self.recording.decided(function, self, other)
 
     return method
 
 
-for _name in ("add", "sub", "mul", "floordiv", "mod"):
-    _function = getattr(operator, _name)
-    setattr(TracedInt, f"__{_name}__", _computing(_function, False))
-    setattr(TracedInt, f"__r{_name}__", _computing(_function, True))
-for _name in ("pow", "truediv", "lshift", "rshift", "and_", "or_", "xor"):
-    _function = getattr(operator, _name)
-    _name = _name.rstrip("_")
-    setattr(TracedInt, f"__{_name}__", _fixing(_function, False))
-    setattr(TracedInt, f"__r{_name}__", _fixing(_function, True))
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(TracedInt, f"__{_name}__", _deciding(getattr(operator, _name)))
+def _answer(make, functions, swapped=(False, True)):
+    """Has traced numbers answer Python's operators."""
+    for function in functions:
+        for swap in swapped:
+            name = function.__name__.rstrip("_")
+            method = make(function, swap)
+            setattr(TracedInt, f"__{'r' if swap else ''}{name}__", method)
+
+
+_whole = operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod
+_fixed = operator.pow, operator.truediv, operator.lshift, operator.rshift
+_bits = operator.and_, operator.or_, operator.xor
+_asked = operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge
+_answer(_computing, _whole)
+_answer(_fixing, _fixed + _bits)
+_answer(_deciding, _asked, (False,))
 
 
 def is_traced(item):
