@@ -110,8 +110,9 @@ class OpenCourses:
 
     def tells_nothing(self, case, traced):
         """Whether a call has the sizes of those that it would be compared with."""
-        if self.pending is not None:
-            return self.pending[1].recording.case == case
+        pending = self.pending  # another thread may confirm it meanwhile
+        if pending is not None:
+            return pending[1].recording.case == case
         return traced and all([one.case == case for one in self.recordings])
 
     def refuse(self, module, why):
@@ -123,10 +124,11 @@ class OpenCourses:
 
     def confirm(self, module):
         """Has a course serve, if it gives what other calls were seen to do."""
-        if self.pending is None:
+        pending = self.pending
+        if pending is None:
             return
         shown = False
-        traced = self.pending[1].recording
+        traced = pending[1].recording
         for plain in self.recordings:
             if plain.case == traced.case:
                 continue
@@ -137,8 +139,8 @@ class OpenCourses:
                 )
                 return
             shown = shown or answer
-        if shown:
-            self.live.insert(0, self.pending)
+        if shown and self.pending is pending:
+            self.live.insert(0, pending)
             self.pending, self.tries = None, 0
 
 
