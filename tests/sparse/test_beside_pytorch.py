@@ -11,6 +11,8 @@ import torch
 
 import rushlight as rl
 
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse")  # PyTorch says so once
+
 LAYOUTS = ("strided", "coo", "uncoalesced", "csr", "csc", "bsr", "bsc")
 COMPRESSED = LAYOUTS[3:]
 
@@ -125,6 +127,16 @@ def test_a_compressed_and_a_dense_matrix_have_a_dense_sum(layout):
         for m in (torch, rl)
     )
     assert found == expected
+
+
+def test_a_tensor_without_memory_is_doubled_and_refusals_name_it():
+    for m in (torch, rl):
+        x = made(m, "coo").to("meta")
+        total = x + x
+        assert total.layout is m.sparse_coo and tuple(total.shape) == (3, 4)
+        assert total.is_meta
+        with pytest.raises(NotImplementedError, match="'SparseMeta' backend"):
+            x.prod()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[:5])  # of blocks PyTorch has not all

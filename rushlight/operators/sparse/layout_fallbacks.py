@@ -41,8 +41,10 @@ _REMEDIES = {DispatchKey.QuantizedCPU: "dequantize(), or its form in ops.quantiz
 def _unavailable(key):
     def refuse(op, *args):
         known = ", ".join(DispatchKey(each).name for each in sorted(op.kernels))
-        on_card = any(getattr(item, "is_cuda", False) for item in args)
-        name = key.name.replace("CPU", "CUDA") if on_card else key.name
+        name = key.name
+        for device, word in ("is_cuda", "CUDA"), ("is_meta", "Meta"):
+            if any(getattr(item, device, False) for item in args):
+                name = name.replace("CPU", word)
         raise NotImplementedError(
             f"Could not run '{op.namespace}::{op.name}' with arguments from the "
             f"'{name}' backend.\n  '{op.namespace}::{op.name}' is available for: "

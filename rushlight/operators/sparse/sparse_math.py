@@ -152,7 +152,7 @@ def _scaled(values, dtype, alpha):
 
 
 def _same_places(one, two):
-    return one.shape == two.shape and bool(ops.equal(one, two))
+    return one is two or one.shape == two.shape and bool(ops.equal(one, two))
 
 
 def _same_sizes(name, self, other):
