@@ -101,6 +101,7 @@ COMPILED = [
     "autograd.methods",
     "autograd.view_replay",
     "autograd.record",
+    "autograd.levels.stack",
     "nn.modules._calling",
     "graph.tape",
     "graph.call_trace",

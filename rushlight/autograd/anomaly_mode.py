@@ -8,7 +8,7 @@ from rushlight.core import state
 from rushlight.core.truth import truth_of_argument
 
 
-class detect_anomaly:
+class detect_anomaly(state.Scope):
     """While active, an error in backward prints the forward call that recorded it.
 
     With ``check_nan``, a backward that makes NaN raises RuntimeError. Slow: every
@@ -25,24 +25,30 @@ class detect_anomaly:
             stacklevel=2,
         )
 
-    def __enter__(self):
-        self.earlier = state.set_anomaly(*self.wanted)
+    def _save(self):
+        self.earlier = earlier_switches()
 
-    def __exit__(self, *_raised):
+    def _change(self):
+        state.set_anomaly(*self.wanted)
+
+    def _restore(self):
         state.set_anomaly(*self.earlier)
 
 
-class set_detect_anomaly:
+class set_detect_anomaly(state.Scope):
     """Switches anomaly detection on or off, as a function or for a ``with`` block."""
 
     def __init__(self, mode, check_nan=True):
         truth_of_argument("set_anomaly_enabled", "enabled", 1, mode)
         self.earlier = state.set_anomaly(mode, check_nan)
 
-    def __enter__(self):
-        pass
+    def _save(self):
+        """Nothing: `earlier` is from before the call."""
 
-    def __exit__(self, *_raised):
+    def _change(self):
+        """Nothing: the call has done it."""
+
+    def _restore(self):
         state.set_anomaly(*self.earlier)
 
 

@@ -374,12 +374,14 @@ def include(level):
     if not _installed:
         set_fallback(DispatchKey.ForwardAD, _forward)
         _installed.append(True)  # last: no other thread goes on before
-    THREAD.dual = level
+    if level is not None:  # first in and last out: `dual_level` goes by it
+        THREAD.dual = level
     included, excluded = state.included_keys(), state.excluded_keys()
     state.set_keys(_with(included, level), excluded)
     for around in THREAD.open[: THREAD.at]:
         keys, other = around.outer_keys
         around.outer_keys = _with(keys, level), other
+    THREAD.dual = level
 
 
 def _with(keys, level):

@@ -15,7 +15,7 @@ from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.autograd.levels.stack import THREAD, Outside, plain
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.layout import contiguous_format, strided
-from rushlight.core.state import sees_tangents
+from rushlight.core.state import Scope, sees_tangents
 from rushlight.core.tensor import Tensor
 
 __all__ = [
@@ -80,7 +80,7 @@ def exit_dual_level(*, level=None):
     include(None)
 
 
-class dual_level:
+class dual_level(Scope):
     """A block in which tensors may carry tangents.
 
     >>> import rushlight as rl
@@ -91,11 +91,20 @@ class dual_level:
     tensor(6.)
     """
 
-    def __enter__(self):
-        return enter_dual_level()
+    def _save(self):
+        self._outer = THREAD.dual
+        self._open = False
 
-    def __exit__(self, *raised):
-        exit_dual_level()
+    def _change(self):
+        number = enter_dual_level()
+        self._open = True
+        return number
+
+    def _restore(self):
+        # whoever has closed it before hears of it, as in `exit_dual_level`
+        if self._open or THREAD.dual is not self._outer:
+            self._open = THREAD.dual is None
+            exit_dual_level()
 
 
 def make_dual(tensor, tangent, *, level=None):

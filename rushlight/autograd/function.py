@@ -10,6 +10,7 @@ from rushlight.autograd.node import PythonNode
 from rushlight.core import state
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
+from rushlight.dispatch.guard import GradMode
 
 __all__ = [
     "BackwardCFunction",
@@ -291,8 +292,9 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply_node(cls, args, kwargs, push=None):
         """The same; ``push(node, outputs, results)`` sees them before they are saved."""
-        asked = state.silence_overrides(2)  # what is read here, nobody is asked about
+        asked = state.silenced_overrides()
         try:
+            state.silence_overrides(2)  # what is read here, nobody is asked about
             return cls._recorded(asked, args, kwargs, push)
         finally:
             state.silence_overrides(asked)
@@ -321,17 +323,16 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @classmethod
     def _run_forward(cls, asked, node, args, kwargs):
-        silent = state.silence_overrides(asked)
-        earlier = state.set_grad_enabled(False)
+        before = state.is_grad_enabled(), state.silenced_overrides()
         try:
+            state.set_recording_and_silence(False, asked)
             if cls.setup_context is Function.setup_context:
                 return cls.forward(node, *args, **kwargs)
             output = cls.forward(*args, **kwargs)
             cls.setup_context(node, args, output)
             return output
         finally:
-            state.set_grad_enabled(earlier)
-            state.silence_overrides(silent)
+            state.set_recording_and_silence(*before)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -416,13 +417,8 @@ class _Wrapping:
 
     def shown(self, output):
         """A view of an input that is given back, which types and modes may take."""
-        silent = state.silence_overrides(self.asked)
-        earlier = state.set_grad_enabled(False)
-        try:
+        with state.OverridesScope(self.asked), GradMode(False):
             return output.view_as(output)
-        finally:
-            state.set_grad_enabled(earlier)
-            state.silence_overrides(silent)
 
     def attach_changed(self, output, index):
         if output.is_leaf and output.requires_grad:
@@ -497,11 +493,9 @@ def once_differentiable(fn):
 
     @functools.wraps(fn)
     def wrapped(ctx, *grads):
-        earlier = state.set_grad_enabled(False)
-        try:
+        earlier = state.is_grad_enabled()
+        with GradMode(False):
             outputs = fn(ctx, *grads)
-        finally:
-            state.set_grad_enabled(earlier)
         wanted = [
             grad for grad in grads if isinstance(grad, Tensor) and grad.requires_grad
         ]

@@ -10,7 +10,6 @@ from rushlight.core import state
 from rushlight.core.state import (
     is_grad_enabled,
     is_inference_mode_enabled,
-    set_inference_mode,
 )
 from rushlight.core.truth import truth_of_argument
 from rushlight.core.warning import warn
@@ -110,7 +109,7 @@ class ModeDecorator:
         return wrapped
 
 
-class no_grad(ModeDecorator):
+class no_grad(ModeDecorator, state.GradModeScope):
     """Context, or decorator, in which operators record nothing for ``backward``.
 
     >>> import rushlight as rl
@@ -121,20 +120,15 @@ class no_grad(ModeDecorator):
     False
     """
 
-    __slots__ = ("earlier",)
+    __slots__ = ()
+    mode = False
 
     def __new__(cls, orig_func=None):
         context = object.__new__(cls)
         return context if orig_func is None else context(orig_func)
 
-    def __enter__(self):
-        self.earlier = _switch(False)
 
-    def __exit__(self, *_raised):
-        _switch(self.earlier)
-
-
-class enable_grad(ModeDecorator):
+class enable_grad(ModeDecorator, state.GradModeScope):
     """Context, or decorator, in which operators record again, inside ``no_grad``.
 
     >>> import rushlight as rl
@@ -145,20 +139,15 @@ class enable_grad(ModeDecorator):
     True
     """
 
-    __slots__ = ("earlier",)
+    __slots__ = ()
+    mode = True
 
     def __new__(cls, orig_func=None):
         context = object.__new__(cls)
         return context if orig_func is None else context(orig_func)
 
-    def __enter__(self):
-        self.earlier = _switch(True)
 
-    def __exit__(self, *_raised):
-        _switch(self.earlier)
-
-
-class set_grad_enabled(ModeDecorator):
+class set_grad_enabled(ModeDecorator, state.GradModeScope):
     """Turns recording on or off at once; as a context, until the end of the block.
 
     >>> import rushlight as rl
@@ -167,7 +156,7 @@ class set_grad_enabled(ModeDecorator):
     False
     """
 
-    __slots__ = ("earlier", "mode")
+    __slots__ = ("mode",)
 
     def __init__(self, mode):
         self.mode = truth_of_argument("set_grad_enabled", "enabled", 1, mode)
@@ -178,10 +167,7 @@ class set_grad_enabled(ModeDecorator):
         return super().__call__(function)
 
     def __enter__(self):
-        _switch(self.mode)
-
-    def __exit__(self, *_raised):
-        _switch(self.earlier)
+        _switch(self.mode)  # `earlier` is from before the call
 
     def clone(self):
         return type(self)(self.mode)
@@ -190,7 +176,7 @@ class set_grad_enabled(ModeDecorator):
         return f"set_grad_enabled(mode={self.mode})"
 
 
-class inference_mode(ModeDecorator):
+class inference_mode(ModeDecorator, state.InferenceModeScope):
     """Context, or decorator, whose new tensors never take part in autograd.
 
     Cheaper than ``no_grad``: such tensors keep no version and no record of views.
@@ -202,7 +188,7 @@ class inference_mode(ModeDecorator):
     True
     """
 
-    __slots__ = ("earlier", "mode")
+    __slots__ = ("mode",)
 
     def __new__(cls, mode=True):
         context = object.__new__(cls)
@@ -211,14 +197,6 @@ class inference_mode(ModeDecorator):
             return context
         context.mode = True
         return context(mode)
-
-    def __enter__(self):
-        self.earlier = (_switch(not self.mode), set_inference_mode(self.mode))
-
-    def __exit__(self, *_raised):
-        recording, inference = self.earlier
-        _switch(recording)
-        set_inference_mode(inference)
 
     def clone(self):
         return type(self)(self.mode)
@@ -238,7 +216,7 @@ def is_multithreading_enabled():
     return _MULTITHREADING.enabled
 
 
-class set_multithreading_enabled(ModeDecorator):
+class set_multithreading_enabled(ModeDecorator, state.Scope):
     """Says at once whether backwards may use other threads; or until a block's end.
 
     A backward on the host stays on the thread that called it in any case.
@@ -259,10 +237,13 @@ class set_multithreading_enabled(ModeDecorator):
         _MULTITHREADING.enabled = self.earlier  # only while the function runs
         return super().__call__(function)
 
-    def __enter__(self):
-        pass
+    def _save(self):
+        """Nothing: `earlier` is from before the call."""
 
-    def __exit__(self, *_raised):
+    def _change(self):
+        """Nothing: the call has done it."""
+
+    def _restore(self):
         _MULTITHREADING.enabled = self.earlier
 
     def clone(self):

@@ -11,8 +11,7 @@ from rushlight.autograd import methods
 from rushlight.autograd.engine import count_expected, current_graph_task_id
 from rushlight.autograd.hooks import RemovableHandle
 from rushlight.autograd.node import Node
-from rushlight.autograd.saved import stack
-from rushlight.core import state
+from rushlight.autograd.saved import SavedHooksScope, stack
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 
@@ -89,7 +88,7 @@ def increment_version(tensor):
         methods.bump_version(one)
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(SavedHooksScope):
     """Context in which ``pack_hook`` says what nodes keep in place of tensors.
 
     ``unpack_hook`` makes the tensor again in backward. The check for in-place changes
@@ -98,16 +97,6 @@ class saved_tensors_hooks:
 
     def __init__(self, pack_hook, unpack_hook):
         self.pair = (pack_hook, unpack_hook)
-
-    def __enter__(self):
-        if stack.refusal is not None:
-            raise RuntimeError(stack.refusal)
-        stack.pairs.append(self.pair)
-        state.set_hooks_enabled(True)
-
-    def __exit__(self, *_raised):
-        stack.pairs.pop()
-        state.set_hooks_enabled(bool(stack.pairs))
 
 
 class save_on_cpu(saved_tensors_hooks):

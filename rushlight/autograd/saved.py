@@ -32,6 +32,20 @@ class _Stack(threading.local):
 stack = _Stack()
 
 
+class SavedHooksScope:
+    """A block whose nodes keep what the hooks of ``pair`` give, in this thread."""
+
+    def __enter__(self):
+        if stack.refusal is not None:
+            raise RuntimeError(stack.refusal)
+        stack.pairs.append(self.pair)
+        state().hooks_enabled = True
+
+    def __exit__(self, *raised):
+        stack.pairs.pop()
+        state().hooks_enabled = len(stack.pairs) != 0
+
+
 def current_hooks():
     """The innermost ``(pack, unpack)`` pair, or None."""
     return stack.pairs[len(stack.pairs) - 1] if stack.pairs else None

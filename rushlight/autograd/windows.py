@@ -85,18 +85,23 @@ class Window:
         return flat if self.signs is None else flat * self.signs.to(flat.dtype)
 
 
-class Untransformed:
+class Untransformed(state.Scope):
     """Calls inside the block are of plain tensors, which nobody differentiates."""
 
     __slots__ = ("inference", "keys", "recording")
 
-    def __enter__(self):
-        own = state.included_keys() & ~(1 << DispatchKey.Batched)
-        self.keys = state.set_keys(own, state.excluded_keys())
-        self.recording = state.set_grad_enabled(False)
-        self.inference = state.set_inference_mode(False)
+    def _save(self):
+        self.keys = state.included_keys(), state.excluded_keys()
+        self.recording = state.is_grad_enabled()
+        self.inference = state.is_inference_mode_enabled()
 
-    def __exit__(self, *raised):
+    def _change(self):
+        included, excluded = self.keys
+        state.set_keys(included & ~(1 << DispatchKey.Batched), excluded)
+        state.set_grad_enabled(False)
+        state.set_inference_mode(False)
+
+    def _restore(self):
         state.set_inference_mode(self.inference)
         state.set_grad_enabled(self.recording)
         state.set_keys(*self.keys)

@@ -267,6 +267,12 @@ def silence_overrides(level: cython.int) -> int:
     return before
 
 
+def set_recording_and_silence(mode: cython.bint, level: cython.int):
+    """Switches gradients, and says who intercepts this thread's calls, in one."""
+    state().grad_mode = mode
+    _MODES.silenced = level
+
+
 def silenced_overrides() -> int:
     """What ``silence_overrides`` was told last in this thread."""
     return _MODES.silenced
@@ -358,3 +364,101 @@ def tell_of_making(t):
     """Tells those who asked of a fresh tensor."""
     for function in _MAKERS:
         function(t)
+
+
+# -- blocks ----------------------------------------------------------------------------
+# Ctrl-C raises between any two instructions of Python, those of `__enter__` and `__exit__`
+# too; compiled code runs to its end. What blocks change is therefore put back from here.
+
+
+class Scope:
+    """A block that puts a thread's state back, whatever interrupts it on its way.
+
+    Subclasses have three methods. ``_save`` reads the state and changes nothing;
+    ``_change`` is the rest of ``__enter__``; ``_restore`` has to stand being run again
+    after an exception in its midst, and after a ``_change`` that did not end.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self):
+        self._save()
+        try:
+            return self._change()
+        except BaseException:
+            self._restore()
+            raise
+
+    def __exit__(self, kind, error, trace):
+        try:
+            self._restore()
+        except BaseException:
+            self._restore()
+            raise
+
+
+class GradModeScope:
+    """A block in which gradients are recorded, or are not; ``mode`` says which."""
+
+    __slots__ = ("earlier",)
+
+    def __enter__(self):
+        mode: cython.bint = self.mode
+        self.earlier = set_grad_enabled(mode)
+
+    def __exit__(self, kind, error, trace):
+        set_grad_enabled(self.earlier)
+
+
+class InferenceModeScope:
+    """A block in inference mode, or outside of it; ``mode`` says which."""
+
+    __slots__ = ("earlier",)
+
+    def __enter__(self):
+        mode: cython.bint = self.mode
+        self.earlier = (set_grad_enabled(not mode), set_inference_mode(mode))
+
+    def __exit__(self, kind, error, trace):
+        recording, inference = self.earlier
+        set_grad_enabled(recording)
+        set_inference_mode(inference)
+
+
+class OverridesScope:
+    """A block that no type intercepts (1), nor mode (2), or all may again (0)."""
+
+    __slots__ = ("before", "level")
+
+    def __init__(self, level):
+        self.level = level
+
+    def __enter__(self):
+        self.before = silence_overrides(self.level)
+        return self.before
+
+    def __exit__(self, kind, error, trace):
+        silence_overrides(self.before)
+
+
+class KeysScope:
+    """A block whose calls carry the keys ``include``, and pass by those of ``exclude``."""
+
+    __slots__ = ("before", "exclude", "include")
+
+    def __init__(self, include, exclude):
+        self.include, self.exclude = include, exclude
+        self.before = []
+
+    def __enter__(self):
+        include: uint64_t = self.include
+        exclude: uint64_t = self.exclude
+        st: cython.pointer(ThreadState) = state()
+        self.before.append((st.included, st.excluded))
+        st.included |= include
+        st.excluded |= exclude
+        return self
+
+    def __exit__(self, *raised):
+        included, excluded = self.before.pop()
+        set_keys(included, excluded)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from rushlight.core.state import silence_overrides, silenced_overrides
+from rushlight.core.state import Scope, silence_overrides, silenced_overrides
 
 
-class DisableTorchFunctionSubclass:
+class DisableTorchFunctionSubclass(Scope):
     """A block whose calls are not intercepted by the types of their arguments."""
 
     _level = 1
 
-    def __enter__(self):
-        self._before = silence_overrides(max(self._level, silenced_overrides()))
+    def _save(self):
+        self._before = silenced_overrides()
 
-    def __exit__(self, *raised):
+    def _change(self):
+        silence_overrides(max(self._level, self._before))
+
+    def _restore(self):
         silence_overrides(self._before)
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from rushlight.core.state import (
-    excluded_keys,
-    included_keys,
-    set_grad_enabled,
-    set_keys,
-)
+from rushlight.core.state import GradModeScope, KeysScope
 from rushlight.dispatch.keys import KeySet
 
 
-class Guard:
+class Guard(KeysScope):
     """A block whose calls carry some more keys and pass some by, in this thread.
 
     Args:
@@ -24,24 +19,13 @@ class Guard:
     False
     """
 
-    __slots__ = ("before", "exclude", "include")
+    __slots__ = ()
 
     def __init__(self, include=None, exclude=None):
-        self.include = (include or KeySet()).bits
-        self.exclude = (exclude or KeySet()).bits
-        self.before = []
-
-    def __enter__(self):
-        included, excluded = included_keys(), excluded_keys()
-        self.before.append((included, excluded))
-        set_keys(included | self.include, excluded | self.exclude)
-        return self
-
-    def __exit__(self, *raised):
-        set_keys(*self.before.pop())
+        super().__init__((include or KeySet()).bits, (exclude or KeySet()).bits)
 
 
-class GradMode:
+class GradMode(GradModeScope):
     """A block that records gradients, or does not, in this thread.
 
     Args:
@@ -53,13 +37,7 @@ class GradMode:
     False
     """
 
-    __slots__ = ("enabled", "previous")
+    __slots__ = ("mode",)
 
     def __init__(self, enabled):
-        self.enabled = enabled
-
-    def __enter__(self):
-        self.previous = set_grad_enabled(self.enabled)
-
-    def __exit__(self, *raised):
-        set_grad_enabled(self.previous)
+        self.mode = enabled

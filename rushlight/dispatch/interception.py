@@ -220,3 +220,14 @@ def handle(function, relevant, args, keywords):
     for value in relevant:
         add_asker(found, value)
     return ask(function, args, keywords, found)
+
+
+class FunctionModeScope:
+    """A block whose calls are seen by the object itself, a function mode."""
+
+    def __enter__(self):
+        push_mode(self)
+        return self
+
+    def __exit__(self, *raised):
+        pop_mode()

@@ -98,6 +98,30 @@ def pop_mode():
     return mode
 
 
+class DispatchModeScope:
+    """A block whose operators are seen by the object itself, a dispatch mode.
+
+    Attributes:
+        enters_once: whether a block inside of its own one changes nothing.
+    """
+
+    enters_once = False
+    _inside = 0
+
+    def __enter__(self):
+        if self.enters_once and self in _MODES.stack:
+            self._inside += 1
+        else:
+            push_mode(self)
+        return self
+
+    def __exit__(self, *raised):
+        if self._inside:
+            self._inside -= 1
+        else:
+            pop_mode()
+
+
 def sees_own_operators(mode) -> bool:
     """Whether a mode, or a type, wants operators as they are here, not as in PyTorch."""
     return getattr(mode, "sees_own_operators", False)

@@ -8,16 +8,17 @@ import threading
 from types import FunctionType
 
 from rushlight.core.state import (
+    OverridesScope,
     function_modes,
-    silence_overrides,
     silenced_overrides,
 )
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.interception import FunctionModeScope
 from rushlight.dispatch.overridable import Overridable
 from rushlight.dispatch.signature import pop_mode, push_mode, takes_calls
 
 
-class TorchFunctionMode:
+class TorchFunctionMode(FunctionModeScope):
     """Sees every call in its ``with`` block.
 
     Subclasses define ``__torch_function__(self, func, types, args, kwargs)``; calls that
@@ -39,13 +40,6 @@ class TorchFunctionMode:
         raise NotImplementedError(
             f"{type(self).__name__} must define __torch_function__"
         )
-
-    def __enter__(self):
-        push_mode(self)
-        return self
-
-    def __exit__(self, *raised):
-        pop_mode()
 
     @classmethod
     def push(cls, *args, **kwargs):
@@ -235,11 +229,8 @@ def redispatch_function(func, types, args, kwargs):
             return func(*args, **kwargs)
         finally:
             _SKIPPING.next = False
-    before = silence_overrides(2)
-    try:
+    with OverridesScope(2):
         return func(*args, **kwargs)
-    finally:
-        silence_overrides(before)
 
 
 @contextlib.contextmanager

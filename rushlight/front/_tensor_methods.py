@@ -11,7 +11,7 @@ from rushlight.core.device import Device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.layout import Size, contiguous_format, strided
 from rushlight.core.slots import bind_slots
-from rushlight.core.state import silence_overrides
+from rushlight.core.state import OverridesScope
 from rushlight.core.subclass import (
     become,
     has_dispatch,
@@ -309,8 +309,7 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
     """
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
-    before = silence_overrides(1)
-    try:
+    with OverridesScope(1) as before:
         if before and _is_foreign(func):  # it would ask again without end
             raise _refusal_of_foreign(func)
         result = func(*args, **(kwargs or {}))
@@ -318,8 +317,6 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
         if attribute in _KEPT_AS_THEY_ARE and func.__name__ == "__get__":
             return result
         return _convert(result, cls)
-    finally:
-        silence_overrides(before)
 
 
 def _is_foreign(func):

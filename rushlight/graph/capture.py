@@ -747,17 +747,16 @@ def begin_path(tape: Tape):
     tape.at = tape.root = root
 
 
-def begin(owner):
+def begin(owner, holder):
     """Has this thread's operators followed from here on.
 
     Args:
         owner: has ``roots``, ``build``, ``ended``, ``noted``, ``branched`` and
             ``evicted``; see `rushlight.graph.compiled_function`.
-
-    Returns:
-        What `end` wants; None where operators are followed already.
+        holder: gets ``tape``, what `end` wants; None where they are followed already.
+            It is set here: Ctrl-C must not come between.
     """
-    return started(owner)
+    holder.tape = started(owner)
 
 
 @cython.cfunc

@@ -459,7 +459,7 @@ def _tensors(result, found):
 def _follow_back(runner):
     """A sweep has come to a graph that was followed: it is followed from here on."""
     if _open.tape is None:
-        _open.tape = capture.begin(runner)
+        capture.begin(runner, _open)
 
 
 def _swept():

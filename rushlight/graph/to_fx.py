@@ -9,7 +9,7 @@ from rushlight import fx
 from rushlight._dynamo.exc import BackendCompilerFailed
 from rushlight.core import logs
 from rushlight.core.dtype import all_dtypes
-from rushlight.core.state import excluded_keys, set_keys
+from rushlight.core.state import excluded_keys, included_keys, set_keys
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
@@ -368,8 +368,9 @@ def compiled(runner, exported, examples, lender):
             one._dynamo_dynamic_indices = dims
     inputs = [*exported.lifted.examples(lender.numbers_of(lender.found)), *inputs]
     # the backend's own operators are nobody's path
-    keys = set_keys(0, excluded_keys())
+    keys = included_keys(), excluded_keys()
     try:
+        set_keys(0, keys[1])
         function = runner.backend(exported.module, inputs)
         if not callable(function):
             raise TypeError(

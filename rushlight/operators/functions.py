@@ -10,7 +10,7 @@ from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
 from rushlight.core.layout import Size
 from rushlight.core.naming import wrong_kind
-from rushlight.core.state import silence_overrides
+from rushlight.core.state import OverridesScope
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
@@ -45,13 +45,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = memory.to(device)
     elif isinstance(data, Tensor):
         warn_of_copy("torch.tensor")
-        before = silence_overrides(2)  # nobody is asked, and the copy is of no type
-        try:
+        with OverridesScope(2):  # nobody is asked, and the copy is of no type
             result = data.detach().clone().to(dtype=dtype or data.dtype)
             if device is not None:
                 result = result.to(device)
-        finally:
-            silence_overrides(before)
     elif interop.is_numpy_number(data):
         result = from_sequence(data, dtype, device)
     elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):

@@ -11,7 +11,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 
 
-class TorchDispatchMode:
+class TorchDispatchMode(python_key.DispatchModeScope):
     """Sees every operator of its ``with`` block, below autograd.
 
     Subclasses define ``__torch_dispatch__(self, func, types, args, kwargs)``; operators
@@ -37,13 +37,6 @@ class TorchDispatchMode:
         raise NotImplementedError(
             f"{type(self).__name__} must define __torch_dispatch__"
         )
-
-    def __enter__(self):
-        python_key.push_mode(self)
-        return self
-
-    def __exit__(self, *raised):
-        python_key.pop_mode()
 
     @classmethod
     def push(cls, *args, **kwargs):

@@ -81,6 +81,8 @@ class Level:
     title = "Tensor"
     records = False  # whether recording of gradients is switched on inside
 
+    # Compiled: no signal comes between what these change (`rushlight.core.state`).
+
     def __enter__(self):
         _install()
         self.hidden = THREAD.open
@@ -97,7 +99,7 @@ class Level:
             state.set_inference_mode(False)
         return self
 
-    def __exit__(self, *raised):
+    def __exit__(self, kind, error, trace):
         self.alive = False
         THREAD.open, THREAD.at = self.hidden, self.number - 1
         state.set_keys(*self.outer_keys)
@@ -152,7 +154,7 @@ class Outside:
         self.keys = state.set_keys(*level.outer_keys)
         self.at, THREAD.at = THREAD.at, level.number - 1
 
-    def __exit__(self, *raised):
+    def __exit__(self, kind, error, trace):
         THREAD.at = self.at
         state.set_keys(*self.keys)
         state.set_grad_enabled(self.recording)

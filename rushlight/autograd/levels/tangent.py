@@ -21,9 +21,10 @@ from rushlight.autograd.levels.stack import (
     mapped,
     tensors,
 )
-from rushlight.core.state import is_grad_enabled, set_grad_enabled
+from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import INPLACE, OUT, TAGS
+from rushlight.dispatch.guard import GradMode
 from rushlight.operators import call
 
 
@@ -62,11 +63,8 @@ class Dual(Stand):
 
     def recorded(self, function, *args, **options):
         """A call that moves the tangent: its history is kept whatever the grad mode."""
-        before = set_grad_enabled(True)
-        try:
+        with GradMode(True):
             return self.level.at_value(function, *args, **options)
-        finally:
-            set_grad_enabled(before)
 
     def settle(self):
         """Has the tangent lie in memory as the value does, so that it has its views."""
@@ -176,11 +174,8 @@ class TangentLevel(Pushforward, Level):
 
         def take(number):
             def view(whole):
-                before = set_grad_enabled(recording)  # as of the view of the value
-                try:
+                with GradMode(recording):  # as of the view of the value
                     taken = self.outside(op, [whole, *others])
-                finally:
-                    set_grad_enabled(before)
                 return taken if number is None else taken[number]
 
             return view

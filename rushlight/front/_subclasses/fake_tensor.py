@@ -229,6 +229,7 @@ class FakeTensorMode(TorchDispatchMode):
     """
 
     sees_own_operators = True
+    enters_once = True
 
     def __init__(
         self,
@@ -247,25 +248,11 @@ class FakeTensorMode(TorchDispatchMode):
         self.export = export
         self._twins = Twins()
         self._known: dict = {}
-        self._inside = 0
 
     @classmethod
     def is_infra_mode(cls):
         """Whether the mode belongs to the framework itself."""
         return True
-
-    def __enter__(self):
-        # inside its own block it is there already
-        if self in python_key.modes():
-            self._inside += 1
-            return self
-        return super().__enter__()
-
-    def __exit__(self, *raised):
-        if self._inside:
-            self._inside -= 1
-            return
-        super().__exit__(*raised)
 
     # -- from real tensors -------------------------------------------------------------
 

@@ -15,6 +15,8 @@ import warnings
 
 import rushlight as rl
 from rushlight.core.state import (
+    KeysScope,
+    Scope,
     exclude_keys,
     excluded_keys,
     include_keys,
@@ -171,8 +173,9 @@ def _kernel(operator, dtype_for, kind):
     def run(keys, *args):
         if not _threads.enabled[kind]:  # the block is one for another kind of device
             return operator.redispatch(keys.remove(DispatchKey.Autocast), *args)
-        before = exclude_keys(_BIT)
+        before = excluded_keys()
         try:
+            exclude_keys(_BIT)
             dtype = dtype_for(args, kind)
             converted = args if dtype is None else _all_converted(args, dtype, kind)
             return operator.redispatch(keys.remove(DispatchKey.Autocast), *converted)
@@ -201,15 +204,12 @@ def run_with_casts(operator, args, kwargs):
             and next(_tensors(values, kind), None) is not None
         )
         if concerned:
-            before = exclude_keys(_BIT)
-            try:
+            with KeysScope(0, _BIT):
                 dtype = _policy(said)(values, kind)
                 if dtype is not None:
                     values = _all_converted(values, dtype, kind)
                 named = dict(zip(kwargs, values[len(args) :], strict=True))
                 return operator(*values[: len(args)], **named)
-            finally:
-                exclude_keys(before, True)
     return NotImplemented
 
 
@@ -394,7 +394,7 @@ def settings(chosen):
 # -- the block ----------------------------------------------------------------------------
 
 
-class autocast:
+class autocast(Scope):
     """Computes products in a short type and what loses by it in float32.
 
     A context manager and a decorator. Tensors stay as they are; operators convert their
@@ -451,27 +451,30 @@ class autocast:
             return False
         return True
 
-    def __enter__(self):
+    def _save(self):
         kind = self.device
         self.previous = (
             is_autocast_enabled(kind),
             get_autocast_dtype(kind),
             is_autocast_cache_enabled(),
+            _threads.depth,
         )
+
+    def _change(self):
+        kind = self.device
         set_autocast_enabled(kind, self._enabled)
         set_autocast_dtype(kind, self.fast_dtype)
         set_autocast_cache_enabled(self._cache_enabled)
         autocast_increment_nesting()
         return self
 
-    def __exit__(self, *raised):
-        if autocast_decrement_nesting() == 0:
+    def _restore(self):
+        enabled, dtype, cache, _threads.depth = self.previous
+        if _threads.depth == 0:
             clear_autocast_cache()
-        enabled, dtype, cache = self.previous
         set_autocast_enabled(self.device, enabled)
         set_autocast_dtype(self.device, dtype)
         set_autocast_cache_enabled(cache)
-        return False
 
     def __call__(self, func):
         @functools.wraps(func)

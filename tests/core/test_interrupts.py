@@ -1,0 +1,238 @@
+"""A Ctrl-C at any instruction leaves the thread's state as it was before the block.
+
+Python raises KeyboardInterrupt between any two instructions, those of ``__enter__`` and
+``__exit__`` too. In a notebook work goes on after it: what an interrupted block had
+switched on must not stay.
+"""
+
+import dis
+import functools
+import itertools
+import os
+import sys
+
+import pytest
+
+import rushlight as rl
+from rushlight.amp import autocast_mode
+from rushlight.autograd import forward_ad, graph
+from rushlight.autograd.levels.stack import THREAD
+from rushlight.autograd.windows import Untransformed
+from rushlight.core import state as switches
+from rushlight.dispatch import python_key
+from rushlight.dispatch.disabled import DisableTorchFunctionSubclass
+from rushlight.dispatch.guard import GradMode, Guard
+from rushlight.dispatch.keys import DispatchKey, KeySet
+from rushlight.dispatch.torch_function import BaseTorchFunctionMode, TorchFunctionMode
+from rushlight.fx.experimental.proxy_tensor import make_fx
+from rushlight.utils._python_dispatch import TorchDispatchMode
+from rushlight.utils.checkpoint import checkpoint
+
+# An interrupt in a callback of the garbage collector is printed, and goes no further.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+PACKAGE = os.path.dirname(rl.__file__)
+PLACES = 30  # of a call that are tried
+
+
+@functools.cache
+def handlers_of(code):
+    """The parts of a function's code with a handler each: first, last, the handler."""
+    return [(e.start, e.end, e.target) for e in dis.Bytecode(code).exception_entries]
+
+
+def handler_at(code, place):
+    return next((to for a, b, to in handlers_of(code) if a <= place < b), None)
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt at one of the places where CPython looks for signals.
+
+    These are the starts of functions, the ends of loops' rounds and the ends of calls,
+    here those in the package's Python. What is raised for a call is raised at the next
+    instruction, so only where the same handler sees both.
+    """
+
+    def __init__(self, number):
+        self.left = number
+        self.called = {}  # frames whose last instruction was a call: where it was
+
+    def __call__(self, frame, event, arg):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        frame.f_trace_opcodes = True
+        return self.step
+
+    def step(self, frame, event, arg):
+        if event == "opcode":
+            code, place = frame.f_code, frame.f_lasti
+            name = dis.opname[code.co_code[place]]
+            here = name in ("RESUME", "JUMP_BACKWARD")
+            call = self.called.pop(frame, None)
+            if call is not None:
+                here |= handler_at(code, call) == handler_at(code, place)
+            if name in ("CALL", "CALL_FUNCTION_EX"):
+                self.called[frame] = place
+            self.left -= here
+            if here and self.left == 0:
+                raise KeyboardInterrupt
+        return self.step
+
+
+def interrupted(call, number):
+    """Whether a call has got as far as a place, where it was interrupted."""
+    tracer = InterruptAt(number)
+    outer = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(outer)
+    return tracer.left <= 0
+
+
+def n_places(call):
+    """How many places a call has."""
+    tracer = InterruptAt(0)
+    outer = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        call()
+    finally:
+        sys.settrace(outer)
+    return -tracer.left
+
+
+def what_is_on():
+    return (
+        switches.is_grad_enabled(),
+        switches.is_inference_mode_enabled(),
+        switches.included_keys(),
+        switches.excluded_keys(),
+        switches.is_anomaly_enabled(),
+        switches.function_modes(),
+        switches.silenced_overrides(),
+        python_key.modes(),
+        autocast_mode.current_settings(),
+        autocast_mode._threads.depth,
+        (THREAD.at, THREAD.dual),
+        len(graph.stack.pairs),
+        str(rl.get_default_device()),
+    )
+
+
+def keep(tensor):
+    return tensor
+
+
+BLOCKS = {
+    "no_grad": rl.no_grad,
+    "enable_grad": rl.enable_grad,
+    "inference_mode": rl.inference_mode,
+    "autocast": lambda: rl.autocast("cpu", rl.float16),
+    "cuda's autocast of the host": lambda: rl.amp.autocast("cpu", cache_enabled=False),
+    "device": lambda: rl.device("meta"),
+    "function mode": TorchFunctionMode,
+    "dispatch mode": TorchDispatchMode,
+    "fake tensors": rl._subclasses.FakeTensorMode,
+    "types silenced": DisableTorchFunctionSubclass,
+    "saved tensors": lambda: graph.saved_tensors_hooks(keep, keep),
+    "saved on the host": graph.save_on_cpu,
+    "dual level": forward_ad.dual_level,
+    "keys": lambda: Guard(exclude=KeySet.of(DispatchKey.Autograd)),
+    "mode of gradients": lambda: GradMode(False),
+    "untransformed": Untransformed,
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_interrupted_on_its_way_in_or_out_changes_nothing(name):
+    def block():
+        with made:
+            pass
+
+    with BLOCKS[name]():  # what is registered or imported at first use is
+        pass
+    before = what_is_on()
+    for number in itertools.count(1):
+        made = BLOCKS[name]()
+        reached = interrupted(block, number)
+        assert what_is_on() == before, f"at place {number}"
+        if not reached:
+            break
+
+
+x = rl.arange(3.0)
+w = rl.ones(3, requires_grad=True)
+CALLS = {
+    "vmap": lambda: rl.func.vmap(lambda v: v * 2)(x),
+    "grad": lambda: rl.func.grad(lambda v: (v * v).sum())(x),
+    "jvp": lambda: rl.func.jvp(lambda v: v * v, (x,), (x,)),
+    "vmap of grad": lambda: rl.func.vmap(rl.func.grad(lambda v: v * v))(x),
+    "hessian": lambda: rl.func.hessian(lambda v: (v * v).sum())(x),
+    "forward mode": lambda: forward_mode(x),
+    "function": lambda: Doubled.apply(w).sum().backward(),
+    "checkpoint": lambda: checkpoint(rl.exp, w, use_reentrant=False).sum().backward(),
+    "compiled": lambda: rl.compile(lambda v: (v * 2).sin().sum())(w).backward(),
+    "make_fx": lambda: make_fx(lambda v: v.exp() * 2)(x),
+    "export": lambda: rl.export.export(rl.nn.ReLU(), (x,)),
+    "autocast": lambda: products_in_bfloat16(rl.ones(2, 2)),
+}
+
+
+class Doubled(rl.autograd.Function):
+    @staticmethod
+    def forward(ctx, value):
+        return value * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def forward_mode(value):
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(forward_ad.make_dual(value, value).exp())
+
+
+def products_in_bfloat16(value):
+    with rl.autocast("cpu"):
+        return value @ value
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_interrupted_anywhere_changes_nothing(name):
+    call = CALLS[name]
+    call()
+    before = what_is_on()
+    for number in range(1, n_places(call), max(1, n_places(call) // PLACES)):
+        assert interrupted(call, number)
+        assert what_is_on() == before, f"at place {number}"
+    call()
+
+
+def test_what_is_on_around_an_interrupted_call_stays_on():
+    def both():
+        CALLS["autocast"]()
+        CALLS["vmap"]()
+
+    before = what_is_on()
+    with rl.no_grad(), rl.autocast("cpu"), rl.device("cpu"), BaseTorchFunctionMode():
+        inner = what_is_on()
+        for number in range(1, 300):
+            interrupted(both, number)
+        assert what_is_on() == inner
+    assert what_is_on() == before
+
+
+def test_a_dual_level_that_was_left_inside_of_its_block_is_told_at_the_end():
+    with (
+        pytest.raises(RuntimeError, match="no level is currently open"),
+        forward_ad.dual_level(),
+    ):
+        forward_ad.exit_dual_level()
+    assert THREAD.dual is None
