@@ -446,8 +446,8 @@ def _fragment(namespace):
     return _fragments[namespace]
 
 
-# Operators from outside whose results' sizes a function tells.
-with_fakes: set = set()
+# Operators from outside whose results' sizes a function tells, and the function.
+with_fakes: dict = {}
 # Operators and keys whose kernel was given for all backends: one's own replaces it quietly.
 _general: set = set()
 
@@ -487,9 +487,9 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=T
     library = lib or _fragment(namespace)
     library.impl(name, func, "Meta", allow_override=allow_override)
     found = library._operator(name)
-    with_fakes.add(found)
+    with_fakes[found] = func
     if lib is not None:
-        lib._undo.append(lambda: with_fakes.discard(found))
+        lib._undo.append(lambda: with_fakes.pop(found, None))
     return func
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight._fake_context import get_ctx
 from rushlight.core.warning import warn
 from rushlight.dispatch.custom_operators import (
     CustomOpDef,
@@ -33,6 +34,7 @@ __all__ = [
     "custom_op",
     "define",
     "fallthrough_kernel",
+    "get_ctx",
     "impl",
     "impl_abstract",
     "infer_schema",

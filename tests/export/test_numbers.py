@@ -177,3 +177,51 @@ def test_what_is_read_is_not_taken_for_a_constant_of_the_same_value():
     program = rl.export.export(Program(), (rl.ones(2), rl.tensor([12])))
     found = program.module()(rl.ones(2), rl.tensor([3]))
     assert [tuple(one.shape) for one in found] == [(6,), (2,), (24,)]
+
+
+def sized_by_elements(m, name):
+    """A program around an operator whose function for shapes asks for a new size."""
+
+    @m.library.custom_op(f"tests_get_ctx::{name}", mutates_args=())
+    def places(x: m.Tensor) -> m.Tensor:
+        return x.nonzero()
+
+    @places.register_fake
+    def _(x):
+        count = m.library.get_ctx().new_dynamic_size(max=6)
+        return x.new_empty([count, x.dim()], dtype=m.int64)
+
+    class Net(m.nn.Module):
+        def forward(self, x):
+            return places(x) * 2
+
+    return Net()
+
+
+def test_operators_from_outside_make_sizes_that_follow_from_elements():
+    import rushlight as rl
+
+    torch = pytest.importorskip("torch")
+    program = rl.export.export(sized_by_elements(rl, "ours"), (rl.ones(3, 2),))
+    theirs = torch.export.export(
+        sized_by_elements(torch, "theirs"), (torch.ones(3, 2),)
+    )
+    for ones in ([[1.0, 0.0]] * 3, [[0.0, 0.0]] * 3):
+        result = program.module()(rl.tensor(ones)).tolist()
+        assert result == theirs.module()(torch.tensor(ones)).tolist()
+    sizes = [
+        len([n for n in one.graph.nodes if "sym_size" in str(n.target)])
+        for one in (program, theirs)
+    ]
+    assert sizes[0] == sizes[1] == 1
+    assert rl.library.get_ctx() is None
+
+
+def test_a_function_for_shapes_takes_no_open_or_negative_bounds():
+    from rushlight._fake_context import FakeImplCtx
+
+    context = FakeImplCtx(None, RuntimeError("no sizes here"))
+    with pytest.raises(ValueError, match="greater than or equal to 0"):
+        context.new_dynamic_size(min=-1)
+    with pytest.raises(RuntimeError, match="no sizes here"):
+        context.new_dynamic_size()

@@ -23,7 +23,7 @@ FLOORS = {
     """,
     "graph": """
         graph fx fx.passes.shape_prop fx.passes.split_module fx.passes.tools_common
-        fx.passes.utils _subclasses _higher_order_ops _inductor _dynamo.exc
+        fx.passes.utils _fake_context _subclasses _higher_order_ops _inductor _dynamo.exc
     """,
     "front": """
         runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _inductor.decomposition
@@ -44,7 +44,7 @@ FLOORS = {
     """,
     "torch_compat": """
         torch_compat __main__ inspection run distributed.run distributed.launch
-        _C __config__ _export _functorch _jit_internal _logging _ops _tensor_str
+        _C __config__ _export _functorch _jit_internal _logging _ops _prims_common _tensor_str
         _utils functorch
         mps mtia storage types xpu
     """,

@@ -12,6 +12,7 @@ import functools
 import math
 import weakref
 
+from rushlight._fake_context import FakeImplCtx, WantsContext, calling
 from rushlight.core.device import Device
 from rushlight.core.dtype import get_default_dtype
 from rushlight.core.layout import Size, strided
@@ -20,6 +21,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch.declared import rule_of, says
 from rushlight.dispatch.disabled import _disabled_torch_function_impl
+from rushlight.dispatch.library import with_fakes
 from rushlight.graph import data_dependent
 from rushlight.graph.equal_sizes import equal_pairs
 from rushlight.graph.fake_conversion import (
@@ -550,7 +552,13 @@ class FakeTensorMode(TorchDispatchMode):
         placed = "device" in meta_kwargs
         given = self._given(flat) if symbolic else ()
         try:
-            result = func(*meta_args, **meta_kwargs)
+            with calling(retries=func in with_fakes):
+                result = func(*meta_args, **meta_kwargs)
+        except WantsContext:
+            context = FakeImplCtx(elements, DynamicOutputShapeException(func))
+            args, kwargs = tree_unflatten(flat, spec)
+            with self, calling(context):
+                return with_fakes[func](*args, **kwargs)
         except NotImplementedError as error:
             raise UnsupportedOperatorException(func) from error
         except Exception as error:
