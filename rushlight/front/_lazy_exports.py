@@ -50,6 +50,7 @@ NAMES = {
     "_runtime_flags": tuple(
         """
         _check _check_index _check_is_size _check_not_implemented
+        _check_tensor_all _check_tensor_all_with _check_with
         _check_type _check_value _shape_as_tensor are_deterministic_algorithms_enabled
         compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module
         get_float32_matmul_precision get_num_interop_threads has_lapack has_mkl has_openmp

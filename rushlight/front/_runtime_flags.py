@@ -12,7 +12,7 @@ import warnings
 import rushlight as rl
 from rushlight._typed_storage import TypedStorage
 from rushlight.core.device import Device, get_default_device
-from rushlight.core.dtypes import int64
+from rushlight.core.dtypes import bool_, int64
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.switches import set_switch, switch
 from rushlight.core.tensor import Tensor
@@ -268,25 +268,68 @@ def get_device_module(device=None):
 
 def _checker(name, error, text):
     def check(cond, message=None):
-        if not isinstance(cond, bool) and not isinstance(cond, SymBool):
-            raise TypeError(f"cond must be a bool, but got {type(cond)}")
-        if isinstance(cond, SymBool):
-            cond.env.elements.check(cond.expr)
-            return
-        if cond:
-            return
-        if message is not None and not callable(message):
-            raise TypeError("message must be a callable")
-        raise error(
-            "Expected cond to be True, but got False. (Could this error message be "
-            "improved? If so, please report an enhancement request to PyTorch.)"
-            if message is None
-            else str(message())
-        )
+        _check_with(error, cond, message)
 
     check.__name__ = check.__qualname__ = name
     check.__doc__ = f"Raises {text} where a condition does not hold."
     return check
+
+
+def _check_with(error_type, cond, message):
+    """Raises an error of a type where a condition does not hold.
+
+    Args:
+        error_type: the type.
+        cond: a truth value, or a question about open sizes.
+        message: gives the error's words; None for PyTorch's own.
+
+    Raises:
+        TypeError: the condition is no truth value, or the message no function.
+    """
+    if not isinstance(cond, bool) and not isinstance(cond, SymBool):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if isinstance(cond, SymBool):
+        cond.env.elements.check(cond.expr)
+        return
+    if cond:
+        return
+    if message is not None and not callable(message):
+        raise TypeError("message must be a callable")
+    raise error_type(
+        "Expected cond to be True, but got False. (Could this error message be "
+        "improved? If so, please report an enhancement request to PyTorch.)"
+        if message is None
+        else str(message())
+    )
+
+
+def _check_tensor_all_with(error_type, cond, message=None):
+    """Raises an error of a type where not all of a tensor's elements hold.
+
+    Args:
+        error_type: the type.
+        cond: the tensor, of truth values.
+        message: gives the error's words; None for PyTorch's own.
+
+    Raises:
+        TypeError: it is no tensor, or of something else.
+    """
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype is not bool_:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    _check_with(error_type, bool(cond.all().item()), message)
+
+
+def _check_tensor_all(cond, message=None):
+    """Raises where not all of a tensor's elements hold.
+
+    Raises:
+        RuntimeError: that is so.
+
+    >>> torch._check_tensor_all(torch.tensor([True, True]))
+    """
+    _check_tensor_all_with(RuntimeError, cond, message)
 
 
 _check = _checker("_check", RuntimeError, "RuntimeError")

@@ -267,3 +267,54 @@ def test_sync_batch_norm_in_one_process_is_batch_norm():
     assert (one(x) == other(x)).all()
     assert (one.running_var == other.running_var).all()
     assert repr(other) == repr(torch.nn.SyncBatchNorm(3))
+
+
+def test_the_processor_is_what_pytorch_says():
+    assert dict(rl.cpu.get_capabilities()) == dict(torch.cpu.get_capabilities())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "_check_tensor_all(m.tensor([True, False]), lambda: 'words')",
+        "_check_tensor_all(m.tensor([True, True]))",
+        "_check_tensor_all(m.tensor([1]))",
+        "_check_tensor_all(True)",
+        "_check_with(ValueError, False, lambda: 'words')",
+        "_check_with(ValueError, True, None)",
+        "library.get_ctx()",
+    ],
+)
+def test_private_checks_are_pytorch_s(call):
+    assert answer(rl, call) == answer(torch, call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "canonicalize_dim(3, -1)",
+        "canonicalize_dim(3, 5)",
+        "canonicalize_dim(0, -1)",
+        "canonicalize_dim(0, 0, False)",
+        "canonicalize_dims(3, (-1, 0))",
+        "make_contiguous_strides_for((2, 0, 4))",
+        "make_contiguous_strides_for((2, 3, 4), row_major=False)",
+        "make_contiguous_strides_for(())",
+        "compute_required_storage_length((2, 3), (3, 1), 4)",
+        "is_integer_dtype(m.bool)",
+        "dtype_to_type(m.bfloat16)",
+        "is_contiguous_or_false(m.ones(2, 3).t())",
+        "device_or_default(None).type",
+    ],
+)
+def test_what_decompositions_are_written_with_is_pytorch_s(call):
+    def outcome(m, helpers):
+        try:
+            return eval(f"p.{call}", {"m": m, "p": helpers})
+        except IndexError as error:
+            return str(error)
+
+    from rushlight import _prims_common as ours
+
+    theirs = pytest.importorskip("torch._prims_common")
+    assert outcome(rl, ours) == outcome(torch, theirs)

@@ -354,3 +354,34 @@ def test_programs_are_not_compiled_where_the_environment_says_so(printed):
     )
     for name in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE"):
         assert printed(text, env={**os.environ, name: "1"}) == ["1.0"]
+
+
+def test_names_of_devices_that_are_not_there_refuse_as_pytorch_s(printed):
+    lines = printed(
+        "import torch\n"
+        "import torch.distributed._symmetric_memory as memory\n"
+        "x = torch.ones(2, 2)\n"
+        "def first(f, *args):\n"
+        "    try: print(f(*args))\n"
+        "    except Exception as e: print(type(e).__name__, str(e).partition('.')[0])\n"
+        "first(torch._convert_weight_to_int4pack, x, 1)\n"
+        "first(torch.ops.aten._weight_int4pack_mm, x, x, 32, x)\n"
+        "first(torch.cuda.memory._record_memory_history)\n"
+        "first(memory.empty, 3)\n"
+        "first(memory.rendezvous, x, 'g')\n"
+        "first(memory.set_backend, 'CUDA')\n"
+        "first(memory.is_symm_mem_tensor, x)\n"
+        "first(memory.enable_symm_mem_for_group, 'g')\n"
+    )
+    assert lines == [
+        "NotImplementedError Could not run 'aten::_convert_weight_to_int4pack' with "
+        "arguments from the 'CPU' backend",
+        "NotImplementedError Could not run 'aten::_weight_int4pack_mm' with arguments "
+        "from the 'CPU' backend",
+        "AttributeError module 'torch",
+        "RuntimeError SymmetricMemory does not support device type cpu",
+        "RuntimeError SymmetricMemory does not support device type cpu",
+        "RuntimeError SymmetricMemory does not find allocation backend CUDA",
+        "False",
+        "RuntimeError Could not resolve the process group registered under the name g",
+    ]

@@ -1,6 +1,8 @@
 """The host: its memory pool, and the little there is to say of the device."""
 
 from rushlight.core import storage
+from rushlight.cpu._capabilities import get_capabilities
+from rushlight.cpu._capabilities import has as _has
 
 __all__ = [
     "Event",
@@ -10,6 +12,7 @@ __all__ = [
     "current_stream",
     "device_count",
     "empty_cache",
+    "get_capabilities",
     "is_available",
     "is_initialized",
     "max_memory_allocated",
@@ -219,3 +222,33 @@ def __getattr__(name):
 
         return import_module(f"{__name__}.amp")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _is_avx2_supported():
+    """Whether the processor has AVX2."""
+    return _has("avx2")
+
+
+def _is_avx512_supported():
+    """Whether it has the part of AVX-512 that all such processors have."""
+    return _has("avx512_f")
+
+
+def _is_avx512_bf16_supported():
+    """Whether it multiplies bfloat16."""
+    return _has("avx512_bf16")
+
+
+def _is_vnni_supported():
+    """Whether it sums products of bytes."""
+    return _has("avx512_vnni")
+
+
+def _is_amx_tile_supported():
+    """Whether it has tiles."""
+    return _has("amx_tile")
+
+
+def _is_amx_fp16_supported():
+    """Whether its tiles multiply float16."""
+    return _has("amx_fp16")

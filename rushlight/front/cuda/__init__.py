@@ -477,6 +477,17 @@ for _name in _TYPES:
         )
 
 
+def _sleep(cycles):
+    """Would keep a GPU's queue busy for some of its cycles.
+
+    Raises:
+        AttributeError: there is no GPU, as in a PyTorch that was built without.
+        NotImplementedError: there is one, which has no kernel that waits.
+    """
+    _where.need_binding("_cuda_sleep")
+    raise NotImplementedError("torch.cuda._sleep: no kernel here waits")
+
+
 def __getattr__(name):
     if name in _HOMES:
         found = getattr(import_module(f"rushlight.cuda.{_HOMES[name]}"), name)

@@ -42,6 +42,18 @@ def index_of(device):
     return contexts.current_index() if where.index is None else where.index
 
 
+def need_binding(name):
+    """Refuses what PyTorch has only where it is built for GPUs.
+
+    Raises:
+        AttributeError: there is no GPU.
+    """
+    try:
+        need()
+    except AssertionError:
+        raise AttributeError(f"module 'torch._C' has no attribute {name!r}") from None
+
+
 def card_of(device=None):
     """The card that an argument means.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 
+from rushlight.core.warning import warn
 from rushlight.cuda import _where
 from rushlight.cuda.streams import _refuse
 from rushlight.runtime.cuda import contexts, graphs, pinned_memory
@@ -465,6 +466,24 @@ def use_mem_pool(pool, device=None):
         card.allocator.hold(pool.id)
     with card.allocator.route(pool.id, lambda stream: threading.get_ident() == me):
         yield
+
+
+def _record_memory_history(enabled="all", *args, **options):
+    """Would keep who asks for memory: segments are told by ``_snapshot()``, events not.
+
+    Args:
+        enabled: ``None`` to stop, ``"state"`` or ``"all"``.
+        args, options: what PyTorch keeps of each event.
+
+    Raises:
+        AttributeError: there is no GPU, as in a PyTorch that was built without.
+        RuntimeError: another word.
+    """
+    _where.need_binding("_cuda_record_memory_history")
+    if enabled not in (None, "state", "all"):
+        raise RuntimeError("expected state to be 'state', 'all', or None")
+    if enabled:
+        warn("_record_memory_history: events are not kept, only what is allocated")
 
 
 def _snapshot(device=None, augment_with_fx_traces=False):

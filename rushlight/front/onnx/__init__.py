@@ -264,3 +264,11 @@ def load(path, *, strict=True):
     from rushlight.onnx.importing import load_model
 
     return load_model(path, strict)
+
+
+def __getattr__(name):
+    if name == "symbolic_helper":
+        from importlib import import_module
+
+        return import_module(f"{__name__}.symbolic_helper")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

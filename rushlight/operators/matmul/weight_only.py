@@ -79,6 +79,23 @@ def _grain(work):
     return max(1, host.launch.SMALLEST_TASK // max(work, 1))
 
 
+def _only_on_gpus(name):
+    """A kernel for hosts of an operator that PyTorch has none of on a CPU either."""
+
+    def refuse(*_):
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'CPU' backend. This "
+            "could be because the operator doesn't exist for this backend."
+        )
+
+    return refuse
+
+
+refuse_convert_weight_to_int4pack = _only_on_gpus("_convert_weight_to_int4pack")
+refuse_weight_int4pack_mm = _only_on_gpus("_weight_int4pack_mm")
+refuse_scaled_grouped_mm = _only_on_gpus("_scaled_grouped_mm")
+
+
 def convert_weight_to_int4pack(self, innerKTiles):
     """Integers from 0 to 15 as half bytes, in the order in which products read them.
 
