@@ -11,20 +11,19 @@ from rushlight.operators import call
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
+OUTPUTS = "outputs of the user-provided function"
+
+
 def _as_tensors(value, what, where):
     """``(was a tuple, tuple of tensors)``."""
     several = isinstance(value, tuple)
     values = value if several else (value,)
     for i, one in enumerate(values):
         if not isinstance(one, Tensor):
-            place = (
-                f"{what} of {where}"
-                if not several
-                else (f"{what} of {where} at index {i}")
-            )
+            place = f"the value at index {i}" if several else f"the given {what}"
             raise TypeError(
-                f"The {place} must be either a Tensor or a tuple of Tensors but the "
-                f"given {what} has type {type(one)}."
+                f"The {what} given to {where} must be either a Tensor or a tuple of "
+                f"Tensors but {place} has type {type(one)}."
             )
     return several, values
 
@@ -60,15 +59,18 @@ def _finish(values, create_graph):
 
 def _given_or_ones(v, outputs, where):
     if v is not None:
-        _several, v = _as_tensors(v, "v", where)
-        if len(v) != len(outputs) or any(
-            a.shape != b.shape for a, b in zip(v, outputs)
-        ):
+        several, v = _as_tensors(v, "v", where)
+        if len(v) != len(outputs):
             raise RuntimeError(
-                f"v should have the same sizes as what {where} expects: "
-                f"{[tuple(b.shape) for b in outputs]} but got "
-                f"{[tuple(a.shape) for a in v]}"
+                f"v is a tuple of invalid length: should be {len(outputs)} but got "
+                f"{len(v)}."
             )
+        for i, (one, output) in enumerate(zip(v, outputs)):
+            if one.shape != output.shape:
+                raise RuntimeError(
+                    f"{f'Entry {i} in v' if several else 'v'} has invalid size: should be "
+                    f"{output.shape} but got {one.shape}."
+                )
         return v
     if len(outputs) != 1 or outputs[0].numel() != 1:
         raise RuntimeError(
@@ -132,7 +134,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     with enable_grad():
         several, inputs = _as_tensors(inputs, "inputs", "vjp")
         inputs = _prepared(inputs, create_graph)
-        many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        many, outputs = _as_tensors(func(*inputs), OUTPUTS, "vjp")
         v = _given_or_ones(v, outputs, "vjp")
         found = _gradients(outputs, inputs, v, create_graph, "vjp" if strict else None)
     return (
@@ -162,7 +164,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         _several, inputs = _as_tensors(inputs, "inputs", "jvp")
         inputs = _prepared(inputs, create_graph)
         v = _given_or_ones(v, inputs, "jvp")
-        many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        many, outputs = _as_tensors(func(*inputs), OUTPUTS, "jvp")
         dummies = tuple(call.zeros_like(out).requires_grad_() for out in outputs)
         pulled = _gradients(outputs, inputs, dummies, True, "jvp" if strict else None)
         pushed = _gradients(pulled, dummies, v, create_graph)
@@ -216,7 +218,7 @@ def jacobian(
     with enable_grad():
         several, inputs = _as_tensors(inputs, "inputs", "jacobian")
         inputs = _prepared(inputs, create_graph)
-        many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        many, outputs = _as_tensors(func(*inputs), OUTPUTS, "jacobian")
         rows = _rows_at_once if vectorize else _rows
         blocks = [
             rows(out, inputs, create_graph, "jacobian" if strict else None)
@@ -295,11 +297,14 @@ def _rows(output, inputs, create_graph, strict):
 
 
 def _require_scalar(outputs, where):
-    if len(outputs) != 1 or outputs[0].numel() != 1:
+    if len(outputs) != 1:
         raise RuntimeError(
-            f"The function given to {where} should return a single Tensor with a "
-            f"single element, but it returned shapes "
-            f"{[tuple(out.shape) for out in outputs]}"
+            f"The function given to {where} should return a single Tensor"
+        )
+    if outputs[0].numel() != 1:
+        raise RuntimeError(
+            f"The Tensor returned by the function given to {where} should contain a "
+            "single element"
         )
 
 
@@ -333,7 +338,7 @@ def hessian(
         return _forward_hessian(func, tensors, several, create_graph, strict)
 
     def gradient(*args):
-        _many, outputs = _as_tensors(func(*args), "outputs", "the function")
+        _many, outputs = _as_tensors(func(*args), OUTPUTS, "hessian")
         _require_scalar(outputs, "hessian")
         return _gradients(
             (outputs[0].reshape(()),), args, None, True, "hessian" if strict else None
@@ -357,7 +362,7 @@ def _forward_hessian(func, inputs, several, create_graph, strict):
     from rushlight.func._gradients import hessian as transformed
 
     def scalar(*args):
-        _many, outputs = _as_tensors(func(*args), "outputs", "the function")
+        _many, outputs = _as_tensors(func(*args), OUTPUTS, "hessian")
         _require_scalar(outputs, "hessian")
         return outputs[0].reshape(())
 
@@ -406,7 +411,7 @@ def _second_product(func, inputs, v, create_graph, strict, where):
         several, inputs = _as_tensors(inputs, "inputs", where)
         inputs = _prepared(inputs, create_graph)
         v = _given_or_ones(v, inputs, where)
-        _many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        _many, outputs = _as_tensors(func(*inputs), OUTPUTS, where)
         _require_scalar(outputs, where)
         check = where if strict else None
         first = _gradients(outputs, inputs, None, True, check)

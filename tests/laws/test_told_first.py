@@ -113,6 +113,17 @@ m.unique_consecutive(m.ones(2, 2).cfloat(), dim=7)
 m.cov(m.tensor([4, 4], dtype=m.uint32), fweights=m.tensor([7, 4]))
 m.nn.functional.gaussian_nll_loss(m.ones(5), m.ones(5), 3)
 m.nn.functional.gaussian_nll_loss(m.ones(5), m.ones(5), -3.0)
+m.nn.functional.unfold(m.ones(1, 1, 3, 3).long(), 2)
+m.nn.functional.fold(m.ones(1, 4, 4).int(), (3, 3), 2)
+m.nn.Linear(1, 1).xpu()
+m.autograd.functional.vjp(lambda x: (x, x), m.ones(2), m.ones(2))
+m.autograd.functional.vjp(lambda x: (x, x), m.ones(2), (m.ones(2), m.ones(3)))
+m.autograd.functional.vjp(lambda x: x, m.ones(2), m.ones(3))
+m.autograd.functional.hvp(lambda x: x, m.ones(2), m.ones(2))
+m.autograd.functional.hvp(lambda x: x.sum(), m.ones(2), 3)
+m.autograd.functional.jacobian(lambda x: (x, 3), m.ones(2))
+m.autograd.functional.jacobian(lambda x: x, (m.ones(2), 3))
+m.autograd.functional.hessian(lambda x: (x.sum(), x.sum()), m.ones(2))
 m.arange(5)[[1, 1e40]]
 m.arange(5)[[1, float('nan')]]
 m.arange(5)[[1, 1j]]

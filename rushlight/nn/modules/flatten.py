@@ -41,7 +41,7 @@ class Unflatten(Module):
 
     def __init__(self, dim, unflattened_size):
         super().__init__()
-        if not isinstance(dim, int):
+        if not isinstance(dim, (int, str)):
             raise TypeError("invalid argument type for dim parameter")
         if not isinstance(unflattened_size, (tuple, list)):
             raise TypeError(

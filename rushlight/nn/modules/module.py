@@ -610,6 +610,10 @@ class Module:
         """Move all parameters and buffers to a GPU."""
         return self._apply(lambda tensor: tensor.cuda(device))
 
+    def xpu(self, device=None):
+        """Move all parameters and buffers to an Intel GPU: there is none."""
+        return self._apply(lambda tensor: tensor.xpu(device))
+
     def type(self, dst_type):
         """Convert all parameters and buffers to a dtype."""
         return self._apply(lambda tensor: tensor.type(dst_type))

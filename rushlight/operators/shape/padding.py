@@ -6,7 +6,12 @@ import itertools
 
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor
+from rushlight.operators.loop_calls import require
 from rushlight.operators.shape.padding_kernels import MODES
+from rushlight.operators.type_groups import COMPLEX, FLOATS, codes
+
+# What the windows of an image are taken of.
+WINDOWED = FLOATS | COMPLEX | codes("bool")
 
 LARGEST = 2**63 - 1
 
@@ -181,6 +186,7 @@ def im2col(self, kernel_size, dilation, padding, stride):
     image = self if self.ndim == 4 else self.unsqueeze(0)
     rows, columns = blocks(image.shape[-2:], kernel, dilation, padding, stride)
     check_storage([*self.shape[:-2], rows, columns, *kernel])
+    require("im2col_out_cpu", self.dtype, WINDOWED, self)
     if any(padding):
         image = ops.constant_pad_nd(
             image, [padding[1], padding[1], padding[0], padding[0]], 0
@@ -213,6 +219,7 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
             "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size "
             f"and non-zero dimensions for input, but got: {list(self.shape)}"
         )
+    require("col2im_out_cpu", self.dtype, WINDOWED, self)
     columns_in = self if self.ndim == 3 else self.unsqueeze(0)
     samples, depth, length = columns_in.shape
     window = kernel[0] * kernel[1]
