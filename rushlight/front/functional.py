@@ -238,7 +238,7 @@ def lu(A, pivot=True, get_infos=False, out=None):
     """LU factors and pivots; the older form of ``linalg.lu_factor``.
 
     Args:
-        get_infos: return also which matrices are singular, rather than raise.
+        get_infos: return also which matrices are singular.
         out: tensors to write the results into.
         A: matrices of shape (..., n, m).
         pivot: whether rows are exchanged.

@@ -37,7 +37,7 @@ class SGD(rules.Elementwise):
         "maximize": False,
         "foreach": None,
         "differentiable": False,
-        "fused": None,
+        "fused": False,
     }
 
     def __init__(

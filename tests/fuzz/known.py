@@ -615,6 +615,24 @@ EXPLAINED = [
         "an array for a number: PyTorch's linspace is what refuses it",
     ),
     (
+        r"stft",
+        r"accepted",
+        r".*MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration.*",
+        "a batch of no signals, which Intel's library refuses",
+    ),
+    (
+        r"argm(in|ax)",
+        r"class",
+        r"RuntimeError: .*functions with out=.* for IndexError: Dimension out of range.*",
+        "of two faults PyTorch tells that of the dimension first",
+    ),
+    (
+        r"nn\.functional\.adaptive_(avg|max)_pool[123]d",
+        r"class",
+        r"NotImplementedError: .* for RuntimeError: numel: integer multiplication overflow.*",
+        "of two faults PyTorch tells the size that overflows first",
+    ),
+    (
         r"as_strided_",
         r"refused",
         r".*Storage size calculation overflowed.*",

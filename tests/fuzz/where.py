@@ -686,4 +686,48 @@ WHERE = [
         is_half,
         "weights of uneven distances, which PyTorch rounds to half precision one by one",
     ),
+    (
+        r"cov",
+        r"values",
+        r".*",
+        lambda case: any(
+            t.dtype in ("uint8", "int8", "int16") for t in tensors(case.args)
+        ),
+        "PyTorch's products of small integers and weights wrap",
+    ),
+    (
+        r"logit|special\.logit",
+        r"gradient",
+        r".*, not nan",
+        lambda case: case.twice,
+        "PyTorch multiplies by a slope that is infinite at the ends",
+    ),
+    (
+        r"linalg\.matrix_power",
+        r"values",
+        r".*is -?inf, not nan",
+        lambda case: True,
+        "powers beyond range, whose products PyTorch orders otherwise",
+    ),
+    (
+        r"linalg\.lstsq",
+        r"gradient",
+        r".*is -?\d[\d.e-]*, not -?\d[\d.e-]*",
+        lambda case: case.twice,
+        "PyTorch's formula goes by a pseudo-inverse, which rounds otherwise",
+    ),
+    (
+        r"special\.zeta",
+        r"values",
+        r".*is 0\.0, not nan",
+        lambda case: True,
+        "PyTorch's tail of the sum multiplies an infinity by zero",
+    ),
+    (
+        r"nn\.functional\.rrelu_?",
+        r"strides",
+        r".*",
+        lambda case: 1 in next(tensors(case.args)).sizes,
+        "the stride of a dimension with one element, which PyTorch makes anew",
+    ),
 ]

@@ -75,3 +75,12 @@ def test_a_solution_of_small_triangles_is_the_product_undone(size, left, upper, 
     wide, found = a.double(), x.double()
     back = wide @ found if left else found @ wide
     assert (back - b).abs().max() < 100 * rl.finfo(a.dtype).eps
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_older_lu_gives_factors_of_singular_matrices():
+    def outcome(m):
+        a = m.tensor([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]])
+        return [one.tolist() for one in (*m.lu(a), *m.lu(a, get_infos=True))]
+
+    assert outcome(rl) == outcome(pytest.importorskip("torch"))
