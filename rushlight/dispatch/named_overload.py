@@ -111,14 +111,15 @@ def is_tensor(value) -> bool:
     return isinstance(value, Tensor)
 
 
-def row_for(op, values, is_tensor, filed=False):
+def row_for(op, values, is_tensor, whole=False, filed=False):
     """The row of the further name that an operator has for arguments, or None.
 
     Args:
         op: the operator.
         values: its arguments by position; those at the end may be left out.
         is_tensor: tells of an argument whether it is a tensor.
-        filed: whether the call is a step of a file, where a list of one is a list.
+        whole: whether the call is a step of a program with its compositions whole.
+        filed: whether the step is written as in PyTorch, where a list of one is a list.
     """
     for row in op.names:
         for what, index in row[CONDITIONS]:
@@ -127,7 +128,7 @@ def row_for(op, values, is_tensor, filed=False):
                 if not (state().included >> KEY_COMPOSING) & 1:
                     break
             elif what == NAMED or what == FILED:
-                if what == NAMED or not filed:
+                if what == NAMED or not whole:
                     break
             elif what == ONE and isinstance(value, (list, tuple)) and filed:
                 break
@@ -140,10 +141,10 @@ def row_for(op, values, is_tensor, filed=False):
 
 def holds(what, value, is_tensor):
     """Whether an argument is what a condition asks for."""
-    if what == ONE:
-        return not isinstance(value, (list, tuple)) or len(value) == 1
     if value is None:
         return False
+    if what == ONE:
+        return not isinstance(value, (list, tuple)) or len(value) == 1
     return is_tensor(value) == (what == TENSOR)
 
 
@@ -155,6 +156,21 @@ def stand_in(op: Operator, row):
     if made is None:
         made = op.named[row] = NamedOverload(op, row)
     return made
+
+
+def written_as(op, args, is_tensor=is_tensor, whole=True):
+    """The overload that a step of a recorded program shows: the one that PyTorch calls.
+
+    Args:
+        op: the operator.
+        args: its arguments by position; those at the end may be left out.
+        is_tensor: tells of an argument whether it is a tensor.
+        whole: whether the program has its compositions whole.
+    """
+    if not op.names:
+        return op
+    row = row_for(op, args, is_tensor, whole)
+    return op if row is None else stand_in(op, row)
 
 
 def overload_named(op: Operator, name):

@@ -56,7 +56,7 @@ def name_of(node):
 
 def overload_name(op, args, kwargs=None):
     """PyTorch's name of an overload: it has one for tensors, and one for numbers."""
-    row = row_for(op, args, _is_tensor, filed=True)
+    row = row_for(op, args, _is_tensor, whole=True, filed=True)
     return op._overloadname if row is None else row[OVERLOAD_NAME]
 
 

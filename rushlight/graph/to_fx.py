@@ -13,6 +13,7 @@ from rushlight.core.state import excluded_keys, included_keys, set_keys
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
+from rushlight.dispatch.named_overload import written_arguments, written_as
 from rushlight.fx.experimental.pre_dispatch import user_stack
 from rushlight.graph.graph_numbers import LiftedNumbers, groups_of, is_same
 from rushlight.graph.steps import FRESH, NUMBER, TENSOR, TENSORS, WINDOW, Graph, window
@@ -153,7 +154,9 @@ class Exported:
     def _add(self, call):
         made = [self._argument(call, i, value) for i, value in enumerate(call.values)]
         made = self.lifted.arguments(call.op, made)
-        node = self.graph.call_function(call.op, *arguments_of(call.op, made))
+        shown = written_as(call.op, call.values, _is_value, whole=False)
+        args, kwargs = arguments_of(call.op, made)
+        node = self.graph.call_function(shown, written_arguments(shown, args), kwargs)
         if call.notes is not None:
             node.meta["stack_trace"] = user_stack([call.notes])
         for number, (kind, value) in enumerate(call.results):
@@ -166,6 +169,10 @@ class Exported:
                 self.windows[value.slot, value.look] = one
             else:
                 self._keep(value, one)
+
+
+def _is_value(one):
+    return isinstance(one, Value)
 
 
 def arguments_of(op, values):

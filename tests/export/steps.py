@@ -2,6 +2,7 @@
 
 import re
 
+from rushlight.dispatch.dispatcher import Operator
 from rushlight.export import _names
 
 # Numbers that a program writes down are detached by a step of its own there, and checks
@@ -24,12 +25,12 @@ def their_steps(graph):
 
 
 def our_steps(graph):
-    """What the steps of a graph call, by PyTorch's names."""
-    return [
-        _names.name_of(node)
-        .removeprefix("torch.ops.")
-        .removeprefix("aten.")
-        .removeprefix("higher_order.")
-        for node in graph.nodes
-        if node.op == "call_function"
-    ]
+    """What the steps of a graph call: by the names they show, which are those of files."""
+    return [_shown(node) for node in graph.nodes if node.op == "call_function"]
+
+
+def _shown(node):
+    filed = _names.name_of(node).removeprefix("torch.ops.")
+    if isinstance(node.target, Operator):
+        assert str(node.target) == filed, node.format_node()
+    return filed.removeprefix("aten.").removeprefix("higher_order.")

@@ -14,7 +14,7 @@ import sys
 from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch import python_key
+from rushlight.dispatch import named_overload, python_key
 from rushlight.fx.experimental.as_called import decomposition_of, without_elements
 from rushlight.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from rushlight.fx.graph import Graph
@@ -28,8 +28,6 @@ __all__ = ["PreDispatchTracer", "placeholder", "user_frames", "user_stack"]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _MODULES = os.path.join(_PACKAGE, "nn", "modules")
 _FOREVER = 9223372036854775807
-# Where one dimension is told by its number, not by a list of one.
-_ONE_DIMENSION = frozenset(("squeeze", "squeeze_", "squeeze_copy"))
 # Questions that have an answer without running anything.
 _SILENT = frozenset(("sym_size", "sym_stride", "sym_numel", "sym_storage_offset"))
 
@@ -96,8 +94,6 @@ def written_arguments(op, args, kwargs):
         args[2] = 0 if args[2] is None else args[2]
         args[3] = _FOREVER if args[3] is None else args[3]
     args = [list(one) if type(one) is tuple else one for one in args]
-    if op._opname in _ONE_DIMENSION and len(args) == 2 and len(args[1]) == 1:
-        args[1] = args[1][0]
     kept = {
         row[0]: kwargs[row[0]]
         for row in rows
@@ -179,8 +175,9 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
                 return result
         given, kept = written_arguments(op, args, kwargs)
         self.note_grad_mode()
-        nodes = self.nodes_of((given, kept))
-        node = self.create(op, *nodes, op._opname)
+        shown = named_overload.written_as(op, given)
+        given = list(named_overload.written_arguments(shown, given))
+        node = self.create(shown, *self.nodes_of((given, kept)), op._opname)
         result = self.run(op, args, kwargs)
         if isinstance(result, Tensor) or isinstance(result, (list, tuple)):
             self._track_all(result, node)
