@@ -125,9 +125,10 @@ def qualified_name(function):
         return f"torch.Tensor.{name}"
     if isinstance(function, OperatorPacket):
         namespace = function.overloads[0].namespace
-        if namespace == "aten":  # an operator of layers, with no function of its name
-            return f"torch._C._nn.{function.__name__}"
-        return f"torch.ops.{namespace}.{function.__name__}"
+        if function.__module__.endswith(f"._ops.{namespace}"):
+            return f"torch.ops.{namespace}.{function.__name__}"
+        # an operator of layers, with no public function of its name
+        return f"torch._C._nn.{function.__name__}"
     owner = getattr(function, "__objclass__", None)
     if owner is not None and is_from_package(owner):
         return f"torch.Tensor.{name}"

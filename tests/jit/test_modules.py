@@ -12,6 +12,9 @@ from rushlight import nn, randn, tensor
 from rushlight.jit import _modules
 
 
+from rushlight.fx.experimental.proxy_tensor import make_fx
+
+
 def windows():
     for count in (1, 2, 3):
         sizes = [8] * count
@@ -363,3 +366,23 @@ def test_programs_of_bags_take_the_older_order_with_a_warning():
     with pytest.warns(UserWarning, match="Argument order"):
         found = program(*given)
     assert rl.equal(found, nn.functional.embedding_bag(given[1], given[0], given[2]))
+
+
+def test_graphs_of_fx_are_scripted():
+    class Net(rl.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = rl.nn.Linear(3, 2)
+
+        def forward(self, x):
+            return rl.relu(self.linear(x)).sum(0)
+
+    net, x = Net(), rl.randn(4, 3)
+    recorded = make_fx(lambda x: (x.sin() * 2).sum(0))(x)
+    for node in list(recorded.graph.nodes)[1:-1]:
+        node.target = node.target.overloadpacket
+    recorded.recompile()
+    assert "torch.ops.aten.sin(x_1)" in recorded.code
+    for graph in rl.fx.symbolic_trace(net), recorded:
+        scripted = rl.jit.freeze(rl.jit.script(graph).eval())
+        assert rl.equal(scripted(x), graph(x))
