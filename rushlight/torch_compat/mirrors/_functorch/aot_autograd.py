@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 
+import rushlight as rl
 from rushlight._dynamo.backends.common import aot_autograd
-from rushlight._dynamo.eval_frame import compile
+from rushlight._functorch import _joint
+from rushlight._functorch.partitioners import default_partition
+from rushlight.nn import Module
 
 __all__ = [
     "aot_function",
     "aot_module",
     "aot_module_simplified",
+    "compiled_function",
+    "compiled_module",
     "make_boxed_compiler",
     "make_boxed_func",
 ]
@@ -48,32 +53,57 @@ def aot_function(
     fn,
     fw_compiler,
     bw_compiler=None,
-    partition_fn=None,
+    partition_fn=default_partition,
     decompositions=None,
     inference_compiler=None,
     **more,
 ):
     """A function whose forward and backward graphs are given to compilers.
 
+    Both are cut out of one joint graph, which is recorded for each set of sizes and types.
+
     Args:
-        fn: the function.
+        fn: the function; its tensors are recorded, other arguments are constants.
         fw_compiler: ``fw_compiler(graph_module, example_inputs)`` gives a function.
         bw_compiler: the same for sweeps back; by default the first.
-        partition_fn: kept for PyTorch's programs: graphs are recorded one by one.
+        partition_fn: cuts the joint graph: see `rushlight._functorch.partitioners`.
         decompositions: what to run in place of an operator, by operator.
+        inference_compiler: for calls that need no gradients; by default the first.
     """
-    backend = aot_autograd(
-        fw_compiler=fw_compiler,
-        bw_compiler=bw_compiler,
-        inference_compiler=inference_compiler,
-        decompositions=decompositions,
+    return _joint.JointFunction(
+        fn,
+        _joint.Compilers(
+            fw_compiler,
+            bw_compiler or fw_compiler,
+            inference_compiler or fw_compiler,
+            partition_fn,
+            decompositions or {},
+        ),
     )
-    return compile(fn, backend=backend)
 
 
 def aot_module(mod, *args, **kwargs):
-    """A module whose graphs are given to compilers: see `aot_function`."""
-    return aot_function(mod, *args, **kwargs)
+    """A module whose graphs are given to compilers: see `aot_function`.
+
+    Args:
+        mod: the module; its parameters and buffers are arguments of the graphs.
+    """
+
+    def functional_call(named, *args, **kwargs):
+        return rl.func.functional_call(mod, named, args, kwargs)
+
+    compiled = aot_function(functional_call, *args, **kwargs)
+
+    class AOTModule(Module):
+        def __init__(self):
+            super().__init__()
+            self.orig_module = mod
+
+        def forward(self, *args, **kwargs):
+            named = {**dict(mod.named_parameters()), **dict(mod.named_buffers())}
+            return compiled(named, *args, **kwargs)
+
+    return AOTModule()
 
 
 def aot_module_simplified(
@@ -100,3 +130,7 @@ def aot_module_simplified(
         decompositions=decompositions,
     )
     return backend(mod, args)
+
+
+compiled_function = aot_function
+compiled_module = aot_module
