@@ -18,6 +18,8 @@ from rushlight.dispatch.dispatcher import forget
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 
 PASS_BY = cython.declare(object, _PASS_BY)
+# How an overload is asked by itself, in place of a function's 1 and a packet's 0.
+NUMBERS_AS_TENSORS = cython.declare(cython.int, -1)
 
 
 @cython.cfunc
@@ -31,7 +33,7 @@ def operator_vectorcall(
     bound: Bound
     n: cython.Py_ssize_t = (nargsf << 1) >> 1
     code: cython.int
-    bound.n_made = bound.strict = 0
+    bound.n_made, bound.strict = 0, NUMBERS_AS_TENSORS
     try:
         code = op.signature.bind(args, n, kwnames, cython.address(bound))
         if code:

@@ -113,6 +113,17 @@ WRONG_TYPE = cython.declare(cython.int, 1280)
 
 @cython.cfunc
 @cython.exceptval(check=False)
+def takes_numbers(signature: Signature) -> cython.bint:
+    """Whether an argument may be a tensor or a number: of an overload alone all may."""
+    i: cython.int
+    for i in range(signature.n_args):
+        if signature.kinds[i] == ARG_TENSOR_OR_SCALAR:
+            return True
+    return False
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 def release(bound: cython.pointer(Bound)) -> cython.void:
     i: cython.int
     for i in range(bound.n_made):
@@ -352,11 +363,11 @@ class Signature:
     ) -> cython.bint:
         """Whether sizes or tensors are given one by one, from this value on."""
         if asks(cython.cast(object, value)):
-            return not (bound.strict and i)
+            return not (bound.strict > 0 and i)
         if self.kinds[i] <= 3:
             return is_tensor(value)
         item = cython.cast(object, value)
-        return is_place(item, self.flags[i] & SIZE) and not (bound.strict and i)
+        return is_place(item, self.flags[i] & SIZE) and not (bound.strict > 0 and i)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -367,7 +378,7 @@ class Signature:
                 default = self.defaults[i]
                 if default is Ellipsis:
                     return MISSING + i
-                if bound.strict and self.flags[i] & CONSTANT:
+                if bound.strict > 0 and self.flags[i] & CONSTANT:
                     default = 0  # PyTorch's functions read the constant's name as zero
                 bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
         return 0
@@ -411,7 +422,7 @@ class Signature:
         self, key: object, value: cython.pointer(PyObject), bound: cython.pointer(Bound)
     ) -> cython.int:
         i: cython.int = self.find(key)
-        if i < 0 or (bound.strict and key == "self" and is_tensor(value)):
+        if i < 0 or (bound.strict > 0 and key == "self" and is_tensor(value)):
             return UNKNOWN_KEYWORD
         if bound.slots[i] != cython.NULL:
             return REPEATED + i
@@ -497,7 +508,10 @@ class Signature:
         ):
             if not isinstance(item, Tensor):
                 number = isinstance(item, (int, float, complex)) or is_numpy(item)
-                if number and self.flags[i] & AS_TENSOR:
+                if number and (
+                    self.flags[i] & AS_TENSOR
+                    or (bound.strict < 0 and takes_numbers(self))
+                ):
                     return own(bound, i, _factories.wrapped_number(item))
                 return WRONG_TYPE + i
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)

@@ -19,6 +19,7 @@ from rushlight.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
     InputKind,
+    InputSpec,
     OutputKind,
     OutputSpec,
     TensorArgument,
@@ -112,7 +113,7 @@ def _decomposed(program, table, whole):
         values.append(value)
     if fake is None:
         return program
-    tracer.shape_env = fake.shape_env
+    tracer.fake, tracer.shape_env = fake, fake.shape_env
     interpreter = _Replay(program.graph_module, tracer)
     with (
         no_grad(),
@@ -161,16 +162,17 @@ def _finished(program, tracer, written, results):
     graph.output(tuple(outputs))
     tracer.write_checks()
     _without_dead(graph)
+    inputs, constants = tracer.with_constants(signature.input_specs, program.constants)
     module = GraphModule(tracer.root, graph)
     return type(program)(
         module,
         graph,
-        ExportGraphSignature(list(signature.input_specs), specs),
+        ExportGraphSignature(inputs, specs),
         dict(program.state_dict),
         dict(program.range_constraints),
         program.module_call_graph,
         program.example_inputs,
-        program.constants,
+        constants,
         guards=program._guards,
         dialect="ATEN",
     )
@@ -205,6 +207,7 @@ class _Tracer(ProxyTorchDispatchMode):
     """Notes where steps come from, as the program that is taken apart says."""
 
     notes: dict = {}
+    fake = None  # the mode of the program's fake tensors
 
     def size_of(self, number):
         """The step that computes a size; one that an argument has is read from it.
@@ -239,6 +242,39 @@ class _Tracer(ProxyTorchDispatchMode):
         node.meta["val"] = number
         self._sizes[number.expr] = node
         return node
+
+    def with_constants(self, specs, constants):
+        """The inputs and the constants of a program, tensors that its steps made among them.
+
+        Args:
+            specs: the inputs that it had.
+            constants: its constants by name.
+        """
+        inputs, constants, names = list(specs), dict(constants), {}
+        at = sum(one.kind is not InputKind.USER_INPUT for one in inputs)
+        places = self.graph.find_nodes(op="placeholder")
+        before = places[at] if at < len(places) else self.first_step()
+        for node in self.graph.find_nodes(op="get_attr"):
+            value = getattr(self.root, node.target, None)
+            if not isinstance(value, Tensor):
+                continue
+            if node.target not in names:
+                number = len(names)
+                while f"lifted_tensor_{number}" in constants:
+                    number += 1
+                name = f"lifted_tensor_{number}"
+                with self.graph.inserting_before(before):
+                    made = names[node.target] = placeholder(self.graph, f"c_{name}")
+                made.meta["val"] = self.fake.from_tensor(value)
+                constants[name] = value
+                spec = InputSpec(
+                    InputKind.CONSTANT_TENSOR, TensorArgument(made.name), name
+                )
+                inputs.insert(at, spec)
+                at += 1
+            node.replace_all_uses_with(names[node.target])
+            self.graph.erase_node(node)
+        return inputs, constants
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.full_name in _ONE_DIMENSION:  # in the core set a list goes with any

@@ -416,11 +416,7 @@ class Reader:
                 raise SerializeError("programs with sparse tensors are not read")
             return strided
         if kind == "as_device":
-            return (
-                Device(value["type"])
-                if value["index"] is None
-                else Device(value["type"], value["index"])
-            )
+            return self._device(value)
         if kind in ("as_ints", "as_bools", "as_strings"):
             wanted = {"as_ints": int, "as_bools": bool, "as_strings": str}[kind]
             if any(type(one) is not wanted for one in value):
@@ -433,6 +429,12 @@ class Reader:
             if isinstance(one, (int, float)):
                 return one
         raise SerializeError(f"arguments of the kind {kind!r} are not read")
+
+    @staticmethod
+    def _device(value):
+        return Device(
+            *[one for one in (value["type"], value["index"]) if one is not None]
+        )
 
     @staticmethod
     def _float(value):
@@ -449,15 +451,14 @@ class Reader:
         shown, steps = ([_hint(one) for one in many] for many in (sizes, strides))
         for one in (*shown, *steps):
             whole(one)
-        like = call.empty_strided(
-            shown, steps, dtype=dtype_of(meta["dtype"]), device="meta"
-        )
+        device = self._device(meta["device"])
+        with self.fake:
+            made = call.empty_strided(
+                shown, steps, dtype=dtype_of(meta["dtype"]), device=device
+            )
         if any(isinstance(one, SymInt) for one in sizes):
-            made = self.fake.symbolic(like, sizes)
-        else:
-            with self.fake:
-                made = call.empty_strided(shown, steps, dtype=like.dtype)
-        if meta["requires_grad"] and (like.is_floating_point() or like.is_complex()):
+            made = self.fake.symbolic(made, sizes)
+        if meta["requires_grad"] and (made.is_floating_point() or made.is_complex()):
             made.requires_grad_()
         return made
 

@@ -512,9 +512,9 @@ def stft(self, n_fft, *rest, **kwargs):
     padded = ops.pad(ops.view(self, sizes), sides, given.get("pad_mode", "reflect"))
     flat = ops.view(padded, list(padded.shape[-rank:]))
     values = [given.get(one) for one in ("hop_length", "win_length", "window")]
-    values += [False, "reflect", given.get("normalized", False)]
+    values += [given.get("normalized", False)]
     values += [given.get(one) for one in ("onesided", "return_complex")]
-    return ops.stft(flat, n_fft, *values)
+    return ops.stft.overloads[1](flat, n_fft, *values)
 
 
 def unravel_index(indices, shape):

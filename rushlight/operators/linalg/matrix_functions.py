@@ -327,6 +327,11 @@ def norm_except_dim(v, pow, dim):
     return ops.linalg_vector_norm(v, pow, others, True)
 
 
+def weight_norm(v, g, dim):
+    """The direction of one tensor, the length of another."""
+    return v * (g / norm_except_dim(v, 2, dim))
+
+
 # Condition and rank
 
 

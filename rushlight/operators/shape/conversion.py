@@ -121,6 +121,11 @@ to_complex64 = _converter("complex64")
 to_complex128 = _converter("complex128")
 
 
+def overwritten(self, src, non_blocking):
+    """A tensor like one, with another's elements."""
+    return ops.copy_(ops.empty_like(self), src, non_blocking)
+
+
 def fill_diagonal_(self, fill_value, wrap):
     """Writes the main diagonal; with ``wrap``, again below the square of a tall matrix.
 

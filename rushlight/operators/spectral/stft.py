@@ -132,6 +132,17 @@ def stft(
     )
 
 
+def stft_within(
+    self, n_fft, hop_length, win_length, window, normalized, onesided, return_complex,
+    align_to_window,
+):  # fmt: skip
+    """Windows that lie within the signal, which is not padded."""
+    return stft(
+        self, n_fft, hop_length, win_length, window, False, "reflect", normalized,
+        onesided, return_complex, align_to_window,
+    )  # fmt: skip
+
+
 def padded(signal, amount, mode):
     """The signal with half a window more on both sides."""
     plain = signal.dtype.category and signal.numel()  # what is not, padding refuses
