@@ -182,10 +182,16 @@ def overload_named(op: Operator, name):
 
 
 def written_arguments(op, args):
-    """A call's arguments as the overload has them: one dimension, not a list of one."""
+    """A call's arguments as the overload has them: one dimension, not a list of one.
+
+    Overloads that only whole programs call leave nothing out.
+    """
     if not isinstance(op, NamedOverload):
         return args
-    alone = {index for what, index in op.row[CONDITIONS] if what == ONE}
+    conditions = op.row[CONDITIONS]
+    if any(what == FILED for what, _ in conditions):
+        return (*args, *op.signature.defaults[len(args) :])
+    alone = {index for what, index in conditions if what == ONE}
     return tuple(
         one[0] if at in alone and isinstance(one, (list, tuple)) else one
         for at, one in enumerate(args)

@@ -6,9 +6,8 @@ import operator
 
 from rushlight._higher_order_ops.base import OPERATORS
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.declared import OVERLOAD_NAME
+from rushlight.dispatch import named_overload
 from rushlight.dispatch.dispatcher import Operator, find_packet
-from rushlight.dispatch.named_overload import row_for
 from rushlight.fx.node import Node
 from rushlight.ir.sym_functions import sym_ite, sym_max, sym_min, sym_not
 
@@ -44,7 +43,7 @@ def name_of(node):
     """
     target = node.target
     if isinstance(target, Operator):
-        overload = overload_name(target, node.args, node.kwargs)
+        overload = overload_of(target, node.args)._overloadname
         return f"torch.ops.{target.namespace}.{target._opname}.{overload}"
     if getattr(target, "namespace", None) == "higher_order":
         return f"torch.ops.higher_order.{target.name()}"
@@ -54,10 +53,10 @@ def name_of(node):
     raise NotImplementedError(f"files have no name for {target}")
 
 
-def overload_name(op, args, kwargs=None):
-    """PyTorch's name of an overload: it has one for tensors, and one for numbers."""
-    row = row_for(op, args, _is_tensor, whole=True, filed=True)
-    return op._overloadname if row is None else row[OVERLOAD_NAME]
+def overload_of(op, args):
+    """The overload that files have for a step: PyTorch has one for tensors, one for numbers."""
+    row = named_overload.row_for(op, args, _is_tensor, whole=True, filed=True)
+    return op if row is None else named_overload.stand_in(op, row)
 
 
 def _is_tensor(one):

@@ -11,6 +11,7 @@ from rushlight.core.dtype import DType
 from rushlight.core.layout import strided
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
+from rushlight.dispatch.named_overload import written_arguments
 from rushlight.export import _names
 from rushlight.export.graph_signature import (
     ConstantArgument,
@@ -253,10 +254,12 @@ class _Graph:
     def _step(self, node):
         target = node.target
         if isinstance(target, Operator):
-            rows = target.signature.rows
+            shown = _names.overload_of(target, node.args)
             inputs = [
                 self._given(row[0], one, _POSITIONAL)
-                for row, one in zip(rows, node.args)
+                for row, one in zip(
+                    shown.signature.rows, written_arguments(shown, node.args)
+                )
             ]
             inputs += [
                 self._given(name, one, _KEYWORD) for name, one in node.kwargs.items()

@@ -41,10 +41,10 @@ def patcher(name):
     """
 
     @contextlib.contextmanager
-    def patch(changes=None, **more):
+    def patch(changes=None, value=None, **more):
         """A block, or a function, with other settings."""
         if isinstance(changes, str):
-            changes = {changes: more.pop("value")}
+            changes = {changes: value}
         module = sys.modules[name]
         changes = {**(changes or {}), **more}
         owners = {one: place_of(module, one) for one in changes}

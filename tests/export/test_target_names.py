@@ -112,3 +112,33 @@ def test_files_keep_the_names(tmp_path):
         assert targets(again.graph) == targets(one.graph)
         for got, want in zip(again.module()(x), Compare()(x), strict=True):
             assert rl.equal(got, want)
+
+
+def test_overloads_of_whole_programs_leave_nothing_out(tmp_path):
+    def resized(lib):
+        class Resized(lib.nn.Module):
+            def forward(self, x):
+                resize = lib.nn.functional.interpolate
+                return (
+                    resize(x, size=(7, 5)),
+                    resize(x, scale_factor=2.0, mode="bilinear"),
+                    resize(x, size=(3, 3), mode="bicubic", antialias=True),
+                )
+
+        return Resized()
+
+    x = rl.arange(2 * 36.0).reshape(1, 2, 6, 6)
+    program = rl.export.export(resized(rl), (x,))
+    theirs = torch.export.export(resized(torch), (torch.from_numpy(x.numpy()),))
+    shown, expected = (
+        [str((node.target, node.args[1:])) for node in one.graph.nodes if node.args]
+        for one in (program, theirs)
+    )
+    assert shown[:-1] == expected[:-1]
+    for one in program, program.run_decompositions():
+        rl.export.save(one, tmp_path / "p.pt2")
+        again = torch.export.load(tmp_path / "p.pt2").module()
+        for got, want in zip(
+            again(torch.from_numpy(x.numpy())), resized(rl)(x), strict=True
+        ):
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-4, atol=1e-4)
