@@ -113,17 +113,6 @@ WRONG_TYPE = cython.declare(cython.int, 1280)
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def takes_numbers(signature: Signature) -> cython.bint:
-    """Whether an argument may be a tensor or a number: of an overload alone all may."""
-    i: cython.int
-    for i in range(signature.n_args):
-        if signature.kinds[i] == ARG_TENSOR_OR_SCALAR:
-            return True
-    return False
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
 def release(bound: cython.pointer(Bound)) -> cython.void:
     i: cython.int
     for i in range(bound.n_made):
@@ -508,10 +497,11 @@ class Signature:
         ):
             if not isinstance(item, Tensor):
                 number = isinstance(item, (int, float, complex)) or is_numpy(item)
-                if number and (
-                    self.flags[i] & AS_TENSOR
-                    or (bound.strict < 0 and takes_numbers(self))
-                ):
+                # an overload alone that takes a number for one tensor takes it for all
+                alone = bound.strict < 0 and [
+                    row for row in self.rows if row[1] == ARG_TENSOR_OR_SCALAR
+                ]
+                if number and (self.flags[i] & AS_TENSOR or alone):
                     return own(bound, i, _factories.wrapped_number(item))
                 return WRONG_TYPE + i
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
