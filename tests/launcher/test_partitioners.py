@@ -6,6 +6,7 @@ import torch
 
 import rushlight as rl
 import rushlight.functorch.compile as ours
+from rushlight._functorch.aot_autograd import aot_export_joint_simple
 from rushlight._functorch.compilers import debug_nop
 
 PARTITIONS = ["default_partition", "min_cut_rematerialization_partition"]
@@ -162,3 +163,22 @@ def test_a_graph_that_was_changed_is_found_by_comparing_results():
     cut = ours.aot_function(lambda x: x.reshape(2, 2), spoiled)
     with pytest.raises(AssertionError, match=r"output 0 of .*: \(2, 2\) != \(4,\)"):
         cut(rl.ones(4))
+
+
+def test_a_joint_graph_is_exported_with_its_gradients():
+    a, b = rl.randn(3, 3, requires_grad=True), rl.randn(3, 3)
+
+    def wave(x, y):
+        return [(x @ y).sin()]
+
+    joint = aot_export_joint_simple(wave, [a, b], trace_joint=True)
+    names = [node.target for node in joint.graph.find_nodes(op="placeholder")]
+    assert names == ["primals_1", "primals_2", "tangents_1"]
+    (expected,) = rl.autograd.grad(wave(a, b)[0].sum(), a)
+    made, grad, none = joint([a, b], [rl.ones(3, 3)])
+    assert rl.allclose(made, wave(a, b)[0]) and rl.allclose(grad, expected)
+    assert none is None
+    plain = aot_export_joint_simple(wave, [b, b], trace_joint=False)
+    assert rl.allclose(plain(b, b)[0], wave(b, b)[0])
+    with pytest.raises(RuntimeError, match="does not support input mutations"):
+        aot_export_joint_simple(lambda x: [x.mul_(2)], [b.clone()], trace_joint=False)

@@ -64,11 +64,8 @@ class JointFunction:
     def program(self, tensors, rest, spec, grad):
         """What runs calls with such arguments."""
         call = _FlatCall(self.fn, rest, spec)
-        recorded = _recorded(call, tensors, grad, self.compilers.decompositions)
-        if any(
-            node.op == "call_function" and _writes(node)
-            for node in recorded.graph.nodes
-        ):
+        recorded = flat(recorded_of(call, tensors, grad, self.compilers.decompositions))
+        if any(writes(node) for node in recorded.graph.nodes):
             whole = rl.compile(self.fn, backend=self.as_backend())
             return lambda _, args, kwargs: whole(*args, **kwargs)
         made = _trained if grad else _inferred
@@ -85,7 +82,8 @@ class JointFunction:
         )
 
 
-def _writes(node):
+def writes(node):
+    """Whether a step changes a tensor that it is given."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and schema.is_mutable
 
@@ -114,8 +112,15 @@ class _FlatCall:
         return tree_unflatten(made, self.results)
 
 
-def _recorded(call, tensors, grad, decompositions):
-    """The graph of a call; with gradients, the joint one."""
+def recorded_of(call, tensors, grad, decompositions):
+    """The graph of a call; with gradients, the joint one.
+
+    Args:
+        call: a function of a list of tensors, which gives a list.
+        tensors: its arguments.
+        grad: whether gradients are part of the graph.
+        decompositions: what to run in place of an operator, by operator.
+    """
 
     def joint(primals, tangents):
         made = call(primals)
@@ -138,9 +143,14 @@ def _recorded(call, tensors, grad, decompositions):
         tangents = _tangents(call, primals)
         with rl.enable_grad():
             made = make_fx(joint, decompositions, "fake")(primals, tangents)
-    made.graph.set_codegen(CodeGen())
-    made.recompile()
     return made
+
+
+def flat(graph):
+    """A graph that takes its tensors one by one, and gives the leaves of its results."""
+    graph.graph.set_codegen(CodeGen())
+    graph.recompile()
+    return graph
 
 
 def _tangents(call, primals):

@@ -11,6 +11,7 @@ from rushlight._functorch.partitioners import default_partition
 from rushlight.nn import Module
 
 __all__ = [
+    "aot_export_joint_simple",
     "aot_function",
     "aot_module",
     "aot_module_simplified",
@@ -80,6 +81,36 @@ def aot_function(
             decompositions or {},
         ),
     )
+
+
+def aot_export_joint_simple(
+    func, args, *, trace_joint, num_params_buffers=0, decompositions=None
+):
+    """The graph of a function of tensors, or its joint graph with gradients.
+
+    Args:
+        func: gives a tuple or list of tensors, and writes to none.
+        args: its tensors.
+        trace_joint: whether gradients are part of the graph; it takes a list of ``primals``
+            and one of ``tangents`` then.
+        num_params_buffers: kept for programs that count parameters among the arguments.
+        decompositions: what to run in place of an operator, by operator.
+
+    Raises:
+        RuntimeError: the function writes to a tensor.
+    """
+    graph = _joint.recorded_of(
+        lambda tensors: list(func(*tensors)),
+        list(args),
+        trace_joint,
+        decompositions or {},
+    )
+    if any(_joint.writes(node) for node in graph.graph.nodes):
+        raise RuntimeError(
+            "aot_export_joint_simple does not support input mutations\n"
+            "  remedy: clone what is written, or use torch.export"
+        )
+    return graph if trace_joint else _joint.flat(graph)
 
 
 def aot_module(mod, *args, **kwargs):
