@@ -25,6 +25,7 @@ OWN = (
     "__main__",
     "_decomp.registry",
     "_dynamo.explaining",
+    "_functorch._joint",
     "_higher_order_ops.base",
     "_inductor._patterns",
     "_inductor._replacement",
