@@ -42,11 +42,14 @@ class _EvalCacheLoader:
             globals: its names; the loader puts itself among them.
             co_fields: the place of the program that it was made from.
         """
-        key = f"<eval_with_key>.{next(self.numbers)}"
+        origin = ""
         if co_fields:
             place = f"{co_fields['co_filename']}:{co_fields['co_firstlineno']}"
             # a name that ends like one in brackets would not be looked up
-            key += f" from {place} in {co_fields['co_name'].strip('<>')}"
+            origin = f" from {place} in {co_fields['co_name'].strip('<>')}"
+        key = f"<eval_with_key>.{next(self.numbers)}{origin}"
+        while key in linecache.cache:  # PyTorch, in one process, counts the same way
+            key = f"<eval_with_key>.{next(self.numbers)}{origin}"
         self.eval_cache[key] = src
         globals.update(__file__=key, __name__=key, __loader__=self)
         linecache.lazycache(key, globals)

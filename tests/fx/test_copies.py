@@ -1,7 +1,9 @@
 """Graph modules copied, stored, moved, edited and written by users' code generators."""
 
 import copy
+import inspect
 import io
+import linecache
 import pickle
 
 import pytest
@@ -124,3 +126,13 @@ def test_a_tracer_refuses_calls_that_write(called, refused):
                 tracer.trace(called)
         elif not refused:
             tracer.trace(called)
+
+
+def test_sources_are_their_own_beside_pytorchs():
+    def recorded():
+        return make_fx(lambda x: x.sin())(rl.ones(2)).forward
+
+    number = int(recorded().__code__.co_filename.rpartition(".")[2])
+    for taken in range(number + 1, number + 4):
+        linecache.cache[f"<eval_with_key>.{taken}"] = 1, None, ["another's\n"], ""
+    assert "aten.sin" in inspect.getsource(recorded())
