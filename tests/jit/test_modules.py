@@ -9,10 +9,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn, randn, tensor
-from rushlight.jit import _modules
-
-
 from rushlight.fx.experimental.proxy_tensor import make_fx
+from rushlight.jit import _modules
 
 
 def windows():
