@@ -147,6 +147,11 @@ def is_recording() -> bool:
     return st.grad_mode or (st.included >> KEY_BATCHED) & 1
 
 
+def is_following() -> bool:
+    """Whether this thread's operators wait to be a program: inside of `compile`."""
+    return (state().included & RECORDING) != 0
+
+
 def is_transforming() -> bool:
     """Whether a transformation of functions sees this thread's calls."""
     return (state().included >> KEY_BATCHED) & 1

@@ -869,11 +869,6 @@ def flush(why="asked for"):
         tape.flush(why)
 
 
-def is_following() -> bool:
-    """Whether this thread's operators are followed."""
-    return (state().included & RECORDING) != 0
-
-
 def pause() -> bool:
     """Runs what waits, and has operators run as they come; whether they were followed."""
     st: cython.pointer(ThreadState) = state()

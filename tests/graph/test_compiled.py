@@ -6,6 +6,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.core.state import is_following
 from rushlight.graph import compiled_function
 
 
@@ -256,9 +257,8 @@ def test_a_function_kept_out_runs_as_it_is():
 
     @rl._dynamo.disable
     def apart(x):
-        from rushlight.graph import capture
 
-        followed.append(capture.is_following())
+        followed.append(is_following())
         return x + 1
 
     compiled = rl.compile(lambda x: apart(x * 2) * 3)

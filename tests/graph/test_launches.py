@@ -7,7 +7,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.graph import capture
+from rushlight.core.state import is_following
 from rushlight.graph.steps import CHECK, LOOK, RUN
 
 F = nn.functional
@@ -141,7 +141,7 @@ def test_a_default_device_and_modes_take_compositions_as_ever():
     expected = compiled(x)
     with rl.device("cpu"):
         assert rl.allclose(compiled(x), expected)
-    assert not capture.is_following()
+    assert not is_following()
 
 
 def test_a_chain_of_sums_holds_no_more_memory_than_its_steps():

@@ -7,6 +7,7 @@ import threading
 from typing import NamedTuple
 
 from rushlight._dynamo.backends.registry import find_backend
+from rushlight.core.state import is_following
 from rushlight.graph import capture, compiled_function
 from rushlight.graph.export_state import recording_export
 
@@ -29,12 +30,12 @@ def is_compiling():
     >>> is_compiling(), rl.compile(is_compiling)()
     (False, True)
     """
-    return capture.is_following() or is_exporting()
+    return is_following() or is_exporting()
 
 
 def is_dynamo_compiling():
     """Whether this thread's operators are recorded by a compiled function."""
-    return capture.is_following()
+    return is_following()
 
 
 def is_exporting():
@@ -175,7 +176,7 @@ def substitute_in_graph(original_fn, **options):
 
 def graph_break(msg=""):
     """Ends the graph: what waits runs."""
-    if capture.is_following():
+    if is_following():
         capture.flush(msg or "torch._dynamo.graph_break()")
 
 

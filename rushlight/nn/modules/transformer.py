@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 
 import rushlight as rl
+from rushlight.core.state import is_following
 from rushlight.core.warning import warn
-from rushlight.graph import capture
 from rushlight.graph.export_state import recording_export
 from rushlight.nn import functional as F
 from rushlight.nn import init
@@ -50,7 +50,7 @@ def _is_causal(layer, mask, hint, rows):
     """
     if hint is not None or mask is None:
         return bool(hint)
-    if capture.is_following() or recording_export():  # elements would end the recording
+    if is_following() or recording_export():  # elements would end the recording
         return False
     along = rows.dim() == 3 and layer.self_attn.batch_first
     size = rows.size(int(along))
