@@ -88,6 +88,7 @@ _MISSES = cython.declare(cython.int, 32)  # looks that found something else, at 
 _ASKED = os.environ.get("RUSHLIGHT_CHECK_PLANS", "")
 _CHECKED = cython.declare(cython.bint, _ASKED in ("1", "cards"))
 _ON_CARDS = cython.declare(cython.bint, _ASKED == "cards")
+_OUTCOMES = cython.declare(dict, {})
 _KEEPERS = cython.declare(list, [])  # the kernels that keep plans
 
 
@@ -193,6 +194,7 @@ class PlannedKernel(PythonKernel):
                 plan = None
         if plan is not None:
             self.plans[key] = plan
+        _OUTCOMES.setdefault(op.name, [0, 0])[plan is None] += 1
         return result
 
 
@@ -228,6 +230,14 @@ def forget():
 
 
 before_replacing(forget)
+
+
+def outcomes():
+    """For each operator, how many plans were written and how many were refused.
+
+    What a plan saves shows in no result: tests see by this that there is one.
+    """
+    return {name: tuple(counts) for name, counts in _OUTCOMES.items()}
 
 
 @cython.cfunc
