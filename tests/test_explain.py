@@ -112,6 +112,7 @@ def test_where_names_files_and_lines(name):
     assert f"op: {name}(" in (ROOT / path).read_text().splitlines()[int(line) - 1]
 
 
+OF_LAYOUTS = ("(sparse_coo)", "(sparse_csr)", "(quantized)")
 SHOWN = {  # of each operator: its rules and its forms by device
     "gelu": (
         "one expression for every device",
@@ -141,16 +142,23 @@ def test_an_operator_is_made_in_the_folder_of_its_family(name):
     assert {"declared", "kernel", "derivative"} <= kinds
     assert "variants" in kinds or name in ("gelu", "linalg_qr")
     folder = next(row[1] for row in rows if row[0] == "declared").rpartition("/")[0]
-    for what, place, *_ in rows:
+    for what, place, *said in rows:
         shared = what == "variants" and place.count("/") == 2  # by all families
+        if said and said[0] in OF_LAYOUTS:  # in those layouts' rooms
+            continue
         if what in ("declared", "kernel", "variants", "derivative") and not shared:
             assert place.startswith((folder, "rushlight/kernels")), (what, place)
 
 
 def test_kernels_of_other_keys_are_where_they_are_declared():
     rows = where("relu").stdout
-    for key in ("pointwise", "sparse_coo", "sparse_csr", "quantized"):
-        assert f"({key})" in rows
+    for key in ("(pointwise)", *OF_LAYOUTS):
+        assert key in rows
+
+
+def test_forms_of_layouts_stand_beside_the_one_of_all_devices():
+    shown = explained("relu", "variants")
+    assert "one expression for every device" in shown and "QuantizedCPU" in shown
 
 
 def test_where_fails_for_unknown_names():

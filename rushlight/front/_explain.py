@@ -11,11 +11,12 @@ import sys
 import types
 
 from rushlight._explain_rules import (
+    KERNELS,
+    ONE_FUNCTION,
     batching_of,
     device_variants,
     met,
     tangent_of,
-    without_variants,
 )
 from rushlight.dispatch.declared import IMPLEMENTATION, KIND, OPTIONAL, RULE, SOURCE
 
@@ -186,8 +187,9 @@ def described(title, rule):
 def describe_variants(op, kernel):
     """The forms of an operator's parts that differ by device."""
     parts = list(device_variants(op, kernel))
-    if not parts:
-        yield "variants", without_variants(op)
+    kind = op.entry[IMPLEMENTATION][KIND] if op.entry else ""
+    if not parts or kind in KERNELS:  # layouts may have forms beside the devices' one
+        yield "variants", KERNELS.get(kind, ONE_FUNCTION)
     for name, forms in parts:
         rows = [f"{key:18} {form_name(form)}" for key, form in forms.items()]
         yield f"variants: {name}", "\n".join(rows)

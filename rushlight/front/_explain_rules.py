@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 
-from rushlight.dispatch.declared import BY_KEY, FORWARD, IMPLEMENTATION, KIND
+from rushlight.dispatch.declared import BY_KEY, FORWARD, IMPLEMENTATION
 
 TANGENTS = {
     "linear": "linear: the operator itself, of the tangents",
@@ -17,6 +17,7 @@ KERNELS = {
     "composite": "composed of operators, which have theirs",
     "view": "a view: no device computes anything",
 }
+ONE_FUNCTION = "one function for all devices: it launches where operands are"
 
 
 def tangent_of(op):
@@ -94,11 +95,3 @@ def device_variants(op, kernel):
     for name, item in met(kernel):
         if isinstance(item, KernelTable):
             yield name, item.variants()
-
-
-def without_variants(op):
-    """Why an operator has no form for a device."""
-    kind = op.entry[IMPLEMENTATION][KIND] if op.entry else ""
-    return KERNELS.get(
-        kind, "one function for all devices: it launches where operands are"
-    )

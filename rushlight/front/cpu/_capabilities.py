@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
-from pathlib import Path
 from types import MappingProxyType
 
 # PyTorch's name of an instruction set -> Linux's, where they differ by more than `_`.
@@ -34,14 +32,29 @@ SAME = """
 """.split()
 ARM = {"neon": "asimd", "fp16_arith": "asimdhp", "dot": "asimddp", "rdm": "asimdrdm"}
 ARM_SAME = "bf16 i8mm sve sve2 sme aes sha1 sha2 crc32 atomics".split()
-CPU = Path("/sys/devices/system/cpu/cpu0")
+PROCESSORS = "/sys/devices/system/cpu"
+
+
+def _texts(folder, start, *names):
+    """What files of the folders whose names start so say; without `pathlib`'s imports."""
+    for one in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        if one.startswith(start):
+            try:
+                yield [_text(f"{folder}/{one}/{name}").strip() for name in names]
+            except OSError:
+                continue
+
+
+def _text(path):
+    with open(path) as file:
+        return file.read()
 
 
 @functools.cache
 def _fields():
     """The first processor's lines of Linux; none elsewhere."""
     try:
-        text = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+        text = _text("/proc/cpuinfo").partition("\n\n")[0]
     except OSError:
         return {}
     rows = (line.partition(":") for line in text.splitlines())
@@ -58,13 +71,8 @@ def features():
 def _caches():
     """The sizes in bytes of the first processor's own caches."""
     found = {}
-    for place in sorted(CPU.glob("cache/index*")):
-        try:
-            level, kind, size = (
-                (place / name).read_text().strip() for name in ("level", "type", "size")
-            )
-        except OSError:
-            continue
+    caches = f"{PROCESSORS}/cpu0/cache"
+    for level, kind, size in _texts(caches, "index", "level", "type", "size"):
         name = {"1Data": "l1d_cache_size", "2Unified": "l2_cache_size"}.get(
             level + kind
         )
@@ -75,8 +83,8 @@ def _caches():
 
 def _number(path):
     """How many different numbers the processors have in a file of theirs."""
-    found = {one.read_text() for one in CPU.parent.glob(f"cpu[0-9]*/topology/{path}")}
-    return max(1, len(found))
+    found = _texts(PROCESSORS, "cpu", f"topology/{path}")
+    return max(1, len({number for (number,) in found}))
 
 
 @functools.cache
@@ -90,6 +98,8 @@ def get_capabilities():
     >>> rl.cpu.get_capabilities()["num_logical_cores"] >= 1
     True
     """
+    import platform  # brings `re`, which not every program needs
+
     arm = platform.machine() in ("aarch64", "arm64")
     named, same = (ARM, ARM_SAME) if arm else (X86, SAME)
     flags = features()
