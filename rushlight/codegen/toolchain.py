@@ -45,6 +45,9 @@ def _machine(target: Target):
         found = llvm.Target.from_triple(target.triple)
     if found.name.startswith("x86"):
         features = f"{features},-prefer-256-bit".lstrip(",")
+    if cpu.startswith("znver"):
+        # a gather is dozens of operations there, where it is one load an element elsewhere
+        features += ",+prefer-no-gather"
     return found.create_target_machine(
         cpu=cpu,
         features=features,
