@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import inspect
 
-from rushlight.codegen.language import maximum, minimum
+from rushlight.codegen.language import cast, maximum, minimum
 from rushlight.codegen.language import select as if_then_else
 from rushlight.core.factories import empty
 from rushlight.dispatch.library import Library, find_operator
@@ -40,6 +40,7 @@ from rushlight.tensor_expressions.expressions import (
 )
 from rushlight.tensor_expressions.gradient import gradient, zeros
 from rushlight.tensor_expressions.lower import lower
+from rushlight.tensor_expressions.mma import mma
 from rushlight.tensor_expressions.schedule import (
     Schedule,
     Stage,
@@ -50,6 +51,7 @@ __all__ = [
     "Schedule",
     "Stage",
     "build",
+    "cast",
     "compute",
     "create_schedule",
     "gradient",
@@ -60,6 +62,7 @@ __all__ = [
     "maximum",
     "min",
     "minimum",
+    "mma",
     "operator",
     "placeholder",
     "prod",

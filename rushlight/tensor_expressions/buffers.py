@@ -9,10 +9,10 @@ from rushlight.ir import expr as ir
 
 @dataclass
 class Linear:
-    """``constant + sum(coefficient * variable)`` over loop variables."""
+    """``constant + sum(coefficient * variable)`` over loop variables, or parts of them."""
 
     constant: int = 0
-    terms: dict = field(default_factory=dict)  # variable -> coefficient
+    terms: dict = field(default_factory=dict)  # variable, or part -> coefficient
 
     def plus(self, other, factor=1):
         terms = dict(self.terms)
@@ -22,15 +22,22 @@ class Linear:
         return Linear(self.constant + factor * other.constant, kept)
 
     def range_over(self, extents):
-        """The least and largest value while some variables run over their extents."""
+        """The least and largest value while some variables run over their extents.
+
+        What they are apart from those variables comes third. None where a part of a
+        variable has no bounds that are known.
+        """
         low = high = self.constant
         rest = {}
         for var, count in self.terms.items():
-            if var in extents:
-                reach = count * (extents[var] - 1)
-                low, high = low + min(reach, 0), high + max(reach, 0)
-            else:
+            known = bounds_of(var, extents)
+            if known is None:
+                return None
+            if known == FIXED:
                 rest[var] = count
+                continue
+            ends = [count * end for end in known]
+            low, high = low + min(ends), high + max(ends)
         return low, high, rest
 
     def expression(self):
@@ -44,15 +51,54 @@ class Linear:
         return result + self.constant if self.constant else result
 
 
-def linear(e) -> Linear | None:
-    """An index expression as a linear form, or None."""
+FIXED = "fixed"
+
+
+def bounds_of(var, extents):
+    """The least and largest value of a variable, or of a part of some.
+
+    A part is ``e // n`` or ``e % n``. `FIXED` if none of its variables runs; None where
+    that is not known.
+    """
+    if isinstance(var, ir.Var):
+        return (0, extents[var] - 1) if var in extents else FIXED
+    if not any(inner in extents for inner in variables(var)):
+        return FIXED
+    form, size = linear(var.args[0], parts=True), var.args[1].value
+    found = form and form.range_over(extents)
+    known = found is not None and not found[2]
+    if var.op == "mod":
+        within = known and 0 <= found[0] and found[1] < size
+        return found[:2] if within else (0, size - 1)
+    return (found[0] // size, found[1] // size) if known else None
+
+
+def variables(e):
+    """The variables of an expression."""
+    if isinstance(e, ir.Var):
+        return {e}
+    return set().union(*map(variables, e.args))
+
+
+def linear(e, parts=False) -> Linear | None:
+    """An index expression as a linear form, or None.
+
+    Args:
+        parts: whether quotients and rests by constants are taken as if they were variables.
+    """
     if isinstance(e, ir.Const):
         return Linear(e.value)
     if isinstance(e, ir.Var):
         return Linear(0, {e: 1})
-    if not isinstance(e, ir.Binary) or e.op not in ("add", "sub", "mul"):
+    if not isinstance(e, ir.Binary):
         return None
-    left, right = map(linear, e.args)
+    if parts and e.op in ("floordiv", "mod"):
+        known = isinstance(e.args[1], ir.Const) and e.args[1].value > 0
+        whole = known and linear(e.args[0], parts) is not None
+        return Linear(0, {e: 1}) if whole else None
+    if e.op not in ("add", "sub", "mul"):
+        return None
+    left, right = (linear(arg, parts) for arg in e.args)
     if left is None or right is None:
         return None
     if e.op != "mul":
@@ -66,17 +112,37 @@ def linear(e) -> Linear | None:
 
 @dataclass
 class Buffer:
-    """Where a tensor lives while it is read: a pointer, sizes, and its first index."""
+    """Where a tensor lives while it is read: a pointer, sizes, and its first index.
+
+    ``aligned`` has, of dimensions, pairs of factor and offset: elements that neighbours
+    along them lie apart leave that offset when they are divided by the factor.
+    """
 
     pointer: ir.Var
     shape: tuple
     origin: tuple
+    aligned: dict = field(default_factory=dict)
+
+    @property
+    def strides(self):
+        """How many elements apart neighbours lie, and in the end how many there are."""
+        found = [1]
+        for d in reversed(range(len(self.shape))):
+            factor, offset = self.aligned.get(d, (1, 0))
+            found[-1] += (offset - found[-1]) % factor
+            found.append(found[-1] * max(1, self.shape[d]))
+        return found[::-1]
+
+    @property
+    def size(self):
+        """How many elements there is room for."""
+        return self.strides[0]
 
     def index(self, indices):
         """The flat index of an element."""
         flat = ir.Const(ir.i64, 0)
-        for at, size, first in zip(indices, self.shape, self.origin):
-            flat = flat * size + (at - first)
+        for at, stride, first in zip(indices, self.strides[1:], self.origin):
+            flat = flat + (at - first) * stride
         form = linear(flat)
         return flat if form is None else form.expression()
 

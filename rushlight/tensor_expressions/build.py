@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-from rushlight.codegen.target import NVIDIA, using
 from rushlight.core.device import backend_for
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import empty
 from rushlight.core.roles import host
-from rushlight.tensor_expressions import cuda
 from rushlight.tensor_expressions.lower import lower
 
 DTYPES = all_dtypes()
@@ -103,8 +101,13 @@ class BuiltOnDevice:
         addresses += [item.data_ptr() for item in room]
         device_kernel = backend_for("cuda").roles().device_kernel
         if self.kernels is None:
+            native, threads = device_kernel.native, self.program.threads
             self.kernels = [
-                (device_kernel.native(f.name, digest_of(f), lambda f=f: f), turns)
+                (
+                    native(f.name, digest_of(f), lambda f=f: f),
+                    turns,
+                    threads.get(f.name),
+                )
                 for f, turns, _ in self.program.functions
             ]
         device_kernel.run_program(
@@ -118,16 +121,20 @@ def digest_of(function):
 
 
 class BuiltText:
-    """A schedule's kernels as text for a device: one grid-stride kernel each.
+    """A schedule's kernels as text for a device: grid-stride kernels, or of a grid.
 
     Attributes:
         text: the assembly of all kernels.
-        launches: pairs of kernel name and how many turns its grid divides.
+        launches: for each kernel its name, how many turns or blocks its grid divides, and
+            how many threads a block has, or None where any number will do.
     """
 
     def __init__(self, program, text):
         self.program, self.text = program, text
-        self.launches = [(f.name, turns) for f, turns, _ in program.functions]
+        self.launches = [
+            (f.name, turns, program.threads.get(f.name))
+            for f, turns, _ in program.functions
+        ]
 
     def __call__(self, *arrays):
         raise RuntimeError(
@@ -185,8 +192,8 @@ def address_of_bytes(block):
 def build(schedule, arguments, target="llvm", name="main"):
     """Compiles a schedule for ``"llvm"`` (this host), ``"cuda"``, ``"python"`` or ``"ptx"``.
 
-    On a device the threads share what `Stage.parallel` marks; stages that nobody scheduled
-    have all their elements divided among them.
+    On a device the threads share what `Stage.bind` says, or what `Stage.parallel` marks;
+    stages that nobody scheduled have all their elements divided among them.
 
     Args:
         schedule: what `create_schedule` gave.
@@ -203,11 +210,9 @@ def build(schedule, arguments, target="llvm", name="main"):
     >>> te.build(te.create_schedule(y), [x, y])
     <built for llvm: main>
     """
+    program = lower(schedule, arguments, name, target)
     if target == "cuda":
-        cuda.divide(schedule)
-        with using(NVIDIA):
-            return BuiltOnDevice(lower(schedule, arguments, name))
-    program = lower(schedule, arguments, name)
+        return BuiltOnDevice(program)
     if target in ("llvm", "python"):
         return Built(program, target)
     if target == "ptx":

@@ -330,8 +330,9 @@ def substitute(e, values):
 class Intrinsic:
     """A block of work done by hand-written statements; see `intrinsic`."""
 
-    def __init__(self, pattern, emit):
+    def __init__(self, pattern, emit, scope=None):
         self.pattern, self.emit = pattern, emit
+        self.scope = scope  # the only memory that it writes to, if there is but one
         self.axes = (*pattern.axis, *pattern.reduce_axis)
 
 

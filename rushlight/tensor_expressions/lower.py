@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from math import prod
 
+from rushlight.codegen.target import NVIDIA, current, using
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import map_expr
+from rushlight.tensor_expressions import cuda
 from rushlight.tensor_expressions.buffers import Buffer, Linear, linear
 from rushlight.tensor_expressions.expressions import (
     GuardedRead,
@@ -21,7 +23,9 @@ from rushlight.tensor_expressions.expressions import (
 )
 from rushlight.tensor_expressions.nest import Nest
 from rushlight.tensor_expressions.schedule import Schedule, Split
+from rushlight.tensor_expressions.threads import AXES, BLOCKS, Grid
 
+DEVICES = "cuda", "ptx"
 STACK_BYTES = 1 << 18  # larger buffers of nested stages are refused
 
 
@@ -31,12 +35,14 @@ class Program:
     Attributes:
         functions: triples of kernel, turns of its divided axis, and its tensors.
         scratch: tensors that are neither arguments nor computed inside a loop.
+        threads: of kernels of a grid, by their names, how many a block has.
         may_refuse: whether a kernel looks at indices that are data.
     """
 
     def __init__(self, schedule: Schedule, arguments, name):
         self.schedule, self.arguments, self.name_ = schedule, list(arguments), name
         self.names, self.buffers, self.functions = set(), {}, []
+        self.grid, self.threads = None, {}
         self.may_refuse = False
         self.bodies = {
             stage: guarded(stage.tensor.name, self.inline(stage.body), strict=False)
@@ -96,8 +102,12 @@ class Program:
             pointer = ir.Var(self.name(tensor.name), ir.Pointer(tensor.type))
             origin = (0,) * len(tensor.shape)
             self.buffers[tensor] = Buffer(pointer, tensor.shape, origin)
+        self.grid = None
+        if current().is_gpu and self.is_bound(stage):
+            return self.grid_function(label, stage, planned, used)
         first = stage.leaves[0] if stage.leaves else None
-        if first is not None and stage.marks.get(id(first)) == "parallel":
+        mark = None if first is None else stage.marks.get(id(first))
+        if mark == "parallel" or mark in BLOCKS:
             self.divided = first
         nest = self.plan(stage, planned)
         body = nest.statements()
@@ -113,6 +123,33 @@ class Program:
         )
         turns = 1 if self.divided is None else nest.sizes[id(first)]
         return lower(function), turns, used
+
+    def is_bound(self, root):
+        """Whether a loop of a stage, or of one that is placed inside, is bound."""
+        for stage in self.bodies:
+            around = stage
+            while around is not root and around.place:
+                around = around.place[0]
+            if around is root and any(mark in AXES for mark in stage.marks.values()):
+                return True
+        return False
+
+    def grid_function(self, label, stage, planned, used):
+        """The kernel of a stage whose loops are bound to blocks and threads."""
+        from rushlight.codegen.lower import lower
+
+        self.grid = Grid(self)
+        body = self.plan(stage, planned).statements()
+        if self.refuses:
+            raise ValueError(
+                f"bind: {stage.tensor.name} reads at indices that are data, which bound "
+                "threads cannot refuse\n  remedy: te.if_then_else with a condition that "
+                "bounds the index, or parallel()"
+            )
+        pointers = [self.buffers[tensor].pointer for tensor in used]
+        function = self.grid.function(label, pointers, body)
+        self.threads[label] = self.grid.threads
+        return lower(function), self.grid.blocks, used
 
     # ---- what is refused while the kernel runs
 
@@ -193,6 +230,8 @@ class Program:
         for stage in reversed(list(self.bodies)):
             if stage.place and stage.place[0] in nests:
                 outer, leaf = nests[stage.place[0]], stage.place[1]
+                if self.grid is not None:
+                    self.grid.check_placed(stage)
                 domain = in_steps(stage, self.needed(stage, outer, leaf, nests))
                 nests[stage] = nest = Nest(self, stage, domain, outer, leaf)
                 outer.inner.insert(0, nest)
@@ -206,10 +245,14 @@ class Program:
         self.check_room(tensor, shape, nest.leaf)
         pointer = ir.Var(self.name(tensor.name), ir.Pointer(tensor.type))
         origin = tuple(first for first, _ in nest.domain)
-        self.buffers[tensor] = Buffer(pointer, shape, origin)
+        made = pointer, shape, origin, nest.stage.aligned
+        grid = self.grid
+        self.buffers[tensor] = (
+            Buffer(*made) if grid is None else grid.buffer(nest.stage, *made)
+        )
 
     def check_room(self, tensor, shape, leaf):
-        if prod(shape) * tensor.type.itemsize > STACK_BYTES:
+        if self.grid is None and prod(shape) * tensor.type.itemsize > STACK_BYTES:
             raise ValueError(
                 f"compute_at: {tensor.name} needs {list(shape)} elements inside "
                 f"the loop {leaf.name}, more than the stack should hold; choose an "
@@ -226,11 +269,14 @@ class Program:
             nest = nests.get(reader)
             if nest is None or not nest.is_inside(outer, leaf):
                 self.refuse_place(stage.tensor, reader.tensor)
-            spans |= nest.spans_inside(outer, leaf)
+            inside = nest.spans_inside(outer, leaf)
+            if self.grid is not None:
+                inside = self.grid.seen(stage, inside, nest.thread_spans())
+            spans |= inside
             values = nest.root_values()
             for item in read:
                 for axis, at in enumerate(item.indices):
-                    found[axis].append(linear(substitute(at, values)))
+                    found[axis].append(linear(substitute(at, values), parts=True))
         return [
             range_of(forms, spans, size)
             for forms, size in zip(found, stage.tensor.shape)
@@ -243,9 +289,9 @@ def range_of(forms, spans, size):
     if not forms or any(form is None for form in forms):
         return whole
     ranges = [form.range_over(spans) for form in forms]
-    rest = ranges[0][2]
-    if any(item[2] != rest for item in ranges):
+    if None in ranges or any(item[2] != ranges[0][2] for item in ranges):
         return whole
+    rest = ranges[0][2]
     low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
     if high - low + 1 >= size:
         return whole
@@ -267,12 +313,16 @@ def in_steps(stage, domain):
     return grown
 
 
-def lower(schedule, arguments, name="main") -> Program:
+def lower(schedule, arguments, name="main", target="llvm") -> Program:
     """The loops of a schedule; ``print`` shows them.
 
     Args:
         schedule: what `create_schedule` gave.
         arguments: the tensors that the caller passes, inputs and outputs.
         name: of the function.
+        target: as for `build`: of a device, bound loops are its blocks and threads.
     """
-    return Program(schedule, arguments, name)
+    if target not in DEVICES:
+        return Program(schedule, arguments, name)
+    with using(NVIDIA):
+        return Program(cuda.divide(schedule), arguments, name)

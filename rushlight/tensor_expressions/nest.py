@@ -9,7 +9,9 @@ from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.tensor_expressions.buffers import Buffer, Linear, View, linear
 from rushlight.tensor_expressions.expressions import reads, reductions, substitute
+from rushlight.tensor_expressions.mma import SUMS
 from rushlight.tensor_expressions.schedule import Fuse, Split
+from rushlight.tensor_expressions.threads import AXES, THREADS
 
 FUSED = "float32", "float64"
 ZERO = ir.Const(ir.i64, 0)
@@ -33,9 +35,8 @@ class Nest:
         self.extents = {}  # of loops around this nest: Var -> extent
         if outer is not None:
             position = outer.stage.find(leaf, "compute_at")
-            kept = map(id, outer.stage.leaves[: position + 1])
-            around = {outer.loops[key]: outer.sizes[key] for key in kept}
-            self.extents = {**outer.extents, **around}
+            around = outer.spans(outer.stage.leaves[: position + 1])
+            self.extents = outer.extents | around | outer.thread_spans()
         self.sizes = {}  # of every axis: id -> extent
         self.values = {}  # of every axis: id -> expression
         self.measure()
@@ -44,6 +45,16 @@ class Nest:
     def buffer(self):
         """Where the stage's elements go."""
         return self.program.buffers[self.stage.tensor]
+
+    @property
+    def intrinsic(self):
+        """The loop that an intrinsic begins at, and the intrinsic; None on other devices."""
+        found, grid = self.stage.intrinsic, self.program.grid
+        if found and found[1].scope is not None:
+            if grid is None:
+                return None
+            grid.check_intrinsic(self.stage, found[1])
+        return found
 
     def measure(self):
         """Sizes from the root axes down, then values from the leaves up."""
@@ -62,14 +73,24 @@ class Nest:
             inner = max(1, min(inner, size))
             self.sizes[id(step.inner)] = inner
             self.sizes[id(step.outer)] = -(-size // inner)
-        self.loops = {
-            id(leaf): self.program.variable(leaf.name) for leaf in stage.leaves
-        }
+        self.loops = {id(leaf): self.loop_of(leaf) for leaf in stage.leaves}
         for leaf in stage.leaves:
             once = self.sizes[id(leaf)] == 1 and leaf is not self.program.divided
             self.values[id(leaf)] = ZERO if once else self.loops[id(leaf)]
         for step in reversed(stage.relations):
             self.derive(step)
+
+    def loop_of(self, leaf):
+        """The variable of a loop; of one that is bound, its axis of the grid."""
+        axis = self.bound(leaf)
+        if axis is None:
+            return self.program.variable(leaf.name)
+        return self.program.grid.take(axis, self.sizes[id(leaf)])
+
+    def bound(self, leaf):
+        """The axis of the grid that a loop is bound to; None where there is no grid."""
+        mark = self.stage.marks.get(id(leaf))
+        return mark if self.program.grid is not None and mark in AXES else None
 
     def derive(self, step):
         if isinstance(step, Fuse):
@@ -98,6 +119,8 @@ class Nest:
         """
         roots, tests = self.roots(), []
         wanted = set(map(id, axes))
+        if self.program.grid is not None and axes is self.stage.axis:
+            tests += self.program.grid.alone(self.stage)
         for step in self.stage.relations:
             if isinstance(step, Split) and roots[id(step.parent)] <= wanted:
                 size = self.sizes[id(step.parent)]
@@ -107,11 +130,11 @@ class Nest:
         for axis, (first, extent) in zip(self.stage.axis, self.domain):
             if id(axis) not in wanted:
                 continue
-            form, size = linear(first), axis.extent
+            form, size = linear(first, parts=True), axis.extent
             low, high = None, None
-            if form is not None:
-                low, high, rest = form.range_over(self.extents)
-                low, high = (None, None) if rest else (low, high)
+            found = form and form.range_over(self.extents)
+            if found is not None and not found[2]:
+                low, high, _ = found
             if low is None or low < 0:
                 tests.append(self.root_values()[id(axis)] >= 0)
             if high is None or high + extent > size:
@@ -155,6 +178,12 @@ class Nest:
     def spans(self, leaves):
         return {self.loops[id(leaf)]: self.sizes[id(leaf)] for leaf in leaves}
 
+    def thread_spans(self):
+        """The loops over threads of this nest and of those that it is in."""
+        around = self.outer.thread_spans() if self.outer is not None else {}
+        bound = [leaf for leaf in self.stage.leaves if self.bound(leaf) in THREADS]
+        return around | self.spans(bound)
+
     # ---- statements
 
     def statements(self):
@@ -165,12 +194,14 @@ class Nest:
                 leaves, lambda: self.guarded(self.stage.axis, self.write(self.body))
             )
         first = next(n for n, leaf in enumerate(leaves) if leaf.reduce)
+        if self.intrinsic:
+            first = min(first, len(leaves) - len(self.block_leaves()))
         data_inside = [leaf for leaf in leaves[first:] if not leaf.reduce]
         groups = {}
         for item in found:
             groups.setdefault(tuple(map(id, item.axes)), []).append(item)
         self.check_late(first)
-        if not data_inside and not self.stage.intrinsic:
+        if not data_inside and not self.intrinsic:
             return self.in_register(list(groups.values()), first)
         if len(groups) > 1:
             raise ValueError(
@@ -183,6 +214,11 @@ class Nest:
     def in_register(self, groups, first):
         """Accumulates in locals: no data loop is inside the reductions'."""
         totals, name = {}, f"{self.stage.tensor.name}_total"
+        inside = {id(leaf) for leaf in self.stage.leaves[first:]}
+        # Threads that are guarded from all of it would miss the barriers of such stages
+        distributed = self.program.grid is not None and any(
+            id(nest.leaf) in inside for nest in self.inner
+        )
         for item in (item for group in groups for item in group):
             totals[id(item)] = ir.Var(self.program.name(name), item.type)
 
@@ -192,7 +228,8 @@ class Nest:
                 total = totals[id(item)]
                 value = self.element(item.args[0], steps)
                 steps.append(ir.Assign(total, combined(item.op, total, value)))
-            return self.guarded(group[0].axes, steps)
+            steps = self.guarded(group[0].axes, steps)
+            return self.guarded(self.stage.axis, steps) if distributed else steps
 
         def whole():
             steps, roots = [], self.roots()
@@ -205,8 +242,10 @@ class Nest:
                 ]
                 self.check_group(group, leaves, roots, axes)
                 steps += self.around(leaves, lambda g=group: update(g))
-            steps += self.write(substitute(self.body, totals))
-            return self.guarded(self.stage.axis, steps)
+            last = self.write(substitute(self.body, totals))
+            if distributed:
+                return (*steps, *self.guarded(self.stage.axis, last))
+            return self.guarded(self.stage.axis, [*steps, *last])
 
         return self.around(self.stage.leaves[:first], whole)
 
@@ -231,7 +270,14 @@ class Nest:
                 cells[id(item)] = self.room(item, data_inside, arrays)
         inside = self.stage.axis
 
+        filled, blocks = data_inside, self.intrinsic and self.intrinsic[1].scope
+        if blocks:
+            own = set(map(id, self.block_leaves()))
+            filled = [leaf for leaf in data_inside if id(leaf) not in own]
+
         def clear():
+            if blocks:
+                return self.cleared_block(found[0].identity)
             steps = [
                 ir.Store(*located(cells[id(item)]), item.identity) for item in found
             ]
@@ -252,7 +298,7 @@ class Nest:
 
         def whole():
             self.cell = cells[id(found[0])]
-            steps = [*arrays, *self.chain(data_inside, clear, FILL)]
+            steps = [*arrays, *self.chain(filled, clear, FILL)]
             steps += self.around(self.stage.leaves[first:], update)
             return (
                 steps if direct else [*steps, *self.chain(data_inside, finish, FINISH)]
@@ -307,17 +353,29 @@ class Nest:
         if not leaves:
             return tuple(body())
         leaf, *rest = leaves
-        intrinsic = self.stage.intrinsic
+        intrinsic = self.intrinsic
         if purpose == WORK and intrinsic and intrinsic[0] is leaf:
             return self.intrinsic_block()
         inside = (*self.nested(leaf, purpose), *self.chain(rest, body, purpose))
+        size, axis = self.sizes[id(leaf)], self.bound(leaf)
+        if axis is not None:
+            test = self.program.grid.guard(axis, size)
+            return inside if test is None else wrap([test], inside)
         if self.values[id(leaf)] is ZERO:  # it turns once
             return inside
-        kind = self.stage.marks.get(id(leaf), "serial")
-        start, stop = ZERO, ir.Const(ir.i64, self.sizes[id(leaf)])
+        kind = self.kind_of(leaf)
+        start, stop = ZERO, ir.Const(ir.i64, size)
         if self.program.divided is leaf:
             start, stop, kind = ir.BEGIN, ir.END, "serial"
         return (ir.For(self.loops[id(leaf)], start, stop, inside, kind=kind),)
+
+    def kind_of(self, leaf):
+        """How a loop runs; on the host the innermost one of threads is one of vectors."""
+        kind = self.stage.marks.get(id(leaf), "serial")
+        if kind not in AXES:
+            return kind
+        plain = leaf is self.stage.leaves[-1] and not self.inner
+        return "vectorized" if plain and kind in THREADS else "serial"
 
     def nested(self, leaf, purpose):
         """The stages computed inside this loop."""
@@ -326,8 +384,9 @@ class Nest:
         late = self.read_late() if purpose == FINISH else None
         for nest in self.inner:
             if nest.leaf is leaf and (late is None or nest.stage.tensor in late):
-                size = prod(extent for _, extent in nest.domain)
-                yield ir.Array(nest.buffer.pointer, max(1, size))
+                grid, room = self.program.grid, nest.buffer
+                plain = ir.Array(room.pointer, room.size)
+                yield plain if grid is None else grid.array(nest)
                 yield from nest.statements()
 
     def guarded(self, axes, statements):
@@ -358,10 +417,14 @@ class Nest:
 
     # ---- intrinsics
 
+    def block_leaves(self):
+        """The loops that an intrinsic does."""
+        return self.stage.leaves[self.stage.find(self.intrinsic[0], "tensorize") :]
+
     def intrinsic_block(self):
         """The user's statements over views of the output and of every read."""
-        axis, chosen = self.stage.intrinsic
-        leaves = self.stage.leaves[self.stage.find(axis, "tensorize") :]
+        _, chosen = self.intrinsic
+        leaves = self.block_leaves()
         if self.guards((*self.stage.axis, *self.stage.reduce_axis)):
             raise ValueError(
                 f"tensorize: the blocks of {self.stage.tensor.name} do not fill its "
@@ -372,7 +435,10 @@ class Nest:
         }
         pattern, found = chosen.pattern, reductions(self.body)
         pointer, place = self.cell if found else (self.buffer.pointer, self.place)
-        out = self.view(pointer, place(), pattern.axis, inner)
+        if chosen.scope is None:
+            out = self.view(pointer, place(), pattern.axis, inner)
+        else:
+            out = self.block_view()
         views = []
         body = found[0] if found else self.body
         for theirs, ours in zip(reads(pattern.body), reads(body)):
@@ -382,6 +448,18 @@ class Nest:
                 self.view(buffer.pointer, buffer.index(bound), theirs.args, inner)
             )
         return tuple(chosen.emit(out, *views))
+
+    def block_view(self):
+        """A warp's own elements of the block that an intrinsic writes."""
+        inner = [self.loops[id(leaf)] for leaf in self.block_leaves()]
+        values = self.root_values()
+        at = [values[id(axis)] for axis in self.stage.axis]
+        return View(self.buffer.pointer, self.buffer.block(at, inner), (1,))
+
+    def cleared_block(self, identity):
+        """Statements that put an identity where an intrinsic accumulates."""
+        view = self.block_view()
+        return [view.store(identity, n) for n in range(SUMS)]
 
     def view(self, pointer, flat, axes, inner):
         form = linear(flat)

@@ -12,6 +12,7 @@ from rushlight.tensor_expressions.expressions import (
     reductions,
     substitute,
 )
+from rushlight.tensor_expressions.threads import AXES, SCOPES
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,8 @@ class Stage:
         self.leaves = [*self.axis, *self.reduce_axis]
         self.relations, self.marks = [], {}
         self.place, self.inlined, self.intrinsic = None, False, None
+        self.scope = None  # whose memory it lies in: see `threads.Grid.scope_of`
+        self.aligned = {}  # of dimensions: factor and offset, see `Buffer`
 
     def __repr__(self):
         names = ", ".join(axis.name for axis in self.leaves)
@@ -60,13 +63,32 @@ class Stage:
                 return position
         raise ValueError(f"{action}: {axis.name} is not a loop of {self!r}")
 
+    def taken(self, axis, action):
+        """The position of a loop that becomes others: nothing may have been said of it.
+
+        Raises:
+            ValueError: it has been marked, or a stage is computed inside of it.
+        """
+        position, said = self.find(axis, action), self.marks.get(id(axis))
+        if self.intrinsic and self.intrinsic[0] is axis:
+            said = "tensorized"
+        for stage in self.schedule.stages:
+            if stage.place and stage.place[0] is self and stage.place[1] is axis:
+                said = f"where {stage.tensor.name} is computed"
+        if said:
+            raise ValueError(
+                f"{action}: {axis.name} of {self.tensor.name} is {said} already\n"
+                f"  remedy: {action} it first, then say so of what it becomes"
+            )
+        return position
+
     def split(self, axis, factor=None, nparts=None):
         """Makes two loops of one: an outer, and an inner of ``factor`` turns."""
         if (factor is None) == (nparts is None):
             raise ValueError("split: give either factor or nparts")
         if (factor or nparts) < 1:
             raise ValueError(f"split: a factor of {factor or nparts}")
-        position = self.find(axis, "split")
+        position = self.taken(axis, "split")
         size = factor if factor else -(-axis.extent // nparts)
         count = nparts if nparts else -(-axis.extent // factor)
         outer = Axis(f"{axis.name}_outer", count, axis.reduce)
@@ -84,8 +106,8 @@ class Stage:
 
     def fuse(self, first, second):
         """Makes one loop of two that follow each other."""
-        position = self.find(first, "fuse")
-        if self.find(second, "fuse") != position + 1 or first.reduce != second.reduce:
+        position = self.taken(first, "fuse")
+        if self.taken(second, "fuse") != position + 1 or first.reduce != second.reduce:
             raise ValueError(f"fuse: {second.name} does not follow {first.name}")
         extent = first.extent * second.extent
         fused = Axis(f"{first.name}_{second.name}", extent, first.reduce)
@@ -125,10 +147,81 @@ class Stage:
             )
         self.mark(axis, "parallel")
 
+    def bind(self, axis, thread):
+        """Lets the blocks or threads of a device's grid be the turns of a loop.
+
+        On the host it stays a loop, the outermost one of blocks divided among threads.
+
+        Args:
+            axis: a loop of this stage, of data.
+            thread: ``"blockIdx.x"``, ``"threadIdx.x"``, or one of their ``y`` and ``z``.
+
+        Raises:
+            ValueError: there is no such axis of a grid, another loop has it, or the loop
+                is a reduction's.
+        """
+        self.find(axis, "bind")
+        if thread not in AXES:
+            raise ValueError(f"bind: no axis {thread!r} of a grid; there are {AXES}")
+        if axis.reduce:
+            raise ValueError(
+                f"bind: {axis.name} sums into one place, which threads would write at "
+                "once\n  remedy: a te.compute of partial sums, whose data axis is bound"
+            )
+        if thread in self.marks.values() and self.marks.get(id(axis)) != thread:
+            raise ValueError(f"bind: another loop of {self!r} is {thread} already")
+        self.mark(axis, thread)
+
+    def bind_lanes(self, row, column):
+        """Lets the lanes of a warp have the elements that tensor cores give them.
+
+        Args:
+            row, column: loops of multiples of 16 rows and 8 columns, over what a stage in
+                ``"fragment"`` memory has (`te.mma`).
+        """
+        eighths, group = self.split(row, 8)
+        blocks, part = self.split(column, 8)
+        pair, neighbor = self.split(part, 2)
+        self.reorder(eighths, blocks, neighbor, group, pair)
+        self.bind(self.fuse(group, pair), "threadIdx.x")
+        for axis in (eighths, blocks, neighbor):
+            self.unroll(axis)
+
     def compute_at(self, stage, axis):
         """Computes this tensor inside a loop of its reader, no more than it needs."""
         stage.find(axis, "compute_at")
         self.place = stage, axis
+
+    def set_scope(self, scope):
+        """Says whose memory this tensor lies in on a device; None leaves it to its place.
+
+        Raises:
+            ValueError: there is no such scope.
+        """
+        if scope not in (None, *SCOPES):
+            raise ValueError(f"scope: no memory {scope!r}; there are {SCOPES}")
+        self.scope = scope
+
+    def storage_align(self, axis, factor, offset=0):
+        """Leaves gaps, where this tensor is computed inside of a loop.
+
+        Rows of shared memory that lie a multiple of its 128 bytes apart are in the same
+        banks, which answer one thread after another.
+
+        Args:
+            axis: a dimension's; its neighbours lie ``factor * n + offset`` elements apart.
+            factor, offset: numbers of elements.
+
+        Raises:
+            ValueError: it is no axis of the tensor, or the offset is none of the factor's.
+        """
+        dims = [d for d, item in enumerate(self.axis) if item is axis]
+        if not dims or not 0 <= offset < factor:
+            raise ValueError(
+                f"storage_align: {axis.name} by {factor} and {offset}; an axis of "
+                f"{self.tensor.name}, and an offset below the factor"
+            )
+        self.aligned[dims[0]] = factor, offset
 
     def compute_root(self):
         """Computes this tensor whole, before its readers."""
@@ -188,18 +281,35 @@ class Schedule:
                 return stage
         raise KeyError(f"{tensor.name} is not computed by this schedule")
 
-    def cache_read(self, tensor, readers) -> Tensor:
-        """A copy of a tensor that these readers read instead: place it near them."""
+    def cache_read(self, tensor, readers, scope=None) -> Tensor:
+        """A copy of a tensor that these readers read instead: place it near them.
+
+        Args:
+            readers: tensors of this schedule.
+            scope: whose memory it lies in on a device, ``"shared"`` by the threads of a
+                block or ``"local"`` to each of them; by default as its place says.
+
+        Raises:
+            ValueError: there is no such scope.
+        """
         copy = self.copy_of(tensor, f"{tensor.name}_cache")
         stages = [self[reader] for reader in readers]
         for stage in stages:
             stage.body = redirect(stage.body, tensor, copy)
-        position = self.stages.index(stages[0])
+        position = min(map(self.stages.index, stages))
         self.stages.insert(position, Stage(self, copy))
+        self[copy].set_scope(scope)
         return copy
 
-    def cache_write(self, tensor) -> Tensor:
-        """A tensor that takes over the computation; the old one becomes its copy."""
+    def cache_write(self, tensor, scope=None) -> Tensor:
+        """A tensor that takes over the computation; the old one becomes its copy.
+
+        Args:
+            scope: as `cache_read` has it.
+
+        Raises:
+            ValueError: the tensor has been split, or there is no such scope.
+        """
         stage = self[tensor]
         if stage.relations:
             raise ValueError(f"cache_write: {tensor.name} has been split already")
@@ -210,6 +320,7 @@ class Schedule:
         stage.body, stage.reduce_axis = cache[tuple(stage.axis)], ()
         stage.leaves = list(stage.axis)
         self.stages.insert(self.stages.index(stage), Stage(self, cache))
+        self[cache].set_scope(scope)
         return cache
 
     def copy_of(self, tensor, name):

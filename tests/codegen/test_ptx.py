@@ -91,7 +91,7 @@ def test_scheduled_tensor_expressions_build_for_ptx():
     b = te.compute((64,), lambda i: a[i] * 2.0, name="b")
     s = cuda.schedule(te.create_schedule(b))
     built = te.build(s, [a, b], target="ptx", name="twice")
-    assert built.launches == [("twice", 64)]
+    assert built.launches == [("twice", 64, None)]
     with pytest.raises(RuntimeError, match="runs on an NVIDIA device"):
         built()
 

@@ -177,7 +177,19 @@ def matrices(columns):
     return a, b, k, c
 
 
-def test_a_registered_intrinsic_replaceinner_loops():
+def test_an_intrinsic_may_do_all_loops_of_a_reduction():
+    b = te.placeholder((4, 16), name="b")
+    a = te.placeholder((4,), name="a")
+    k = te.reduce_axis((0, 4), name="k")
+    c = te.compute((16,), lambda j: te.sum(a[k] * b[k, j], axis=k), name="c")
+    s = te.create_schedule(c)
+    s[c].tensorize(c.axis[0], row_times_matrix())
+    x, y, out = noise(4), noise(4, 16), np.full(16, np.nan, "float32")
+    te.build(s, [a, b, c])(x, y, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-5)
+
+
+def test_a_registered_intrinsic_replaces_inner_loops():
     a, b, k, c = matrices(48)
     s = te.create_schedule(c)
     j_outer, j_inner = s[c].split(c.axis[1], factor=16)

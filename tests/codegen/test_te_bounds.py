@@ -21,6 +21,20 @@ def run(s, arguments, *arrays, target="llvm"):
     return out
 
 
+def test_a_loop_of_which_something_was_said_is_not_split():
+    x, a, _, y = shared_in_a_loop()
+    s = te.create_schedule(y)
+    s[y].parallel(y.axis[0])
+    with pytest.raises(
+        ValueError, match="i of y is parallel already\n  remedy: split it"
+    ):
+        s[y].split(y.axis[0], 4)
+    s = te.create_schedule(y)
+    s[a].compute_at(s[y], y.axis[0])
+    with pytest.raises(ValueError, match="i of y is where A is computed already"):
+        s[y].split(y.axis[0], 4)
+
+
 def shared_in_a_loop():
     """The issue's three stages: y reads A and B, and B reads A."""
     x = te.placeholder((34,), name="x")

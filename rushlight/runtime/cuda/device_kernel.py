@@ -491,7 +491,8 @@ def run_program(kernels, device, addresses, may_refuse):
     """Runs kernels over the same arrays, one after the other, in this thread's queue.
 
     Args:
-        kernels: pairs of a kernel and the length of its axis.
+        kernels: for each the kernel, the length of its axis, and where blocks divide that,
+            how many threads a block has, else None.
         device: where.
         addresses: the data pointers.
         may_refuse: whether the kernels look at indices: one that lies outside is an
@@ -499,11 +500,14 @@ def run_program(kernels, device, addresses, may_refuse):
     """
     batched_launch.flush()
     card = contexts.card(device.index)
-    for kernel, turns in kernels:
-        kernel.run_spans(card, addresses, (), turns)
+    for kernel, turns, threads in kernels:
+        if threads is None:
+            kernel.run_spans(card, addresses, (), turns)
+        else:
+            kernel.run_blocks(card, addresses, (), turns, threads)
     if may_refuse:
         count_launch()  # who writes launches down cannot leave this out
-        faults = ProgramFaults(card, tuple(kernel.name for kernel, _ in kernels))
+        faults = ProgramFaults(card, tuple(kernel.name for kernel, *_ in kernels))
         queue = contexts.current_stream(card)
         graph = graphs.recorder(queue)
         if graph is not None:
