@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.cpython.ref import Py_REFCNT
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -25,7 +24,12 @@ from cython.cimports.rushlight.autograd.node import (
     owns_memory,
 )
 from cython.cimports.rushlight.autograd.saved import listened_to
-from cython.cimports.rushlight.core._python import Py_DECREF, Py_INCREF, Py_XDECREF
+from cython.cimports.rushlight.core._python import (
+    Py_DECREF,
+    Py_INCREF,
+    Py_XDECREF,
+    p_object,
+)
 from cython.cimports.rushlight.core.keys import KEY_ABSENT
 from cython.cimports.rushlight.core.spans import (
     SPAN_BACKWARD,
@@ -46,8 +50,8 @@ live_tasks = cython.declare(list, [])
 spare_tasks = cython.declare(list, [])
 
 Frame = cython.struct(
-    node=cython.pointer(PyObject),  # owned
-    grads=cython.pointer(PyObject),  # owned: one gradient or a list; NULL: none yet
+    node=p_object,  # owned
+    grads=p_object,  # owned: one gradient or a list; NULL: none yet
     sequence=uint64_t,
     dependencies=cython.int,  # gradients still owed by other nodes of this task
     captured=cython.bint,  # grad() wants what arrives here
@@ -132,7 +136,7 @@ def claim_slot(task: GraphTask, node: Node) -> cython.int:
     slot: cython.int = task.count
     frame: cython.pointer(Frame) = cython.address(task.frames[slot])
     memset(frame, 0, cython.sizeof(Frame))
-    frame.node = cython.cast(cython.pointer(PyObject), node)
+    frame.node = cython.cast(p_object, node)
     Py_INCREF(frame.node)
     frame.sequence = node.sequence
     frame.run = True
@@ -387,12 +391,12 @@ def add_gradient(
             Py_DECREF(frame.grads)
             frame.grads = cython.NULL
             grad = accumulate(old, grad)
-        frame.grads = cython.cast(cython.pointer(PyObject), grad)
+        frame.grads = cython.cast(p_object, grad)
         Py_INCREF(frame.grads)
         return 0
     if frame.grads == cython.NULL:
         room: list = [None] * node.n_outputs
-        frame.grads = cython.cast(cython.pointer(PyObject), room)
+        frame.grads = cython.cast(p_object, room)
         Py_INCREF(frame.grads)
     buffer: list = cython.cast(list, cython.cast(object, frame.grads))
     old = buffer[number]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cython
 import cython.cimports.rushlight.core.geometry as geometry
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_REFCNT
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
@@ -12,6 +11,8 @@ from cython.cimports.rushlight.autograd.saved import SavedTensor, detached, list
 from cython.cimports.rushlight.core._python import (
     Py_DECREF,
     Py_INCREF,
+    p_object,
+    pp_object,
 )
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import COMPLEX, DType
@@ -311,10 +312,10 @@ def is_lone_view(tensor: Tensor) -> cython.bint:
     """Whether nobody but a view's base, which only the view knows, has the storage."""
     if tensor.base is None:
         return False
-    base = cython.cast(cython.pointer(PyObject), tensor.base)
+    base = cython.cast(p_object, tensor.base)
     if base.ob_refcnt != 1:
         return False
-    storage = cython.cast(cython.pointer(PyObject), tensor.storage)
+    storage = cython.cast(p_object, tensor.storage)
     return storage.ob_refcnt == 2
 
 
@@ -323,9 +324,7 @@ def is_lone_view(tensor: Tensor) -> cython.bint:
 @cython.exceptval(check=False)
 def owns_memory(tensor: Tensor) -> cython.bint:
     """Whether no other tensor looks at the same storage."""
-    seen: cython.Py_ssize_t = cython.cast(
-        cython.pointer(PyObject), tensor.storage
-    ).ob_refcnt
+    seen: cython.Py_ssize_t = cython.cast(p_object, tensor.storage).ob_refcnt
     if seen == 2 and state().included & RECORDING:
         # what waits for its memory is held by what will fill it, too
         storage: Storage = tensor.storage
@@ -446,16 +445,9 @@ class Formulas:
     """Who runs formulas while a thread's operators are followed."""
 
     @cython.cfunc
-    def run(
-        self,
-        formula: object,
-        args: cython.pointer(cython.pointer(PyObject)),
-        n: cython.int,
-    ) -> object:
+    def run(self, formula: object, args: pp_object, n: cython.int) -> object:
         """What a formula gives for some arguments."""
-        return vectorcall(
-            cython.cast(cython.pointer(PyObject), formula), args, n, cython.NULL
-        )
+        return vectorcall(cython.cast(p_object, formula), args, n, cython.NULL)
 
 
 _formulas = cython.declare(Formulas, Formulas())
@@ -473,8 +465,8 @@ def set_formulas(formulas: Formulas) -> cython.int:
 @cython.cfunc
 def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
     """Call ``formula(needs, grad, *saved)`` with the saved tensors unpacked."""
-    args: cython.pointer(PyObject)[20]
-    keep: cython.pointer(PyObject)[20]
+    args: p_object[20]
+    keep: p_object[20]
     count: cython.int = 0
     first: object = grad
     value: object
@@ -496,8 +488,8 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
     if n_saved > VECTOR_ARGS:
         return node.formula(mask, first, *unpack_all(list(kept), node))
     args[0] = cython.NULL
-    args[1] = cython.cast(cython.pointer(PyObject), mask)
-    args[2] = cython.cast(cython.pointer(PyObject), first)
+    args[1] = cython.cast(p_object, mask)
+    args[2] = cython.cast(p_object, first)
     i: cython.int
     try:
         for i in range(n_saved):
@@ -506,7 +498,7 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
                 value = cython.cast(SavedTensor, value).unpack(node)
             elif type(value) is list:
                 value = unpack_all(value, node)
-            keep[count] = cython.cast(cython.pointer(PyObject), value)
+            keep[count] = cython.cast(p_object, value)
             Py_INCREF(keep[count])
             args[3 + count] = keep[count]
             count += 1
@@ -517,7 +509,7 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
         if state().included & RECORDING:
             return _formulas.run(node.formula, cython.address(args[1]), 2 + count)
         return vectorcall(
-            cython.cast(cython.pointer(PyObject), node.formula),
+            cython.cast(p_object, node.formula),
             cython.address(args[1]),
             2 + count,
             cython.NULL,
@@ -540,10 +532,7 @@ def listening(grad: object) -> cython.bint:
 
 @cython.cfunc
 def run_observed(
-    formula: object,
-    composing: cython.bint,
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.size_t,
+    formula: object, composing: cython.bint, args: pp_object, n: cython.size_t
 ) -> object:
     """Call a formula; whoever listens may be told that its calls are not a program's."""
     st: cython.pointer(ThreadState) = state()
@@ -552,9 +541,7 @@ def run_observed(
     if composing:
         st.included |= one << KEY_COMPOSING
     try:
-        return vectorcall(
-            cython.cast(cython.pointer(PyObject), formula), args, n, cython.NULL
-        )
+        return vectorcall(cython.cast(p_object, formula), args, n, cython.NULL)
     finally:
         st.included = (st.included & ~(one << KEY_COMPOSING)) | before
 

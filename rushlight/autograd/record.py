@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.autograd.node import (
     Node,
@@ -23,6 +22,7 @@ from cython.cimports.rushlight.autograd.view_replay import (
     replay_of,
     replay_reshaped,
 )
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
@@ -65,10 +65,7 @@ _BOTH = cython.declare(
 
 @cython.cfunc
 def run_below(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
-    st: cython.pointer(ThreadState),
+    op: Operator, slots: pp_object, keys: uint64_t, st: cython.pointer(ThreadState)
 ) -> object:
     """The backend's part of a call; operators inside it do not record."""
     before: uint64_t = st.excluded
@@ -84,7 +81,7 @@ def mark_view(
     op: Operator,
     result: Tensor,
     source: Tensor,
-    slots: cython.pointer(cython.pointer(PyObject)),
+    slots: pp_object,
     number: cython.int,
     st: cython.pointer(ThreadState),
 ):
@@ -115,10 +112,7 @@ def mark_view(
 
 @cython.cfunc
 def mark_views(
-    op: Operator,
-    result: object,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    st: cython.pointer(ThreadState),
+    op: Operator, result: object, slots: pp_object, st: cython.pointer(ThreadState)
 ):
     source: Tensor = cython.cast(Tensor, cython.cast(object, slots[op.tensor_args[0]]))
     number: cython.int = 0
@@ -147,7 +141,7 @@ def count_write(target: object):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def keeps_sizes(slots: cython.pointer(cython.pointer(PyObject))) -> cython.bint:
+def keeps_sizes(slots: pp_object) -> cython.bint:
     """Whether the sizes given to a tensor are its own."""
     target = cython.cast(object, slots[0])
     return tuple(target.shape) == tuple(cython.cast(object, slots[1]))
@@ -191,9 +185,7 @@ class ListFormula:
 
 
 @cython.cfunc
-def make_edges(
-    node: Node, d: Derivative, slots: cython.pointer(cython.pointer(PyObject))
-):
+def make_edges(node: Node, d: Derivative, slots: pp_object):
     """Point the node at what its gradients flow to."""
     edges: list = []
     numbers: list = []
@@ -235,9 +227,7 @@ def make_edges(
 
 
 @cython.cfunc
-def make_simple_edges(
-    node: Node, d: Derivative, slots: cython.pointer(cython.pointer(PyObject))
-):
+def make_simple_edges(node: Node, d: Derivative, slots: pp_object):
     """The same where no argument is a list and there are one or two groups."""
     first: Node = None
     second: Node = None
@@ -302,7 +292,7 @@ def save_values(
     node: Node,
     op: Operator,
     d: Derivative,
-    slots: cython.pointer(cython.pointer(PyObject)),
+    slots: pp_object,
     needs: uint64_t,
     result: object,
     replaced: object,
@@ -351,9 +341,7 @@ def save_result(item: object, node: Node, inplace: cython.bint) -> object:
 
 
 @cython.cfunc
-def group_needs(
-    d: Derivative, slots: cython.pointer(cython.pointer(PyObject))
-) -> uint64_t:
+def group_needs(d: Derivative, slots: pp_object) -> uint64_t:
     """Which groups of arguments want a gradient, a bit each."""
     needs: uint64_t = 0
     i: cython.int
@@ -438,10 +426,7 @@ def is_watched(op: Operator) -> cython.bint:
 
 @cython.cfunc
 def reshape_in_place(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
-    st: cython.pointer(ThreadState),
+    op: Operator, slots: pp_object, keys: uint64_t, st: cython.pointer(ThreadState)
 ) -> object:
     """``transpose_`` and its relatives; a view's base may get a gradient later."""
     target: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
@@ -458,12 +443,7 @@ class GraphRecorder(Recorder):
     """Records differentiable calls; keeps version counters and bases of views."""
 
     @cython.cfunc
-    def record(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def record(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState) = state()
         d: Derivative = op.derivative
         needs: uint64_t
@@ -503,7 +483,7 @@ class GraphRecorder(Recorder):
         self,
         op: Operator,
         d: Derivative,
-        slots: cython.pointer(cython.pointer(PyObject)),
+        slots: pp_object,
         st: cython.pointer(ThreadState),
     ) -> Node:
         node: Node = Node.__new__(Node)
@@ -520,11 +500,7 @@ class GraphRecorder(Recorder):
 
     @cython.cfunc
     def record_inplace(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-        needs: uint64_t,
+        self, op: Operator, slots: pp_object, keys: uint64_t, needs: uint64_t
     ) -> object:
         st: cython.pointer(ThreadState) = state()
         d: Derivative = op.derivative
@@ -561,12 +537,7 @@ class GraphRecorder(Recorder):
         return target
 
     @cython.cfunc
-    def keep_books(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def keep_books(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState) = state()
         if op.form == INPLACE and op.is_view:
             return reshape_in_place(op, slots, keys, st)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.tensor import Tensor, view_replay_of
 from cython.cimports.rushlight.dispatch.dispatcher import Operator
 
@@ -24,25 +24,22 @@ class Replay:
     geometry = cython.declare(tuple)  # sizes, strides, offset in the base; else None
 
     def __call__(self, base):
-        slots: cython.pointer(PyObject)[24]
+        slots: p_object[24]
         i: cython.int
         source: object = base if self.before is None else self.before(base)
         if self.before is None and self.geometry is not None:
             sizes, strides, offset = self.geometry
             source = base.as_strided(sizes, strides, base.storage_offset() + offset)
         for i in range(len(self.args)):
-            slots[i] = cython.cast(cython.pointer(PyObject), self.args[i])
-        slots[self.source] = cython.cast(cython.pointer(PyObject), source)
+            slots[i] = cython.cast(p_object, self.args[i])
+        slots[self.source] = cython.cast(p_object, source)
         result = self.op.call(slots)
         return result if isinstance(result, Tensor) else result[self.number]
 
 
 @cython.cfunc
 def replay_of(
-    op: Operator,
-    source: Tensor,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    number: cython.int,
+    op: Operator, source: Tensor, slots: pp_object, number: cython.int
 ) -> object:
     replay: Replay = Replay.__new__(Replay)
     replay.op = op

@@ -1,6 +1,10 @@
 # The few parts of CPython's C interface that Cython's own declarations leave out.
 from cpython.object cimport PyObject
 
+# Objects without a count of references, one and many: named as Cython's p_char and pp_char.
+ctypedef PyObject* p_object
+ctypedef PyObject** pp_object
+
 cdef extern from "Python.h":
     ctypedef void (*destructor)(PyObject*) noexcept
     ctypedef struct PyTypeObject:

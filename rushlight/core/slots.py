@@ -7,8 +7,7 @@ A tensor knows no operator: the room of operators binds its callables to the nam
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
-from cython.cimports.rushlight.core._python import PyObject_Vectorcall
+from cython.cimports.rushlight.core._python import PyObject_Vectorcall, p_object
 
 
 class _PassBy:
@@ -89,7 +88,7 @@ SLOT_NAMES = (
     "data",
 )
 
-_SLOTS = cython.declare(cython.pointer(PyObject)[72])
+_SLOTS = cython.declare(p_object[72])
 _KEEP = cython.declare(list, [None] * 72)
 
 
@@ -98,7 +97,7 @@ def bind_slots(table):
     for name, function in table.items():
         i: cython.int = SLOT_NAMES.index(name)
         _KEEP[i] = function
-        _SLOTS[i] = cython.cast(cython.pointer(PyObject), function)
+        _SLOTS[i] = cython.cast(p_object, function)
 
 
 @cython.cfunc
@@ -112,23 +111,23 @@ def bound(slot: cython.int) -> object:
 @cython.cfunc
 def unary(slot: cython.int, a: object) -> object:
     """A slot's callable on one operand."""
-    args: cython.pointer(PyObject)[2]
+    args: p_object[2]
     if _SLOTS[slot] == cython.NULL:
         raise TypeError(f"no operator is bound to '{SLOT_NAMES[slot]}'")
     args[0] = cython.NULL
-    args[1] = cython.cast(cython.pointer(PyObject), a)
+    args[1] = cython.cast(p_object, a)
     return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 1, cython.NULL)
 
 
 @cython.cfunc
 def binary_slot(slot: cython.int, a: object, b: object) -> object:
     """A slot's callable on two operands; ``NotImplemented`` where nothing is bound."""
-    args: cython.pointer(PyObject)[3]
+    args: p_object[3]
     if _SLOTS[slot] == cython.NULL:
         return NotImplemented
     args[0] = cython.NULL
-    args[1] = cython.cast(cython.pointer(PyObject), a)
-    args[2] = cython.cast(cython.pointer(PyObject), b)
+    args[1] = cython.cast(p_object, a)
+    args[2] = cython.cast(p_object, b)
     return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 2, cython.NULL)
 
 

@@ -13,7 +13,6 @@ import threading
 import time
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc, realloc
 from cython.cimports.rushlight.core._python import (
@@ -21,6 +20,7 @@ from cython.cimports.rushlight.core._python import (
     Py_XDECREF,
     PyThread_get_thread_ident,
     PyThread_get_thread_native_id,
+    p_object,
 )
 from cython.cimports.rushlight.core.keys import KEY_PROFILING
 from cython.cimports.rushlight.core.posix import (
@@ -41,8 +41,8 @@ Span = cython.struct(
     end=int64_t,  # 0: not over yet
     thread=int64_t,
     sequence=int64_t,  # of autograd's nodes; of memory: the bytes that came or went
-    what=cython.pointer(PyObject),  # owned; of memory: NULL
-    info=cython.pointer(PyObject),  # owned, or NULL
+    what=p_object,  # owned; of memory: NULL
+    info=p_object,  # owned, or NULL
     address=cython.size_t,  # of memory
     kind=cython.int,
 )
@@ -157,10 +157,10 @@ def begin_span(
         return -1
     row.kind = kind
     row.sequence = sequence
-    row.what = cython.cast(cython.pointer(PyObject), what)
+    row.what = cython.cast(p_object, what)
     Py_INCREF(row.what)
     if info is not None:
-        row.info = cython.cast(cython.pointer(PyObject), info)
+        row.info = cython.cast(p_object, info)
         Py_INCREF(row.info)
     row.start = now()
     return (_recording << _ROW_BITS) | (_count - 1)
@@ -190,7 +190,7 @@ def note_block(block: cython.p_void, change: int64_t) -> cython.void:
             number = _count - 1
             stack = python_stack()
             row = cython.address(_rows[number])  # the array may have moved meanwhile
-            row.info = cython.cast(cython.pointer(PyObject), stack)
+            row.info = cython.cast(p_object, stack)
             Py_INCREF(row.info)
 
 

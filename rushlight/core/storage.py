@@ -16,10 +16,10 @@ from cython.cimports.cpython.buffer import (
     PyObject_GetBuffer,
 )
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.descriptors import Py_TYPE
 from cython.cimports.rushlight.core.device import (
     CPU_DEVICE,
@@ -352,19 +352,16 @@ def allocate(n_bytes: cython.size_t, device: Device) -> Storage:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def emptied(body: cython.pointer(PyObject)) -> cython.bint:
+def emptied(body: p_object) -> cython.bint:
     if (
         body.ob_refcnt != 1
-        or Py_TYPE(body) != cython.cast(cython.pointer(PyObject), Storage)
+        or Py_TYPE(body) != cython.cast(p_object, Storage)
         or cython.cast(Storage, body).capacity == 0
         or cython.cast(Storage, body).device is not CPU_DEVICE
         or cython.cast(Storage, body).counter is not None
         or cython.cast(Storage, body).owner is not None
         or cython.cast(Storage, body).lent
-        or cython.cast(
-            cython.pointer(cython.pointer(PyObject)),
-            cython.cast(cython.p_char, body) + _WEAK,
-        )[0]
+        or cython.cast(pp_object, cython.cast(cython.p_char, body) + _WEAK)[0]
         != cython.NULL
     ):
         return False

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.rushlight.core._python import PyTypeObject
+from cython.cimports.rushlight.core._python import PyTypeObject, p_object
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import FLOATING, DType
 from cython.cimports.rushlight.core.geometry import row_major, span
@@ -82,7 +81,7 @@ def absent_storage(n_bytes: cython.size_t, device: Device, layout=strided):
 def hooked(kind: object) -> uint64_t:
     """The keys of tensors of a type: of its ``__torch_dispatch__`` or ``_dispatch_keys``."""
     body: cython.pointer(PyTypeObject) = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+        cython.pointer(PyTypeObject), cython.cast(p_object, kind)
     )
     row = _HOOKED.get(kind)
     known: uint64_t = 0 if row is None else row[1]

@@ -6,7 +6,6 @@ import warnings
 
 import cython
 import cython.cimports.rushlight.core.slots as slots
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.core._python import (
@@ -16,6 +15,8 @@ from cython.cimports.rushlight.core._python import (
     PyType_Modified,
     PyTypeObject,
     destructor,
+    p_object,
+    pp_object,
 )
 from cython.cimports.rushlight.core.descriptors import Py_TYPE
 from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CUDA, Device
@@ -258,8 +259,8 @@ FLOAT32 = cython.declare(DType, dtype_of(CODE_FLOAT32))
 
 # Bodies of tensors that were let go, for the next ones: with a storage to fill, or without.
 ROOM = cython.declare(cython.int, 0 if guarding else 256)
-_FILLABLE = cython.declare(cython.pointer(PyObject)[256])
-_BARE = cython.declare(cython.pointer(PyObject)[256])
+_FILLABLE = cython.declare(p_object[256])
+_BARE = cython.declare(p_object[256])
 _n_fillable = cython.declare(cython.int, 0)
 _n_bare = cython.declare(cython.int, 0)
 # Where in a tensor its attributes and its weak references are; NULL where it has none.
@@ -271,21 +272,16 @@ _take_apart = cython.declare(destructor, cython.NULL)  # what Cython made of the
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def pointer_in(
-    body: cython.pointer(PyObject), place: cython.Py_ssize_t
-) -> cython.pointer(cython.pointer(PyObject)):
+def pointer_in(body: p_object, place: cython.Py_ssize_t) -> pp_object:
     """The address of a pointer within an object."""
-    return cython.cast(
-        cython.pointer(cython.pointer(PyObject)),
-        cython.cast(cython.p_char, body) + place,
-    )
+    return cython.cast(pp_object, cython.cast(cython.p_char, body) + place)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def let_go(body: cython.pointer(PyObject)) -> cython.void:
+def let_go(body: p_object) -> cython.void:
     """Ends a tensor that nobody holds; a plain one's body is kept for the next."""
-    if Py_TYPE(body) == cython.cast(cython.pointer(PyObject), Tensor) and not (
+    if Py_TYPE(body) == cython.cast(p_object, Tensor) and not (
         pointer_in(body, _ATTRIBUTES)[0] != cython.NULL
         or pointer_in(body, _WEAK)[0] != cython.NULL
         or cython.cast(Tensor, body).sizes != cython.cast(Tensor, body).inline_sizes
@@ -298,7 +294,7 @@ def let_go(body: cython.pointer(PyObject)) -> cython.void:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def keep_body(body: cython.pointer(PyObject)) -> cython.void:
+def keep_body(body: p_object) -> cython.void:
     global _n_fillable, _n_bare
     PyObject_GC_UnTrack(body)
     if cython.cast(Tensor, body).grad_fn_ is not None:
@@ -313,9 +309,7 @@ def keep_body(body: cython.pointer(PyObject)) -> cython.void:
     cython.cast(Tensor, body).output_number = 0
     cython.cast(Tensor, body).view_creation = VIEW_DEFAULT
     cython.cast(Tensor, body).view_version = 0
-    if emptied(
-        cython.cast(cython.pointer(PyObject), cython.cast(Tensor, body).storage)
-    ):
+    if emptied(cython.cast(p_object, cython.cast(Tensor, body).storage)):
         if _n_fillable < ROOM:
             _FILLABLE[_n_fillable] = body
             _n_fillable += 1
@@ -332,7 +326,7 @@ def keep_body(body: cython.pointer(PyObject)) -> cython.void:
 
 @cython.cfunc
 @cython.inline
-def bare(body: cython.pointer(PyObject)) -> Tensor:
+def bare(body: p_object) -> Tensor:
     """A body that was kept, in use again."""
     PyObject_GC_Track(body)
     return cython.cast(Tensor, body)
@@ -342,13 +336,13 @@ def bare(body: cython.pointer(PyObject)) -> Tensor:
 def blank() -> Tensor:
     global _n_bare
     t: Tensor
-    attributes: cython.pointer(PyObject)
-    place: cython.pointer(cython.pointer(PyObject))
+    attributes: p_object
+    place: pp_object
     if _n_bare:
         _n_bare -= 1
         return bare(_BARE[_n_bare])
     t = Tensor.__new__(Tensor)
-    place = pointer_in(cython.cast(cython.pointer(PyObject), t), _ATTRIBUTES)
+    place = pointer_in(cython.cast(p_object, t), _ATTRIBUTES)
     attributes = place[0]
     place[0] = cython.NULL
     Py_XDECREF(attributes)
@@ -975,7 +969,7 @@ class Tensor:
 def install(name, value, kind=Tensor):
     """Add a method to the compiled ``Tensor`` type, or to another one."""
     body: cython.pointer(PyTypeObject) = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+        cython.pointer(PyTypeObject), cython.cast(p_object, kind)
     )
     if kind is Tensor:
         # programs may assign, too; of other types CPython's short cuts stay in place
@@ -989,7 +983,7 @@ def _keep_bodies():
     global _take_apart, _ATTRIBUTES, _WEAK
     kind: object = Tensor
     body: cython.pointer(PyTypeObject) = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+        cython.pointer(PyTypeObject), cython.cast(p_object, kind)
     )
     _ATTRIBUTES, _WEAK = kind.__dictoffset__, kind.__weakrefoffset__
     _take_apart = body.tp_dealloc

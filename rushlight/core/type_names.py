@@ -1,8 +1,11 @@
 """Other names for compiled types, which Python itself does not let one rename."""
 
 import cython
-from cython.cimports.cpython.object import PyObject
-from cython.cimports.rushlight.core._python import PyType_Modified, PyTypeObject
+from cython.cimports.rushlight.core._python import (
+    PyType_Modified,
+    PyTypeObject,
+    p_object,
+)
 
 _kept = cython.declare(list, [])
 
@@ -20,7 +23,7 @@ def rename_type(kind: type, name: str):
     """
     heap: cython.ulong = 1 << 9
     body: cython.pointer(PyTypeObject) = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+        cython.pointer(PyTypeObject), cython.cast(p_object, kind)
     )
     if body.tp_flags & heap:
         raise TypeError(f"{kind!r} is no compiled type: assign its __module__")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.device import KIND_CPU, KIND_CUDA, Device
 from cython.cimports.rushlight.core.dtype import DType, default_dtype
 from cython.cimports.rushlight.core.state import state
@@ -24,10 +24,7 @@ _ANY = cython.declare(uint64_t, ~cython.cast(uint64_t, 0))
 @cython.cfunc
 @cython.exceptval(-2, check=False)
 def describe(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    words: cython.pointer(int64_t),
-    allowed: uint64_t,
+    op: Operator, slots: pp_object, words: cython.pointer(int64_t), allowed: uint64_t
 ) -> cython.int:
     """What a call's course follows from, as integers; -1 where that is not all of it."""
     n: cython.int = 1

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
-from cython.cimports.rushlight.core._python import PyTypeObject, PyVectorcall_Call
+from cython.cimports.rushlight.core._python import (
+    PyTypeObject,
+    PyVectorcall_Call,
+    p_object,
+    pp_object,
+)
 from cython.cimports.rushlight.dispatch.dispatcher import Operator, set_entry
 from cython.cimports.rushlight.dispatch.interception import intercept
 from cython.cimports.rushlight.dispatch.signature import (
@@ -24,10 +28,7 @@ NUMBERS_AS_TENSORS = cython.declare(cython.int, -1)
 
 @cython.cfunc
 def operator_vectorcall(
-    self: cython.pointer(PyObject),
-    args: cython.pointer(cython.pointer(PyObject)),
-    nargsf: cython.size_t,
-    kwnames: cython.pointer(PyObject),
+    self: p_object, args: pp_object, nargsf: cython.size_t, kwnames: p_object
 ) -> object:
     op: Operator = cython.cast(Operator, self)
     bound: Bound
@@ -52,9 +53,9 @@ def operator_vectorcall(
 def raise_mismatch(
     name: str,
     overloads: list,
-    args: cython.pointer(cython.pointer(PyObject)),
+    args: pp_object,
     n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
+    kwnames: p_object,
     code: cython.int,
 ):
     """TypeError in PyTorch's words: the one schema's fault, or all the schemas."""
@@ -99,7 +100,7 @@ def enable_vectorcall(
 ) -> cython.void:
     """Let CPython call instances of a type through a field, without bound methods."""
     body: cython.pointer(PyTypeObject) = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+        cython.pointer(PyTypeObject), cython.cast(p_object, kind)
     )
     body.tp_flags |= flags
     body.tp_vectorcall_offset = cython.cast(cython.Py_ssize_t, field) - cython.cast(

@@ -7,8 +7,8 @@ geometry let the key pass; for all others the kernel here computes what was put 
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
@@ -59,9 +59,9 @@ class DeferredKernel(Kernel):
     @cython.cfunc
     def settle(self, t: Tensor) -> Tensor:
         """A fresh tensor of the numbers that ``t`` stands for."""
-        slots: cython.pointer(PyObject)[1]
+        slots: p_object[1]
         plain: Tensor = with_bit(t, self.bit, False)
-        slots[0] = cython.cast(cython.pointer(PyObject), plain)
+        slots[0] = cython.cast(p_object, plain)
         st: cython.pointer(ThreadState) = state()
         before: uint64_t = st.excluded
         st.excluded = before | ((_ONE << KEY_AUTOGRAD) | (_ONE << KEY_ADINPLACEORVIEW))
@@ -108,16 +108,11 @@ class DeferredKernel(Kernel):
         return target
 
     @cython.cfunc
-    def copy(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def copy(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         """``copy_``: the target's bit goes over to the source."""
         target: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
         source: Tensor = cython.cast(Tensor, cython.cast(object, slots[1]))
-        args: cython.pointer(PyObject)[3]
+        args: p_object[3]
         aim: Tensor = target
         pending: cython.bint = (source.keys & self.bit) != 0
         if target.keys & self.bit:
@@ -133,20 +128,15 @@ class DeferredKernel(Kernel):
             source = self.settle(source)
         elif source.keys & self.bit:
             source = with_bit(source, self.bit, False)
-        args[0] = cython.cast(cython.pointer(PyObject), aim)
-        args[1] = cython.cast(cython.pointer(PyObject), source)
+        args[0] = cython.cast(p_object, aim)
+        args[1] = cython.cast(p_object, source)
         args[2] = slots[2]
         op.run(args, keys & ~self.bit)
         return target
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
-        args: cython.pointer(PyObject)[24]
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
+        args: p_object[24]
         keep: list = []
         i: cython.int
         at: cython.int
@@ -164,7 +154,7 @@ class DeferredKernel(Kernel):
             made = self.settled(cython.cast(object, slots[at]))
             if made is not None:
                 keep.append(made)
-                args[at] = cython.cast(cython.pointer(PyObject), made)
+                args[at] = cython.cast(p_object, made)
         result = op.run(args, keys & ~self.bit)
         if written < 0 or args[written] == slots[written]:
             return result

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.dtype import FLOATING
 from cython.cimports.rushlight.core.keys import KEY_CPU
 from cython.cimports.rushlight.core.overlap import (
@@ -67,12 +67,7 @@ class DerivedKernel(Kernel):
     """In-place and ``out=`` forms of operators that only compute fresh results."""
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         source: Operator = op.functional
         written: Tensor = None
         if op.form == INPLACE:
@@ -85,11 +80,11 @@ class DerivedKernel(Kernel):
         if not keys and op.form == INPLACE and wants_graph(op, slots):
             # What the composite's parts save must not be what is overwritten.
             copy = written.clone()
-            slots[0] = cython.cast(cython.pointer(PyObject), copy)
+            slots[0] = cython.cast(p_object, copy)
             try:
                 result = source.call(slots)
             finally:
-                slots[0] = cython.cast(cython.pointer(PyObject), written)
+                slots[0] = cython.cast(p_object, written)
             refuse_type(op, slots, written, result)
             return overwrite(written, result, op)
         target: object = None
@@ -121,10 +116,7 @@ class DerivedKernel(Kernel):
 
 @cython.cfunc
 def run_functional(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
-    into: object,
+    op: Operator, slots: pp_object, keys: uint64_t, into: object
 ) -> object:
     """The result, to be moved to where the caller wants it."""
     source: Operator = op.functional
@@ -145,10 +137,7 @@ def run_functional(
 
 @cython.cfunc
 def run_in_place(
-    source: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
-    written: Tensor,
+    source: Operator, slots: pp_object, keys: uint64_t, written: Tensor
 ) -> object:
     """Runs a function that may take the tensor for the copy that its result begins as."""
     st: cython.pointer(ThreadState) = state()
@@ -161,17 +150,14 @@ def run_in_place(
 
 @cython.cfunc
 def call_apart(
-    source: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    n_args: cython.int,
-    target: object,
+    source: Operator, slots: pp_object, n_args: cython.int, target: object
 ) -> object:
     """Calls with copies of operands in the memory that will be written.
 
     What a graph saves of them must not be what is overwritten.
     """
     i: cython.int
-    given: cython.pointer(PyObject)[24]
+    given: p_object[24]
     copies: list = []
     for i in range(n_args):
         given[i] = slots[i]
@@ -184,7 +170,7 @@ def call_apart(
         ):
             copy = value.clone()
             copies.append(copy)
-            slots[i] = cython.cast(cython.pointer(PyObject), copy)
+            slots[i] = cython.cast(p_object, copy)
     try:
         return source.call(slots)
     finally:
@@ -195,10 +181,7 @@ def call_apart(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def refuse_growing(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    target: object,
-    result: Tensor,
+    op: Operator, slots: pp_object, target: object, result: Tensor
 ) -> cython.int:
     """Refuse an output that is an operand, and that the result does not fit."""
     i: cython.int
@@ -211,21 +194,17 @@ def refuse_growing(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def keep_type(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), target: Tensor
-) -> cython.int:
+def keep_type(op: Operator, slots: pp_object, target: Tensor) -> cython.int:
     """What is changed in place is of the type to compute in, if no other is named."""
     at: cython.int = op.signature.find("dtype")
     if at >= 0 and cython.cast(object, slots[at]) is None:
-        slots[at] = cython.cast(cython.pointer(PyObject), target.dtype_)
+        slots[at] = cython.cast(p_object, target.dtype_)
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def take_type(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), target: object
-) -> cython.int:
+def take_type(op: Operator, slots: pp_object, target: object) -> cython.int:
     """An output's type stands in for the ``dtype=`` that a reduction was not given."""
     if op.out_rule == EXACT or not isinstance(target, Tensor):
         return 0
@@ -236,7 +215,7 @@ def take_type(
     given = cython.cast(object, slots[at])
     if given is None:
         if op.out_rule == ANY or stands_for(op, t, cython.cast(object, slots[0])):
-            slots[at] = cython.cast(cython.pointer(PyObject), t.dtype_)
+            slots[at] = cython.cast(p_object, t.dtype_)
     elif given is not t.dtype_:
         check_output_type(EXACT, given, t, op.base_name())
     return 0
@@ -262,10 +241,7 @@ def stands_for(op: Operator, target: Tensor, source: object) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def refuse_type(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    target: Tensor,
-    result: Tensor,
+    op: Operator, slots: pp_object, target: Tensor, result: Tensor
 ) -> cython.int:
     """Refuses a ``dtype=`` that is not the type of what is changed in place."""
     if result.dtype_ is target.dtype_:
@@ -295,12 +271,7 @@ def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
 
 
 @cython.cfunc
-def fill_out(
-    target: object,
-    result: Tensor,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-) -> object:
+def fill_out(target: object, result: Tensor, op: Operator, slots: pp_object) -> object:
     """Move a fresh result to where the caller wants it."""
     written: Tensor
     if not isinstance(target, Tensor):
@@ -352,11 +323,11 @@ def fill_out(
 @cython.cfunc
 def copy_into(target: Tensor, source: object) -> object:
     """``target.copy_(source)``, whatever backend they are on."""
-    slots: cython.pointer(PyObject)[4]
-    slots[0] = cython.cast(cython.pointer(PyObject), target)
-    slots[1] = cython.cast(cython.pointer(PyObject), source)
+    slots: p_object[4]
+    slots[0] = cython.cast(p_object, target)
+    slots[1] = cython.cast(p_object, source)
     # a bare False would be a C integer, and the pointer NULL
-    slots[2] = cython.cast(cython.pointer(PyObject), _NON_BLOCKING)
+    slots[2] = cython.cast(p_object, _NON_BLOCKING)
     _COPY.call(slots)
     return target
 

@@ -7,8 +7,8 @@ runs, the tensor that is written is offered to that call as the memory of its re
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.keys import (
     BELOW_AUTOGRAD,
     KEY_ADINPLACEORVIEW,
@@ -36,9 +36,7 @@ def large(t: Tensor) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def wants_graph(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
+def wants_graph(op: Operator, slots: pp_object) -> cython.bint:
     """Whether gradients will flow through a call."""
     i: cython.int
     if not state().grad_mode:
@@ -53,10 +51,7 @@ def wants_graph(
 @cython.cfunc
 @cython.exceptval(check=False)
 def may_write(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
-    target: object,
+    op: Operator, slots: pp_object, keys: uint64_t, target: object
 ) -> cython.bint:
     """Whether an operator's function may write what is given for its result.
 
@@ -82,15 +77,12 @@ def may_write(
 
 @cython.cfunc
 def run_direct(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
-    target: Tensor,
+    op: Operator, slots: pp_object, keys: uint64_t, target: Tensor
 ) -> object:
     """Runs a function whose last elementwise call may write the output."""
     global destination, _offering
     st: cython.pointer(ThreadState) = state()
-    destination = cython.cast(cython.pointer(PyObject), target)
+    destination = cython.cast(p_object, target)
     _offering = st
     try:
         if keys:
@@ -111,7 +103,7 @@ def take_destination(
     ndim: cython.int,
     sizes: cython.pointer(cython.const[int64_t]),
     code: cython.int,
-    operands: cython.pointer(cython.pointer(PyObject)),
+    operands: pp_object,
     count: cython.int,
 ) -> Tensor:
     """The output that this thread offers, if a result of the host's fits it.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
-from cython.cimports.rushlight.core._python import __builtin_clzll
+from cython.cimports.rushlight.core._python import __builtin_clzll, p_object, pp_object
 from cython.cimports.rushlight.core.device import (
     N_KINDS,
     Device,
@@ -83,7 +82,7 @@ _WRITING = cython.declare(
 )
 _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
 # The same, borrowed: 2,500 operators look at all of it several times while they are made.
-_SERVED = cython.declare(cython.pointer(PyObject)[N_KEYS])
+_SERVED = cython.declare(p_object[N_KEYS])
 _EVERY_OPERATOR = cython.declare(list, [])
 _registrations = cython.declare(cython.longlong, 0)
 _replacements = cython.declare(cython.longlong, 0)
@@ -96,12 +95,7 @@ class Kernel:
     """One way of running an operator."""
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         raise NotImplementedError(f"{type(self).__name__} cannot run")
 
 
@@ -161,21 +155,11 @@ class Recorder:
     """Where autograd plugs in."""
 
     @cython.cfunc
-    def record(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def record(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         raise NotImplementedError("no recorder")
 
     @cython.cfunc
-    def keep_books(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def keep_books(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         raise NotImplementedError("no recorder")
 
 
@@ -313,9 +297,7 @@ class Operator:
                 if i != KEY_PYTHON or not self.whole:
                     self.table[i] = cython.NULL
         for key, kernel in self.kernels.items():
-            self.table[cython.cast(cython.int, key)] = cython.cast(
-                cython.pointer(PyObject), kernel
-            )
+            self.table[cython.cast(cython.int, key)] = cython.cast(p_object, kernel)
         for key in self.fallthroughs:
             self.table[cython.cast(cython.int, key)] = cython.NULL
         for i in range(N_KEYS):
@@ -412,7 +394,7 @@ class Operator:
 
     def redispatch(self, keyset, *args):
         """Call with the given keys; with those of the arguments where it is None."""
-        slots: cython.pointer(PyObject)[24]
+        slots: p_object[24]
         i: cython.int
         if len(args) != self.n_args:
             raise TypeError(
@@ -420,7 +402,7 @@ class Operator:
                 f"not {len(args)}"
             )
         for i in range(self.n_args):
-            slots[i] = cython.cast(cython.pointer(PyObject), args[i])
+            slots[i] = cython.cast(p_object, args[i])
         return self.call(slots) if keyset is None else self.run(slots, keyset.bits)
 
     @property
@@ -457,7 +439,7 @@ class Operator:
         return (_find_operator, (self.namespace, self.name))
 
     @cython.cfunc
-    def call(self, slots: cython.pointer(cython.pointer(PyObject))) -> object:
+    def call(self, slots: pp_object) -> object:
         """Collect the arguments' keys and run what they choose."""
         bits: uint64_t = 0
         one: uint64_t = 1
@@ -509,9 +491,7 @@ class Operator:
 
     @cython.cfunc
     @cython.exceptval(0)
-    def factory_bits(
-        self, slots: cython.pointer(cython.pointer(PyObject)), bits: uint64_t
-    ) -> uint64_t:
+    def factory_bits(self, slots: pp_object, bits: uint64_t) -> uint64_t:
         """The backend from ``device=`` where there is one."""
         one: uint64_t = 1
         device: object
@@ -526,17 +506,15 @@ class Operator:
         return bits if bits else one  # the CPU
 
     @cython.cfunc
-    def call_pinned(self, slots: cython.pointer(cython.pointer(PyObject))) -> object:
+    def call_pinned(self, slots: pp_object) -> object:
         """The call's result in memory that transfers read while the host goes on."""
         unset: object = None
-        slots[self.pin_arg] = cython.cast(cython.pointer(PyObject), unset)
+        slots[self.pin_arg] = cython.cast(p_object, unset)
         return pinned(self.call(slots))
 
     @cython.cfunc
     def call_elsewhere(
-        self,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        st: cython.pointer(ThreadState),
+        self, slots: pp_object, st: cython.pointer(ThreadState)
     ) -> object:
         """The call under a default device, of which what it calls itself knows nothing."""
         device: object = default_device()
@@ -546,7 +524,7 @@ class Operator:
             if isinstance(cython.cast(object, slots[self.tensor_args[i]]), Tensor):
                 made = False  # it follows its argument
         if made and cython.cast(object, slots[self.device_arg]) is None:
-            slots[self.device_arg] = cython.cast(cython.pointer(PyObject), device)
+            slots[self.device_arg] = cython.cast(p_object, device)
         st.elsewhere = False
         try:
             return self.call(slots)
@@ -554,9 +532,7 @@ class Operator:
             st.elsewhere = True
 
     @cython.cfunc
-    def run(
-        self, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
-    ) -> object:
+    def run(self, slots: pp_object, keys: uint64_t) -> object:
         """Hand the call to the highest key that answers."""
         bits: uint64_t = keys & self.handled
         key: cython.int
@@ -586,9 +562,7 @@ class Operator:
         return _RECORDER.keep_books(self, slots, keys)
 
     @cython.cfunc
-    def compose(
-        self, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
-    ) -> object:
+    def compose(self, slots: pp_object, keys: uint64_t) -> object:
         """Run the composition; whoever listens is told that its calls are not a program's."""
         st: cython.pointer(ThreadState)
         before: uint64_t
@@ -604,12 +578,7 @@ class Operator:
             st.included = (st.included & ~(one << KEY_COMPOSING)) | before
 
     @cython.cfunc
-    def run_apart(
-        self,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-        key: cython.int,
-    ) -> object:
+    def run_apart(self, slots: pp_object, keys: uint64_t, key: cython.int) -> object:
         """The same at a key that some backends have an entry of their own for."""
         one: uint64_t = 1
         backends: uint64_t = keys & BACKEND_BITS
@@ -648,9 +617,7 @@ def refuse_absent(op: Operator, keys: uint64_t):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def fetch_arguments(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.int:
+def fetch_arguments(op: Operator, slots: pp_object) -> cython.int:
     """Storages that another thread's operators are to fill are filled."""
     i: cython.int
     for i in range(op.n_tensors):
@@ -751,7 +718,7 @@ def serve_all(key, kernel):
     _SERVED[number] = cython.NULL
     if kernel is not None:
         _FALLBACKS[number] = kernel
-        _SERVED[number] = cython.cast(cython.pointer(PyObject), kernel)
+        _SERVED[number] = cython.cast(p_object, kernel)
     for op in _EVERY_OPERATOR:
         op.refresh()
     del former

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.signature import asks, keyword_dict
@@ -103,10 +103,7 @@ def name_of(function: object) -> str:
 
 @cython.cfunc
 def intercept(
-    function: object,
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
+    function: object, args: pp_object, n: cython.Py_ssize_t, kwnames: p_object
 ) -> object:
     """Asks modes and the arguments' types about a call as its caller wrote it."""
     i: cython.Py_ssize_t
@@ -187,9 +184,9 @@ def switched(spelling, name, other):
 @cython.cfunc
 def intercept_python(
     function: object,
-    args: cython.pointer(cython.pointer(PyObject)),
+    args: pp_object,
     n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
+    kwnames: p_object,
     spelling: object,
     modal: cython.bint,
 ) -> object:

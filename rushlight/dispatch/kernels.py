@@ -6,8 +6,8 @@ import importlib
 
 import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.device import (
     CPU_DEVICE,
     KIND_CPU,
@@ -120,10 +120,7 @@ RULES = {rule.name.lower(): int(rule) for rule in PromotionRule}
 @cython.cfunc
 @cython.exceptval(check=False)
 def shares(
-    out: Tensor,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    kernel: PointwiseKernel,
-    start: cython.int,
+    out: Tensor, slots: pp_object, kernel: PointwiseKernel, start: cython.int
 ) -> cython.bint:
     """Whether an input is another window on the storage that is written."""
     i: cython.int
@@ -185,9 +182,7 @@ def check_mask(op: Operator, mask: object) -> cython.int:
 
 
 @cython.cfunc
-def write_rounded(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), targets: list
-) -> object:
+def write_rounded(op: Operator, slots: pp_object, targets: list) -> object:
     """Write results to outputs of other types, in the results' own types first."""
     found = op.functional.call(slots)
     results = [found] if len(targets) == 1 else found
@@ -480,7 +475,7 @@ class PointwiseKernel(Kernel):
     def run_apart(
         self,
         op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
+        slots: pp_object,
         call: cython.pointer(Call),
         target: Tensor,
         result: DType,
@@ -499,12 +494,7 @@ class PointwiseKernel(Kernel):
         return copy_into(target, found)
 
     @cython.cfunc
-    def run_uniform(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        count: cython.int,
-    ) -> Tensor:
+    def run_uniform(self, op: Operator, slots: pp_object, count: cython.int) -> Tensor:
         """The common case: row-major CPU tensors of one shape and type, few elements.
 
         Floating tensors may have Python numbers beside them. None where the call is
@@ -513,7 +503,7 @@ class PointwiseKernel(Kernel):
         first: Tensor = None
         t: Tensor
         out: Tensor
-        operands: cython.pointer(PyObject)[3]
+        operands: p_object[3]
         data: cython.p_char[4]
         ints: int64_t[9]
         scalars: cython.double[4]
@@ -624,12 +614,7 @@ class PointwiseKernel(Kernel):
         return out
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         call: Call
         i: cython.int
         fn: kernel_t
@@ -721,7 +706,7 @@ class PointwiseKernel(Kernel):
     def run_form(
         self,
         op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
+        slots: pp_object,
         call: cython.pointer(Call),
         statics: tuple,
         outs: tuple,
@@ -985,7 +970,7 @@ def promoted_type(values):
             add_operand(cython.address(call), value)
             continue
         # its type and its rank are asked, not its memory: it may have none
-        call.values[call.n] = cython.cast(cython.pointer(PyObject), value)
+        call.values[call.n] = cython.cast(p_object, value)
         call.is_tensor[call.n] = True
         call.n += 1
     return dtype_of(promote_call(cython.address(call), 0xFFFFFFFF))

@@ -16,9 +16,9 @@ import os
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcmp, memcpy, memset
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.device import (
     Device,
     backend_of,
@@ -104,12 +104,7 @@ class PlannedKernel(PythonKernel):
         _KEEPERS.append(self)
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState) = state()
         # what writes in a tensor given to it is no plan of what gives a fresh one
         if (
@@ -126,7 +121,7 @@ class PlannedKernel(PythonKernel):
     def by_plan(
         self,
         op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
+        slots: pp_object,
         keys: uint64_t,
         allowed: uint64_t,
         switches: int64_t,
@@ -171,12 +166,7 @@ class PlannedKernel(PythonKernel):
 
     @cython.cfunc
     def write_down(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-        key: bytes,
-        tensors: list,
+        self, op: Operator, slots: pp_object, keys: uint64_t, key: bytes, tensors: list
     ) -> object:
         """Runs the function, and keeps the plan of what it did where there is one."""
         self.plans[key] = False
@@ -204,12 +194,7 @@ class PlannedComposite(PlannedKernel):
     """A composition of operators above autograd, planned where nothing is recorded."""
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState) = state()
         switches: int64_t
         if following:
@@ -241,7 +226,7 @@ def outcomes():
 
 
 @cython.cfunc
-def tensors_of(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> list:
+def tensors_of(op: Operator, slots: pp_object) -> list:
     """The tensors among the arguments, those in lists too."""
     found: list = []
     i: cython.int
@@ -305,7 +290,7 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
     """
     step: Step
     data: cython.p_char[24]
-    inner: cython.pointer(PyObject)[24]
+    inner: p_object[24]
     held: list
     t: Tensor
     flag: Tensor = None
@@ -370,7 +355,7 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
                 if type(item) is Place:
                     item = window(item, tensors)
                 held.append(item)
-                inner[i] = cython.cast(cython.pointer(PyObject), item)
+                inner[i] = cython.cast(p_object, item)
             if step.below:
                 result = below_autograd(step.operator, inner, state())
             else:
@@ -400,9 +385,7 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
 
 @cython.cfunc
 def below_autograd(
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    st: cython.pointer(ThreadState),
+    op: Operator, slots: pp_object, st: cython.pointer(ThreadState)
 ) -> object:
     before: uint64_t = st.excluded
     st.excluded = before | (3 << 16)

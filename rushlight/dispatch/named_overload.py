@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.keys import KEY_COMPOSING
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -68,13 +68,11 @@ class NamedOverload(Operator):
             self.target.refresh()
 
     @cython.cfunc
-    def call(self, slots: cython.pointer(cython.pointer(PyObject))) -> object:
+    def call(self, slots: pp_object) -> object:
         return self.target.call(slots)
 
     @cython.cfunc
-    def run(
-        self, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
-    ) -> object:
+    def run(self, slots: pp_object, keys: uint64_t) -> object:
         return self.target.run(slots, keys)
 
     def __reduce__(self):
@@ -97,7 +95,7 @@ def rows_of(op: Operator, row):
 
 
 @cython.cfunc
-def shown_as(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> Operator:
+def shown_as(op: Operator, slots: pp_object) -> Operator:
     if not op.names:
         return op
     i: cython.int

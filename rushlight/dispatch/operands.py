@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core._python import p_object
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
 from cython.cimports.rushlight.core.dtype import (
     BOOLEAN,
@@ -119,7 +119,7 @@ def add_operand(call: cython.pointer(Call), value: object) -> cython.int:
     if i + call.n_out >= 12:
         raise RuntimeError("an elementwise operator takes at most 12 operands")
     operand = cython.address(call.operands[call.n_out + i])
-    call.values[i] = cython.cast(cython.pointer(PyObject), value)
+    call.values[i] = cython.cast(p_object, value)
     call.n = i + 1
     if isinstance(value, Tensor):
         t = cython.cast(Tensor, value)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.dtype import CODE_BOOL, CODE_UINT8, COMPLEX, DType
 from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.overlap import (
@@ -202,7 +202,7 @@ def fit_like(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def refuse_shared(
-    slots: cython.pointer(cython.pointer(PyObject)),
+    slots: pp_object,
     first: cython.int,
     last: cython.int,
     target: Tensor,
@@ -224,10 +224,7 @@ def refuse_shared(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def refuse_reading(
-    slots: cython.pointer(cython.pointer(PyObject)),
-    last: cython.int,
-    target: object,
-    overlap: cython.int,
+    slots: pp_object, last: cython.int, target: object, overlap: cython.int
 ) -> cython.int:
     """Refuse outputs in memory that is read, as the operator's declaration has it."""
     for item in target if isinstance(target, (list, tuple)) else (target,):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdlib import malloc
-from cython.cimports.rushlight.core._python import PyObject_Vectorcall
+from cython.cimports.rushlight.core._python import (
+    PyObject_Vectorcall,
+    p_object,
+    pp_object,
+)
 from cython.cimports.rushlight.core.descriptors import (
     Py_TYPE,
     PyGetSetDef,
@@ -149,10 +152,7 @@ class Bound:
 
 @cython.cfunc
 def call_overridable(
-    self: cython.pointer(PyObject),
-    args: cython.pointer(cython.pointer(PyObject)),
-    nargsf: cython.size_t,
-    kwnames: cython.pointer(PyObject),
+    self: p_object, args: pp_object, nargsf: cython.size_t, kwnames: p_object
 ) -> object:
     wrapped: Overridable = cython.cast(Overridable, self)
     i: cython.Py_ssize_t
@@ -162,7 +162,7 @@ def call_overridable(
     if kwnames != cython.NULL:
         total += len(cython.cast(tuple, cython.cast(object, kwnames)))
     for i in range(0 if wrapped.modal else total):
-        if Py_TYPE(args[i]) != cython.cast(cython.pointer(PyObject), Tensor):
+        if Py_TYPE(args[i]) != cython.cast(p_object, Tensor):
             asked = asked or (
                 asks(cython.cast(object, args[i]))
                 if wrapped.flat
@@ -175,7 +175,7 @@ def call_overridable(
         if answer is not PASS_BY:
             return answer
     return PyObject_Vectorcall(
-        cython.cast(cython.pointer(PyObject), wrapped.function), args, nargsf, kwnames
+        cython.cast(p_object, wrapped.function), args, nargsf, kwnames
     )
 
 
@@ -318,10 +318,7 @@ def taken_attribute(descriptor: object, how: str, args: tuple) -> object:
 
 # What stands behind a compiled attribute, and where it was found.
 Watched = cython.struct(
-    get=getter,
-    put=setter,
-    closure=cython.p_void,
-    descriptor=cython.pointer(PyObject),
+    get=getter, put=setter, closure=cython.p_void, descriptor=p_object
 )
 
 
@@ -340,9 +337,7 @@ def watched_get(self: object, closure: cython.p_void) -> object:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def watched_put(
-    self: object, value: cython.pointer(PyObject), closure: cython.p_void
-) -> cython.int:
+def watched_put(self: object, value: p_object, closure: cython.p_void) -> cython.int:
     """Writes a compiled attribute, or with NULL deletes it."""
     watched: cython.pointer(Watched) = cython.cast(cython.pointer(Watched), closure)
     if watchers or (type(self) is not Tensor and asks(self)):
@@ -369,7 +364,7 @@ def watch_attributes(kind):
             continue
         descriptor: cython.pointer(PyGetSetDescrObject) = cython.cast(
             cython.pointer(PyGetSetDescrObject),
-            cython.cast(cython.pointer(PyObject), found),
+            cython.cast(p_object, found),
         )
         watched: cython.pointer(Watched) = cython.cast(
             cython.pointer(Watched), malloc(cython.sizeof(Watched))
@@ -383,7 +378,7 @@ def watch_attributes(kind):
         watched.get = entry.get
         watched.put = entry.set
         watched.closure = entry.closure
-        watched.descriptor = cython.cast(cython.pointer(PyObject), found)
+        watched.descriptor = cython.cast(p_object, found)
         entry.get = watched_get
         if entry.set != cython.NULL:
             entry.set = watched_put

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -233,10 +233,7 @@ class BoundOperator:
 
 @cython.cfunc
 def packet_vectorcall(
-    self: cython.pointer(PyObject),
-    args: cython.pointer(cython.pointer(PyObject)),
-    nargsf: cython.size_t,
-    kwnames: cython.pointer(PyObject),
+    self: p_object, args: pp_object, nargsf: cython.size_t, kwnames: p_object
 ) -> object:
     packet: OperatorPacket = cython.cast(OperatorPacket, self)
     bound: Bound
@@ -291,10 +288,7 @@ def packet_vectorcall(
 
 @cython.cfunc
 def scaled_second(
-    packet: OperatorPacket,
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
+    packet: OperatorPacket, args: pp_object, n: cython.Py_ssize_t, kwnames: p_object
 ) -> object:
     """The arguments where a tensor is the factor: the second operand times it.
 
@@ -316,10 +310,7 @@ def scaled_second(
 
 @cython.cfunc
 def written_list(
-    packet: OperatorPacket,
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
+    packet: OperatorPacket, args: pp_object, n: cython.Py_ssize_t, kwnames: p_object
 ) -> object:
     """The list that a call has written to, as the caller gave it; operators give none."""
     i: cython.Py_ssize_t = 0
@@ -347,9 +338,7 @@ def refuse_product(own, first, second):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def refuse_first(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.int:
+def refuse_first(op: Operator, slots: pp_object) -> cython.int:
     """What is refused before a missing kernel is: writes past autograd, and shapes."""
     i: cython.int
     t: Tensor
@@ -428,9 +417,9 @@ def refuse_first(
 @cython.cfunc
 def choose_overload(
     packet: OperatorPacket,
-    args: cython.pointer(cython.pointer(PyObject)),
+    args: pp_object,
     n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
+    kwnames: p_object,
     bound: cython.pointer(Bound),
     code: cython.int,
 ) -> Operator:
@@ -462,19 +451,17 @@ def bind_reordered(
     """Bind arguments that came in an older order; the caller keeps them alive."""
     op: Operator
     i: cython.int
-    raw: cython.pointer(PyObject)[64]
+    raw: p_object[64]
     names: tuple = tuple(keywords)
     given: list = [*values, *keywords.values()]
     if len(given) > 64:
         raise TypeError(f"{packet.name}() got {len(given)} arguments")
     for i in range(len(given)):
-        raw[i] = cython.cast(cython.pointer(PyObject), given[i])
+        raw[i] = cython.cast(p_object, given[i])
     code: cython.int = 0
     for op in packet.overloads:
         release(bound)
-        code = op.signature.bind(
-            raw, len(values), cython.cast(cython.pointer(PyObject), names), bound
-        )
+        code = op.signature.bind(raw, len(values), cython.cast(p_object, names), bound)
         if code == 0:
             return op
     raise_mismatch(
@@ -482,14 +469,14 @@ def bind_reordered(
         packet.overloads,
         raw,
         len(values),
-        cython.cast(cython.pointer(PyObject), names),
+        cython.cast(p_object, names),
         code,
     )
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def has_python_keyword(kwnames: cython.pointer(PyObject)) -> cython.bint:
+def has_python_keyword(kwnames: p_object) -> cython.bint:
     """Whether ``out`` or ``requires_grad``, which no schema lists, is given."""
     for name in cython.cast(tuple, cython.cast(object, kwnames)):
         if name == "out" or name == "requires_grad":
@@ -500,9 +487,7 @@ def has_python_keyword(kwnames: cython.pointer(PyObject)) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def is_out_alone(
-    packet: OperatorPacket,
-    value: cython.pointer(PyObject),
-    kwnames: cython.pointer(PyObject),
+    packet: OperatorPacket, value: p_object, kwnames: p_object
 ) -> cython.bint:
     """Whether all that is named is ``out``, and it is a tensor or None."""
     names: tuple = cython.cast(tuple, cython.cast(object, kwnames))
@@ -519,11 +504,7 @@ def is_out_alone(
 
 
 @cython.cfunc
-def write_to(
-    packet: OperatorPacket,
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-) -> object:
+def write_to(packet: OperatorPacket, args: pp_object, n: cython.Py_ssize_t) -> object:
     """The ``out=`` form of the first overload, if it takes the arguments."""
     bound: Bound
     op: Operator = packet.first
@@ -543,7 +524,7 @@ def write_to(
             and not op.signature.bind(args, n, cython.NULL, cython.address(bound))
             and not bound.exotic
         ):
-            bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), target)
+            bound.slots[op.n_args] = cython.cast(p_object, target)
             try:
                 return op.out.call(bound.slots)
             except (NotImplementedError, IndexError):
@@ -551,17 +532,12 @@ def write_to(
                 raise
     finally:
         release(cython.address(bound))
-    return call_with_keywords(
-        packet, args, n, cython.cast(cython.pointer(PyObject), names)
-    )
+    return call_with_keywords(packet, args, n, cython.cast(p_object, names))
 
 
 @cython.cfunc
 def call_with_keywords(
-    packet: OperatorPacket,
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
+    packet: OperatorPacket, args: pp_object, n: cython.Py_ssize_t, kwnames: p_object
 ) -> object:
     """``requires_grad`` is set on a factory's result; ``out`` chooses another form."""
     i: cython.Py_ssize_t
@@ -590,7 +566,7 @@ def call_with_keywords(
             f"{packet.name}(): argument 'requires_grad' must be bool, not "
             f"{type(wanted).__name__}"
         )
-    result = cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
+    result = cython.cast(object, cython.cast(p_object, packet))(
         *[cython.cast(object, args[i]) for i in range(n)], **keywords
     )
     return result.requires_grad_() if wanted else result
@@ -598,10 +574,7 @@ def call_with_keywords(
 
 @cython.cfunc
 def call_with_out(
-    packet: OperatorPacket,
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
+    packet: OperatorPacket, args: pp_object, n: cython.Py_ssize_t, kwnames: p_object
 ) -> object:
     """Bind without ``out``, then call the out= form; ``out=None`` changes nothing."""
     i: cython.int
@@ -611,7 +584,7 @@ def call_with_out(
     if packet.method or not has_out(packet):
         raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
     if out is None:
-        return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
+        return cython.cast(object, cython.cast(p_object, packet))(
             *positional, **keywords
         )
     bound: Bound
@@ -619,17 +592,17 @@ def call_with_out(
     first_code: cython.int = 0
     code: cython.int
     values: list = list(positional) + list(keywords.values())
-    raw: cython.pointer(PyObject)[64]
+    raw: p_object[64]
     if len(values) > 64:
         raise TypeError(f"{packet.name}() got {len(values)} arguments")
     for i in range(len(values)):
-        raw[i] = cython.cast(cython.pointer(PyObject), values[i])
+        raw[i] = cython.cast(p_object, values[i])
     names = tuple(keywords)
     for op in packet.overloads:
         bound.n_made = 0
         bound.strict = packet.strict
         code = op.signature.bind(
-            raw, n, cython.cast(cython.pointer(PyObject), names), cython.address(bound)
+            raw, n, cython.cast(p_object, names), cython.address(bound)
         )
         first_code = first_code or code
         if code == 0 and op.out is not None:
@@ -643,7 +616,7 @@ def call_with_out(
                 check_out(op, out)
                 if op.device_arg >= 0:
                     take_options(op, cython.address(bound), out)
-                bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), out)
+                bound.slots[op.n_args] = cython.cast(p_object, out)
                 result = op.out.call(bound.slots)
                 if op.out.return_type is not None and isinstance(result, tuple):
                     return op.out.return_type(result)
@@ -657,7 +630,7 @@ def call_with_out(
     if first_code:
         older = reordered(packet, positional, keywords)
         if older is not None:
-            return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
+            return cython.cast(object, cython.cast(p_object, packet))(
                 *older[0], **older[1], out=out
             )
         raise_mismatch(
@@ -665,7 +638,7 @@ def call_with_out(
             packet.overloads,
             raw,
             n,
-            cython.cast(cython.pointer(PyObject), names),
+            cython.cast(p_object, names),
             first_code,
         )
     raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
@@ -705,14 +678,14 @@ def take_options(op: Operator, bound: cython.pointer(Bound), out: Tensor):
     dtype = out.dtype_
     device = out.storage.device
     if i >= 0 and cython.cast(object, bound.slots[i]) is None:
-        bound.slots[i] = cython.cast(cython.pointer(PyObject), dtype)
+        bound.slots[i] = cython.cast(p_object, dtype)
     elif i >= 0 and cython.cast(object, bound.slots[i]) is not dtype:
         raise RuntimeError(
             f"dtype {cython.cast(object, bound.slots[i])} does not match dtype of out "
             f"parameter ({dtype})"
         )
     if cython.cast(object, bound.slots[op.device_arg]) is None:
-        bound.slots[op.device_arg] = cython.cast(cython.pointer(PyObject), device)
+        bound.slots[op.device_arg] = cython.cast(p_object, device)
     elif cython.cast(object, bound.slots[op.device_arg]).type != device.type:
         raise RuntimeError(
             f"device type {cython.cast(object, bound.slots[op.device_arg]).type} does not "

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.keys import KEY_AUTOGRAD, KEY_PROFILING
 from cython.cimports.rushlight.core.spans import (
     SPAN_OPERATOR,
@@ -68,12 +68,7 @@ class ProfilingKernel(Kernel):
     """Writes a span around whatever else the call's keys choose."""
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         i: cython.int
         info: object = None
         facts: object = None
@@ -109,7 +104,7 @@ class ProfilingKernel(Kernel):
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def wants(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> cython.bint:
+def wants(op: Operator, slots: pp_object) -> cython.bint:
     """Whether a gradient is recorded of a call that is made of others."""
     i: cython.int
     if not state().grad_mode:

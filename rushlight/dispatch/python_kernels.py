@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
-from cython.cimports.rushlight.core._python import PyObject_Vectorcall
+from cython.cimports.rushlight.core._python import (
+    PyObject_Vectorcall,
+    p_object,
+    pp_object,
+)
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.keys import (
     BACKEND_BITS,
@@ -44,12 +47,7 @@ class PythonKernel(Kernel):
         self.with_keyset = with_keyset
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState)
         before: uint64_t
         if keys == 0 or keys > BACKEND_BITS:
@@ -69,9 +67,7 @@ class PythonKernel(Kernel):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def refuse_devices(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
+def refuse_devices(op: Operator, slots: pp_object) -> cython.bint:
     """Refuses tensors of two devices; one number of the host's goes with any.
 
     Returns:
@@ -112,19 +108,16 @@ def refuse_devices(
 
 @cython.cfunc
 def run_without_elements(
-    kernel: PythonKernel,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
+    kernel: PythonKernel, op: Operator, slots: pp_object, keys: uint64_t
 ) -> object:
     """Runs the kernel for tensors without elements in place of all that have some."""
-    given: cython.pointer(PyObject)[24]
+    given: p_object[24]
     held: list = []
     i: cython.int
     for i in range(op.n_args):
         item = without_elements(cython.cast(object, slots[i]))
         held.append(item)
-        given[i] = cython.cast(cython.pointer(PyObject), item)
+        given[i] = cython.cast(p_object, item)
     meta: uint64_t = keys & ~(_DEVICES & ~(cython.cast(uint64_t, 1) << KEY_META))
     return op.run(given, meta)
 
@@ -145,22 +138,19 @@ def without_elements(item: object) -> object:
 
 @cython.cfunc
 def call_function(
-    kernel: PythonKernel,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
+    kernel: PythonKernel, op: Operator, slots: pp_object, keys: uint64_t
 ) -> object:
-    args: cython.pointer(PyObject)[26]
+    args: p_object[26]
     i: cython.int
     n: cython.int = op.n_args
     args[0] = cython.NULL
     if kernel.with_keyset:
         keyset = KeySet(keys)
-        args[1] = cython.cast(cython.pointer(PyObject), keyset)
+        args[1] = cython.cast(p_object, keyset)
         for i in range(n):
             args[2 + i] = slots[i]
         return PyObject_Vectorcall(
-            cython.cast(cython.pointer(PyObject), kernel.function),
+            cython.cast(p_object, kernel.function),
             cython.address(args[1]),
             n + 1,
             cython.NULL,
@@ -168,7 +158,7 @@ def call_function(
     for i in range(n):
         args[1 + i] = slots[i]
     return PyObject_Vectorcall(
-        cython.cast(cython.pointer(PyObject), kernel.function),
+        cython.cast(p_object, kernel.function),
         cython.address(args[1]),
         n,
         cython.NULL,
@@ -196,12 +186,7 @@ class DecompositionKernel(Kernel):
         self.composing = composing  # not where the parts are a program's own calls
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         one: uint64_t = 1
         rest: uint64_t = keys & ~(one << KEY_DECOMPOSE)
         st: cython.pointer(ThreadState) = state()
@@ -246,19 +231,14 @@ class LazyKernel(Kernel):
         return self.loaded
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         if self.loaded is None:
             self.load(op)
         kernel: Kernel = self.loaded
         i: cython.int
         for i in range(N_KEYS):  # from now on without this step; it keeps the kernel
-            if op.table[i] == cython.cast(cython.pointer(PyObject), self):
-                op.table[i] = cython.cast(cython.pointer(PyObject), kernel)
+            if op.table[i] == cython.cast(p_object, self):
+                op.table[i] = cython.cast(p_object, kernel)
         return kernel.run(op, slots, keys)
 
 
@@ -278,27 +258,22 @@ class FallbackKernel(Kernel):
         self.with_keyset = with_keyset
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
-        args: cython.pointer(PyObject)[27]
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
+        args: p_object[27]
         i: cython.int
         count: cython.int = 1
         keyset: object
         args[0] = cython.NULL
         if self.with_keyset:
             keyset = KeySet(keys)
-            args[count] = cython.cast(cython.pointer(PyObject), keyset)
+            args[count] = cython.cast(p_object, keyset)
             count += 1
-        args[count] = cython.cast(cython.pointer(PyObject), op)
+        args[count] = cython.cast(p_object, op)
         count += 1
         for i in range(op.n_args):  # the caller's own: nobody counts them twice
             args[count + i] = slots[i]
         return PyObject_Vectorcall(
-            cython.cast(cython.pointer(PyObject), self.function),
+            cython.cast(p_object, self.function),
             cython.address(args[1]),
             count - 1 + op.n_args,
             cython.NULL,

@@ -10,8 +10,8 @@ import contextlib
 import threading
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOCAST,
@@ -188,9 +188,7 @@ def without_modes():
 
 
 @cython.cfunc
-def given_arguments(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> tuple:
+def given_arguments(op: Operator, slots: pp_object) -> tuple:
     """A call's arguments as one would write them: defaults at the end are left out."""
     args: list = []
     keywords: dict = {}
@@ -224,7 +222,7 @@ def is_default(value: object, default: object) -> object:
 
 
 @cython.cfunc
-def find_askers(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> list:
+def find_askers(op: Operator, slots: pp_object) -> list:
     """The tensors whose types take operators, one of each type, subclasses first."""
     found: list = []
     i: cython.int
@@ -287,12 +285,7 @@ class DispatchKernel(Kernel):
     """Asks the innermost mode, then the types of the arguments."""
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState) = state()
         before: uint64_t = st.excluded
         shown: Operator = shown_as(op, slots)
@@ -357,12 +350,7 @@ class TracingKernel(Kernel):
     """Asks the innermost tracer, with compositions still whole."""
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState) = state()
         before: uint64_t = st.excluded
         args, keywords = given_arguments(op, slots)

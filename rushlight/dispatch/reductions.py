@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import (
     BOOLEAN,
@@ -256,12 +256,7 @@ class ReductionKernel(Kernel):
         return kernel
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         x: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
         dim: object = None
         keepdim: cython.bint = False

@@ -6,9 +6,8 @@ from types import FunctionType
 
 import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
-from cython.cimports.rushlight.core._python import PyTypeObject
+from cython.cimports.rushlight.core._python import PyTypeObject, p_object, pp_object
 from cython.cimports.rushlight.core.descriptors import Py_TYPE
 from cython.cimports.rushlight.core.device import Device, as_device
 from cython.cimports.rushlight.core.dtype import INTEGER, DType
@@ -127,9 +126,9 @@ def own(bound: cython.pointer(Bound), slot: cython.int, value: object) -> cython
     if bound.n_made == MAX_ARGS:
         raise TypeError("too many arguments had to be converted")
     Py_INCREF(value)
-    bound.made[bound.n_made] = cython.cast(cython.pointer(PyObject), value)
+    bound.made[bound.n_made] = cython.cast(p_object, value)
     bound.n_made += 1
-    bound.slots[slot] = cython.cast(cython.pointer(PyObject), value)
+    bound.slots[slot] = cython.cast(p_object, value)
     return 0
 
 
@@ -149,7 +148,7 @@ def postpone(
 _TAKES_CALLS = cython.declare(dict, {})
 
 
-_PLAIN = cython.declare(cython.pointer(PyObject), cython.NULL)  # the last one without
+_PLAIN = cython.declare(p_object, cython.NULL)  # the last one without
 _PLAIN_VERSION = cython.declare(cython.uint, 0)
 watchers = cython.declare(cython.int, 0)  # function modes that are on, in any thread
 
@@ -157,7 +156,7 @@ watchers = cython.declare(cython.int, 0)  # function modes that are on, in any t
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def version_of(kind: cython.pointer(PyObject)) -> cython.uint:
+def version_of(kind: p_object) -> cython.uint:
     """Which version of a type's attributes it is; 0 where Python counts none."""
     return cython.cast(cython.pointer(PyTypeObject), kind).tp_version_tag
 
@@ -165,20 +164,18 @@ def version_of(kind: cython.pointer(PyObject)) -> cython.uint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def asks(item: object) -> cython.bint:
-    kind: cython.pointer(PyObject) = Py_TYPE(
-        cython.cast(cython.pointer(PyObject), item)
-    )
+    kind: p_object = Py_TYPE(cython.cast(p_object, item))
     if (
         (kind == _PLAIN and version_of(kind) == _PLAIN_VERSION)
-        or kind == cython.cast(cython.pointer(PyObject), Tensor)
-        or kind == cython.cast(cython.pointer(PyObject), bool)
-        or kind == cython.cast(cython.pointer(PyObject), tuple)
-        or kind == cython.cast(cython.pointer(PyObject), DType)
-        or kind == cython.cast(cython.pointer(PyObject), int)
-        or kind == cython.cast(cython.pointer(PyObject), float)
-        or kind == cython.cast(cython.pointer(PyObject), list)
-        or kind == cython.cast(cython.pointer(PyObject), str)
-        or kind == cython.cast(cython.pointer(PyObject), Device)
+        or kind == cython.cast(p_object, Tensor)
+        or kind == cython.cast(p_object, bool)
+        or kind == cython.cast(p_object, tuple)
+        or kind == cython.cast(p_object, DType)
+        or kind == cython.cast(p_object, int)
+        or kind == cython.cast(p_object, float)
+        or kind == cython.cast(p_object, list)
+        or kind == cython.cast(p_object, str)
+        or kind == cython.cast(p_object, Device)
     ):
         return False
     return type_asks(type(item))
@@ -197,7 +194,7 @@ def declared_hook(kind):
 def type_asks(kind: object) -> cython.bint:
     """Whether a type has a hook for calls, and the thread asks it."""
     global _PLAIN, _PLAIN_VERSION
-    place: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), kind)
+    place: p_object = cython.cast(p_object, kind)
     row = _TAKES_CALLS.get(kind)
     known: cython.bint = row is not None and row[1]
     if row is None or row[0] != version_of(place) or row[0] == 0:
@@ -305,9 +302,9 @@ class Signature:
     @cython.exceptval(-1, check=False)
     def bind(
         self,
-        args: cython.pointer(cython.pointer(PyObject)),
+        args: pp_object,
         n: cython.Py_ssize_t,
-        kwnames: cython.pointer(PyObject),
+        kwnames: p_object,
         bound: cython.pointer(Bound),
     ) -> cython.int:
         i: cython.int
@@ -345,10 +342,7 @@ class Signature:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_first_of_many(
-        self,
-        i: cython.int,
-        value: cython.pointer(PyObject),
-        bound: cython.pointer(Bound),
+        self, i: cython.int, value: p_object, bound: cython.pointer(Bound)
     ) -> cython.bint:
         """Whether sizes or tensors are given one by one, from this value on."""
         if asks(cython.cast(object, value)):
@@ -369,7 +363,7 @@ class Signature:
                     return MISSING + i
                 if bound.strict > 0 and self.flags[i] & CONSTANT:
                     default = 0  # PyTorch's functions read the constant's name as zero
-                bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
+                bound.slots[i] = cython.cast(p_object, default)
         return 0
 
     @cython.cfunc
@@ -377,7 +371,7 @@ class Signature:
     def gather(
         self,
         i: cython.int,
-        args: cython.pointer(cython.pointer(PyObject)),
+        args: pp_object,
         n: cython.Py_ssize_t,
         bound: cython.pointer(Bound),
     ) -> cython.int:
@@ -408,7 +402,7 @@ class Signature:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def bind_keyword(
-        self, key: object, value: cython.pointer(PyObject), bound: cython.pointer(Bound)
+        self, key: object, value: p_object, bound: cython.pointer(Bound)
     ) -> cython.int:
         i: cython.int = self.find(key)
         if i < 0 or (bound.strict > 0 and key == "self" and is_tensor(value)):
@@ -436,10 +430,7 @@ class Signature:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def accept(
-        self,
-        i: cython.int,
-        value: cython.pointer(PyObject),
-        bound: cython.pointer(Bound),
+        self, i: cython.int, value: p_object, bound: cython.pointer(Bound)
     ) -> cython.int:
         """Put a value in its slot if the argument's kind allows it."""
         kind: cython.int = self.kinds[i]
@@ -490,7 +481,7 @@ class Signature:
     ) -> cython.int:
         if asks(item):
             bound.exotic = True
-            bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+            bound.slots[i] = cython.cast(p_object, item)
             return 0
         if kind <= ARG_OPTIONAL_TENSOR or (
             kind == ARG_TENSOR_OR_SCALAR and isinstance(item, Tensor)
@@ -504,7 +495,7 @@ class Signature:
                 if number and (self.flags[i] & AS_TENSOR or alone):
                     return own(bound, i, _factories.wrapped_number(item))
                 return WRONG_TYPE + i
-            bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+            bound.slots[i] = cython.cast(p_object, item)
             return 0
         if kind == ARG_TENSORS or kind == ARG_OPTIONAL_TENSORS:
             return accept_tensors(i, kind, item, bound)
@@ -512,7 +503,7 @@ class Signature:
             return accept_number(i, item, bound)
         if kind <= ARG_OPTIONAL_INT:
             if self.flags[i] & SIZE:
-                if not is_integer(cython.cast(cython.pointer(PyObject), item)):
+                if not is_integer(cython.cast(p_object, item)):
                     return WRONG_TYPE + i
             elif not is_number(item):
                 return WRONG_TYPE + i
@@ -520,7 +511,7 @@ class Signature:
         if kind <= ARG_OPTIONAL_INTS:
             default = self.defaults[i]
             if item is None and isinstance(default, (tuple, list)) and not default:
-                bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
+                bound.slots[i] = cython.cast(p_object, default)
                 return 0  # None stands for no sizes where these are the default
             return accept_integers(i, self.list_size[i], self.flags[i], item, bound)
         if self.flags[i] & STRIDED and isinstance(item, _layouts.Layout):
@@ -614,7 +605,7 @@ def called(name: str) -> str:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def is_integer(value: cython.pointer(PyObject)) -> cython.bint:
+def is_integer(value: p_object) -> cython.bint:
     """Whether a value can serve as a size: an int, or what has ``__index__``."""
     item = cython.cast(object, value)
     if type(item) is int:
@@ -643,7 +634,7 @@ def is_place(item: object, is_size: cython.bint) -> cython.bint:
     if isinstance(item, Tensor) and not is_size:
         t: Tensor = item
         return t.numel_ == 1 and t.dtype_.category <= INTEGER
-    return is_integer(cython.cast(cython.pointer(PyObject), item))
+    return is_integer(cython.cast(p_object, item))
 
 
 @cython.cfunc
@@ -707,7 +698,7 @@ def type_name(value: object) -> str:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def is_tensor(value: cython.pointer(PyObject)) -> cython.bint:
+def is_tensor(value: p_object) -> cython.bint:
     return isinstance(cython.cast(object, value), Tensor)
 
 
@@ -793,7 +784,7 @@ def take_list(bound: cython.pointer(Bound), i: cython.int, item: object) -> cyth
         return own(bound, i, cython.cast(list, item)[:])
     if not isinstance(item, tuple):
         return own(bound, i, list(item))
-    bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+    bound.slots[i] = cython.cast(p_object, item)
     return 0
 
 
@@ -831,7 +822,7 @@ def accept_number(
 ) -> cython.int:
     """A Scalar: any Python or NumPy number, or a tensor of no dimensions."""
     if isinstance(item, (bool, int, float, complex)):
-        bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+        bound.slots[i] = cython.cast(p_object, item)
         return 0
     if isinstance(item, Tensor):
         t: Tensor = item
@@ -980,16 +971,12 @@ def accept_rare(
             return take_list(bound, i, item)
     if not good:
         return WRONG_TYPE + i
-    bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+    bound.slots[i] = cython.cast(p_object, item)
     return 0
 
 
 @cython.cfunc
-def keyword_dict(
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
-) -> dict:
+def keyword_dict(args: pp_object, n: cython.Py_ssize_t, kwnames: p_object) -> dict:
     keywords = {}
     i: cython.int = 0
     if kwnames != cython.NULL:

@@ -6,9 +6,9 @@ import threading
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.device import CPU_DEVICE, PlannedLaunch
 from cython.cimports.rushlight.core.dtype import CODE_BOOL, dtype_of
 from cython.cimports.rushlight.core.keys import (
@@ -387,12 +387,7 @@ class Listener(Kernel):
     """
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         notes: Recorder = getattr(_held, "recorder", None)
         result: object
         if notes is None:
@@ -447,9 +442,7 @@ def target_of(op: Operator) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def writes_given(
-    notes: Recorder, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
+def writes_given(notes: Recorder, op: Operator, slots: pp_object) -> cython.bint:
     """Whether an operator writes to a tensor of the call that is written down."""
     at: cython.int = target_of(op)
     if at < 0:
@@ -463,11 +456,7 @@ def writes_given(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def note_call(
-    notes: Recorder,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    result: object,
-    below: cython.bint,
+    notes: Recorder, op: Operator, slots: pp_object, result: object, below: cython.bint
 ) -> cython.int:
     """An operator that the function called, unless all it gave is a window."""
     step: Step

@@ -8,9 +8,9 @@ is kept is bounded: the branch that was taken least recently makes room.
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.tuple import PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.keys import DEFERRED
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Operator
@@ -106,12 +106,7 @@ def same_list(tape: Tape, noted: object, items: object) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def matches(
-    tape: Tape,
-    call: Call,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-) -> cython.bint:
+def matches(tape: Tape, call: Call, op: Operator, slots: pp_object) -> cython.bint:
     """Whether a call is the noted one; its inputs have their numbers then."""
     i: cython.int
     count: cython.int = len(tape.slots)
@@ -207,10 +202,7 @@ def item_key(key: uint64_t, item: object, varies: cython.bint) -> uint64_t:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def set_key(
-    tape: Tape,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    switches: cython.int,
+    tape: Tape, op: Operator, slots: pp_object, switches: cython.int
 ) -> cython.int:
     """Sets the tape's hashes of a call: of all that it is, and of its tensors alone.
 
@@ -236,12 +228,7 @@ def set_key(
 
 
 @cython.cfunc
-def branch_of(
-    tape: Tape,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    switches: cython.int,
-) -> Call:
+def branch_of(tape: Tape, op: Operator, slots: pp_object, switches: cython.int) -> Call:
     """The branch at this place that a call is; None where there is none."""
     parent: Call = tape.at
     call: Call
@@ -312,11 +299,11 @@ def append_branch(parent: Call, call: Call) -> cython.int:
 @cython.exceptval(-1, check=False)
 def chain_branch(tape: Tape, parent: Call, call: Call) -> cython.int:
     """Has a call that was not followed be the only one after another."""
-    slots = cython.declare(cython.pointer(PyObject)[24])
+    slots = cython.declare(p_object[24])
     i: cython.int
     for i in range(call.op.n_args):
         item = _ANY_FLOAT if call.kinds[i] == NUMBER else call.values[i]
-        slots[i] = cython.cast(cython.pointer(PyObject), item)
+        slots[i] = cython.cast(p_object, item)
     set_key(tape, call.op, slots, call.switches)
     call.key, call.look = tape.key, tape.look
     return append_branch(parent, call)
@@ -347,10 +334,7 @@ def has_room(tape: Tape) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def differs_by_sizes(
-    tape: Tape,
-    call: Call,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
+    tape: Tape, call: Call, op: Operator, slots: pp_object
 ) -> cython.bint:
     """Whether a call is a noted one but for sizes: of tensors, or as whole numbers."""
     i: cython.int
@@ -380,9 +364,7 @@ def differs_by_sizes(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def waits_as_another_size(
-    tape: Tape, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
+def waits_as_another_size(tape: Tape, op: Operator, slots: pp_object) -> cython.bint:
     """Whether a call differs by sizes from a noted one, and has not come often enough.
 
     Noting and planning take a hundred calls of a small program; of sizes that come once or
@@ -444,9 +426,7 @@ def waits_with_others(tape: Tape, parent: Call, call: Call) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def is_admitted(
-    tape: Tape, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.int:
+def is_admitted(tape: Tape, op: Operator, slots: pp_object) -> cython.int:
     """Whether a call that no branch has is noted: the first ones are, others the second time.
 
     What comes once is not worth a program: where shapes are many, they have to show that

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.tensor import Tensor, view_replay_of
 from cython.cimports.rushlight.dispatch.dispatcher import FUNCTIONAL, Operator
 from cython.cimports.rushlight.dispatch.kernels import PointwiseKernel
@@ -140,7 +140,7 @@ def draws(op: Operator) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def drops(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> cython.bint:
+def drops(op: Operator, slots: pp_object) -> cython.bint:
     """Whether a composition may draw, as its arguments are: it has a share of what to drop.
 
     Such ones are their parts on paths, so that each draw is an operator of its own.
@@ -159,9 +159,7 @@ def drops(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> cyth
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def any_wants(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
+def any_wants(op: Operator, slots: pp_object) -> cython.bint:
     """Whether a tensor among the arguments wants a gradient."""
     i: cython.int
     t: Tensor
@@ -178,10 +176,7 @@ def any_wants(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def keep_roots(
-    call: Call,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    result: object,
+    call: Call, op: Operator, slots: pp_object, result: object
 ) -> cython.bint:
     """Keeps what the results are views of; False where others would have to know of it."""
     i: cython.int = 0
@@ -213,9 +208,7 @@ def keep_roots(
 
 
 @cython.cfunc
-def whose_view(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), root: Tensor
-) -> object:
+def whose_view(op: Operator, slots: pp_object, root: Tensor) -> object:
     """Which argument is a tensor, or has it for its base."""
     i: cython.int
     t: Tensor
@@ -265,9 +258,7 @@ def has_known_sizes(op: Operator) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def sizes_hang_on_elements(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
+def sizes_hang_on_elements(op: Operator, slots: pp_object) -> cython.bint:
     """Whether results may have other sizes next time."""
     if not op.entry:
         return not has_known_sizes(op)
@@ -285,12 +276,7 @@ def sizes_hang_on_elements(
 
 
 @cython.cfunc
-def noted(
-    tape: Tape,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
-) -> Call:
+def noted(tape: Tape, op: Operator, slots: pp_object, keys: uint64_t) -> Call:
     """A call as it is before it runs; None where it has no place on a path.
 
     Args:
@@ -352,11 +338,7 @@ def noted_tensor(tape: Tape, t: Tensor) -> Value:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def note_results(
-    tape: Tape,
-    call: Call,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    result: object,
+    tape: Tape, call: Call, op: Operator, slots: pp_object, result: object
 ) -> cython.bint:
     """What a call gave; False where it has no place on a path."""
     t: Tensor
@@ -443,9 +425,7 @@ def bytes_of_parts(call: Call, end: cython.int) -> list:
 
 
 @cython.cfunc
-def find_argument(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), t: object
-) -> object:
+def find_argument(op: Operator, slots: pp_object, t: object) -> object:
     """Which argument a result is."""
     i: cython.int
     j: cython.int
@@ -464,9 +444,7 @@ def find_argument(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def keeps_looks(
-    tape: Tape, call: Call, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
+def keeps_looks(tape: Tape, call: Call, slots: pp_object) -> cython.bint:
     """Whether all tensors that were passed look as before, on the same memory."""
     i: cython.int
     v: Value
@@ -496,12 +474,7 @@ def window_of(tape: Tape, t: Tensor) -> tuple:
 
 
 @cython.cfunc
-def keep_view(
-    tape: Tape,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    result: object,
-):
+def keep_view(tape: Tape, op: Operator, slots: pp_object, result: object):
     """Keeps which operator made windows, of which window: graphs for others show it."""
     i: cython.int
     args: list = []

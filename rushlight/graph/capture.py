@@ -17,10 +17,10 @@ import sys
 import threading
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.autograd.node import Formulas, set_formulas
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.dtype import default_dtype
 from cython.cimports.rushlight.core.keys import (
     BELOW_AUTOGRAD,
@@ -109,9 +109,7 @@ _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
 
 
 @cython.cfunc
-def made(
-    tape: Tape, call: Call, slots: cython.pointer(cython.pointer(PyObject))
-) -> object:
+def made(tape: Tape, call: Call, slots: pp_object) -> object:
     """The results of a call that has not run: sizes, but no memory."""
     storage: Storage
     kind: cython.int
@@ -154,9 +152,7 @@ def made(
 
 
 @cython.cfunc
-def taken(
-    tape: Tape, call: Call, slots: cython.pointer(cython.pointer(PyObject))
-) -> object:
+def taken(tape: Tape, call: Call, slots: pp_object) -> object:
     """The results of the next call of the path, which has not run unless memory is shown."""
     tape.calls.append(call)
     tape.at = call
@@ -168,9 +164,7 @@ def taken(
 
 @cython.cfunc
 @cython.inline
-def shown(
-    v: Value, storage: Storage, slots: cython.pointer(cython.pointer(PyObject))
-) -> Tensor:
+def shown(v: Value, storage: Storage, slots: pp_object) -> Tensor:
     """A result on its storage, and what it is a view of."""
     t: Tensor = v.window(storage)
     root: Tensor
@@ -187,7 +181,7 @@ def shown(
 
 
 @cython.cfunc
-def argument(slots: cython.pointer(cython.pointer(PyObject)), place: object) -> object:
+def argument(slots: pp_object, place: object) -> object:
     """An argument by its number, or by that of a list and the place in it."""
     pair: tuple
     number: cython.int
@@ -216,12 +210,7 @@ class RecordingKernel(Kernel):
     """Follows each operator, or runs it and notes what it did."""
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         tape: Tape = current()
         if op.composite is not None:
             if tape is None:
@@ -249,7 +238,7 @@ class RecordingKernel(Kernel):
         self,
         tape: Tape,
         op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
+        slots: pp_object,
         keys: uint64_t,
         switches: cython.int,
     ) -> object:
@@ -303,11 +292,7 @@ class RecordingKernel(Kernel):
 
     @cython.cfunc
     def go_past(
-        self,
-        tape: Tape,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
+        self, tape: Tape, op: Operator, slots: pp_object, keys: uint64_t
     ) -> object:
         """Runs an operator that is not noted, and those after it as if nobody followed."""
         tape.flush(None)
@@ -321,11 +306,7 @@ class RecordingKernel(Kernel):
 
     @cython.cfunc
     def compose(
-        self,
-        tape: Tape,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
+        self, tape: Tape, op: Operator, slots: pp_object, keys: uint64_t
     ) -> object:
         """A composition: one call of the path where nothing is recorded, else its parts."""
         st: cython.pointer(ThreadState) = state()
@@ -358,7 +339,7 @@ class RecordingKernel(Kernel):
         self,
         tape: Tape,
         op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
+        slots: pp_object,
         keys: uint64_t,
         switches: cython.int,
     ) -> object:
@@ -442,11 +423,7 @@ class RecordingKernel(Kernel):
 
     @cython.cfunc
     def note_part(
-        self,
-        tape: Tape,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
+        self, tape: Tape, op: Operator, slots: pp_object, keys: uint64_t
     ) -> object:
         """An operator that a function calls which is noted as its parts."""
         st: cython.pointer(ThreadState) = state()
@@ -511,12 +488,7 @@ class RecordingKernel(Kernel):
         return result
 
     @cython.cfunc
-    def run_whole(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run_whole(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         """Runs a function of ours, and not a plan of it, which has no parts."""
         kernel: PythonKernel = loaded(op, keys)
         return PythonKernel.run(kernel, op, slots, keys)
@@ -550,12 +522,7 @@ class RecordingKernel(Kernel):
 
     @cython.cfunc
     def stop(
-        self,
-        tape: Tape,
-        call: Call,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
+        self, tape: Tape, call: Call, op: Operator, slots: pp_object, keys: uint64_t
     ) -> object:
         """An operator that is known to look at elements."""
         tape.flush(str(op))
@@ -564,11 +531,7 @@ class RecordingKernel(Kernel):
 
     @cython.cfunc
     def note(
-        self,
-        tape: Tape,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
+        self, tape: Tape, op: Operator, slots: pp_object, keys: uint64_t
     ) -> object:
         """Runs an operator that no path has, and notes it."""
         st: cython.pointer(ThreadState) = state()
@@ -645,12 +608,7 @@ class FollowedFormulas(Formulas):
     """Runs the formulas of derivatives: each is one call of the path."""
 
     @cython.cfunc
-    def run(
-        self,
-        formula: object,
-        args: cython.pointer(cython.pointer(PyObject)),
-        n: cython.int,
-    ) -> object:
+    def run(self, formula: object, args: pp_object, n: cython.int) -> object:
         tape: Tape = current()
         op: Operator = None
         keys: uint64_t = 0
@@ -691,15 +649,13 @@ def formula_operator(formula: object, n: cython.int) -> object:
 
 
 @cython.cfunc
-def given(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> list:
+def given(op: Operator, slots: pp_object) -> list:
     """The arguments of a call."""
     return [cython.cast(object, slots[i]) for i in range(op.n_args)]
 
 
 @cython.cfunc
-def past(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
-) -> object:
+def past(op: Operator, slots: pp_object, keys: uint64_t) -> object:
     """Runs an operator as if nobody followed it."""
     st: cython.pointer(ThreadState) = state()
     before: uint64_t = st.included

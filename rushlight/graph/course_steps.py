@@ -10,10 +10,13 @@ nothing that was there before, and random numbers are drawn again from the same 
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_XDECREF, Py_XINCREF
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.core._python import PyObject_Vectorcall
+from cython.cimports.rushlight.core._python import (
+    PyObject_Vectorcall,
+    p_object,
+    pp_object,
+)
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.random.generator import Generator
 
@@ -42,12 +45,7 @@ def place_of_draws():
 
 
 @cython.cfunc
-def given(
-    source: tuple,
-    registers: list,
-    made: list,
-    found: cython.pointer(cython.pointer(PyObject)),
-) -> object:
+def given(source: tuple, registers: list, made: list, found: pp_object) -> object:
     """What a source stands for."""
     kind: cython.int = source[0]
     what: object = source[1]
@@ -185,14 +183,9 @@ class CourseStep:
         return True
 
     @cython.cfunc
-    def call(
-        self,
-        registers: list,
-        made: list,
-        found: cython.pointer(cython.pointer(PyObject)),
-    ) -> object:
+    def call(self, registers: list, made: list, found: pp_object) -> object:
         """What its function gives."""
-        slots = cython.declare(cython.pointer(PyObject)[ARGUMENTS_MOST])
+        slots = cython.declare(p_object[ARGUMENTS_MOST])
         held: list = None
         i: cython.Py_ssize_t
         at: cython.Py_ssize_t
@@ -200,36 +193,29 @@ class CourseStep:
         for i in range(self.n_args):
             at = self.places[i]
             if self.kinds[i] == PLAIN:
-                slots[i] = cython.cast(cython.pointer(PyObject), self.values[i])
+                slots[i] = cython.cast(p_object, self.values[i])
             elif self.kinds[i] == KNOWN:
                 slots[i] = found[at]
             elif self.kinds[i] == MADE:
-                slots[i] = cython.cast(cython.pointer(PyObject), made[at])
+                slots[i] = cython.cast(p_object, made[at])
             elif self.kinds[i] == REGISTER:
-                slots[i] = cython.cast(cython.pointer(PyObject), registers[at])
+                slots[i] = cython.cast(p_object, registers[at])
             else:
                 item = given(self.values[i], registers, made, found)
                 if held is None:
                     held = []
                 held.append(item)
-                slots[i] = cython.cast(cython.pointer(PyObject), item)
+                slots[i] = cython.cast(p_object, item)
         return PyObject_Vectorcall(
-            cython.cast(cython.pointer(PyObject), self.function),
+            cython.cast(p_object, self.function),
             slots,
             self.n_args - self.n_named,
-            cython.cast(cython.pointer(PyObject), self.names)
-            if self.n_named
-            else cython.NULL,
+            cython.cast(p_object, self.names) if self.n_named else cython.NULL,
         )
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def keeps(
-        self,
-        result: object,
-        made: list,
-        found: cython.pointer(cython.pointer(PyObject)),
-    ) -> cython.bint:
+    def keeps(self, result: object, made: list, found: pp_object) -> cython.bint:
         """Whether a call gave as many tensors as it did, new ones and old ones alike."""
         i: cython.Py_ssize_t
         kind: cython.int
@@ -263,12 +249,7 @@ class CourseStep:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def is_new(
-        self,
-        one: object,
-        made: list,
-        found: cython.pointer(cython.pointer(PyObject)),
-    ) -> cython.bint:
+    def is_new(self, one: object, made: list, found: pp_object) -> cython.bint:
         """Whether a result is none of the tensors that the call was given."""
         kind: cython.int
         at: cython.Py_ssize_t
@@ -345,12 +326,7 @@ class OpenCourse:
                 step.dropped.append(number)
 
     @cython.cfunc
-    def begun(
-        self,
-        found: cython.pointer(cython.pointer(PyObject)),
-        n: cython.int,
-        args: tuple,
-    ) -> list:
+    def begun(self, found: pp_object, n: cython.int, args: tuple) -> list:
         """The integers that hang on the arguments; None where a guard on these fails."""
         step: CourseStep
         registers: list = [None] * self.n_registers
@@ -373,12 +349,7 @@ class OpenCourse:
         return registers
 
     @cython.cfunc
-    def run(
-        self,
-        found: cython.pointer(cython.pointer(PyObject)),
-        n: cython.int,
-        args: tuple,
-    ) -> object:
+    def run(self, found: pp_object, n: cython.int, args: tuple) -> object:
         """What the module's call gives, or `MISSED`.
 
         Args:
@@ -408,9 +379,7 @@ class OpenCourse:
         return MISSED
 
     @cython.cfunc
-    def calls_of(
-        self, registers: list, found: cython.pointer(cython.pointer(PyObject))
-    ) -> list:
+    def calls_of(self, registers: list, found: pp_object) -> list:
         """Makes the calls again: their results, or None where a guard fails."""
         step: CourseStep
         made: list = []

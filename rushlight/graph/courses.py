@@ -9,8 +9,8 @@ come out as they would of the Python, which is what is left out.
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
@@ -98,9 +98,7 @@ class Course(Notes):
         return PLAIN, item
 
     @cython.cfunc
-    def begin(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-    ) -> object:
+    def begin(self, op: Operator, slots: pp_object) -> object:
         """An operator is about to run: the call as it is made again, if it can be."""
         i: cython.int
         call: Again = Again.__new__(Again)
@@ -119,12 +117,7 @@ class Course(Notes):
         return call
 
     @cython.cfunc
-    def end(
-        self,
-        call: object,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        result: object,
-    ) -> object:
+    def end(self, call: object, slots: pp_object, result: object) -> object:
         """An operator has run."""
         i: cython.int
         if call is None:
@@ -200,13 +193,13 @@ class Course(Notes):
                 call.dropped.append(number)
 
     @cython.cfunc
-    def run(self, found: cython.pointer(cython.pointer(PyObject))) -> list:
+    def run(self, found: pp_object) -> list:
         """Makes the calls again: their results, by number.
 
         Args:
             found: the tensors that the module's call is given, which somebody holds.
         """
-        slots = cython.declare(cython.pointer(PyObject)[24])
+        slots = cython.declare(p_object[24])
         call: Again
         made: list = []
         lists: list = []
@@ -216,8 +209,7 @@ class Course(Notes):
                 value = call.values[i]
                 if call.kinds[i] == MADE:
                     slots[i] = cython.cast(
-                        cython.pointer(PyObject),
-                        made[cython.cast(cython.Py_ssize_t, value)],
+                        p_object, made[cython.cast(cython.Py_ssize_t, value)]
                     )
                 elif call.kinds[i] == KNOWN:
                     slots[i] = found[cython.cast(cython.Py_ssize_t, value)]
@@ -225,7 +217,7 @@ class Course(Notes):
                     if call.kinds[i] == LISTED:
                         value = filled(value, made, found)
                         lists.append(value)
-                    slots[i] = cython.cast(cython.pointer(PyObject), value)
+                    slots[i] = cython.cast(p_object, value)
             result = call.op.call(slots)
             if isinstance(result, (list, tuple)):
                 made.extend(result)
@@ -237,9 +229,7 @@ class Course(Notes):
 
 
 @cython.cfunc
-def filled(
-    source: tuple, made: list, found: cython.pointer(cython.pointer(PyObject))
-) -> object:
+def filled(source: tuple, made: list, found: pp_object) -> object:
     """A list among arguments."""
     parts: list = []
     for kind, value in cython.cast(list, source[1]):
@@ -313,12 +303,7 @@ class CourseKernel(Kernel):
     """Runs each operator as it comes, and notes it for the course that is open."""
 
     @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
+    def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState) = state()
         one: uint64_t = COURSE
         noted: uint64_t = st.included & one

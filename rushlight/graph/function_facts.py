@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core._python import p_object
 
 
 def facts_of(function):
@@ -16,11 +16,11 @@ def facts_of(function):
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def is_object(found: cython.pointer(PyObject), expected: object) -> cython.bint:
+def is_object(found: p_object, expected: object) -> cython.bint:
     """Whether it is that object; nothing stands for None."""
     if found == cython.NULL:
         return expected is None
-    return found == cython.cast(cython.pointer(PyObject), expected)
+    return found == cython.cast(p_object, expected)
 
 
 @cython.cfunc

@@ -10,10 +10,10 @@ from __future__ import annotations
 import cython
 import cython.cimports.rushlight.dispatch.trace as notes
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcmp, memcpy, memset
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.graph.tape import (
@@ -45,7 +45,7 @@ def may_be_heard(call) -> bool:
 
 
 @cython.cfunc
-def arguments(tape: Tape, call: Call, slots: cython.pointer(cython.pointer(PyObject))):
+def arguments(tape: Tape, call: Call, slots: pp_object):
     """The call's arguments, and the tensors among them."""
     i: cython.int
     v: Value
@@ -67,7 +67,7 @@ def arguments(tape: Tape, call: Call, slots: cython.pointer(cython.pointer(PyObj
                 made.append(one)
             item = made if type(item) is list else tuple(made)
         held.append(item)
-        slots[i] = cython.cast(cython.pointer(PyObject), item)
+        slots[i] = cython.cast(p_object, item)
     return held, tensors
 
 
@@ -80,7 +80,7 @@ def listen(tape: Tape, call: Call, first: cython.int):
     Returns:
         The steps and the bytes of those places; None where the call stays a call.
     """
-    slots = cython.declare(cython.pointer(PyObject)[24])
+    slots = cython.declare(p_object[24])
     if not may_be_heard(call):
         tape.execute(call)
         return None

@@ -31,9 +31,10 @@ from weakref import ref
 
 import cython
 from cython.cimports.cpython.dict import PyDict_GetItem, PyDict_Next, PyDict_Size
-from cython.cimports.cpython.object import PyObject, PyObject_GenericGetDict
+from cython.cimports.cpython.object import PyObject_GenericGetDict
 from cython.cimports.cpython.ref import Py_XDECREF, Py_XINCREF
 from cython.cimports.libc.stdint import uint64_t, uintptr_t
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.dtype import default_dtype
 from cython.cimports.rushlight.core.keys import KEY_PROFILING, RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state
@@ -149,7 +150,7 @@ def is_resized(value: Value, t: Tensor) -> cython.bint:
 @cython.exceptval(check=False)
 def has_attributes(t: Tensor) -> cython.bint:
     """Whether a user has given a tensor attributes."""
-    place: cython.pointer(cython.pointer(PyObject)) = _PyObject_GetDictPtr(t)
+    place: pp_object = _PyObject_GetDictPtr(t)
     return place[0] != cython.NULL and PyDict_Size(cython.cast(object, place[0])) > 0
 
 
@@ -162,10 +163,7 @@ class ModuleLook:
 @cython.cfunc
 @cython.exceptval(-1)
 def same_items(
-    items: object,
-    looks: list,
-    known: list,
-    found: cython.pointer(cython.pointer(PyObject)),
+    items: object, looks: list, known: list, found: pp_object
 ) -> cython.bint:
     """Whether a list or the values of a table are what they were."""
     i: cython.Py_ssize_t = 0
@@ -182,11 +180,7 @@ def same_items(
 @cython.cfunc
 @cython.exceptval(-1)
 def same_one(
-    item: object,
-    kind: cython.int,
-    value: object,
-    known: list,
-    found: cython.pointer(cython.pointer(PyObject)),
+    item: object, kind: cython.int, value: object, known: list, found: pp_object
 ) -> cython.bint:
     """Whether an object is what it was."""
     at: cython.int
@@ -197,8 +191,8 @@ def same_one(
         if not isinstance(item, Tensor):
             return False
         if found[at] != cython.NULL:
-            return found[at] == cython.cast(cython.pointer(PyObject), item)
-        found[at] = cython.cast(cython.pointer(PyObject), item)
+            return found[at] == cython.cast(p_object, item)
+        found[at] = cython.cast(p_object, item)
         return cython.cast(Known, known[at]).fits(cython.cast(Tensor, item))
     if kind == EMPTY:
         return not item
@@ -224,16 +218,13 @@ def same_one(
 @cython.cfunc
 @cython.exceptval(-1)
 def same_table(
-    items: object,
-    look: tuple,
-    known: list,
-    found: cython.pointer(cython.pointer(PyObject)),
+    items: object, look: tuple, known: list, found: pp_object
 ) -> cython.bint:
     """Whether a table of tensors has the names that it had, and such tensors."""
     pos: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t = 0
-    key: cython.pointer(PyObject) = cython.NULL
-    value: cython.pointer(PyObject) = cython.NULL
+    key: p_object = cython.NULL
+    value: p_object = cython.NULL
     names: list = look[0]
     places: list = look[1]
     at: cython.int
@@ -256,17 +247,12 @@ def same_table(
 
 @cython.cfunc
 @cython.exceptval(-1)
-def same_tree(
-    items: object,
-    look: tuple,
-    known: list,
-    found: cython.pointer(cython.pointer(PyObject)),
-) -> cython.bint:
+def same_tree(items: object, look: tuple, known: list, found: pp_object) -> cython.bint:
     """Whether a table of modules has the names that it had, and such modules."""
     pos: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t = 0
-    key: cython.pointer(PyObject) = cython.NULL
-    value: cython.pointer(PyObject) = cython.NULL
+    key: p_object = cython.NULL
+    value: p_object = cython.NULL
     names: list = look[0]
     looks: list = look[1]
     if PyDict_Size(items) != len(names):
@@ -291,17 +277,14 @@ def same_tree(
 @cython.cfunc
 @cython.exceptval(-1)
 def same_module(
-    module: object,
-    look: ModuleLook,
-    known: list,
-    found: cython.pointer(cython.pointer(PyObject)),
+    module: object, look: ModuleLook, known: list, found: pp_object
 ) -> cython.bint:
     """Whether a module is what one was, with all that is below it."""
     pos: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t = 0
     kind: cython.int
-    key: cython.pointer(PyObject) = cython.NULL
-    value: cython.pointer(PyObject) = cython.NULL
+    key: p_object = cython.NULL
+    value: p_object = cython.NULL
     if type(module) is not look.kind:
         return False
     fields: dict = PyObject_GenericGetDict(module, cython.NULL)
@@ -456,7 +439,7 @@ def may_change(kind):
 def tag_of(kind: object) -> cython.uint:
     """The version of a class; 0 where it has none now."""
     return cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+        cython.pointer(PyTypeObject), cython.cast(p_object, kind)
     ).tp_version_tag
 
 
@@ -470,16 +453,11 @@ class Stretch:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def holds(
-        self,
-        module: object,
-        args: tuple,
-        found: cython.pointer(cython.pointer(PyObject)),
-    ) -> cython.bint:
+    def holds(self, module: object, args: tuple, found: pp_object) -> cython.bint:
         """Whether all that the call follows from is what it was."""
         i: cython.Py_ssize_t
         st: cython.pointer(ThreadState) = state()
-        item: cython.pointer(PyObject)
+        item: p_object
         call: Call
         if (
             st.excluded != self.excluded
@@ -509,7 +487,7 @@ class Stretch:
                 return False
         for i in range(len(self.cells)):
             cell, value = cython.cast(tuple, self.cells[i])
-            if PyCell_GET(cell) != cython.cast(cython.pointer(PyObject), value):
+            if PyCell_GET(cell) != cython.cast(p_object, value):
                 return False
         if not same_module(module, self.look, self.known, found):
             return False
@@ -521,9 +499,7 @@ class Stretch:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def taken(
-        self, tape: Tape, found: cython.pointer(cython.pointer(PyObject))
-    ) -> cython.bint:
+    def taken(self, tape: Tape, found: pp_object) -> cython.bint:
         """The same as `take`, while the tensors are held: a collection may run anything."""
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = len(self.known)
@@ -537,9 +513,7 @@ class Stretch:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def take(
-        self, tape: Tape, found: cython.pointer(cython.pointer(PyObject))
-    ) -> cython.bint:
+    def take(self, tape: Tape, found: pp_object) -> cython.bint:
         """Adds the calls to the path; False, and nothing is added, where storages differ."""
         i: cython.Py_ssize_t
         number: cython.longlong
@@ -586,12 +560,7 @@ class Stretch:
         return True
 
     @cython.cfunc
-    def given(
-        self,
-        tape: Tape,
-        found: cython.pointer(cython.pointer(PyObject)),
-        args: tuple,
-    ) -> object:
+    def given(self, tape: Tape, found: pp_object, args: tuple) -> object:
         """What the module's call gives, of calls that wait or are made again."""
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = len(self.known)
@@ -699,7 +668,7 @@ class Stretches(Follower):
     def call(self, module: object, fields: dict, args: tuple) -> object:
         tape: Tape = current()
         stretch: Stretch
-        found = cython.declare(cython.pointer(PyObject)[256])
+        found = cython.declare(p_object[256])
         st: cython.pointer(ThreadState) = state()
         if (
             tape is None
@@ -724,7 +693,7 @@ class Stretches(Follower):
             at.stretches = {}
         kept: dict = at.stretches
         key = item_key(
-            cython.cast(uintptr_t, cython.cast(cython.pointer(PyObject), module)),
+            cython.cast(uintptr_t, cython.cast(p_object, module)),
             args,
             False,
         )
@@ -894,7 +863,7 @@ def stretch_of(
 ) -> Stretch:
     """A stretch with what it follows from."""
     made: Stretch = Stretch.__new__(Stretch)
-    found = cython.declare(cython.pointer(PyObject)[256])
+    found = cython.declare(p_object[256])
     i: cython.Py_ssize_t
     known: Known
     t: Tensor

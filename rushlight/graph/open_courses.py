@@ -15,7 +15,7 @@ from types import FunctionType
 from weakref import ref
 
 import cython
-from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core._python import p_object
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -154,7 +154,7 @@ class OpenReplay(Stretches):
         entry: OpenCourses
         guarded: Stretch
         course: OpenCourse
-        found = cython.declare(cython.pointer(PyObject)[256])
+        found = cython.declare(p_object[256])
         owner = tape.owner
         st: cython.pointer(ThreadState) = state()
         if not owner.lets_sizes_wait():

@@ -21,9 +21,9 @@ from math import gcd
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Operator
 from cython.cimports.rushlight.graph.call_matching import (
@@ -312,12 +312,7 @@ class Family:
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
-    def size_of(
-        self,
-        call: Call,
-        at: cython.Py_ssize_t,
-        slots: cython.pointer(cython.pointer(PyObject)),
-    ) -> int64_t:
+    def size_of(self, call: Call, at: cython.Py_ssize_t, slots: pp_object) -> int64_t:
         """The size at which a call has some arguments; -1 where there is none.
 
         Args:
@@ -467,10 +462,7 @@ def leaves(item, like):
 
 @cython.cfunc
 def open_branch(
-    tape: Tape,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    switches: cython.int,
+    tape: Tape, op: Operator, slots: pp_object, switches: cython.int
 ) -> Call:
     """A path for the size that a call has, where a family leads from here; else None.
 
@@ -507,7 +499,7 @@ def written(
     count: cython.Py_ssize_t,
     size: int64_t,
     op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
+    slots: pp_object,
 ) -> Call:
     """The first call of a family's path for a size, with the others after it; or None.
 

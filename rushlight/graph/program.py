@@ -11,12 +11,12 @@ from time import sleep, thread_time_ns
 from weakref import WeakKeyDictionary
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.cpython.weakref import PyWeakref_GetObject, PyWeakref_NewRef
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.rushlight.core._python import p_object
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
 from cython.cimports.rushlight.core.spans import (
     SPAN_PROGRAM,
@@ -502,8 +502,8 @@ class Look:
     def fits(self, storage: Storage) -> cython.bint:
         """Whether it is that storage, and nobody can have written to it since."""
         return (
-            cython.cast(cython.pointer(PyObject), PyWeakref_GetObject(self.of))
-            == cython.cast(cython.pointer(PyObject), storage)
+            cython.cast(p_object, PyWeakref_GetObject(self.of))
+            == cython.cast(p_object, storage)
             and self.writes == storage.writes
             and self.data == cython.cast(uintptr_t, storage.data)
             and not storage.lent

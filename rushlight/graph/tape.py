@@ -9,12 +9,12 @@ from time import sleep
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.cpython.weakref import PyWeakref_GetObject, PyWeakref_NewRef
 from cython.cimports.libc.stdint import uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.rushlight.core._python import p_object, pp_object
 from cython.cimports.rushlight.core.device import (
     CPU_DEVICE,
     N_KINDS,
@@ -308,18 +308,11 @@ class Notes:
     """Is told of each operator that a module's call asks for."""
 
     @cython.cfunc
-    def begin(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-    ) -> object:
+    def begin(self, op: Operator, slots: pp_object) -> object:
         """An operator is about to run; gives what `end` wants."""
 
     @cython.cfunc
-    def end(
-        self,
-        call: object,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        result: object,
-    ) -> object:
+    def end(self, call: object, slots: pp_object, result: object) -> object:
         """It has run."""
 
 
@@ -357,17 +350,15 @@ class Tape:
     @cython.exceptval(-2, check=False)
     def find(self, storage: Storage) -> cython.int:
         """The number of a storage, or -1."""
-        key: uintptr_t = cython.cast(
-            uintptr_t, cython.cast(cython.pointer(PyObject), storage)
-        )
+        key: uintptr_t = cython.cast(uintptr_t, cython.cast(p_object, storage))
         at: cython.int = self.place(key)
         number: cython.int
         if not self.keys[at]:
             return -1
         number = self.numbers[at]
         if self.noting and cython.cast(
-            cython.pointer(PyObject), PyWeakref_GetObject(self.slots[number])
-        ) != cython.cast(cython.pointer(PyObject), storage):
+            p_object, PyWeakref_GetObject(self.slots[number])
+        ) != cython.cast(p_object, storage):
             return -1  # another one was there before
         return number
 
@@ -438,9 +429,7 @@ class Tape:
     @cython.cfunc
     @cython.exceptval(check=False)
     def put(self, storage: Storage, number: cython.int) -> cython.void:
-        key: uintptr_t = cython.cast(
-            uintptr_t, cython.cast(cython.pointer(PyObject), storage)
-        )
+        key: uintptr_t = cython.cast(uintptr_t, cython.cast(p_object, storage))
         at: cython.int = self.place(key)
         self.keys[at] = key
         self.numbers[at] = number
@@ -493,7 +482,7 @@ class Tape:
             self.shared.pop()
         while len(self.slots) > count:
             storage = self.slots.pop()
-            key = cython.cast(uintptr_t, cython.cast(cython.pointer(PyObject), storage))
+            key = cython.cast(uintptr_t, cython.cast(p_object, storage))
             at = self.place(key)
             self.keys[at] = 0  # nothing was put behind it that is still there
         return 0
@@ -560,7 +549,7 @@ class Tape:
     @cython.cfunc
     def result_of(self, call: Call) -> object:
         """What an operator gives for the storages of a call."""
-        slots: cython.pointer(PyObject)[24]
+        slots: p_object[24]
         held: list = []
         i: cython.int
         v: Value
@@ -576,7 +565,7 @@ class Tape:
             elif call.kinds[i] == NUMBER:
                 item = self.params[cython.cast(cython.int, item)]
                 held.append(item)
-            slots[i] = cython.cast(cython.pointer(PyObject), item)
+            slots[i] = cython.cast(p_object, item)
         return call.op.run(slots, call.keys)
 
     @cython.cfunc
@@ -689,7 +678,7 @@ def is_exposed(storage: Storage) -> cython.bint:
     if not flags.writeable:
         return False
     # ours: the storage's, and the local name's
-    others: cython.bint = cython.cast(cython.pointer(PyObject), holder).ob_refcnt > 2
+    others: cython.bint = cython.cast(p_object, holder).ob_refcnt > 2
     return others or holder.base is not None
 
 
@@ -732,11 +721,11 @@ def liveness(tape: Tape) -> bytes:
     n: cython.int = len(tape.slots)
     found: bytes = PyBytes_FromStringAndSize(cython.NULL, n)
     kinds: cython.p_char = found
-    item: cython.pointer(PyObject)
+    item: p_object
     for i in range(n):
         kinds[i] = 0
         if tape.fresh[i]:
-            item = cython.cast(cython.pointer(PyObject), tape.slots[i])
+            item = cython.cast(p_object, tape.slots[i])
             kinds[i] = 2 if item.ob_refcnt > 1 else 1
     return found
 
@@ -836,7 +825,7 @@ def adopt(target: Storage, made: Tensor) -> object:
     if target.data != cython.NULL or source is target or not source.n_bytes:
         return None  # another window of the same results brought it
     if source.capacity and source.owner is None and not source.lent:
-        if cython.cast(cython.pointer(PyObject), source).ob_refcnt <= 2:
+        if cython.cast(p_object, source).ob_refcnt <= 2:
             target.data = source.data
             target.capacity = source.capacity
             target.n_bytes = source.n_bytes

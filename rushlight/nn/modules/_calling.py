@@ -9,10 +9,10 @@ from __future__ import annotations
 import cython
 from cython.cimports.cpython.dict import PyDict_GetItem
 from cython.cimports.cpython.object import (
-    PyObject,
     PyObject_GenericGetDict,
     PyObject_IsTrue,
 )
+from cython.cimports.rushlight.core._python import p_object
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state
 
@@ -60,7 +60,7 @@ def settle(names: dict):
 @cython.exceptval(-1)
 def is_watched(module: object, fields: dict) -> cython.bint:
     """Whether anything is called beside ``forward``, or instead of it."""
-    table: cython.pointer(PyObject)
+    table: p_object
     i: cython.int
     for i in range(4):
         table = PyDict_GetItem(fields, _own[i])
@@ -93,8 +93,8 @@ def call(self, *args, **kwargs):
 def find_member(self, name):
     """A parameter, module or buffer: what is no attribute of the object's own."""
     fields: dict = PyObject_GenericGetDict(self, cython.NULL)
-    table: cython.pointer(PyObject)
-    found: cython.pointer(PyObject)
+    table: p_object
+    found: p_object
     i: cython.int
     for i in range(3):
         table = PyDict_GetItem(fields, _TABLES[i])

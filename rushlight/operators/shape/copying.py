@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core._python import p_object
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, backend_of
 from cython.cimports.rushlight.core.dtype import CODE_BOOL, COMPLEX, FLOATING, DType
 from cython.cimports.rushlight.core.elements import write_element, write_wrapped
@@ -154,7 +154,7 @@ class Copies:
     def run(self, call, source, target, value):
         """Runs the copy of a prepared call."""
         device: Device = target.storage.device
-        call.values[0] = cython.cast(cython.pointer(PyObject), value)
+        call.values[0] = cython.cast(p_object, value)
         kernel = backend_of(device).launch.specialize(
             copy_source(), (source.name,), (target.dtype_.name,), source.name
         )
