@@ -123,6 +123,8 @@ RULE_HOMES = {
     "fusion_anchor": "rushlight.graph.fusion_anchor",
     # what libraries of devices call it behind their products
     "epilogue": "rushlight.graph.fusion_anchor",
+    # how ranks compute it of their parts of spread tensors
+    "sharding": "rushlight.distributed.tensor._sharding_rules",
 }
 # What levels of transformations do with an operator, and autocast's blocks. Beside these
 # words there may be the name of a function: a rule, or for ``autocast`` what gives one of
@@ -294,6 +296,7 @@ class Entry:
     fused_along: str | None = None
     fusion_anchor: str | None = None
     epilogue: str | None = None
+    sharding: str | None = None
     overloads: tuple[Naming, ...] = ()
     node: Reference | None = None
     sample: str | None = None

@@ -57,11 +57,11 @@ def rule_of(op, which, home):
     """The rule of a name that an operator's declaration has; None where it has none.
 
     Args:
-        op: the operator; forms of one that write have no rules.
+        op: the operator; forms that are derived of one have no rules.
         which: a name in ``opgen.model.RULE_HOMES``.
         home: the module that such rules are defined in.
     """
-    if op.form != FUNCTIONAL or not op.entry:
+    if op.functional is not None or not op.entry:
         return None
     for name, attribute, argument in op.entry[RULES]:
         if name == which:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 
 import rushlight as rl
 from rushlight._value_types import is_elementwise
-from rushlight.dispatch.declared import says
-from rushlight.distributed.tensor import _loss_rules
+from rushlight.dispatch.declared import rule_of, says
+from rushlight.distributed.tensor import _loss_rules, _sharding_rules
 from rushlight.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from rushlight.distributed.tensor._op_call import (
     OperatorCall,
@@ -20,8 +21,7 @@ from rushlight.distributed.tensor._redistribute import (
     redistribute,
     redistribution_cost,
 )
-from rushlight.distributed.tensor._sharding_rules import follow, pointwise, replicated
-from rushlight.distributed.tensor._sharding_table import RULES, SIZED
+from rushlight.distributed.tensor._sharding_rules import elementwise, follow, replicated
 from rushlight.distributed.tensor._utils import (
     compute_local_shape_and_global_offset,
     contiguous_strides,
@@ -31,7 +31,6 @@ from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["dispatch", "implicit_replication", "register_rule"]
 
-ELEMENTS = pointwise()
 MOST_PLANS = 4096
 state = threading.local()
 _plans: dict = {}
@@ -66,12 +65,13 @@ def _rule_of(func):
         return own
     if getattr(state, "loss_parallel", False) and func._opname in _loss_rules.PARALLEL:
         return _loss_rules.PARALLEL[func._opname]
-    found = RULES.get(func._opname) or _loss_rules.RULES.get(func._opname)
+    declared = rule_of(func.functional or func, "sharding", _sharding_rules)
+    found = declared or _loss_rules.RULES.get(func._opname)
     if found is not None:
         return found
     if says(func, "like"):
         return follow
-    return ELEMENTS if is_elementwise(func) else replicated
+    return elementwise if is_elementwise(func) else replicated
 
 
 # -- arguments -----------------------------------------------------------------------
@@ -271,21 +271,28 @@ def _same(call, fixed):
 # -- running -------------------------------------------------------------------------
 
 
+@functools.cache
+def _takes_sizes(func):
+    """Whether an argument has the sizes of the result: a rank gives its part's."""
+    return any(
+        each.name == "size" and "[" in each.type for each in func._schema.arguments
+    )
+
+
 def _local_arguments(plan, leaves, parts, structure, cls):
     """The arguments with parts in place of tensors, and sizes of parts."""
     parts = iter(parts)
     flat = [next(parts) if isinstance(each, cls) else each for each in leaves]
     args, kwargs = _closed(flat, structure)
-    name = SIZED.get(plan.call.func._opname)
     spec = plan.outputs[0] if plan.outputs else None
-    if name is None or spec is None:
+    if spec is None or not _takes_sizes(plan.call.func):
         return args, kwargs
     if not any(isinstance(each, Shard) for each in spec.placements):
         return args, kwargs
     sizes, _ = compute_local_shape_and_global_offset(
         spec.shape, spec.mesh, spec.placements
     )
-    bound = {**_bound(plan.call.func, args, kwargs), name: list(sizes)}
+    bound = {**_bound(plan.call.func, args, kwargs), "size": list(sizes)}
     if "stride" in bound:
         bound["stride"] = list(contiguous_strides(sizes))
     return (), bound

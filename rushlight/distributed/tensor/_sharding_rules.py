@@ -1,11 +1,14 @@
 """Rules of propagation: how a call may be computed from parts, family by family.
 
 A rule looks at one dimension of the mesh and lists strategies; the one that moves the
-fewest octets is taken. The first is always that every rank does everything.
+fewest octets is taken. The first is always that every rank does everything. Operators'
+declarations name theirs as ``sharding:``; those declared pointwise need it only where
+shares of a sum may go through them, and what has no rule is computed whole by every rank.
 """
 
 from __future__ import annotations
 
+from rushlight.distributed.tensor import _view_rules
 from rushlight.distributed.tensor._op_call import Strategy
 from rushlight.distributed.tensor._utils import compute_local_shape_and_global_offset
 from rushlight.distributed.tensor.placement_types import (
@@ -20,6 +23,7 @@ __all__ = [
     "attention",
     "concatenation",
     "contraction",
+    "elementwise",
     "embedding",
     "embedding_backward",
     "follow",
@@ -30,6 +34,7 @@ __all__ = [
     "reduction",
     "replicated",
     "stack",
+    "uncombined",
 ]
 
 WHOLE = Replicate()
@@ -86,6 +91,9 @@ def pointwise(linear=""):
     return rule
 
 
+elementwise = pointwise()
+
+
 def follow(call):
     """Results are cut as the first input is; of shares they are whole."""
     kept = [call.replicated()]
@@ -99,13 +107,14 @@ def follow(call):
 # -- dimensions that move ------------------------------------------------------------
 
 
-def mapped(dims_of):
+def mapped(name):
     """Operators that move dimensions: each of the input's is one of the result, or gone.
 
     Args:
-        dims_of: called with the call; for each dimension of the input the result's, or
-            None where the input must be whole along it.
+        name: the function of ``_view_rules`` that gives for each dimension of the input
+            the result's, or None where the input must be whole along it.
     """
+    dims_of = getattr(_view_rules, name)
 
     def rule(call):
         found, placement = [call.replicated()], call.placement()
@@ -164,14 +173,15 @@ def _reduced_dims(call, name="dim"):
     return {each % ndim for each in dims} if ndim else set()
 
 
-def reduction(combined=None, linear=False):
+def reduction(combined=None):
     """Reductions over dimensions.
 
     Args:
         combined: the reduction of parts' results that gives the whole's; None where
-            there is none. ``norm`` is that of powers.
-        linear: whether it takes shares of a sum to shares of one.
+            there is none. ``norm`` is that of powers. Sums and means take shares of a
+            sum to shares of one.
     """
+    linear = combined in ("sum", "avg")
 
     def rule(call):
         found, placement = [call.replicated()], call.placement()
@@ -192,6 +202,9 @@ def reduction(combined=None, linear=False):
         return found
 
     return rule
+
+
+uncombined = reduction()
 
 
 def _combination(combined, call, dim):
@@ -224,10 +237,10 @@ def along(*names):
         def strategy(dim):
             if dim in whole:
                 return None
-            inputs = tuple(
-                Shard(dim) if len(call.shape(i)) == ndim else WHOLE
-                for i in range(len(call.inputs))
-            )
+            shapes = [call.shape(i) for i in range(len(call.inputs))]
+            if len({shape[dim] for shape in shapes if len(shape) == ndim}) > 1:
+                return None  # an index of fewer rows: parts would not lie side by side
+            inputs = tuple(Shard(dim) if len(s) == ndim else WHOLE for s in shapes)
             return Strategy((Shard(dim),) * len(call.outputs), inputs)
 
         return [call.replicated(), *call.aligned(strategy)]
@@ -238,12 +251,11 @@ def along(*names):
 # -- products ------------------------------------------------------------------------
 
 
-def contraction(equation, added=False):
-    """Products of two tensors, as ``einsum`` writes them.
+def contraction(equation):
+    """Products of two tensors, as ``einsum`` writes them, behind one they are added to.
 
     Args:
         equation: as ``mk,kn->mn``.
-        added: whether a tensor that the product is added to comes first.
     """
     terms, result = equation.split("->")
     first, second = terms.split(",")
@@ -256,18 +268,18 @@ def contraction(equation, added=False):
                 for term in (first, second)
             ]
             out = Shard(result.index(letter)) if letter in result else Partial()
-            found.append(_with_addend(call, out, placed, added))
+            found.append(_with_addend(call, out, placed))
         for kind in call.partial_kinds():
             if kind == Partial():
                 for placed in ([kind, WHOLE], [WHOLE, kind]):
-                    found.append(_with_addend(call, kind, placed, added))
+                    found.append(_with_addend(call, kind, placed))
         return found
 
     return rule
 
 
-def _with_addend(call, out, placed, added):
-    if not added:
+def _with_addend(call, out, placed):
+    if len(call.inputs) == len(placed):
         return Strategy((out,), tuple(placed))
     addend = out
     if isinstance(out, Shard):

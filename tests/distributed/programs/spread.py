@@ -24,6 +24,9 @@ uneven, row = torch.randn(5, 7), torch.randn(8)
 w, table = torch.randn(8, 8), torch.randn(10, 8)
 index = torch.randint(0, 10, (4, 6))
 classes = torch.randint(0, 8, (6,))
+fewer = torch.randint(
+    0, 6, (2, 3, 8)
+)  # an index of fewer rows than what it chooses from
 CASES = {
     "add": (lambda a, b: a + b, x, y),
     "broadcast": (lambda a, b: a * b + 1, x, row),
@@ -61,6 +64,8 @@ CASES = {
     "cumsum": (lambda a: a.cumsum(1), x),
     "sort": (lambda a: a.sort(1)[0], x),
     "flip": (lambda a: a.flip(0), x),
+    "gather": (lambda a: a.gather(1, spread_like(a, fewer)), x),
+    "scatter": (lambda a, b: a.scatter_add(1, spread_like(a, fewer), b[:2, :3]), x, y),
     "attention": (
         lambda a, b: F.scaled_dot_product_attention(
             *(each.view(4, 6, 2, 4).transpose(1, 2) for each in (a, b, a))
@@ -174,6 +179,17 @@ def draws():
     assert torch.equal(cut.full_tensor(), plain) and cut.placements == (Shard(0),)
 
 
+def in_place():
+    """What writes in place is computed of parts as the form is that does not."""
+    for call in (
+        lambda a: a.cumsum_(1),
+        lambda a: a.addmm_(a.clone(), spread_like(a, torch.eye(7))),
+    ):
+        spread = distribute_tensor(uneven, LINE, [Shard(0)])
+        assert call(spread).placements == (Shard(0),)
+        assert torch.equal(spread.full_tensor(), call(uneven.clone()))
+
+
 def refusals():
     spread = distribute_tensor(uneven, LINE, [Shard(0)])
     texts = []
@@ -217,6 +233,7 @@ def refusals():
 embeddings()
 redistributions()
 draws()
+in_place()
 refusals()
 print("RANK", rank, "DONE", flush=True)
 dist.barrier()
