@@ -20,6 +20,7 @@ cdef extern from "pthread.h" nogil:
     int pthread_cond_init(pthread_cond_t*, const pthread_condattr_t*)
     int pthread_cond_wait(pthread_cond_t*, pthread_mutex_t*)
     int pthread_cond_broadcast(pthread_cond_t*)
+    int pthread_cond_signal(pthread_cond_t*)
     int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*) noexcept nogil, void*)
     int pthread_detach(pthread_t)
     int pthread_key_create(pthread_key_t*, void (*)(void*) noexcept nogil)

@@ -25,6 +25,7 @@ from cython.cimports.rushlight.core.posix import (
     pthread_atfork,
     pthread_cond_broadcast,
     pthread_cond_init,
+    pthread_cond_signal,
     pthread_cond_t,
     pthread_cond_wait,
     pthread_create,
@@ -173,16 +174,17 @@ def run_shared(
 @cython.nogil
 @cython.exceptval(check=False)
 def publish(job: cython.pointer(Job)) -> cython.void:
-    """Puts a job where workers find it, starting those that are missing."""
+    """Puts a job where workers find it; as many as can help are started or woken."""
     global first_job
+    _: cython.int
     pthread_mutex_lock(cython.address(mutex))
     job.following = first_job
     first_job = job
     while n_workers < job.n_shares - 1 and start_worker():
         pass
     __atomic_fetch_add(cython.address(published), 1, __ATOMIC_ACQ_REL)
-    if n_asleep > 0:
-        pthread_cond_broadcast(cython.address(work_came))
+    for _ in range(min(n_asleep, job.n_shares - 1)):
+        pthread_cond_signal(cython.address(work_came))
     pthread_mutex_unlock(cython.address(mutex))
 
 
@@ -242,13 +244,13 @@ def take_part(job: cython.pointer(Job), number: cython.int) -> cython.void:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def find_job(number: cython.int) -> cython.pointer(Job):
-    """A job with chunks to begin and a place for this worker, or NULL."""
+def find_job() -> cython.pointer(Job):
+    """A job with chunks to begin and a place for one worker more, or NULL."""
     i: cython.int
     share: cython.pointer(Share)
     job: cython.pointer(Job) = first_job
     while job != cython.NULL:
-        if number < job.n_shares:
+        if job.active < job.n_shares - 1:
             for i in range(job.n_shares):
                 share = cython.address(job.shares[i])
                 if (
@@ -275,7 +277,7 @@ def worker(argument: cython.p_void) -> cython.p_void:
         bind_to(processors[number % n_processors])
     pthread_mutex_lock(cython.address(mutex))
     while True:
-        job = find_job(number)
+        job = find_job()
         if job != cython.NULL:
             job.active += 1
             pthread_mutex_unlock(cython.address(mutex))

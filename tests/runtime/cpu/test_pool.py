@@ -3,7 +3,10 @@
 import array
 import math
 import os
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -68,6 +71,26 @@ def test_many_callers_share_the_pool(add_index):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def switches():
+    """How often each thread but the first went to sleep or was put aside."""
+    tasks = (t for t in Path("/proc/self/task").iterdir() if int(t.name) != os.getpid())
+    return {t.name: (t / "status").read_text().rpartition("\nvol")[2] for t in tasks}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are seen in /proc")
+def test_no_more_workers_wake_than_there_are_shares(add_index):
+    pool.set_num_threads(8)
+    run(add_index, 80_000, 100)
+    for shares in (2, 3):
+        time.sleep(0.05)
+        asleep = switches()
+        assert len(asleep) >= 7
+        run(add_index, 100_000, 100_000 // shares + 1)
+        time.sleep(0.05)
+        woken = [name for name, count in switches().items() if asleep[name] != count]
+        assert len(woken) < shares, woken
 
 
 @pytest.mark.filterwarnings("ignore:This process .* multi-threaded:DeprecationWarning")
