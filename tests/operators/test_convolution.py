@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.kernels.conv.conv_geometry import PhaseAxis, blocks, reach
+from rushlight.kernels.conv.conv_geometry import (
+    COLUMNS,
+    PhaseAxis,
+    blocks,
+    reach,
+    together,
+)
 
 # images, channels, sizes, output channels, kernel, stride, padding, dilation, groups
 CASES = [
@@ -268,6 +274,19 @@ def test_phases_share_out_positions_and_taps():
         assert sum(axis.count for axis in axes) == size
         seen = {k for axis in axes for k in range(kernel)[axis.slice]}
         assert seen == set(range(kernel))
+
+
+@pytest.mark.parametrize("images", range(2, 70))
+@pytest.mark.parametrize("positions", [25, 49, 64, 100, 144])
+def test_two_threads_share_images_of_small_planes(images, positions):
+    held = together(images, positions)
+    most = max(1, COLUMNS // positions)
+    assert (most - 1) // 2 < held <= most if images > most else held == images
+    if images > most:
+        busier = held * -(-images // (2 * held))
+        assert busier <= images * 0.67
+        if images in (4, 8, 16, 32, 64):
+            assert busier <= 0.55 * images
 
 
 def test_small_planes_share_blocks_evenly():

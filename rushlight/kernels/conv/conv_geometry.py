@@ -10,7 +10,7 @@ COLUMNS = 320  # positions in a block of patches, see `convolution_kernels`
 SMALL_PLANE = 160  # planes below this size share blocks with other images
 BAND = 192  # output channels of a buffered block
 EXCHANGES = 2  # blocks of positions that exchange the same filters, at most
-PARALLEL_WORK = 1 << 19  # multiplications worth a second thread
+PARALLEL_WORK = 1 << 18  # multiplications worth a second thread
 PACKING = 7  # multiplications that writing a patch element costs
 LANES = 16  # of a vector; fewer on other machines waste fewer lanes
 WEIGHT_TILES, WEIGHT_POSITIONS = 128, 1024  # see `convolution_direct`
@@ -120,7 +120,7 @@ class Geometry:
             self.group_channels == 1
             and not self.simple
             and self.input[0] == self.kernel[0] == self.output[0] == 1
-            and self.work >= PARALLEL_WORK
+            and self.work >= 2 * PARALLEL_WORK
         )
 
     @property
@@ -251,7 +251,7 @@ def blocks(images, positions, rows, groups, work, buffered, in_place):
     buffered = buffered or held > 1
     chunks = groups * across * -(-images // held)
     bands = -(-rows // BAND) if buffered else 1
-    if chunks * bands < 8 and work > 8 * PARALLEL_WORK:
+    if chunks * bands < 8 and work > 16 * PARALLEL_WORK:
         bands = max(bands, min(-(-8 // chunks), -(-rows // 24)))
     band = -(-rows // (bands * 6)) * 6
     chunks *= -(-rows // band)
@@ -266,9 +266,17 @@ def is_direct(rows, line, step):
 
 
 def together(images, positions):
-    """Images that share a block of positions, as evenly as they can."""
+    """Images that share a block of positions: so many that two threads end together.
+
+    >>> together(8, 100), together(9, 100), together(3, 100)
+    (2, 3, 3)
+    """
     most = max(1, COLUMNS // positions)
-    return -(-images // -(-images // most))
+    if images <= most:
+        return images
+    sizes = range(most, (most - 1) // 2, -1)
+    enough = 0.55 * images  # larger blocks read their filters less often
+    return min(sizes, key=lambda held: max(held * -(-images // (2 * held)), enough))
 
 
 @functools.lru_cache(maxsize=512)
@@ -342,10 +350,11 @@ def winograd_plan(
     down, across = -(-g.output[1] // 2), -(-g.output[2] // 2)
     squares = g.images * down * across
     blocks = -(-squares // WINOGRAD_SQUARES)
+    blocks += blocks > 1 and blocks % 2  # two threads have as many
     width = -(-squares // (blocks * LANES)) * LANES
     chunks = -(-squares // width)
     bands = -(-g.rows // WINOGRAD_BAND)
-    if chunks * bands < 8 and g.work > 8 * PARALLEL_WORK:
+    if chunks * bands < 8 and g.work > 16 * PARALLEL_WORK:
         bands = max(bands, min(-(-8 // chunks), -(-g.rows // 24)))
     band = -(-g.rows // (bands * 6)) * 6
     chunks *= -(-g.rows // band)
