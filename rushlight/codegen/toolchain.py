@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rushlight.codegen.emit.llvm import AS_WRITTEN, REPEATS
-from rushlight.codegen.target import NVIDIA, Target, current
+from rushlight.codegen.target import NVIDIA, Target, current, running
 from rushlight.core.roles import host
 
 
@@ -31,8 +31,12 @@ def _llvm():
 
 
 @functools.cache
-def _machine(target: Target):
-    """LLVM's machine for a target, with full-width vectors."""
+def _machine(target: Target, runs_here=False):
+    """LLVM's machine for a target, with full-width vectors.
+
+    Args:
+        runs_here: whether this machine's processor is what its code is tuned for.
+    """
     llvm = _llvm()
     cpu, features = target.cpu, ""
     if cpu is None:
@@ -44,13 +48,13 @@ def _machine(target: Target):
         llvm.initialize_all_asmprinters()
         found = llvm.Target.from_triple(target.triple)
     if found.name.startswith("x86"):
-        features = f"{features},-prefer-256-bit".lstrip(",")
-    if cpu.startswith("znver"):
-        # a gather is dozens of operations there, where it is one load an element elsewhere
-        features += ",+prefer-no-gather"
+        features += ",-prefer-256-bit"
+        if (llvm.get_host_cpu_name() if runs_here else cpu).startswith("znver"):
+            # a gather is dozens of operations there, one load an element elsewhere
+            features += ",+prefer-no-gather"
     return found.create_target_machine(
         cpu=cpu,
-        features=features,
+        features=features.lstrip(","),
         opt=2,
         jit=True,
         reloc="pic",
@@ -98,7 +102,7 @@ def compile_ir(text: str, *, inspect: bool = False) -> Compiled:
 
     With ``inspect`` the optimised IR and the assembly text come along.
     """
-    machine = _machine(current())
+    machine = _machine(current(), running())
     with _strength_reduction(not text.startswith(AS_WRITTEN)):
         module = _optimized_module(text, machine)
         binary = machine.emit_object(module)

@@ -312,3 +312,27 @@ def test_attention_reads_whole_vectors_where_no_mask_moves_elements(dtype, mask,
         text = llvm.emit(kernel)
     reads = re.findall(rf"(load|call) {read}(?:, ptr %\.| @load_some)", text)
     assert reads.count("load") == reads.count("call") > 0  # and a row's last elements
+
+
+def test_levels_are_tuned_for_the_processor_that_runs_their_code(monkeypatch):
+    text = """
+declare <16 x float> @llvm.masked.gather.v16f32.v16p0(<16 x ptr>, <16 x i1>, <16 x float>)
+define void @picked(ptr %out, <16 x ptr> %places) {
+  %values = call <16 x float> @llvm.masked.gather.v16f32.v16p0(
+    <16 x ptr> align 4 %places, <16 x i1> splat (i1 true), <16 x float> poison)
+  store <16 x float> %values, ptr %out
+  ret void
+}
+"""
+    machine = toolchain._machine.__wrapped__
+    for host, runs_here, gathers in (
+        ("znver5", True, False),
+        ("znver5", False, True),
+        ("sapphirerapids", True, True),
+    ):
+        monkeypatch.setattr(
+            toolchain._llvm(), "get_host_cpu_name", lambda host=host: host
+        )
+        module = toolchain._llvm().parse_assembly(text)
+        made = machine(named("x86-64-v4"), runs_here).emit_assembly(module)
+        assert ("vgatherqps" in made) == gathers
