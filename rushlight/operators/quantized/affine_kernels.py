@@ -5,13 +5,15 @@ Numbers that all elements share are passed by their bits, as integers of the ker
 
 import struct
 
-from rushlight.codegen.language import float_of, fma, select
+from rushlight.codegen.language import bits_of, float_of, fma, select
 from rushlight.codegen.language import round as nearest
 from rushlight.codegen.loops import A, T, f32, i32, i64, loops, u8, vectorized
 from rushlight.core.dtypes import float32, int32, uint8
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import fresh, run
 
+# Added to a number of less than 2^22: the sum's last bits are the nearest integer, ties to even.
+ROUNDING, ROUNDING_BITS = 1.5 * 2**23, 0x4B400000
 LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int32": (-(1 << 31), (1 << 31) - 1)}
 
 
@@ -58,18 +60,20 @@ def lookup_kernel(out: "T*", x: "u8*", table: "T*", begin: int, end: int):
 @loops
 def combine_kernel(
     out: "T*", x: "T*", y: "T*", left: int, right: int, result: int, bounds: int,
-    times: int, begin: int, end: int,
+    times: int, wide: int, begin: int, end: int,
 ):  # fmt: skip
     """The sum of two, or their product, in a scale and a zero point of its own.
 
     Each operand's scale and zero point are one integer, as are the least and the greatest
-    result; of the result's scale it is the inverse.
+    result; of the result's scale it is the inverse. Bounds of bytes are whole numbers that
+    a float has, so that they hold before rounding as well as after it.
     """
     a, b = float_of(i32(left >> 32)), float_of(i32(right >> 32))
     factor = float_of(i32(result >> 32))
     a_point, b_point = i32(left), i32(right)
     a_start, b_start = -a * f32(a_point), -b * f32(b_point)
     point, low, high = f32(i32(result)), f32(i32(bounds >> 32)), f32(i32(bounds))
+    start = i32(result) - i32(ROUNDING_BITS)
     for i in vectorized(begin, end):
         if times:
             product = (i32(x[i]) - a_point) * (i32(y[i]) - b_point)
@@ -77,9 +81,14 @@ def combine_kernel(
         else:
             first = fma(f32(x[i]), a, a_start)
             value = (first + fma(f32(y[i]), b, b_start)) * factor
-        moved = nearest(value) + point
-        held = select(moved < high, moved, high)
-        out[i] = T(select(held > low, held, low))
+        if wide:
+            moved = nearest(value) + point
+            held = select(moved < high, moved, high)
+            out[i] = T(select(held > low, held, low))
+        else:
+            held = select(value < high - point, value, high - point)
+            held = select(held > low - point, held, low - point)
+            out[i] = T(bits_of(held + f32(ROUNDING)) + start)
 
 
 def packed(high, low):
@@ -136,8 +145,9 @@ def combine(x, y, inverse, point, bounds, times):
     (a, a_scale, a_point), (b, b_scale, b_point) = x, y
     out = _laid(a, a.dtype)
     ints = [packed(bits(a_scale), a_point), packed(bits(b_scale), b_point)]
-    ints += [packed(bits(inverse), point), packed(*bounds), int(times)]
-    kinds = {"T": a.dtype.name, "times": int(times)}
+    wide = int(a.dtype is int32)
+    ints += [packed(bits(inverse), point), packed(*bounds), int(times), wide]
+    kinds = {"T": a.dtype.name, "times": int(times), "wide": wide}
     run(combine_kernel, [out, a, b], ints, a.numel(), 2, **kinds)
     return out
 

@@ -1,7 +1,7 @@
 """Quantized tensors: integers that stand for numbers by scales and zero points."""
 
 import math
-import struct
+from ctypes import c_float
 
 from rushlight.core import dtypes, sparse
 from rushlight.core import layout as layouts
@@ -158,8 +158,12 @@ def inverse_of(scale):
 
 
 def single(value):
-    """A number as single precision holds it."""
-    return struct.unpack("<f", struct.pack("<f", value))[0]
+    """A number as single precision holds it.
+
+    >>> single(0.1), single(1e39)
+    (0.10000000149011612, inf)
+    """
+    return c_float(value).value
 
 
 def quantize_by_tensors(self, scale, zero_point, dtype):
