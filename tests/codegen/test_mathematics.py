@@ -272,6 +272,18 @@ def test_powers_follow_c(native, dtype):
     np.testing.assert_allclose(got, exact, rtol=4e-7 if dtype == "float32" else 2e-15)
 
 
+@pytest.mark.parametrize("reach", [0.06, 0.7, 400.0])
+def test_large_powers_are_right_to_four_fifths_of_a_unit(native, reach):
+    rng = np.random.default_rng(0)
+    x = np.exp(rng.uniform(-reach, reach, 1500))
+    y = rng.choice([-1, 1], 1500) * rng.uniform(500, 700, 1500) / np.log(x)
+    got = native.pointwise(kernel_of_two("pow"), x, y)
+    with mpmath.workdps(40):
+        for base, power, value in zip(x, y, got):
+            exact = mpmath.mpf(float(base)) ** mpmath.mpf(float(power))
+            assert abs(mpmath.mpf(float(value)) - exact) <= 0.8 * np.spacing(value)
+
+
 def test_powers_of_integers(native):
     x = np.array([2, -3, 1, -1, -1, 5, 0, 7, 2], np.int32)
     y = np.array([10, 3, -5, -3, -4, -1, 0, 40, 31], np.int32)

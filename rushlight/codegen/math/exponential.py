@@ -151,6 +151,7 @@ LOG_FINE = (
     0.10947750031480365,
 )
 TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+THIRD = (0.3333333333333333, 1.850371707708594e-17)
 TWO_FIFTHS = (0.4, -2.2204460492503132e-17)
 
 
@@ -613,21 +614,32 @@ def log_of_normal(x):
     return _log_by_table(x, None, pick(x, LN2, LN2_DOUBLE), None)
 
 
-def fine_log_of_normal(pair):
-    """The logarithm of a float64 and a small second part, to 64 bits: a sum of two."""
+def fine_log_of_normal(pair, halvings=0.0):
+    """The logarithm of a float64 and a small second part, to 66 bits: a sum of two.
+
+    Args:
+        pair: both; the second may be None.
+        halvings: of both, how often they are to be halved before.
+    """
     x, second = pair
     columns = *_logs_of_inverses(None, 16), _middles(16)
     e, r, lost, (high, low, inverse) = _in_stretches(x, 16, columns)
     if second is not None:
         lost = fma(second * power_of_two(-ir.cast(ir.i64, e), x), inverse, lost)
+    e = e - halvings
     square, missed = product_of_two(r, r)
     start = fma(e, LN2_DOUBLE[0], high)
     total, first = sum_of_sorted(start, r)
     total, more = sum_of_sorted(total, square * -0.5)
-    cubes = fma(polynomial(r, _log_of_rest(3, 11, 16)), square * r, missed * -0.5)
+    cube, cube_missed = product_of_two(square, r)
+    third, third_missed = product_of_two(cube, Const(x.type, THIRD[0]))
+    total, most = sum_of_sorted(total, third)
+    missed = fma(fma(missed, r, cube_missed), THIRD[0], fma(missed, -0.5, third_missed))
+    curve = fma(polynomial(r, _log_of_rest(4, 10, 16)), square * square, missed)
+    curve = fma(cube, THIRD[1], curve)
     rest = fma(e, LN2_DOUBLE[1], low)
-    rest = rest + fma(lost, fma(r, r - 1.0, 1.0), cubes)
-    return sum_of_sorted(total, (first + more) + rest)
+    rest = rest + fma(lost, fma(r, r - 1.0, 1.0), curve)
+    return sum_of_sorted(total, (first + more + most) + rest)
 
 
 def _log(x, name, *how):
@@ -893,8 +905,13 @@ def _short_power(x, y):
 
 
 def _power_of_magnitude(x, y):
-    """``x`` to ``y`` for positive finite ``x``."""
-    high, low = log_in_two_parts(x)
+    """``x`` to ``y`` for positive finite ``x``; a device reads no tables for it."""
+    if x.type.name == "float64" and not threads_alone():
+        small = x < format_of(x).tiny
+        whole = select(small, x * 2.0**54, x), None
+        high, low = fine_log_of_normal(whole, select(small, Const(x.type, 54.0), 0.0))
+    else:
+        high, low = log_in_two_parts(x)
     product, rest = product_of_two(high, y)
     rest = fma(low, y, rest)
     limited = clamp(product, *pick(x, (-150.0, 150.0), (-800.0, 800.0)))
