@@ -17,6 +17,7 @@ from cython.cimports.libc.stdint import (
     uintptr_t,
 )
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.dtype import (
     CODE_BFLOAT16,
     CODE_BOOL,
@@ -372,17 +373,20 @@ def fill_bernoulli(
     bits: int64_t
     i: cython.int
     single: cython.float = cython.cast(cython.float, one)
-    floats: cython.p_float
+    pattern: uint32_t
+    memcpy(cython.address(pattern), cython.address(single), 4)
+    patterns: cython.pointer(uint32_t)
     while start < count:
         size: cython.int = left_of(count, start)
         source.draw(words, 2 * size)
         if code == CODE_FLOAT32:
-            floats = cython.cast(cython.p_float, address) + start
+            # without a branch, which draws would have mispredicted
+            patterns = cython.cast(cython.pointer(uint32_t), address) + start
             for i in range(size):
                 bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
                     2 * i + 1
                 ]
-                floats[i] = single if bits < bound else 0
+                patterns[i] = pattern & (0 - cython.cast(uint32_t, bits < bound))
         else:
             for i in range(size):
                 bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
