@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from rushlight._inductor import config
-from rushlight.codegen.frontend.nest import ALONG, ROW, Nest, arrange
+from rushlight.codegen.frontend.nest import ALONG, ROW, SHORT, Nest, arrange
+from rushlight.codegen.frontend.nest_loops import is_costly
 from rushlight.codegen.frontend.pointwise import (
     _COMPUTING,
     COMPUTED_IN,
@@ -438,6 +439,7 @@ def turn_of(group, stored):
 
     Raises:
         TooMany: it has more operands or loops than a kernel can have.
+        ComputedAgain: it is faster as two.
     """
     read, written = operands_of(group, stored)
     if not written:
@@ -516,11 +518,50 @@ def rows_turn(turn, group, kernel, strides, items, places):
     )
     if found is None or len(found.integers) > 96:
         raise TooMany
+    found, types = found.with_short_rows(), (in_types, out_types)
     turn.told = FusedRows(group.members, inputs, outputs)
+    if len(group.members) > 1 and computes_again(turn.told, types, found.key):
+        raise ComputedAgain
     native = turn.told.specialize(in_types, out_types, in_types, found)
     turn.set_kernel(native, places, items)
     turn.set_raw(found.integers, found.rows, found.grain)
-    turn.rank, turn.along = found.key[0], found.key[1] == ALONG
+    turn.rank, turn.along = found.key[0], found.key[1] in (ALONG, SHORT)
+
+
+class ComputedAgain(Exception):
+    """A group's kernel would compute what takes long in more than one pass over a row."""
+
+
+_again: dict = {}
+
+
+def computes_again(fused, types, key):
+    """Whether a kernel over rows computes what takes long in more than one pass."""
+    asked = fused.digest, types, key
+    if asked not in _again:
+        _again[asked] = fused.program(*types, types[0], key)[0].computes_again()
+    return _again[asked]
+
+
+def cut(group):
+    """A group in parts: what takes long before its last reduction, and the rest.
+
+    Returns:
+        Groups in the order in which they run; none where its members run one by one.
+    """
+    members = group.members
+    last = max(k for k, one in enumerate(members) if one.axes is not None)
+    at = 1 + max((k for k in range(last) if takes_long(members[k])), default=last - 1)
+    if not at:
+        return []
+    halves = members[:at], members[at:]
+    return [part for half in halves for part in grouped([m.step for m in half], half)]
+
+
+def takes_long(member):
+    """Whether a member's expression is more than a few instructions."""
+    values = [_symbol(f"x{k}", kind) for k, kind in enumerate(member.compute)]
+    return any(map(is_costly, _applied(member, values)))
 
 
 def _plain(compute):

@@ -129,6 +129,9 @@ def launched(graph, group, read_later):
         found = fusion.turn_of(group, stored)
     except fusion.TooMany:
         return [alone(member.step) for member in group.members]
+    except fusion.ComputedAgain:
+        parts = fusion.cut(group) or [member.step for member in group.members]
+        return launched_each(graph, parts, read_later)
     if found is None:
         return []
     turn, slots = found
@@ -139,6 +142,18 @@ def launched(graph, group, read_later):
     }
     asks = [slot for slot in slots if slot in made]
     return [Item(turn, slots, asks, group, stored)]
+
+
+def launched_each(graph, parts, read_later):
+    """The parts of a group as launches, one after the other."""
+    items = []
+    for number, part in enumerate(parts):
+        if isinstance(part, Group):
+            later = {slot for one in parts[number + 1 :] for slot in one.touched}
+            items += launched(graph, part, {*part.writes} & (later | read_later))
+        else:
+            items.append(alone(part))
+    return items
 
 
 def tell_fusion(name, parts):

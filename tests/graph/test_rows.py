@@ -33,6 +33,10 @@ def centered(x):
     return (x - x.mean((0, 2), keepdim=True)).abs()
 
 
+def centered_rows(x):
+    return (x - x.mean(-1, keepdim=True)).abs()
+
+
 def standard(x):
     spread, center = rl.var_mean(x, 1, correction=1, keepdim=True)
     return (x - center) / (spread + 1e-5).sqrt()
@@ -139,7 +143,7 @@ def test_reductions_behind_reductions_are_not_computed_again_and_again():
     x = noise(3, 5)
     for _ in range(3):
         assert rl.allclose(compiled(x), deep(x), 1e-5, 1e-6)
-    assert len(compiled._runner.graphs[0].steps) == 4
+    assert len(compiled._runner.graphs[0].steps) == 8
 
 
 def test_long_columns_and_one_long_row_keep_their_own_kernels():
@@ -159,3 +163,92 @@ def test_infinite_and_missing_numbers_come_through():
             compiled = rl.compile(program)
             for _ in range(3):
                 assert rl.allclose(compiled(x), program(x), 1e-4, 1e-5, equal_nan=True)
+
+
+def told_of(told):
+    """What a step of a program does, as its logs say it."""
+    if hasattr(told, "tell"):
+        return told.tell()
+    return told if isinstance(told, str) else told.op.name
+
+
+def kernels(compiled):
+    """The names of the kernels that a compiled function's programs launch."""
+    steps = [step for one in compiled._runner.graphs for step in one.steps]
+    return [step.kernel.name for step in steps if step.kernel is not None]
+
+
+@pytest.mark.parametrize("program", [scaled_softmax, normed, standard, rms])
+def test_short_rows_are_turned_as_an_operators_own_kernel_does(program):
+    compiled = rl.compile(program)
+    for _ in range(3):
+        rl.testing.assert_close(
+            compiled(noise(700, 7)), program(noise(700, 7)), rtol=1e-5, atol=1e-6
+        )
+    assert any("1short" in name for name in kernels(compiled))
+    compiled = rl.compile(program)
+    for _ in range(3):
+        compiled(noise(7, 700))
+    assert not any("1short" in name for name in kernels(compiled))
+
+
+@pytest.mark.parametrize("lengths", [(12, 13, 14, 32, 33, 48), (60, 50, 40, 20, 9, 3)])
+@pytest.mark.parametrize("program", [scaled_softmax, normed, centered_rows])
+def test_programs_of_short_rows_serve_long_ones(program, lengths):
+    compiled = rl.compile(program, dynamic=True)
+    for length in lengths:
+        x = noise(37, length)
+        for _ in range(30):
+            found = compiled(x)
+        rl.testing.assert_close(found, program(x), rtol=1e-5, atol=1e-6)
+
+
+def softmax_of_tanh(x):
+    return x.tanh().softmax(-1)
+
+
+def spread_of_sigmoid(x):
+    return x.sigmoid().logsumexp(-1)
+
+
+def gated_rms(x):
+    return rms(F.silu(x))
+
+
+def softmax_twice(x):
+    return (x - x.amax(-1, keepdim=True)).exp().softmax(-1)
+
+
+@pytest.mark.parametrize(
+    ("program", "parts"),
+    [
+        (softmax_of_tanh, ["tanh", "_softmax"]),
+        (
+            gated_rms,
+            ["silu", "mul.Tensor, mean.dim, add.Tensor, rsqrt, mul.Tensor"],
+        ),
+        (softmax_twice, ["amax, sub.Tensor, exp", "_softmax"]),
+        (scaled_softmax, ["mul.Tensor, _softmax, mul.Tensor"]),
+        (normed, ["mul.Tensor, native_layer_norm, add.Tensor, relu"]),
+    ],
+)
+def test_what_takes_long_is_computed_in_one_pass_over_a_row(program, parts):
+    compiled = rl.compile(program)
+    for _ in range(2):
+        found = compiled(noise(40, 100))
+    rl.testing.assert_close(found, program(noise(40, 100)), rtol=1e-5, atol=1e-6)
+    (graph,) = compiled._runner.graphs
+    names = [item.turn.told for item in graph.graph.items]
+    assert [told_of(name) for name in names] == parts
+
+
+@pytest.mark.parametrize("program", [spread_of_sigmoid, softmax_twice, gated_rms])
+@pytest.mark.parametrize("sizes", [(3, 5), (2, 3, 40), (70, 1)])
+def test_groups_that_are_cut_have_the_same_numbers_and_gradients(program, sizes):
+    one, other = (noise(*sizes).requires_grad_() for _ in range(2))
+    compiled = rl.compile(program)
+    for _ in range(3):
+        one.grad = other.grad = None
+        compiled(one).square().sum().backward()
+        program(other).square().sum().backward()
+        rl.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)

@@ -18,7 +18,7 @@ kernel is given, from sizes and strides.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from rushlight.codegen.frontend.complexes import Complex
@@ -29,6 +29,7 @@ from rushlight.codegen.frontend.nest_loops import (
     ALONG,
     BESIDE,
     LENGTH,
+    SHORT,
     SINGLE,
     Results,
     kernel,
@@ -41,6 +42,7 @@ from rushlight.codegen.frontend.pointwise import (
     described,
 )
 from rushlight.codegen.frontend.type_support import refuse_stored_only
+from rushlight.codegen.schedule.register_transpose import LONGEST
 from rushlight.core.roles import host
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Along, Var, i64
@@ -210,6 +212,16 @@ class Arranged:
     integers: tuple
     rows: int
     grain: int
+
+    def with_short_rows(self):
+        """The same for a host's kernel, which turns short rows where that is worth it.
+
+        A kernel that may turn has both ways, so that it serves rows of any length.
+        """
+        rank, mode, flags = self.key
+        if rank > 1 or mode != ALONG or self.integers[0] > LONGEST:
+            return self
+        return replace(self, key=(rank, SHORT, flags))
 
 
 def arrange(kept, reduced, strides, itemsizes, outputs, ordered=False):

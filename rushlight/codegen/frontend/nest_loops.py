@@ -31,6 +31,7 @@ from rushlight.ir.rewrite import widen
 ZERO = Const(i64, 0)
 LENGTH = "row_length"
 ALONG, BESIDE, SINGLE, TURNED = "along", "beside", "single", "turned"
+SHORT = "short"  # along, but for rows that are worth turning
 CHEAP_CALLS = ("sqrt", "fma", "floor", "ceil", "trunc", "round", "copysign", "isnan")
 CHEAP_COPIES = 4  # of accumulators: cheap values arrive faster than one chain of sums
 
@@ -97,6 +98,9 @@ class _Place:
         none are worth turning, as without a mask for their elements, they are gone along.
         """
         b, program = self.b, self.program
+        if mode == SHORT:
+            self.write_along()
+            return
         if mode == TURNED and longest(program):
             self.write_turned(Turned(b, program, self.shape))
             return
@@ -271,6 +275,23 @@ class Results:
                         return value, k
         return None, None
 
+    def computes_again(self):
+        """Whether a value that takes long is computed in more than one pass."""
+        passes = [[v for state in group for v in state.values] for group in self.levels]
+        seen, known = set(), None
+        for roots in [*passes, self.flat]:
+            found = nodes(
+                roots,
+                lambda e, known=known: not isinstance(e, Along) and e is not known,
+            )
+            long = {id(e) for e in found if is_call(e) and self.varies(e)} - {id(known)}
+            if seen & long:
+                return True
+            seen |= long
+            if any(e is self.kept for e in roots):
+                known = self.kept
+        return False
+
     def _rows_beside(self, states):
         """More than one vector of rows where a pass only reads: long runs of rows."""
         if self.picks:
@@ -279,8 +300,7 @@ class Results:
             operand.varies for operand in self.operands[: self.count]
         )
         costly = any(
-            isinstance(e, Call) and e.name not in CHEAP_CALLS
-            for e in nodes([value for state in states for value in state.values])
+            map(is_call, nodes([value for state in states for value in state.values]))
         )
         vectors = [state.monoid.vectors for state in states]
         if single and None not in vectors and not costly:
@@ -313,11 +333,14 @@ def nodes(roots, within=lambda e: True):
 def is_costly(value):
     """Whether a value takes more than a few instructions for each place."""
     return any(
-        isinstance(e, (At, Position))
-        or isinstance(e, Call)
-        and e.name not in CHEAP_CALLS
+        isinstance(e, (At, Position)) or is_call(e)
         for e in nodes([value], within=lambda e: not isinstance(e, Along))
     )
+
+
+def is_call(e):
+    """Whether a node is a function of more than a few instructions."""
+    return isinstance(e, Call) and e.name not in CHEAP_CALLS
 
 
 def _loop(b, name, start, stop, step=1):

@@ -91,8 +91,8 @@ def longest(program):
 
     Folding a vector's lanes is saved, and so is computing lanes that are no places, or
     reading what is kept behind a masked store, for which processors wait; turning is
-    paid for. A lone sum of cheap values is worth that in rows of a vector, and not
-    where results must be turned back.
+    paid for. A lone sum of cheap values is worth that in rows of a vector, or of less
+    than one where results must be turned back.
     """
     masks = all(current().masks(operand.itemsize) for operand in program.operands)
     if not (masks and program.beside):
@@ -104,8 +104,8 @@ def longest(program):
         steps += sum(map(_steps, state.monoid.combined(empty, empty)))
     if steps > 1 or program.costly:
         return max(LONGEST, program.lanes)
-    first = next((k for k, one in enumerate(program.operands) if one.varies), -1)
-    return program.lanes if first >= program.count else 0
+    given_back = any(one.varies for one in program.operands[: program.count])
+    return program.lanes - given_back
 
 
 class Turned:
