@@ -373,26 +373,24 @@ def fill_bernoulli(
     bits: int64_t
     i: cython.int
     single: cython.float = cython.cast(cython.float, one)
+    floats: cython.pointer(uint32_t) = cython.cast(cython.pointer(uint32_t), address)
     pattern: uint32_t
+    below: uint32_t
     memcpy(cython.address(pattern), cython.address(single), 4)
-    patterns: cython.pointer(uint32_t)
     while start < count:
         size: cython.int = left_of(count, start)
         source.draw(words, 2 * size)
-        if code == CODE_FLOAT32:
-            # without a branch, which draws would have mispredicted
-            patterns = cython.cast(cython.pointer(uint32_t), address) + start
-            for i in range(size):
-                bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
-                    2 * i + 1
-                ]
-                patterns[i] = pattern & (0 - cython.cast(uint32_t, bits < bound))
-        else:
-            for i in range(size):
-                bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
-                    2 * i + 1
-                ]
-                numbers[i] = one if bits < bound else 0
+        for i in range(size):
+            bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
+                2 * i + 1
+            ]
+            below = bits < bound
+            if code == CODE_FLOAT32:
+                # without a branch on what is drawn: half of them would be mispredicted
+                floats[start + i] = pattern & (0 - below)
+            else:
+                numbers[i] = one if below else 0
+        if code != CODE_FLOAT32:
             store(code, cython.cast(cython.p_char, address), start, numbers, size)
         start += size
 
