@@ -58,6 +58,7 @@ COMPILED = [
     "runtime.cpu.lapack_library",
     "runtime.cpu.lapack_tasks",
     "runtime.cpu.lapack",
+    "runtime.cpu.random_bits",
     "runtime.cuda.memory_stats",
     "runtime.cuda.blocks",
     "runtime.cuda.allocator",

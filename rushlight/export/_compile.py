@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from rushlight.export.launch_recorder import place_of
 from rushlight.fx.interpreter import Interpreter
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call as ops
+from rushlight.runtime.cpu.lapack_library import library_path
 from rushlight.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 HEAD = 48  # bytes before the state in a file of weights
@@ -40,6 +42,12 @@ class Library(NamedTuple):
     header: Path
     weights: Path
     source: Path
+
+    def others(self):
+        """What the shared library needs beside it: LAPACK, where it calls that."""
+        own = self.path.parent / Path(library_path()).name
+        called = f"{own.name} beside it" in self.header.read_text()
+        return [own] if called else []
 
 
 def _refuse_name(name):
@@ -62,7 +70,9 @@ def aot_compile(
     integers become tables in C, intermediate results share one block of memory, and the
     kernels' machine code goes along. Sizes are those of ``args``, or of one of
     ``examples``: each is a bucket with tables of its own, over the same weights and code.
-    The library needs libc and libm; it has threads of its own, or takes a callback.
+    The library needs libc and libm, and where it calls LAPACK the file of OpenBLAS that is
+    written beside it; it has threads of its own, or takes a callback. Random numbers are
+    the default generator's, from where it stands: ``NAME_seed`` begins them anew.
 
     A function may be given in place of a program: a training step with its backward pass
     and optimizer, say. Tensors that it finds elsewhere (parameters, momentum) are what the
@@ -289,13 +299,15 @@ def _written(folder, name, tables):
         )
     made = _files(folder, name)
     rows = [row for at, one in enumerate(tables.buckets) for row in _described(at, one)]
-    made.header.write_text(_library.header(name, "".join(rows)))
+    lapack = shutil.copy(library_path(), folder) if tables.calls_lapack else ""
+    described = "".join(rows), os.path.basename(lapack)
+    made.header.write_text(_library.header(name, *described))
     made.source.write_text(written_source(name, tables))
     (folder / f"{name}.kernels").write_bytes(tables.code)
     made.weights.write_bytes(tables.weights())
     command = [
         *compiler.split(), "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
-        "-pthread", "-Wall", "-o", made.path.name, made.source.name, "-lm",
+        "-pthread", "-Wall", "-o", made.path.name, made.source.name, "-lm", "-ldl",
     ]  # fmt: skip
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
@@ -328,7 +340,8 @@ class Loaded:
                 ("user", ctypes.c_void_p),
             )
 
-        self.c, self.name, self.CTensor = ctypes.CDLL(str(library.path)), name, CTensor
+        path = Path(library.path).resolve()  # a name without a folder is looked for
+        self.c, self.name, self.CTensor = ctypes.CDLL(str(path)), name, CTensor
         create = self._function("create", ctypes.c_void_p)
         options = Options(threads, None, None)
         self.model = create(str(library.weights).encode(), ctypes.byref(options))
@@ -378,7 +391,9 @@ def _check(library, name, call, inputs, run, tables):
     Raises:
         NotExportable: they differ.
     """
-    wanted = [one.clone() for one in call(None, tree_map(lambda t: t.clone(), inputs))]
+    given = tree_map(lambda t: t.clone(), inputs)
+    with _steps.taken_down() if tables.tasks else nullcontext():
+        wanted = [one.clone() for one in call(None, given)]
     made = [ops.empty(one.shape, dtype=one.dtype) for one in wanted]
     loaded = Loaded(library, name)
     try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from rushlight.export._library_tasks import LAPACK, RANDOM
+
 _HEADER = """\
-/* {name}: a program of Rushlight's as a library. It needs libc and libm, and no Python.
+/* {name}: a program of Rushlight's as a library. It needs {needs}, and no Python.
 
    {name}_create reads the weights and starts threads, {name}_run runs the program,
    {name}_free gives everything back. Functions that fail return NULL or a number that is
@@ -64,6 +66,10 @@ int {name}_run({name} *model, const {name}_tensor *inputs, int n_inputs,
    file that was there stays. */
 int {name}_save({name} *model, const char *weights);
 
+/* Begins the model's random numbers anew, as torch.manual_seed does; an error where the
+   program draws none. */
+int {name}_seed({name} *model, uint64_t seed);
+
 void {name}_free({name} *model);
 
 /* Of a model, or with NULL of the last {name}_create of this thread. */
@@ -87,7 +93,7 @@ typedef struct {
   const NAME_tensor *inputs, *outputs;
   int32_t step, n_steps, copy, n_copies;
 } bucket_t;
-enum { NOTHING, FRESH, STATE, INPUT, NUMBER, FLAG, FUNCTION, OUTPUT };
+enum { NOTHING, FRESH, STATE, INPUT, NUMBER, FLAG, FUNCTION, OUTPUT, ROUTINE };
 
 #define MOST_THREADS 64
 #define MOST_CHUNKS 256
@@ -297,6 +303,7 @@ static char *resolved(NAME *m, const place_t *p, const NAME_tensor *inputs,
     case NUMBER: return numbers + p->offset;
     case FLAG: return (char *)&m->flag;
     case FUNCTION: return m->code + FUNCTIONS[p->number];
+    case ROUTINE: return ROUTINE_AT(p->number);
     default: return NULL;
   }
 }
@@ -313,6 +320,10 @@ static int run(NAME *m, const NAME_tensor *inputs, int n_inputs,
     memcpy(numbers, NUMBERS + s->numbers, s->kind ? 0 : s->n_bytes);
     for (int j = 0; j < s->n_places; j++)
       data[j] = resolved(m, &PLACES[s->place + j], inputs, outputs, numbers);
+    if (s->kind == 4) {
+      if (CODES_FAIL(m, (const char *)NUMBERS + s->numbers, data[0], s->total)) return 1;
+      continue;
+    }
     if (s->kind > 1) {
       if (s->kind == 3 || !*data[0]) i += (int)s->total;
       continue;
@@ -321,7 +332,8 @@ static int run(NAME *m, const NAME_tensor *inputs, int n_inputs,
       memcpy(data[0], NUMBERS + s->numbers, s->n_bytes);
       continue;
     }
-    kernel_t fn = (kernel_t)(uintptr_t)(m->code + FUNCTIONS[s->fn]);
+    kernel_t fn = s->fn < 0 ? TASKS[-1 - s->fn]
+                            : (kernel_t)(uintptr_t)(m->code + FUNCTIONS[s->fn]);
     int faults = run_chunks(m, fn, data, INTS + s->ints, s->total, s->grain);
     if (faults & 2) return fail(m, "no memory for what a kernel works on");
     if (faults) return fail(m, "ZeroDivisionError");
@@ -440,10 +452,18 @@ int NAME_save(NAME *m, const char *path) {
   return given_back(m, save(m, path));
 }
 
+int NAME_seed(NAME *m, uint64_t seed) {
+  if (!taken(m)) return 1;
+  if (STREAM < 0) return given_back(m, fail(m, "NAME draws no random numbers"));
+  seed_stream((uint32_t *)(m->state + STREAM), seed);
+  return given_back(m, 0);
+}
+
 NAME *NAME_create(const char *weights, const NAME_options *options) {
   pthread_once(&once, make_key);
   create_error[0] = 0;
   FEATURES
+  LOAD_LAPACK
   NAME *m = calloc(1, sizeof *m);
   void *state = NULL, *arena = NULL;
   if (!m) return fail(NULL, "NAME: no memory"), NULL;
@@ -511,6 +531,7 @@ const NAME_tensor *NAME_output(int i) { return NAME_bucket_output(0, i); }
 
 INCLUDES = """\
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -530,6 +551,11 @@ __asm__(".section .rodata\\n.balign 64\\nrl_code:\\n.incbin \\"{name}.kernels\\"
 extern const char rl_code[] __attribute__((visibility("hidden")));
 """
 
+LOAD_LAPACK = """pthread_once(&lapack_once, load_lapack);
+  if (lapack_failed)
+    return fail(NULL, "NAME: " LAPACK_FILE ", which has LAPACK's routines, is not beside "
+                "the library, or is another"), NULL;"""
+
 # Linux gives a process room for a processor's tiles if it asks; see `operators.matmul.matmul_amx`.
 ASK_FOR_TILES = """
   if (syscall(SYS_arch_prctl, 0x1023, 18))
@@ -545,18 +571,21 @@ _KEYWORDS = frozenset(
 def is_taken(name):
     """Whether C, or the library's own text, has a name already."""
     pattern = r"\b(\w+)\(|\b(\w+_t)\b|^static [^(;\n]*?(\w+)(?:\[\d+\])?(?: = [^;]*)?;"
-    own = re.findall(pattern, RUNTIME, re.MULTILINE)
+    own = re.findall(pattern, RUNTIME + RANDOM + LAPACK, re.MULTILINE)
     return name in _KEYWORDS or any(name in names for names in own)
 
 
 FUNCTIONS_OF_C = {"rushlight_scratch": 1, "memcpy": 2, "memmove": 3, "memset": 4}
 
 
-def header(name, described):
+def header(name, described, lapack):
     """The header of a library.
 
     Args:
         name: the library's.
         described: lines about its arrays.
+        lapack: the file that has LAPACK's routines, if it calls any.
     """
-    return _HEADER.format(name=name, guard=f"{name.upper()}_H", described=described)
+    needs = f"libc, libm and {lapack} beside it" if lapack else "libc and libm"
+    guard = f"{name.upper()}_H"
+    return _HEADER.format(name=name, guard=guard, described=described, needs=needs)

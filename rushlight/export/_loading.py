@@ -79,6 +79,21 @@ class LoadedLibrary(Loaded):
         if self._function("save")(model, name):
             raise RuntimeError(self.error())
 
+    def seed(self, seed):
+        """Begins its random numbers anew, as `manual_seed` does those of programs here.
+
+        Args:
+            seed: an integer of 64 bits.
+
+        Raises:
+            RuntimeError: the program draws none; it is closed.
+        """
+        if not self.model:
+            raise RuntimeError(f"{self.name} is closed")
+        model = ctypes.c_void_p(self.model)
+        if self._function("seed")(model, ctypes.c_uint64(seed)):
+            raise RuntimeError(self.error())
+
     def run(self, inputs, outputs):
         """Runs the program; outputs are tensors that are written to."""
         if not self.model:

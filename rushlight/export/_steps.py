@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
+import ctypes
 import dataclasses
 import hashlib
 import sys
 
+from rushlight.core.dtypes import uint8
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import trace
 from rushlight.dispatch.declared import TAGS
 from rushlight.export.launch_recorder import count_launches, listening, place_of
 from rushlight.fx.experimental.pre_dispatch import user_frames, user_stack
+from rushlight.io.interop import frombuffer
 from rushlight.operators.shared import record_ahead
-from rushlight.runtime.cpu import code_cache
+from rushlight.runtime.cpu import code_cache, lapack_library, lapack_tasks, random_bits
 from rushlight.runtime.cpu.launch import NativeKernel
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils._pytree import tree_leaves
 
 # What a pointer of a launch is.
 NOTHING, FRESH, STATE, INPUT, NUMBER, FLAG, FUNCTION = range(7)
-LAUNCH, FILL, BRANCH, JUMP = range(4)
+OUTPUT, ROUTINE = 7, 8  # a place in the caller's memory; a routine of LAPACK
+LAUNCH, FILL, BRANCH, JUMP, CHECK = range(5)
 
 
 class NotExportable(NotImplementedError):
@@ -46,7 +51,7 @@ class Memory:
 
 @dataclasses.dataclass
 class Step:
-    """One launch, memory that is filled with bytes, or a jump.
+    """One launch, memory that is filled with bytes, a jump, or a look at LAPACK's codes.
 
     Attributes:
         places: for each pointer its kind, number and offset.
@@ -95,6 +100,7 @@ class Run:
         self.looked: set = set()  # steps that made what was looked at
         self.carried: set = set()  # memories that are other ones in each turn of a loop
         self.functions = code_cache.by_address
+        self.draws = 0  # how often random bits were drawn
         flag = getattr(trace._held, "flag", None)
         self.flag = place_of(flag)[2] if flag is not None else None
 
@@ -231,11 +237,20 @@ class Run:
     def launched(self, fn, data, inside, ints, total, grain, numbers):
         """One launch."""
         self.heard += 1
+        task = TASKS.get(fn)
+        if task == "random_bits":
+            self.draws += 1
+            if self.at(data[0]) is None:
+                self.add(STATE, stream_of(data[0]))
+        elif task == "check_codes":
+            codes = (self.place(data[0]),)
+            self.append(Step(CHECK, places=codes, total=ints[0], numbers=numbers))
+            return
         places = tuple(
             (NUMBER, 0, one) if own else self.place(one)
             for one, own in zip(data, inside)
         )
-        if fn not in self.functions:
+        if fn not in self.functions and task is None:
             self.refuse("what it runs is no kernel that can be taken along")
         if not any(inside):
             numbers = b""  # room that was not needed
@@ -255,6 +270,8 @@ class Run:
             return FLAG, 0, 0
         if address in self.functions:
             return FUNCTION, address, 0
+        if lapack_library.routine_name(address) is not None:
+            return ROUTINE, address, 0
         self.refuse("a kernel works on memory that nobody has told of")
         raise AssertionError
 
@@ -278,14 +295,13 @@ class Run:
         raise NotExportable(
             f"aot_compile: {operator}{fact}, which a library without Python cannot do\n"
             f"{frames}"
-            "  remedy: leave it out of what is compiled; random numbers, factorizations, "
-            "sorting and Fourier transforms are among what is not taken along yet"
+            "  remedy: leave it out of what is compiled; sorting, Fourier transforms, "
+            "other generators than the default one, and distributions but the uniform, "
+            "normal and Bernoulli's are among what is not taken along yet"
         )
 
 
 def _bytes_of(tensor, start, n_bytes):
-    import ctypes
-
     return ctypes.string_at(start, n_bytes)
 
 
@@ -329,6 +345,13 @@ def listened(call, inputs, state):
     return run, results
 
 
+@contextlib.contextmanager
+def taken_down():
+    """A block that runs as what is recorded does, where nobody writes it down."""
+    with record_ahead(), listening(None):
+        yield
+
+
 class Naming(TorchDispatchMode):
     """Tells a run which operator is at work, and looks at each whether all was told."""
 
@@ -340,9 +363,12 @@ class Naming(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.run.operator = func
-        if "random" in (func.entry[TAGS] if func.entry else ()):
-            self.run.refuse("it draws random numbers")
+        draws = self.run.draws
         result = func(*args, **(kwargs or {}))
+        random = "random" in (func.entry[TAGS] if func.entry else ())
+        if random and self.run.draws == draws:
+            self.run.operator = func
+            self.run.refuse("it draws random numbers otherwise than as launches")
         self.run.settle()
         self.run.operator = None
         return result
@@ -381,6 +407,15 @@ def checked_alike(first, second):
         second.refuse(fact)
     if states[0] != states[1]:
         second.refuse("its state lies in other memory from run to run")
+
+
+TASKS = lapack_tasks.host_tasks() | random_bits.host_tasks()
+
+
+def stream_of(address):
+    """A generator's words as a tensor: what a library keeps, and a seed writes."""
+    words = (ctypes.c_char * random_bits.STREAM_BYTES).from_address(address)
+    return frombuffer(words, dtype=uint8)
 
 
 def kernel_of(address) -> NativeKernel:

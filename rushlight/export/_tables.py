@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import zlib
+from pathlib import Path
 
 from rushlight.codegen.target import current
 from rushlight.dispatch.trace import NO_FAULT
 from rushlight.export import _library, _planning, _steps
 from rushlight.export.launch_recorder import place_of
-
-OUTPUT = 7  # a place in the caller's memory; the others are `_steps`'
+from rushlight.runtime.cpu import lapack_library, random_bits
+from rushlight.runtime.cpu.lapack_library import library_path
 
 
 class Bucket:
@@ -57,7 +58,7 @@ class Bucket:
     def addresses(self):
         """Where the functions start that the run's steps call."""
         for step in self.run.steps:
-            if step.kind == _steps.LAUNCH:
+            if step.kind == _steps.LAUNCH and step.fn not in _steps.TASKS:
                 yield step.fn
             yield from (n for kind, n, _ in step.places if kind == _steps.FUNCTION)
 
@@ -84,6 +85,8 @@ class Tables:
     def __init__(self, buckets):
         self.buckets = buckets
         self.no_fault = NO_FAULT
+        self.tasks: list = []  # of `_steps.TASKS`, by their names
+        self.routines: list = []  # of LAPACK
         self._code(dict.fromkeys(one for b in buckets for one in b.addresses()))
         self._state()
         self.steps, self.places, self.ints = [], [], []
@@ -136,6 +139,8 @@ class Tables:
                     self.kept.append((at, memory))
                     at += _planning.aligned(memory.n_bytes)
         self.state_bytes = at
+        stream = random_bits.stream_address(), random_bits.STREAM_BYTES
+        self.stream = self.state_offsets.get(stream, -1)
 
     def _steps_of(self, bucket):
         first, first_copy = len(self.steps), len(self.copies)
@@ -147,13 +152,19 @@ class Tables:
         def placed(kind, number, offset):
             """A place as the library has it."""
             if kind == _steps.FRESH and number in bucket.direct:
-                return OUTPUT, bucket.direct[number], offset
+                return _steps.OUTPUT, bucket.direct[number], offset
             if kind == _steps.FRESH:
                 return kind, 0, bucket.offsets[number] + offset
             if kind == _steps.STATE:
                 return kind, 0, kept[number] + offset
             if kind == _steps.FUNCTION:
                 return kind, self.numbers_of[number], 0
+            if kind == _steps.ROUTINE:
+                return (
+                    kind,
+                    _number(lapack_library.routine_name(number), self.routines),
+                    0,
+                )
             return kind, number, offset
 
         for step in bucket.run.steps:
@@ -169,7 +180,11 @@ class Tables:
             at = self._ints_at[step.ints] = len(self.ints)
             self.ints += step.ints
         self.numbers += bytes(-len(self.numbers) % 16)
-        fn = self.numbers_of[step.fn] if step.kind == _steps.LAUNCH else 0
+        fn = 0
+        if step.kind == _steps.LAUNCH and step.fn in _steps.TASKS:
+            fn = -1 - _number(_steps.TASKS[step.fn], self.tasks)
+        elif step.kind == _steps.LAUNCH:
+            fn = self.numbers_of[step.fn]
         self.steps.append((
             step.kind, fn, len(self.places), len(places), at, len(self.numbers),
             len(step.numbers), step.total, step.grain,
@@ -180,9 +195,16 @@ class Tables:
         if step.kind == _steps.LAUNCH:
             self.most_bytes = max(self.most_bytes, len(step.numbers))
 
+    @property
+    def calls_lapack(self):
+        """Whether a step calls a routine, or looks at what one has said."""
+        checks = any(step[0] == _steps.CHECK for step in self.steps)
+        return checks or bool(self.routines)
+
     def _identity(self):
         """The first 40 bytes of a file of weights that fits; eight of a checksum follow."""
-        text = repr((self.steps, self.places, self.state_bytes, self.functions))
+        facts = self.steps, self.places, self.state_bytes, self.functions
+        text = repr((*facts, self.tasks, self.routines))
         digest = hashlib.blake2b(text.encode() + self.code, digest_size=24).digest()
         return b"RLWEIGHT" + digest + self.state_bytes.to_bytes(8, "little")
 
@@ -193,6 +215,13 @@ class Tables:
             found = ctypes.string_at(memory.start, memory.n_bytes)
             data[at : at + memory.n_bytes] = found
         return self.identity + zlib.crc32(data).to_bytes(8, "little") + bytes(data)
+
+
+def _number(one, found):
+    """The place of something in a list, to whose end it is put if it is not in it."""
+    if one not in found:
+        found.append(one)
+    return found.index(one)
 
 
 def type_name(tensor):
@@ -224,6 +253,27 @@ def _features(names):
         if any(name.startswith(step) for name in names):
             found += needed
     return list(dict.fromkeys(found))
+
+
+def _runtime(tables):
+    """The runtime, and before what runs steps the tasks that they name."""
+    head, tail = _library.RUNTIME.split("struct NAME {")[1].split("static int same(")
+    tasks = _rows("kernel_t", "TASKS", tables.tasks, "NULL")
+    if not tables.calls_lapack:
+        lapack = "#define ROUTINE_AT(number) NULL\n#define CODES_FAIL(m, o, c, n) 0\n"
+        tail = tail.replace("  LOAD_LAPACK\n", "")
+    else:
+        names = [f'"{one}"' for one in tables.routines]
+        lapack = (
+            "#define ROUTINE_AT(number) routines[number]\n"
+            "#define CODES_FAIL codes_fail\n"
+            f"#define N_ROUTINES {len(names)}\n"
+            f'#define LAPACK_FILE "{Path(library_path()).name}"\n'
+            + _rows("char *const", "ROUTINES", names, "NULL")
+            + _library.LAPACK
+        )
+        tail = tail.replace("LOAD_LAPACK", _library.LOAD_LAPACK)
+    return f"struct NAME {{{head}{lapack}{tasks}\nstatic int same({tail}"
 
 
 def _rows(kind, name, rows, empty="{0}"):
@@ -264,7 +314,7 @@ def written_source(name, tables):
         "N_SLOTS": len(t.slots), "CODE_BYTES": len(t.code),
         "STATE_BYTES": t.state_bytes, "ARENA_BYTES": t.arena_bytes,
         "MOST_PLACES": t.most_places, "MOST_BYTES": t.most_bytes,
-        "NO_FAULT": f"({t.no_fault}LL)",
+        "NO_FAULT": f"({t.no_fault}LL)", "STREAM": t.stream,
     }  # fmt: skip
     features = "\n  ".join(
         f'if (!__builtin_cpu_supports("{one}")) '
@@ -290,6 +340,7 @@ def written_source(name, tables):
             [f"{{{a}, {b}, {c}}}" for a, b, c in t.slots],
         ),
         _library.RUNTIME.partition("struct NAME {")[0],
+        _library.RANDOM,
         _rows("place_t", "PLACES", [f"{{{a}, {b}, {c}}}" for a, b, c in t.places]),
         _rows("place_t", "COPIED", [f"{{{a}, {b}, {c}}}" for a, b, c in t.copied]),
         _rows("place_t", "COPIES", [f"{{0, {a}, {b}}}" for a, b in t.copies]),
@@ -303,7 +354,7 @@ def written_source(name, tables):
         _rows(
             "step_t", "STEPS", [f"{{{', '.join(map(str, one))}}}" for one in t.steps]
         ),
-        "struct NAME {" + _library.RUNTIME.partition("struct NAME {")[2],
+        _runtime(t),
     ]  # fmt: skip
     text = "\n".join(parts).replace("FEATURES", features)
     return text.replace("NAME", name)

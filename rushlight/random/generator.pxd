@@ -8,6 +8,10 @@ cdef inline uint32_t tempered(uint32_t y) noexcept nogil:
     y = y ^ ((y << 15) & <uint32_t>0xEFC60000)
     return y ^ (y >> 18)
 
+# Replaces all 624 words of a state.
+cdef void twist(uint32_t* s) noexcept nogil
+
+# Those 624, `left` and `next` lie side by side: see runtime/cpu/random_bits.py.
 cdef class Generator:
     cdef uint32_t state[624]        # MT19937's
     cdef int left                   # words still unread, plus one (as PyTorch counts)

@@ -2,6 +2,7 @@
 
 import ctypes
 import shutil
+import subprocess
 import threading
 
 import pytest
@@ -127,6 +128,31 @@ def test_a_library_may_be_for_an_older_processor(tmp_path):
         aot_compile(program, directory=tmp_path, target="x87")
     with pytest.raises(ValueError, match="an exported program with its example alone"):
         aot_compile(model, (x,), directory=tmp_path, target="x86-64-v3")
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump")
+@pytest.mark.parametrize(("level", "bits"), [("v2", 128), ("v3", 256), ("v4", 512)])
+def test_code_for_a_level_has_no_registers_of_a_wider_one(level, bits, tmp_path):
+    here = current()
+    if not here.triple.startswith("x86_64") or here.vector_bytes * 8 < bits:
+        pytest.skip("this processor cannot run such code")
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.GELU(), nn.Flatten(), nn.Linear(288, 5)
+    )
+    program = rl.export.export(model.eval(), (rl.randn(2, 3, 8, 8),))
+    aot_compile(program, directory=tmp_path, name="it", target=f"x86-64-{level}")
+    command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "it.kernels"]
+    text = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    found = {name for name in ("xmm", "ymm", "zmm") if f"%{name}" in text}
+    assert found == {128: {"xmm"}, 256: {"xmm", "ymm"}}.get(bits, {"xmm", "ymm", "zmm"})
+
+
+def test_a_library_is_written_to_the_working_directory_by_default(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with load_library(aot_compile(nn.ReLU(), (rl.ones(1),))) as library:
+        assert library(-rl.ones(1)).item() == 0
 
 
 def test_a_second_thread_is_refused_while_the_first_one_runs(tmp_path):

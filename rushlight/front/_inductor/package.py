@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tempfile
 import threading
 import zipfile
@@ -23,6 +24,7 @@ from rushlight.utils._pytree import tree_unflatten, treespec_dumps, treespec_loa
 __all__ = ["AOTICompiledModel", "load_package", "package_program"]
 
 _SIGNATURE = "signature.json"
+_LAPACK = re.compile(r"[\w.-]*openblas[\w.-]*")
 _PLAIN = (int, float, bool, str, type(None))
 
 
@@ -100,7 +102,7 @@ def _packed(program, made):
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(_SIGNATURE, json.dumps(signature))
         archive.writestr("model.weights", weights)
-        for path in (made.path, made.header, made.source):
+        for path in (made.path, made.header, made.source, *made.others()):
             archive.write(path, path.name)
     return file.getvalue()
 
@@ -198,7 +200,9 @@ def load_package(path, model_name="model", run_single_threaded=False, num_runner
         with zipfile.ZipFile(path) as archive:
             signature = json.loads(archive.read(_SIGNATURE))
             weights = archive.read("model.weights")
-            for name in ("libmodel.so", "model.weights", "model.h", "model.c"):
+            others = [one for one in archive.namelist() if _LAPACK.fullmatch(one)]
+            own = "libmodel.so", "model.weights", "model.h", "model.c"
+            for name in (*own, *others):
                 (Path(folder.name) / name).write_bytes(archive.read(name))
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
         folder.cleanup()

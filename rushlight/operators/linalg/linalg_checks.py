@@ -14,6 +14,7 @@ from rushlight.operators.loop_calls import (
     require,
     scalar_name,
 )
+from rushlight.operators.shared import recorded_ahead
 from rushlight.operators.type_groups import PRECISE
 
 # Numbers of float32, float64, complex64 and complex128: what LAPACK computes in.
@@ -186,6 +187,14 @@ def empty_columns(like, sizes, dtype=None):
     return fresh(like, (*batch, columns, rows), dtype).transpose(-2, -1)
 
 
+def clear_triangle(A, upper):
+    """Zeros the triangle beside the upper, or beside the lower, one, in place."""
+    if recorded_ahead():
+        ops.triu_(A) if upper else ops.tril_(A)
+    else:
+        lapack_of(A).clear_triangle(A, upper)
+
+
 def new_codes(A):
     """A zero for each matrix, where LAPACK leaves what went wrong."""
     return filled(A, tuple(A.shape[:-2]), 0, INT32)
@@ -209,6 +218,8 @@ def raise_faults(codes, operator, single):
 
 def check_errors(codes, operator, single):
     """The same by an operator's arguments; `_linalg_check_errors` of PyTorch."""
+    if recorded_ahead():
+        host.lapack.tell_codes(codes, operator)
     fault = host.lapack.first_fault(codes)
     if fault is None:
         return

@@ -17,12 +17,13 @@ from rushlight.kernels.random.box_muller import MANY, box_muller
 from rushlight.operators import call as ops
 from rushlight.operators.functions import tensor
 from rushlight.operators.loop_calls import host_address, require, run, scalar_name
-from rushlight.operators.random import philox
+from rushlight.operators.random import drawn_ahead, philox
 from rushlight.operators.shared import (
     followed,
     has_elements,
     intercepted,
     readable,
+    recorded_ahead,
     require_on_host,
 )
 from rushlight.operators.type_groups import REAL
@@ -62,6 +63,8 @@ def _fill(self, fill, generator, *parameters):
     """Fills a tensor in the order of its memory, as PyTorch's serial kernels do."""
     address = distributions.plain_address(self)
     if address:
+        if _drawn_ahead(self, fill, generator, parameters):
+            return self
         fill(generator, address, self.numel(), self.dtype.code, *parameters)
         return self
     if not has_elements(self):
@@ -76,6 +79,16 @@ def _fill(self, fill, generator, *parameters):
     return _fill_elements(self.device, self, fill, generator, parameters)
 
 
+def _drawn_ahead(self, fill, generator, parameters):
+    """Whether launches have filled a tensor: only where they are recorded."""
+    if generator is not None or not recorded_ahead():
+        return False
+    filled = drawn_ahead.filled(self, fill, parameters)
+    if filled is not None:
+        ops.copy_(self, filled)
+    return filled is not None
+
+
 def _fill_by_philox(device, self, fill, generator, parameters):
     return philox.fill(self, fill.__name__, generator, *parameters)
 
@@ -84,6 +97,8 @@ def _fill_by_mt19937(device, self, fill, generator, parameters):
     target = self
     if not self.is_contiguous():
         (target,) = _in_memory(self)
+    if _drawn_ahead(target, fill, generator, parameters):
+        return self
     if target.is_contiguous():
         code = self.dtype.code
         fill(generator, host_address(target), target.numel(), code, *parameters)
@@ -170,8 +185,8 @@ def normal_(self, mean, std, generator):
         _require_float(self, "normal_kernel_cpu")
     fill = normals.fill_normal
     if self.is_contiguous():
-        many = self.dtype is float32 and self.numel() >= MANY
-        if many:
+        least = 16 if recorded_ahead() else MANY
+        if self.dtype is float32 and self.numel() >= least:
             return _fill_many(self.device, self, mean, std, generator)
     else:
         fill = normals.fill_normal_serial
@@ -180,13 +195,16 @@ def normal_(self, mean, std, generator):
 
 def _normal_blocks(self, mean, std, generator):
     """Many numbers: uniform ones first, then all blocks of 16; what is left anew."""
-    fill_uniform, code = distributions.fill_uniform, self.dtype.code
-    address, count = host_address(self), self.numel()
-    fill_uniform(generator, address, count, code, 0.0, 1.0)
+    code, count = self.dtype.code, self.numel()
+    _fill(self, distributions.fill_uniform, generator, 0.0, 1.0)
     scale = tensor([mean, std], dtype=self.dtype)
     run(box_muller, [self, scale], [], count // 16, 64, T="float32")
-    if count % 16:
-        last = address + 4 * (count - 16)
+    if count % 16 and recorded_ahead():
+        _normal_blocks(
+            ops.view(self, (-1,)).narrow(0, count - 16, 16), mean, std, generator
+        )
+    elif count % 16:
+        last = host_address(self) + 4 * (count - 16)
         normals.fill_normal(generator, last, 16, code, mean, std)
     return self
 

@@ -71,12 +71,14 @@ from cython.cimports.rushlight.runtime.cpu.lapack_tasks import (
     numbers,
     queried,
     real_bytes,
+    recorded,
     spread,
     unpack_pairs,
 )
-from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel, kernel_t
+from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel, kernel_t, tell
 
 from rushlight.kernels.linalg import lu_in_lanes
+from rushlight.runtime.cpu.lapack_tasks import tell_codes  # noqa: F401 for operators
 
 FEWEST = cython.declare(int64_t, 4)  # systems that are worth a vector
 _DRIVERS = {"gels": 16, "gelsy": 17, "gelsd": 18, "gelss": 19}
@@ -193,7 +195,7 @@ def check_rows(a: Tensor, count: int64_t) -> cython.int:
 @cython.exceptval(check=False)
 def small(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
     """Whether a matrix of two such sizes is done without a call of LAPACK."""
-    return kind < 2 and a <= SMALL and b <= SMALL
+    return kind < 2 and a <= SMALL and b <= SMALL and not recorded()
 
 
 @cython.cfunc
@@ -201,14 +203,15 @@ def small(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
 def fused(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
     """Whether that holds for factors, which call for each product of two doubles."""
     most: int64_t = SMALL if kind == 0 else 3 * SMALL // 4
-    return kind < 2 and a <= most and b <= most
+    return kind < 2 and a <= most and b <= most and not recorded()
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def few(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
     """Whether that holds for equations, where LAPACK catches up sooner."""
-    return kind < 2 and a <= SMALL // 2 and b <= SMALL // 2
+    most: int64_t = SMALL // 2
+    return kind < 2 and a <= most and b <= most and not recorded()
 
 
 @cython.cfunc
@@ -216,7 +219,7 @@ def in_lanes(
     kind: int64_t, n: int64_t, count: int64_t, solves: cython.bint
 ) -> kernel_t:
     """The kernel for systems so small and so many that vectors of them take less; or none."""
-    if kind > 1 or count < FEWEST or not lu_in_lanes.fits(n):
+    if kind > 1 or count < FEWEST or recorded() or not lu_in_lanes.fits(n):
         return cython.NULL
     name: str = "float64" if kind else "float32"
     made: NativeKernel = lu_in_lanes.kernel(name, n, solves)
@@ -343,7 +346,8 @@ def lu(a: Tensor, pivots: Tensor, codes: Tensor) -> None:
     if task != cython.NULL:
         spread(task, data, ints, count, work)
         return
-    if ints[0] < 2 and ints[1] <= REPEATED and ints[2] <= REPEATED:
+    repeated: cython.bint = ints[1] <= REPEATED and ints[2] <= REPEATED
+    if ints[0] < 2 and repeated and not recorded():
         data[0] = routine(GETRF, ints[0])
         spread(repeated_getrf, data, ints, count, work)
         return
@@ -735,6 +739,8 @@ def unpack(
     data[1] = packed.pointer()
     data[2] = values.pointer()
     data[3] = vectors.pointer()
+    if recorded():
+        tell(unpack_pairs, data, 4, ints, 3, values.numel_ // n, 1, cython.NULL, 0)
     return spread(unpack_pairs, data, ints, values.numel_ // n, 4 * n * n)
 
 
@@ -829,7 +835,7 @@ def small_columns(a: Tensor):
     d: cython.int
     rows: int64_t = a.sizes[a.ndim_ - 2]
     columns: int64_t = a.sizes[a.ndim_ - 1]
-    if rows > 64 or columns > 64 or nothing(a) or a.ndim_ > 60:
+    if rows > 64 or columns > 64 or nothing(a) or a.ndim_ > 60 or recorded():
         return None
     if not a.storage.device.on_host:
         return None

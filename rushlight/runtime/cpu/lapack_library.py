@@ -14,6 +14,7 @@ import os
 import threading
 
 import cython
+from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.posix.dlfcn import RTLD_LOCAL, RTLD_NOW, dlerror, dlopen, dlsym
 
 # The routines in the order of their numbers, as they are called for real and for complex
@@ -97,11 +98,12 @@ def load() -> None:
             raise RuntimeError(f"LAPACK: {dlerror().decode()}")
         for number in range(len(_NAMES)):
             for kind in range(4):
-                name = "sdcz"[kind] + _NAMES[number][kind > 1]
-                symbol = f"scipy_{name}_".encode()
+                symbol = symbol_of(number, kind).encode()
                 _functions[4 * number + kind] = dlsym(found, symbol)
                 if _functions[4 * number + kind] == cython.NULL:
-                    raise RuntimeError(f"LAPACK: {os.fsdecode(path)} has no {name}")
+                    raise RuntimeError(
+                        f"LAPACK: {os.fsdecode(path)} has no {symbol.decode()}"
+                    )
         _set_threads = cython.cast(
             set_threads_t, dlsym(found, b"scipy_openblas_set_num_threads")
         )
@@ -114,6 +116,24 @@ def routine(number: cython.int, kind: cython.int) -> cython.p_char:
     if _library == cython.NULL:
         load()
     return cython.cast(cython.p_char, _functions[4 * number + kind])
+
+
+_by_address: dict = {}
+
+
+def routine_name(address):
+    """What the library calls the routine that starts at an address; None if none does."""
+    if not _by_address and _library != cython.NULL:
+        for number in range(len(_NAMES)):
+            for kind in range(4):
+                at = cython.cast(uintptr_t, _functions[4 * number + kind])
+                _by_address[at] = symbol_of(number, kind)
+    return _by_address.get(address)
+
+
+def symbol_of(number, kind) -> str:
+    """What the library calls a routine for a kind of numbers."""
+    return f"scipy_{'sdcz'[kind]}{_NAMES[number][kind > 1]}_"
 
 
 @cython.cfunc

@@ -51,6 +51,8 @@ cdef struct Places:
 
 # Tasks: one loop over matrices `begin` to `end` of a batch each.
 cdef int run_routine(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
+# Whether this thread's launches are all written down.
+cdef bint recorded() noexcept
 cdef int unpack_pairs(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
 
 # A call is put together in the order of its routine's arguments.

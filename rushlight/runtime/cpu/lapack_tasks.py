@@ -12,20 +12,26 @@ Source: LAPACK Users' Guide, 3rd edition, chapter 5, "Documentation and Software
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int32_t, int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memset
+from cython.cimports.rushlight.core.keys import KEY_PLANNING, OBSERVE_ALL
+from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.runtime.cpu.lapack_library import routine, use_threads
 from cython.cimports.rushlight.runtime.cpu.launch import (
     kernel_t,
     parallel_for,
     run_here,
+    tell,
+    tell_own,
+    watched,
 )
 
 from rushlight.runtime.cpu.pool import get_num_threads
 
 NO_MEMORY = cython.declare(cython.int, 2)
+N_INTS = cython.declare(cython.int, 3 + 3 * MOST_ARGUMENTS)
 
 # Floating-point operations from which one matrix is worth OpenBLAS's threads, and those
 # that make a piece of a batch worth a thread of the pool.
@@ -231,6 +237,55 @@ def unpack_numbers(
 
 
 @cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def check_codes(
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    begin: int64_t,
+    end: int64_t,
+) -> cython.int:
+    """Whether a matrix's code, of ``ints[0]`` at ``data[0]``, tells that it failed."""
+    codes: cython.pointer(int32_t) = cython.cast(cython.pointer(int32_t), data[0])
+    i: int64_t
+    for i in range(ints[0]):
+        if codes[i] != 0:
+            return 1
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def recorded() -> cython.bint:
+    """Whether this thread's launches are all written down, to be done again elsewhere.
+
+    Then routines of LAPACK are called on this thread, and nothing in their place.
+    """
+    return watched >= OBSERVE_ALL and (state().included >> KEY_PLANNING) & 1
+
+
+def host_tasks() -> dict:
+    """The tasks that a library without Python has in C, by where they start here."""
+    return {
+        cython.cast(uintptr_t, run_routine): "run_routine",
+        cython.cast(uintptr_t, unpack_pairs): "unpack_pairs",
+        cython.cast(uintptr_t, check_codes): "check_codes",
+    }
+
+
+def tell_codes(codes: Tensor, operator: str) -> None:
+    """Tells who writes launches down that an operator fails by codes that are not zero."""
+    data: cython.p_char[2]
+    ints: int64_t[1]
+    if not recorded() or not codes.numel_:
+        return
+    name: bytes = operator.encode() + b"\0"
+    ints[0] = codes.numel_
+    data[0], data[1] = codes.pointer(), name
+    tell_own(check_codes, data, 2, ints, 1, data[1], len(name))
+
+
+@cython.cfunc
 @cython.exceptval(-1)
 def spread(
     task: kernel_t,
@@ -240,7 +295,7 @@ def spread(
     work: int64_t,
 ) -> cython.int:
     """Runs a task over the matrices of a batch, ``work`` operations each."""
-    wanted: cython.int = get_num_threads()
+    wanted: cython.int = 1 if recorded() else get_num_threads()
     grain: int64_t = count
     if work < LARGE or count >= wanted:
         wanted = 1
@@ -263,6 +318,8 @@ def begin_call(
     c: cython.pointer(LapackCall), number: cython.int, kind: cython.int
 ) -> cython.int:
     """Begins the call of a routine for a kind of numbers."""
+    if recorded():  # no run is to differ from another by what nobody reads
+        memset(c.ints, 0, cython.sizeof(c.ints))
     c.ints[0] = 0
     c.addresses = 1
     c.data[0] = routine(number, kind)
@@ -360,6 +417,11 @@ def call_each(
     c: cython.pointer(LapackCall), count: int64_t, work: int64_t
 ) -> cython.int:
     """Calls for every matrix, ``work`` operations each."""
+    if recorded():
+        tell(
+            run_routine, c.data, c.addresses, c.ints, N_INTS, count,
+            max(cython.cast(int64_t, 1), PIECE // (work + 1)), cython.NULL, 0,
+        )  # fmt: skip
     spread(run_routine, c.data, c.ints, count, work)
     return 0
 
