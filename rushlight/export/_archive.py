@@ -18,6 +18,7 @@ from rushlight.export._deserialize import (
     whole,
 )
 from rushlight.export._serialize import program_as_json, tensor_meta
+from rushlight.export._tokens import without_tokens
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.io import interop
 from rushlight.io.interop import frombuffer
@@ -215,6 +216,7 @@ def read_program(reader, names, name):
     """
     try:
         model = json.loads(reader.get_record(_MODEL.format(name)))
+        without_tokens(model["graph_module"])
         state = _read_tensors(reader, "data/weights/", _WEIGHTS.format(name))
         constants = _read_tensors(reader, "data/constants/", _CONSTANTS.format(name))
         sample = None

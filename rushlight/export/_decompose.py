@@ -179,9 +179,11 @@ def _finished(program, tracer, written, results):
 
 
 def _without_dead(graph):
-    """Takes out steps that nothing needs: none of them writes, but those that check."""
+    """Takes out steps that nothing needs: neither what checks nor what writes."""
     for node in reversed(list(graph.nodes)):
-        if node.target is _CHECK:
+        target = node.target
+        writes_ = isinstance(target, Operator) and target.form != FUNCTIONAL
+        if target is _CHECK or writes_:
             continue
         if node.op in ("call_function", "get_attr") and not node.users:
             graph.erase_node(node)

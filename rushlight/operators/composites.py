@@ -349,29 +349,32 @@ def batch_norm(
 
 
 def pad_in_circles(self, pad):
-    """New memory, whose middle is the tensor and whose borders are the other ends."""
-    count = len(pad) // 2
-    dims = [self.dim() - 1 - i for i in range(count)]
+    """New memory, whose middle is the tensor and whose borders are the other ends.
+
+    No step writes: what is recorded of a composition has to be without.
+    """
+    dims = [self.dim() - 1 - i for i in range(len(pad) // 2)]
     sides = list(zip(dims, pad[::2], pad[1::2]))
     sizes = list(self.shape)
     for dim, before, after in sides:
         sizes[dim] += before + after
-    whole = self.new_empty(sizes)
-    inner, source = whole, self
+    window, outer, source = self.new_empty(sizes), [], self
     for dim, before, after in reversed(sides):
-        end = sizes[dim] - max(after, 0)
-        inner = ops.slice(inner, dim, max(before, 0), end)
+        span = dim, max(before, 0), sizes[dim] - max(after, 0)
+        outer.append((window, span))
+        window = ops.slice(window, *span)
         end = self.shape[dim] - max(-after, 0)
         source = ops.slice(source, dim, max(-before, 0), end)
-    ops.copy_(inner, source)
+    whole = source
+    for window, span in reversed(outer):
+        whole = ops.slice_scatter(window, whole, *span)
     for dim, before, after in reversed(sides):
         size, left, right = sizes[dim], max(before, 0), max(after, 0)
-        if left:
-            source = ops.slice(whole, dim, size - left - right, size - right)
-            ops.copy_(ops.slice(whole, dim, 0, left), source)
-        if right:
-            source = ops.slice(whole, dim, left, left + right)
-            ops.copy_(ops.slice(whole, dim, size - right, size), source)
+        edges = (0, left, size - left - right), (size - right, size, left)
+        for start, end, other in edges:
+            if start < end:
+                source = ops.slice(whole, dim, other, other + end - start)
+                whole = ops.slice_scatter(whole, source, dim, start, end)
     return whole
 
 

@@ -116,3 +116,17 @@ def test_what_may_be_a_view_is_taken_apart_by_an_empty_table(text):
         ])  # fmt: skip
     assert found[0] == found[1] or "type_as" in text
     assert not any("to.dtype" in one or "contiguous" in one for one in found[0])
+
+
+@pytest.mark.parametrize("pad", [(1, 1), (2, 0), (-1, 2), (0, 2, 1, 0), (1, 2, -1, 1)])
+def test_circular_borders_are_taken_apart_without_writes(pad):
+    class Padded(rl.nn.Module):
+        def forward(self, x):
+            return rl.nn.functional.pad(x, pad, mode="circular") * 2
+
+    x = rl.randn(2, 3, 4, 5) if len(pad) == 4 else rl.randn(2, 3, 5)
+    program = rl.export.export(Padded(), (x,)).run_decompositions()
+    assert rl.equal(program.module()(x), Padded()(x))
+    targets = [str(node.target) for node in program.graph.nodes]
+    assert not any("copy_" in one for one in targets)
+    assert targets.count("aten.slice_scatter.default") >= len(pad) // 2

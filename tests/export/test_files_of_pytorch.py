@@ -107,3 +107,20 @@ def test_tensors_that_steps_make_are_constants_of_the_program(tmp_path):
     rl.export.save(program, tmp_path / "p.pt2")
     for load, given in (torch.export.load, torch.arange(3)), (rl.export.load, x):
         same(load(tmp_path / "p.pt2").module()(given), Bits()(x))
+
+
+def test_checks_that_pytorch_orders_by_tokens_are_steps(tmp_path):
+    """A decomposed program has ``with_effects`` for what checks LAPACK's codes."""
+
+    class Inverse(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.inv(x) * 2, torch.linalg.solve(x, x[:, :1])
+
+    x = torch.randn(3, 3) + 3 * torch.eye(3)
+    program, _ = travelled(Inverse(), x, decompose=True)(tmp_path / "p.pt2")
+    assert not program.graph_signature.input_tokens
+    same(program.module()(here(x)), Inverse()(x))
+    with pytest.raises(RuntimeError, match=r"linalg\.inv.*singular"):
+        program.module()(rl.zeros(3, 3))
+    rl.export.save(program, tmp_path / "q.pt2")
+    same(torch.export.load(tmp_path / "q.pt2").module()(x), Inverse()(x))
