@@ -60,6 +60,8 @@ def traced(tmp_path, monkeypatch):
         def run(tape):
             rl.manual_seed(7)  # what it draws is drawn again there
             made(tape)
+            if str(folder) in found:  # what it was given first is what was saved
+                return
             results = [s for s, kind in zip(storages, wanted, strict=True) if kind == 2]
             given = [bits([storages[n]]) for n in made.graph.given_windows()]
             found[str(folder)] = [bits(results), given]
