@@ -219,11 +219,17 @@ class BuildWithPacks(build):
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "RUSHLIGHT_CACHE": cache,
             }
-            command = [sys.executable, "-m", "rushlight.runtime.cpu.warm", "ship"]
-            target = folder / "rushlight" / "runtime" / "cpu" / "packs"
-            ended = subprocess.run([*command, target], env=environment, cwd=folder)
-        if ended.returncode:
-            print("no kernels go with the package: they are compiled at first use")
+            for kind in ("cpu", "cuda"):
+                command = [
+                    sys.executable,
+                    "-m",
+                    f"rushlight.runtime.{kind}.warm",
+                    "ship",
+                ]
+                target = folder / "rushlight" / "runtime" / kind / "packs"
+                ended = subprocess.run([*command, target], env=environment, cwd=folder)
+                if ended.returncode:
+                    print(f"no kernels for {kind} go along: they are made at first use")
 
 
 setup(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import zlib
 
 import pytest
 
 import rushlight as rl
+from rushlight.codegen.emit import device
 from rushlight.nn import functional as F
-from rushlight.runtime.cuda import code_cache, contexts
+from rushlight.runtime.cpu.code_cache import Pack
+from rushlight.runtime.cuda import code_cache, contexts, warm
 from tests.codegen.ptxas import PTXAS
 from tests.cuda.test_training import LeNet
 
@@ -81,6 +85,54 @@ def test_no_more_bundles_are_kept_than_there_is_use_for(step, monkeypatch):
     monkeypatch.setattr(code_cache, "SEPARATE", 0)
     contexts.join_modules()
     assert len(bundles()) == 1
+
+
+@pytest.fixture
+def packs(machine, tmp_path, monkeypatch):
+    """The packs that come with a package, of two generations, with few kernels in them."""
+    monkeypatch.setattr(warm, "EXERCISES", (lambda: rl.ones(3).exp().sum(),))
+    monkeypatch.setattr(code_cache, "PACKS", str(tmp_path / "packs"))
+    names = ["sm_75", "sm_90"]
+    assert warm.ship(code_cache.PACKS, names) == 2
+    return [code_cache.pack_path(name) for name in names]
+
+
+def test_the_first_step_after_an_installation_loads_few_modules(step, packs):
+    loss, count = step()
+    assert count <= 5
+    assert len(bundles()) == 1
+    again, found = step()
+    assert again == loss and found <= count
+    os.unlink(packs[1])
+    os.unlink(bundles()[0])
+    assert step()[0] == loss  # kernels by themselves compute the same bits
+
+
+def test_texts_that_came_with_the_package_are_not_made_again(
+    packs, machine, monkeypatch
+):
+    made, plain = [], device.assemble
+    monkeypatch.setattr(device, "assemble", lambda text: made.append(1) or plain(text))
+    machine.start(cards=1)
+    assert rl.zeros(3, device="cuda").exp().tolist() == [1.0, 1.0, 1.0]
+    assert made == []
+    rl.zeros(3, device="cuda").atan()
+    assert made == [1]
+
+
+def test_a_pack_for_another_generation_or_that_is_damaged_is_not_run(packs, machine):
+    older, own = packs
+    texts = Pack(older)
+    assert set(texts.rows).isdisjoint(set(Pack(own).rows) - {code_cache.COMMON})
+    text = zlib.decompress(texts.get(bytes(texts.get(code_cache.COMMON)[:16])))
+    assert b".target sm_75" in text
+    with open(own, "r+b") as file:
+        file.seek(-4000, os.SEEK_END)
+        file.write(bytes(2000))
+    machine.start(cards=1)
+    x = rl.zeros(3, device="cuda")
+    assert (x.exp() + x.relu() - 1).tolist() == [0.0, 0.0, 0.0]
+    assert code_cache.counts["refused"]
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not on this machine")

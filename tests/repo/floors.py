@@ -26,7 +26,8 @@ FLOORS = {
         fx.passes.utils _fake_context _subclasses _higher_order_ops _inductor _dynamo.exc
     """,
     "front": """
-        runtime.cpu.warm __root__ _dynamo _inductor.compile_fx _inductor.decomposition
+        runtime.cpu.warm runtime.cuda.warm __root__ _dynamo _inductor.compile_fx
+        _inductor.decomposition
         _inductor.package _inductor.utils _inductor.codecache _decomp _explain _compile
         _explain_rules _profiling
         _functions _host_streams

@@ -24,7 +24,7 @@ def packed_kernels() -> bytes | None:
             if data is not None and code_cache._is_sound(bytes(data), digest):
                 images[digest] = bytes(data)
                 break
-    return code_cache._joined(images) if images else None
+    return code_cache.joined(images) if images else None
 
 
 def take_kernels(data: bytes) -> list:
@@ -43,7 +43,7 @@ def take_kernels(data: bytes) -> list:
         path = os.path.join(folder, "pack")
         with open(path, "wb") as file:
             file.write(data)
-        pack = code_cache._Pack(path)
+        pack = code_cache.Pack(path)
         images = {key: bytes(pack.get(key)) for key in pack.rows}
         del pack
     taken = []

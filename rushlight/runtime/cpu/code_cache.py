@@ -236,7 +236,7 @@ def _shipped():
 
     level = level_of(current())
     path = level and os.path.join(PACKS, f"{level.name}.pack")
-    return (level, _Pack(path)) if path and os.path.exists(path) else None
+    return (level, Pack(path)) if path and os.path.exists(path) else None
 
 
 def _shipped_kernel(name, digest):
@@ -277,7 +277,7 @@ def ship(kernels: dict, target, path: str) -> int:
             images[key] = pack(link(compile_ir(text).object), key)
             images[note] = _note(note, key)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    data = _joined(images)
+    data = joined(images)
     with open(path, "wb") as file:
         file.write(data)
     return len(data)
@@ -467,7 +467,7 @@ def write_atomically(path: str, data: bytes) -> bool:
 # The pack: an index of keys, then the images behind one another.
 
 
-class _Pack:
+class Pack:
     """A pack file mapped into memory; a damaged one has no entries."""
 
     def __init__(self, path):
@@ -507,7 +507,7 @@ class _Pack:
 @functools.cache
 def _packed_entries():
     place = directory()
-    return _Pack(place and os.path.join(place, "pack"))
+    return Pack(place and os.path.join(place, "pack"))
 
 
 def merge() -> int:
@@ -515,7 +515,7 @@ def merge() -> int:
     place = directory()
     if place is None:
         return 0
-    old = _Pack(os.path.join(place, "pack"))
+    old = Pack(os.path.join(place, "pack"))
     images = {key: bytes(old.get(key)) for key in old.rows}
     names = [n for n in os.listdir(place) if n.endswith((SUFFIX, NOTE_SUFFIX))]
     for name in names:
@@ -526,14 +526,14 @@ def merge() -> int:
     images = {
         key: packed for key, packed in sorted(images.items()) if _is_sound(packed, key)
     }
-    if write_atomically(os.path.join(place, "pack"), _joined(images)):
+    if write_atomically(os.path.join(place, "pack"), joined(images)):
         for name in names:
             _remove(os.path.join(place, name))
     _packed_entries.cache_clear()
     return sum(len(packed) != NOTE_SIZE for packed in images.values())
 
 
-def _joined(images) -> bytes:
+def joined(images) -> bytes:
     """The file of a pack: header, index, and the images in the order of their keys."""
     index, offset = [], PACK_HEADER.size + PACK_ENTRY.size * len(images)
     images = dict(sorted(images.items()))

@@ -56,7 +56,7 @@ def reductions():
 
 
 def products():
-    """Matrix products of several shapes, and indexing."""
+    """Matrix products of several shapes."""
     import rushlight as rl
     import rushlight.nn.functional as F
 
@@ -64,29 +64,48 @@ def products():
     w = rl.rand(4, 16, requires_grad=True)
     b = rl.rand(4, requires_grad=True)
     batch = rl.rand(2, 8, 16, requires_grad=True)
-    table = rl.rand(10, 16, requires_grad=True)
     terms = [
         F.linear(x, w, b), x @ w.t(), batch @ w.t(), w @ x[0],
-        rl.bmm(batch, batch.transpose(1, 2)), F.embedding(rl.arange(5), table),
-        rl.cat([x, x]), rl.stack([x, x], 1), x[:, ::2], x[rl.arange(3)],
-        x.t().contiguous(), F.dropout(x, 0.5), x[:1] @ rl.rand(16, 600),
+        rl.bmm(batch, batch.transpose(1, 2)), x[:1] @ rl.rand(16, 600),
     ]  # fmt: skip
     sum(term.sum() for term in terms).backward()
     x.to(rl.float64) @ w.t().to(rl.float64)
 
 
+def indexing():
+    """Rows of tables, parts of tensors and tensors of parts, and dropout."""
+    import rushlight as rl
+    import rushlight.nn.functional as F
+
+    x = rl.rand(8, 16, requires_grad=True)
+    table = rl.rand(10, 16, requires_grad=True)
+    terms = [
+        F.embedding(rl.arange(5), table), rl.cat([x, x]), rl.stack([x, x], 1),
+        x[:, ::2], x[rl.arange(3)], x.t().contiguous(), F.dropout(x, 0.5),
+    ]  # fmt: skip
+    sum(term.sum() for term in terms).backward()
+
+
+def windows():
+    """Batch normalisation and pooling."""
+    import rushlight as rl
+    import rushlight.nn.functional as F
+
+    x = rl.rand(2, 8, 12, 12, requires_grad=True)
+    scale = rl.ones(8, requires_grad=True)
+    y = F.batch_norm(x, rl.zeros(8), rl.ones(8), scale, scale, training=True)
+    y = F.max_pool2d(F.relu(y), 2)
+    (F.adaptive_avg_pool2d(y, 1).sum() + F.avg_pool2d(y, 2).sum()).backward()
+
+
 def images():
-    """Convolution, pooling and batch normalisation."""
+    """Convolution, and pooling of what it gives."""
     import rushlight as rl
     import rushlight.nn.functional as F
 
     x = rl.rand(2, 3, 12, 12, requires_grad=True)
     w = rl.rand(8, 3, 3, 3, requires_grad=True)
-    scale = rl.ones(8, requires_grad=True)
-    y = F.conv2d(x, w, scale, padding=1)
-    y = F.batch_norm(y, rl.zeros(8), rl.ones(8), scale, scale, training=True)
-    y = F.max_pool2d(F.relu(y), 2)
-    (F.adaptive_avg_pool2d(y, 1).sum() + F.avg_pool2d(y, 2).sum()).backward()
+    F.conv2d(x, w, rl.ones(8, requires_grad=True), padding=1).sum().backward()
     x, w = rl.randn(2, 24, 12, 12, requires_grad=True), rl.randn(40, 24, 3, 3)
     y = F.conv2d(x, w.requires_grad_(), padding=1)
     F.max_pool2d(y, 3, 2, 1).sum().backward()
@@ -137,7 +156,17 @@ def transforms():
         rl.fft.irfft(rl.fft.rfft(x, length), length)
 
 
-EXERCISES = (images, pointwise, reductions, products, attention, updates, transforms)
+EXERCISES = (
+    images,
+    windows,
+    pointwise,
+    reductions,
+    products,
+    indexing,
+    attention,
+    updates,
+    transforms,
+)
 
 
 def kernels_of(exercises) -> dict:

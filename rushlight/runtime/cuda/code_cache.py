@@ -27,6 +27,8 @@ SEPARATE = 4  # modules that a program may load before it leaves a bundle
 MOST_BUNDLES = 16  # that are kept: the newest
 TARGET_FROM_CONTEXT = 8  # numbers of the driver's options and kinds of input
 PTX = 1
+PACKS = os.path.join(os.path.dirname(__file__), "packs")  # what came with the package
+COMMON = bytes(16)  # under which a pack has the keys of what is linked into one module
 # A function's attributes: threads of a block, and shared memory that a launch may ask for
 THREADS_PER_BLOCK, OPTIN_SHARED_BYTES = 0, 8
 
@@ -51,6 +53,7 @@ class Modules:
         self.used: dict = {}
         self.bundled: dict | None = None
         self.opened: dict = {}  # modules of bundles
+        self.shipped: code_cache.Pack | None = None
 
     def function(self, key, entry, build):
         """The driver's handle of a kernel.
@@ -67,9 +70,11 @@ class Modules:
             found = self.functions.get((key, entry))
             if found is None:
                 digest = self.digest(key)
-                module = self.bundle(digest)
+                module = self.bundle(digest) or self.link_common(key)
                 if module is None:
-                    found = self.load(digest, entry, build)
+                    found = self.load(
+                        digest, entry, lambda: self.text_of(key) or build().encode()
+                    )
                 else:
                     found = self.find(module, entry)
                 self.functions[key, entry] = found
@@ -85,7 +90,7 @@ class Modules:
                 counts["loaded"] += 1
                 return self.find(module, entry)
             counts["refused"] += 1
-        text = build().encode()
+        text = build()
         code = self.assemble([text])
         self.modules.append(self.card.call("cuModuleLoadData", code))
         found = self.find(self.modules[-1], entry)
@@ -117,6 +122,42 @@ class Modules:
             self.opened[name] = self.open(code)
         return self.opened.get(name)
 
+    def link(self, texts):
+        """The name and the machine code of a bundle of compressed texts, which is kept.
+
+        Args:
+            texts: by digest.
+        """
+        rows = b"".join(texts)
+        code = self.assemble([zlib.decompress(text) for text in texts.values()])
+        name = self.digest(rows)
+        keep(name, rows, code, BUNDLE_SUFFIX)
+        return name, code
+
+    def text_of(self, key):
+        """The text of a kernel that came with the package, or None."""
+        if self.shipped is None:
+            self.shipped = code_cache.Pack(pack_path(self.card.target.name))
+        try:
+            return zlib.decompress(self.shipped.get(key) or b"") or None
+        except zlib.error:
+            counts["refused"] += key in self.shipped.rows
+            return None
+
+    def link_common(self, key):
+        """The module of what came with the package for most programs; None where a kernel
+        is not among it."""
+        if self.text_of(key) is None:
+            return None
+        rows = bytes(self.shipped.get(COMMON))
+        keys = [rows[at : at + 16] for at in range(0, len(rows), 16)]
+        if key not in keys:
+            return None
+        sound = [key for key in keys if self.text_of(key) is not None]
+        texts = {self.digest(key): bytes(self.shipped.get(key)) for key in sound}
+        self.bundled |= dict.fromkeys(texts, self.link(texts))
+        return self.bundle(self.digest(key))
+
     def join(self):
         """Leaves a bundle of what was used, where that came from too many modules.
 
@@ -126,10 +167,7 @@ class Modules:
             if len(self.modules) <= SEPARATE or folder() is None:
                 return False
             kept = ((digest, stored(digest)) for digest in self.used)
-            texts = {digest: file[0] for digest, file in kept if file is not None}
-            rows = b"".join(texts)
-            code = self.assemble([zlib.decompress(text) for text in texts.values()])
-            keep(self.digest(rows), rows, code, BUNDLE_SUFFIX)
+            self.link({digest: file[0] for digest, file in kept if file is not None})
             for path in bundle_paths()[:-MOST_BUNDLES]:
                 with contextlib.suppress(OSError):  # another process took it away
                     os.unlink(path)
@@ -190,6 +228,11 @@ def path_of(digest, suffix=SUFFIX):
     """The file of a digest; None where nothing is kept."""
     place = folder()
     return place and os.path.join(place, digest.hex() + suffix)
+
+
+def pack_path(target, place=None):
+    """The file of what comes with the package for a target, by the target's name."""
+    return os.path.join(place or PACKS, f"{target}.pack")
 
 
 def bundle_paths():

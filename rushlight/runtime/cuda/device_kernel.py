@@ -114,8 +114,12 @@ class DeviceKernel(launch.CachedKernel):
             from rushlight.codegen.target import using
 
             target = self.target or card.target
-            facts = self.name, self.digest, layout, target.identity, target.ptx
-            key = code_cache.key_digest(facts, entry)
+            with using(
+                target
+            ):  # which tells keys apart, where the host's processor does not
+                key = code_cache.key_digest(
+                    (self.name, self.digest, layout, target.ptx), entry
+                )
 
             def build_for_target():
                 with using(target):
