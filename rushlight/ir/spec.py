@@ -100,7 +100,7 @@ class _Checker:
         element = getattr(s.pointer.type, "element", None)
         if element != s.value.type or s.index.type != ir.i64:
             self.fail(f"{s.value.type} is joined with one of {s.pointer.type}", s)
-        if s.op not in threads.ATOMIC or (s.op == "max" and not element.is_int):
+        if s.op not in threads.ATOMIC or (s.op != "add" and not element.is_int):
             self.fail(f"{s.op} of {element} is not joined atomically", s)
 
     def copy(self, s, names, mutable, in_loop):
@@ -253,6 +253,12 @@ def _exchange_fault(e):
     return None if good else "lanes exchange scalars, 1, 2, 4, 8 or 16 apart"
 
 
+def _invoke_fault(e):
+    takes = [parameter.type for parameter in ir.KERNEL_PARAMETERS]
+    found = [arg.type for arg in e.args], [p.type for p in e.function.parameters]
+    return None if found == (takes, takes) else f"{e.function.name} is no kernel, run"
+
+
 def _match_fault(e):
     good = e.args[0].type == ir.u32 and 1 <= e.bits <= 32
     return (
@@ -302,8 +308,8 @@ def _unary_fault(e):
 
 
 GRID_ALONE = (
-    ir.Place, ir.Exchange, threads.Match, ir.UnitProduct, ir.UnitRows, ir.GroupProduct,
-    ir.AwaitProducts,
+    ir.Place, ir.Exchange, threads.Match, threads.Invoke, ir.UnitProduct, ir.UnitRows,
+    ir.GroupProduct, ir.AwaitProducts,
 )  # fmt: skip
 RULES = {
     ir.Binary: _binary_fault,
@@ -317,6 +323,7 @@ RULES = {
     ir.Call: _call_fault,
     ir.Exchange: _exchange_fault,
     threads.Match: _match_fault,
+    threads.Invoke: _invoke_fault,
     ir.UnitProduct: _units_fault,
     ir.UnitRows: _unit_rows_fault,
     ir.GroupProduct: _group_fault,

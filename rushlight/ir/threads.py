@@ -1,12 +1,12 @@
-"""What the threads of a grid do together: values that they join, lanes that tell theirs."""
+"""What threads of a grid do: run the host's kernels, join values, tell lanes theirs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.ir.expr import Expr, Statement, u32
+from rushlight.ir.expr import Expr, Statement, i32, u32
 
-ATOMIC = ("add", "max")
+ATOMIC = ("add", "max", "or")
 
 
 class Match(Expr):
@@ -25,6 +25,22 @@ class Match(Expr):
         return (self.bits,)
 
 
+class Invoke(Expr):
+    """What a kernel of the host's returns for a span of its axis: the faults it found.
+
+    Its arguments are those of every such kernel, `expr.KERNEL_PARAMETERS`.
+    """
+
+    __slots__ = ("function",)
+
+    def __init__(self, function, *args):
+        self.function, self.type, self.args = function, i32, args
+
+    @property
+    def attributes(self):
+        return (self.function,)
+
+
 @dataclass(frozen=True, eq=False)
 class WarpBarrier(Statement):
     """Waits for all lanes of a warp: what they wrote before, they all see."""
@@ -34,8 +50,9 @@ class WarpBarrier(Statement):
 class Atomic(Statement):
     """Joins ``value`` with ``pointer[index]``, whatever other threads join there meanwhile.
 
-    ``op`` is ``add``, which is "or" of truth values, or ``max`` of whole numbers. What
-    whole numbers become does not depend on the order.
+    ``op`` is ``add``, which is "or" of truth values, or ``max`` or ``or`` of whole numbers,
+    the latter whatever other devices and the host join there, too. What whole numbers become
+    does not depend on the order.
     """
 
     op: str

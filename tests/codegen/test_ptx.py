@@ -12,6 +12,7 @@ import pytest
 from rushlight import te
 from rushlight.codegen.emit import device, ptx
 from rushlight.codegen.lower import lower
+from rushlight.codegen.schedule import gpu_entries
 from rushlight.codegen.target import NVIDIA, gpu, using
 from rushlight.operators.elementwise import binary, unary
 from rushlight.operators.foreach import optimizer_updates
@@ -124,14 +125,14 @@ def test_neighbours_are_one_load_an_operand_and_stay_in_registers(
     dtype, ndim, tmp_path
 ):
     width = {"uint8": 1, "bfloat16": 2}.get(dtype) or int(dtype[5:]) // 8
-    each = min(device.MOST_EACH, device.LOAD // width)
+    each = min(gpu_entries.MOST_EACH, gpu_entries.LOAD // width)
     load = f"v{each * width // 4}.b32" if width < 8 else "v2.b64"
     sources = [binary.mul, *([] if dtype == "uint8" else [unary.sin, unary.erf])]
     for source in sources:
         inputs = (dtype,) * source.arity
         with using(NVIDIA):
             loops = source.lowered(inputs, (dtype,), dtype, ())
-        wide = device.Wide(each, 1, (width,) * (1 + source.arity))
+        wide = gpu_entries.Wide(each, 1, (width,) * (1 + source.arity))
         text = device.emit_elements(loops, 1 + source.arity, ndim, (), True, wide)
         assert text.count(f"ld.global.{load}") == source.arity
         assert text.count(f"st.global.{load}") == 1
@@ -157,7 +158,7 @@ def over_lists():
             if rule is optimizer_updates.adam_amsgrad_guarded:
                 width = 2 if dtype == "bfloat16" else 4
                 shape = (width,) * (outputs + inputs) + (0,) * numbers
-                wide = device.Wide(device.LOAD // width, outputs, shape)
+                wide = gpu_entries.Wide(gpu_entries.LOAD // width, outputs, shape)
                 yield device.emit_lists(loops, operands, wide)
 
 

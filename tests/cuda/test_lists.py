@@ -8,7 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.codegen.emit import device
+from rushlight.codegen.schedule import gpu_entries
 from rushlight.core.device import backend_for
 from rushlight.operators import batched_launch
 from tests.cuda.test_kernels import swish
@@ -38,7 +38,7 @@ def test_every_element_of_every_tensor_is_computed_once(machine, count):
     before = launches(machine)
     batched_launch.run(swish, [out], [there])
     full = sum(x.numel() > 0 for x in here)
-    assert launches(machine) - before == -(-full // device.most_tensors(2))
+    assert launches(machine) - before == -(-full // gpu_entries.most_tensors(2))
     for x, y in zip(here, out, strict=True):
         assert rl.allclose(y.cpu(), x * x.sigmoid())
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.runtime.cuda.device_kernel import LONG, MOST_PARTS, plan_parts
+from rushlight.runtime.cuda.device_kernel import LONG
+from rushlight.runtime.cuda.launch_sizes import MOST_PARTS, plan_parts
 
 SIZE = 3 * LONG + 5
 PLACED = {

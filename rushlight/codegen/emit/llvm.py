@@ -260,6 +260,8 @@ def _helper_text(module, mangled, function):
 class _Emitter(Expressions):
     """Writes one function, statement by statement, into basic blocks."""
 
+    attributes = ATTRIBUTES
+
     def __init__(self, module, function, name=None):
         self.module, self.function = module, function
         self.name = name or function.name
@@ -300,7 +302,7 @@ class _Emitter(Expressions):
         return "\n".join(
             [
                 f"define {linkage}{result} @{self.name}({', '.join(parameters)}) "
-                f"{inline}{ATTRIBUTES} {{",
+                f"{inline}{self.attributes} {{",
                 *start,
                 *self.lines,
                 "}",

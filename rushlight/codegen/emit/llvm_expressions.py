@@ -617,6 +617,7 @@ EXPRESSIONS = {
     ir.Place: Expressions.place,
     ir.Exchange: Expressions.exchange,
     threads.Match: llvm_threads.match,
+    threads.Invoke: llvm_threads.invoke,
     ir.UnitProduct: Expressions.unit_product,
     ir.UnitRows: Expressions.unit_rows,
     ir.GroupProduct: llvm_groups.group_product,

@@ -40,6 +40,15 @@ def match(emitter, e):
     return emitter.fresh(f"call i32 @{name}(i32 {value}) convergent")
 
 
+def invoke(emitter, e):
+    """Runs a kernel of the host's, which is inlined where it is run."""
+    module, name = emitter.module, e.function.name
+    if name not in module.loops:
+        module.loops.add(name)
+        module.add(e.function, "internal ")
+    return emitter.fresh(f"call i32 @{name}({', '.join(map(emitter.typed, e.args))})")
+
+
 def warp_barrier(emitter, s):
     """Waits for a warp's lanes; see `expr.WarpBarrier`."""
     name = emitter.module.declare(WARP_BARRIER, "void", "i32")
@@ -58,5 +67,8 @@ def atomic(emitter, s):
     step = "fadd" if type.is_float else "or" if type.is_bool else "add"
     if s.op == "max":
         step = "max" if type.is_signed else "umax"
+    scope = 'syncscope("device") '
+    if s.op == "or":
+        step, scope = "or", ""
     given = f"ptr {emitter.address(s.pointer, s.index)}, {memory} {value}"
-    emitter.fresh(f'atomicrmw {step} {given} syncscope("device") monotonic')
+    emitter.fresh(f"atomicrmw {step} {given} {scope}monotonic")

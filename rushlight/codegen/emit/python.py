@@ -189,6 +189,7 @@ CALLS = {
     ir.Position: lambda e: "position_along()",
     ir.Place: lambda e: f"grid.{e.name}",
     ir.Exchange: lambda e: f"(yield exchange({render_expr(e.args[0])}, {e.distance}))",
+    threads.Invoke: lambda e: f"{e.function.name}({_arguments(e.args, ())})",
     threads.Match: lambda e: f"(yield match({render_expr(e.args[0])}, {e.bits}))",
     ir.UnitProduct: lambda e: (
         f"(yield unit_product({e.place}, {e.packed!r}, {_arguments(e.args)}))"

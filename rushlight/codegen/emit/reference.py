@@ -65,6 +65,8 @@ class Memory:
         place = self.view(index)
         if op == "max":
             place[0] = max(place[0], value)
+        elif op == "or":
+            place[0] |= value
         else:
             place[0] = place[0] | value if self.dtype.kind == "b" else place[0] + value
 

@@ -19,24 +19,26 @@ from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import batched_launch, contexts, graphs, launch
 from rushlight.runtime.cuda import code_cache as device_code_cache
+from rushlight.runtime.cuda.launch_sizes import (
+    LEAST_PART,
+    MOST_PARTS,
+    THREADS,
+    WARP,
+    WAVES,
+    grid_for,
+    plan_parts,
+    plan_threads,
+    threads_for,
+)
 
-THREADS = 256  # as in `emit.device`
-WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
 NARROW = 1 << 31
-WARP = 32
 WIDE_FROM = 1 << 16  # elements, from which on a thread takes several: before, all fit
-EACH = 4  # values of a row that a thread takes at least, where there is a block for it
-MOST_EACH = 32  # and how many where there are threads enough
 MOST_BLOCKS = 1 << 16
 MANY = 1024  # rows side by side that a thread each is enough for
 LONG = 1 << 16  # a row of so many values is many blocks', where few are
-PART = 1 << 14  # values of a part, at least
-MOST_PARTS = 1024  # of all rows
 LEAST_BESIDE = 8  # rows side by side that fill what a card reads at once
-LEAST_PART = 32  # values of a row that a thread takes at least of those side by side
-ALL_THREADS = 1 << 18  # that find the states of rows side by side
 
-ALIGNED = 16  # as `LOAD` of `emit.device`
+ALIGNED = 16  # as `LOAD` of `gpu_entries`
 KEPT = 128  # plans of a kernel
 
 NOT_YET = object()
@@ -114,12 +116,9 @@ class DeviceKernel(launch.CachedKernel):
             from rushlight.codegen.target import using
 
             target = self.target or card.target
-            with using(
-                target
-            ):  # which tells keys apart, where the host's processor does not
-                key = code_cache.key_digest(
-                    (self.name, self.digest, layout, target.ptx), entry
-                )
+            facts = self.name, self.digest, layout, target.ptx
+            with using(target):  # the key's environment is the card's, not the host's
+                key = code_cache.key_digest(facts, entry)
 
             def build_for_target():
                 with using(target):
@@ -167,6 +166,7 @@ class DeviceKernel(launch.CachedKernel):
         several elements at once.
         """
         from rushlight.codegen.emit import device
+        from rushlight.codegen.schedule import gpu_entries
 
         places = tuple(k for k, a in enumerate(addresses) if a is None)
         ndim, count = len(sizes), len(addresses)
@@ -175,7 +175,7 @@ class DeviceKernel(launch.CachedKernel):
         if total >= WIDE_FROM:
             wide = self.wide(sizes, strides)
             if wide and not all(
-                a % device.LOAD == 0 for a, w in zip(addresses, wide.widths) if w
+                a % gpu_entries.LOAD == 0 for a, w in zip(addresses, wide.widths) if w
             ):
                 wide = None
         layout = (ndim, places, narrow, wide)
@@ -185,7 +185,7 @@ class DeviceKernel(launch.CachedKernel):
                 self.function(), count, ndim, places, narrow, wide
             )
 
-        entry = device.elements_name(self.name, ndim, places, narrow, wide)
+        entry = gpu_entries.element_name(self.name, ndim, places, narrow, wide)
         handle = self.handle(card, layout, entry, build)
         each = wide.each if wide else 1
         ints = [sizes[0] // each, *sizes[1:]]
@@ -211,7 +211,7 @@ class DeviceKernel(launch.CachedKernel):
 
     def find_wide(self, sizes, strides):
         """A `Wide`, or None where elements are no neighbours or fill no loads."""
-        from rushlight.codegen.emit import device
+        from rushlight.codegen.schedule import gpu_entries
 
         widths = []
         for row, width in zip(strides, self.widths):
@@ -223,13 +223,13 @@ class DeviceKernel(launch.CachedKernel):
                 return None
         if not any(widths) or 0 in widths[: self.outputs]:
             return None
-        each = min(device.MOST_EACH, device.LOAD // max(widths))
+        each = min(gpu_entries.MOST_EACH, gpu_entries.LOAD // max(widths))
         if each < 2 or (len(sizes) > 1 and sizes[0] % each):
             return None
         for row, width in zip(strides, widths):
             if width and any(step % (each * width) for step in row[1:]):
                 return None
-        return device.Wide(each, self.outputs, tuple(widths))
+        return gpu_entries.Wide(each, self.outputs, tuple(widths))
 
     def run_lists(self, card, operands, lists, counts, numbers, fault=0):
         """Runs an elementwise kernel over lists of tensors in this thread's queue.
@@ -244,32 +244,33 @@ class DeviceKernel(launch.CachedKernel):
             fault: where the kernel notes what it refuses; the card's place by default.
         """
         from rushlight.codegen.emit import device
+        from rushlight.codegen.schedule import gpu_entries
 
         wide = None
         if sum(counts) >= WIDE_FROM:
             rows = tuple(None if item is None else item[1:] for item in operands)
             wide = self.wide((sum(counts),), rows)
             read = {item[0] for item in operands if item and item[1]}
-            if any(a % device.LOAD for row in read for a in lists[row]):
+            if any(a % gpu_entries.LOAD for row in read for a in lists[row]):
                 wide = None
 
         def build():
             return device.emit_lists(self.function(), operands, wide)
 
-        entry = device.lists_name(self.name, operands, wide)
+        entry = gpu_entries.list_name(self.name, operands, wide)
         handle = self.handle(card, (operands, wide), entry, build)
-        most = device.most_tensors(len(lists))
+        most = gpu_entries.most_tensors(len(lists))
         chosen = [n for n, count in enumerate(counts) if count]
         for begin in range(0, len(chosen), most):
             part = chosen[begin : begin + most]
-            table = array("q", bytes(8 * device.ROOM))
+            table = array("q", bytes(8 * gpu_entries.ROOM))
             pieces = 0
             for place, n in enumerate(part):
                 table[place] = pieces
                 table[most + place] = counts[n]
                 for row, addresses in enumerate(lists):
                     table[(2 + row) * most + place] = addresses[n]
-                pieces += -(-counts[n] // device.PIECE)
+                pieces += -(-counts[n] // gpu_entries.PIECE)
             card.enter()
             limit = card.properties.multi_processor_count * WAVES
             stream = contexts.current_stream(card)
@@ -295,8 +296,9 @@ class DeviceKernel(launch.CachedKernel):
 
         def make():
             from rushlight.codegen.emit import device
+            from rushlight.codegen.schedule import gpu_entries
 
-            entry = device.entry_name(self.name)
+            entry = gpu_entries.entry_name(self.name)
             handle = self.handle(
                 card, "spans", entry, lambda: device.emit(self.function())
             )
@@ -325,7 +327,7 @@ class DeviceKernel(launch.CachedKernel):
             rows: how many there are.
             length: how many values each has.
             beside: whether the elements of neighbouring rows are neighbours.
-            held: pairs of positions; see `emit.device.emit_grid`.
+            held: pairs of positions; see `gpu_entries.grid_entry`.
         """
         held, count = tuple(held), len(addresses)
         given = card, addresses, ints, rows, length, held
@@ -343,7 +345,7 @@ class DeviceKernel(launch.CachedKernel):
         """The plan of a launch over rows, each of them a block's or a thread's."""
         from rushlight.codegen.emit import device
         from rushlight.codegen.lower import lower
-        from rushlight.codegen.schedule import gpu_lowering
+        from rushlight.codegen.schedule import gpu_entries, gpu_lowering
         from rushlight.codegen.target import NVIDIA, using
 
         together = length >= WARP and not (beside and rows >= MANY)
@@ -357,7 +359,7 @@ class DeviceKernel(launch.CachedKernel):
             most = gpu_lowering.most_threads(made) if together else THREADS
             return device.emit_grid(made, held, most)
 
-        entry = device.entry_name(name)
+        entry = gpu_entries.entry_name(name)
         handle = self.handle(card, (together, held), entry, build)
         grid, threads = grid_for(card, rows)
         if together and rows:
@@ -425,7 +427,7 @@ class DeviceKernel(launch.CachedKernel):
         """The plan of the launch that finds states of parts, or of that which joins them."""
         from rushlight.codegen.emit import device
         from rushlight.codegen.lower import lower
-        from rushlight.codegen.schedule import gpu_lowering
+        from rushlight.codegen.schedule import gpu_entries, gpu_lowering
         from rushlight.codegen.target import NVIDIA, using
 
         alone = way == gpu_lowering.FINDS_BESIDE
@@ -439,7 +441,9 @@ class DeviceKernel(launch.CachedKernel):
             most = THREADS if alone else gpu_lowering.most_threads(made)
             return device.emit_grid(made, held, most)
 
-        handle = self.handle(card, (way, cut, held), device.entry_name(name), build)
+        handle = self.handle(
+            card, (way, cut, held), gpu_entries.entry_name(name), build
+        )
         threads = threads_for(values, card.block_limits[handle], total)
         shape = min(total, MOST_BLOCKS), threads
         shape = (*(grid_for(card, total) if alone else shape), 0)
@@ -460,18 +464,19 @@ class DeviceKernel(launch.CachedKernel):
             ints: as the kernel lays them out.
             blocks: the length of the axis.
             threads: of each block.
-            held: pairs of positions; see `emit.device.emit_grid`.
+            held: pairs of positions; see `gpu_entries.grid_entry`.
             shared: bytes of shared memory of a block, where they are a launch's.
         """
         held, ints = tuple(held), tuple(ints)
 
         def make():
             from rushlight.codegen.emit import device
+            from rushlight.codegen.schedule import gpu_entries
 
             def build():
                 return device.emit_grid(self.function(), held, threads)
 
-            entry = device.entry_name(self.name)
+            entry = gpu_entries.entry_name(self.name)
             handle = self.handle(card, (held, threads), entry, build, shared)
             shape = min(blocks, MOST_BLOCKS), threads, shared
             given = card, self, handle, len(addresses), shape, ints, blocks, 1
@@ -546,59 +551,6 @@ class ProgramFaults:
                 f"tensor it leads into\n  kernels: {', '.join(self.names)}, found when "
                 f"cuda:{self.card.index} was waited for"
             )
-
-
-def grid_for(card, turns):
-    """How many blocks, and threads of each, do so many turns; the rest is looped over."""
-    most = card.properties.multi_processor_count * WAVES
-    threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
-    return min(-(-turns // THREADS), most), threads
-
-
-def threads_for(values, most, rows=1):
-    """The threads of a block for a row of so many values, of so many rows.
-
-    All of a block's threads find its row and join their states: where many rows are
-    threads enough, each thread has more values.
-
-    >>> threads_for(1, 512), threads_for(300, 512), threads_for(10**6, 256)
-    (32, 96, 256)
-    >>> threads_for(4096, 512, 64), threads_for(4096, 512, 32768), threads_for(768, 512, 4096)
-    (512, 128, 64)
-    """
-    wanted = max(values / MOST_EACH, ALL_THREADS / rows)
-    threads = min(most, values / EACH, wanted)
-    return max(1, -(-int(threads) // WARP)) * WARP
-
-
-def plan_parts(rows, length, size):
-    """How many parts each row has, and how far a part goes along the loop that is cut.
-
-    Args:
-        length: the values of a row.
-        size: of the loop that is cut.
-
-    >>> plan_parts(1, 10**6, 10**6), plan_parts(2, 10**9, 10**5)
-    ((61, 16394), (511, 196))
-    >>> plan_parts(1, 1 << 16, 8), plan_parts(300, 1 << 20, 1 << 20)
-    ((4, 2), (3, 349526))
-    """
-    parts = max(1, min(MOST_PARTS // rows, length // PART, size))
-    span = -(-size // parts)
-    return -(-size // span), span
-
-
-def plan_threads(rows, length, size):
-    """The same for rows side by side, whose parts are a thread's each.
-
-    >>> plan_threads(4096, 32768, 32768), plan_threads(768, 4096, 4096)
-    ((64, 512), (128, 32))
-    >>> plan_threads(1 << 20, 4096, 4096), plan_threads(8, 64, 2)
-    ((1, 4096), (2, 1))
-    """
-    parts = max(1, min(ALL_THREADS // rows, length // LEAST_PART, size))
-    span = -(-size // parts)
-    return -(-size // span), span
 
 
 BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"

@@ -15,7 +15,7 @@ ctypedef int (*launch_t)(
 ) noexcept nogil
 
 cdef enum:
-    MOST_DATA = 24                  # as in codegen.emit.device
+    MOST_DATA = 24                  # as in codegen.schedule.gpu_lowering
     MOST_INTS = 64
     MOST_NUMBERS = 12
     ROOM = 440

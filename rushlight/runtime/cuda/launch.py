@@ -24,7 +24,7 @@ from cython.cimports.rushlight.runtime.cpu.launch import (
 
 _entry = cython.declare(launch_t, cython.NULL)
 KEPT = cython.declare(cython.Py_ssize_t, 128)  # plans of one kernel
-ALIGNED = cython.declare(uintptr_t, 16)  # as `LOAD` of `emit.device`
+ALIGNED = cython.declare(uintptr_t, 16)  # as `LOAD` of `gpu_entries`
 blocking = cython.declare(cython.bint, os.environ.get("CUDA_LAUNCH_BLOCKING") == "1")
 
 
@@ -361,7 +361,7 @@ def launch_lists(
     """Puts an elementwise kernel over lists of tensors into a queue; the result code.
 
     Args:
-        table: `ROOM` words; see `emit.device.emit_lists`.
+        table: `ROOM` words; see `gpu_entries.list_entry`.
         numbers: 16 bytes for each operand that is a number.
         tensors: how many each list has.
         pieces: how many all of them are cut into.

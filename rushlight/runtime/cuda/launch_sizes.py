@@ -1,0 +1,66 @@
+"""How many blocks and threads a launch has, and parts a row: from sizes alone."""
+
+from __future__ import annotations
+
+WARP = 32
+THREADS = 256  # as in `emit.device`
+WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
+EACH = 4  # values of a row that a thread takes at least, where there is a block for it
+MOST_EACH = 32  # and how many where there are threads enough
+PART = 1 << 14  # values of a part, at least
+MOST_PARTS = 1024  # of all rows
+LEAST_PART = 32  # values of a row that a thread takes at least of those side by side
+ALL_THREADS = 1 << 18  # that find the states of rows side by side
+
+
+def grid_for(card, turns):
+    """How many blocks, and threads of each, do so many turns; the rest is looped over."""
+    most = card.properties.multi_processor_count * WAVES
+    threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
+    return min(-(-turns // THREADS), most), threads
+
+
+def threads_for(values, most, rows=1):
+    """The threads of a block for a row of so many values, of so many rows.
+
+    All of a block's threads find its row and join their states: where many rows are
+    threads enough, each thread has more values.
+
+    >>> threads_for(1, 512), threads_for(300, 512), threads_for(10**6, 256)
+    (32, 96, 256)
+    >>> threads_for(4096, 512, 64), threads_for(4096, 512, 32768), threads_for(768, 512, 4096)
+    (512, 128, 64)
+    """
+    wanted = max(values / MOST_EACH, ALL_THREADS / rows)
+    threads = min(most, values / EACH, wanted)
+    return max(1, -(-int(threads) // WARP)) * WARP
+
+
+def plan_parts(rows, length, size):
+    """How many parts each row has, and how far a part goes along the loop that is cut.
+
+    Args:
+        length: the values of a row.
+        size: of the loop that is cut.
+
+    >>> plan_parts(1, 10**6, 10**6), plan_parts(2, 10**9, 10**5)
+    ((61, 16394), (511, 196))
+    >>> plan_parts(1, 1 << 16, 8), plan_parts(300, 1 << 20, 1 << 20)
+    ((4, 2), (3, 349526))
+    """
+    parts = max(1, min(MOST_PARTS // rows, length // PART, size))
+    span = -(-size // parts)
+    return -(-size // span), span
+
+
+def plan_threads(rows, length, size):
+    """The same for rows side by side, whose parts are a thread's each.
+
+    >>> plan_threads(4096, 32768, 32768), plan_threads(768, 4096, 4096)
+    ((64, 512), (128, 32))
+    >>> plan_threads(1 << 20, 4096, 4096), plan_threads(8, 64, 2)
+    ((1, 4096), (2, 1))
+    """
+    parts = max(1, min(ALL_THREADS // rows, length // LEAST_PART, size))
+    span = -(-size // parts)
+    return -(-size // span), span
