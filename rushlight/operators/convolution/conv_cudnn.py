@@ -34,11 +34,11 @@ def run(kind, shape, first, second, vector, layout, stride, padding, dilation):
         result = fresh(first, (batch, *sizes, channels)).movedim(-1, 1)
     else:
         result = fresh(first, shape)
-    operands = [dense(operand, last) for operand in (first, second)]
-    if vector is not None:
+    if vector is not None and not vector.is_contiguous():
         vector = vector.contiguous()
     done = backend.libraries.run_convolution(
-        kind, result, *operands, vector, last, stride, padding, dilation
+        *(kind, result, dense(first, last), dense(second, last), vector, last),
+        *(stride, padding, dilation),
     )
     return result if done else None
 
@@ -46,7 +46,7 @@ def run(kind, shape, first, second, vector, layout, stride, padding, dilation):
 def dense(tensor, last):
     """A tensor without gaps, with channels first or last in memory."""
     if not last:
-        return tensor.contiguous()
+        return tensor if tensor.is_contiguous() else tensor.contiguous()
     return tensor.movedim(1, -1).contiguous().movedim(-1, 1)
 
 

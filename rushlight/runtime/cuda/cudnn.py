@@ -34,7 +34,7 @@ class Problem(NamedTuple):
     Attributes:
         kind: ``forward``, or whose gradient is wanted: ``input`` or ``weight``.
         dtype: of all tensors.
-        sizes: of the result and of both operands.
+        result, first, second: the sizes of tensors.
         last: whether channels are the last in memory.
         biased: whether a value is added for each channel.
         stride, padding, dilation: for each dimension of space.
@@ -45,7 +45,9 @@ class Problem(NamedTuple):
 
     kind: str
     dtype: str
-    sizes: tuple
+    result: tuple
+    first: tuple
+    second: tuple
     last: bool
     biased: bool
     stride: tuple
@@ -54,6 +56,11 @@ class Problem(NamedTuple):
     short: bool
     deterministic: bool
     timed: bool
+
+    @property
+    def sizes(self):
+        """Of the result and of both operands."""
+        return self.result, self.first, self.second
 
 
 def strides(sizes, last):
@@ -90,22 +97,32 @@ def run(card, kind, result, first, second, vector, last, stride, padding, dilati
 
     Takes what `rushlight.core.device.Backend.run_convolution` takes.
     """
-    cudnn = switches.cudnn
-    name = result.dtype.name
-    problem = Problem(
-        *(kind, name, (result.shape, first.shape, second.shape), last),
-        *(vector is not None, tuple(stride), tuple(padding), tuple(dilation)),
-        name == "float32" and cudnn.conv.fp32_precision == "tf32",
-        *(must_repeat(cudnn), bool(cudnn.benchmark)),
+    cudnn, dtype = switches.cudnn, result.dtype.name
+    key = (
+        threading.get_ident(),
+        *(kind, dtype, result.shape, first.shape, second.shape),
+        *(last, vector is not None, stride, padding, dilation),
+        dtype == "float32" and cudnn.conv.fp32_precision == "tf32",
+        *(must_repeat(cudnn), cudnn.benchmark),
     )
-    operands = {RESULT: result, FIRST: aligned(first), SECOND: aligned(second)}
+    given = {
+        RESULT: address_of(result),
+        FIRST: address_of(first),
+        SECOND: address_of(second),
+    }
     if vector is not None:
-        operands[VECTOR] = aligned(vector)
-    plan = plan_for(card, problem, operands, cudnn.benchmark_limit or MOST)
-    if plan is not None:
-        plan.run(card, operands)
-        return True
+        given[VECTOR] = address_of(vector)
     settings = last, stride, padding, dilation
+    if any([address % ALIGNED for address in given.values()]):
+        copies = [None if t is None else aligned(t) for t in (first, second, vector)]
+        return run(card, kind, result, *copies, *settings)
+    try:
+        plan = card.convolutions[key]
+    except KeyError:
+        plan = plan_for(card, key, given, cudnn.benchmark_limit or MOST)
+    if plan is not None:
+        plan.run(card, given)
+        return True
     if vector is None or not run(card, kind, result, first, second, None, *settings):
         return False
     result.add_(vector.reshape(-1, *[1] * len(stride)))
@@ -153,15 +170,18 @@ class Plan:
         """Calls a function of the graph."""
         return CUDNN.call(card, getattr(self.graph, name), *args, **named)
 
-    def run(self, card, operands):
-        """Puts the work into this thread's queue."""
+    def run(self, card, given):
+        """Puts the work into this thread's queue.
+
+        Args:
+            given: the addresses of tensors, by what those are known by.
+        """
         handle = CUDNN.handle(card)  # names the queue
-        given = {uid: address_of(tensor) for uid, tensor in operands.items()}
         # given back at once: what comes later in the queue may use it
         room = card.allocator.allocate(self.n_bytes, queue(card)) if self.n_bytes else 0
         try:
             if self.index is None:
-                self.step(card, "execute", given, room, handle=handle)
+                CUDNN.call(card, self.graph.execute, given, room, handle=handle)
             else:
                 named = given, room, self.index
                 self.step(card, "execute_plan_at_index", *named, handle=handle)
@@ -169,7 +189,7 @@ class Plan:
             if room:
                 card.allocator.free(room)
 
-    def choose(self, card, operands, most):
+    def choose(self, card, given, most):
         """Times plans and keeps the fastest.
 
         Raises:
@@ -182,14 +202,14 @@ class Plan:
             n_bytes = self.step(card, "get_workspace_size_plan_at_index", index)
             self.n_bytes = int(n_bytes)
             try:
-                found.append((self.time(card, operands), index, self.n_bytes))
+                found.append((self.time(card, given), index, self.n_bytes))
             except RuntimeError:  # one that the library could not build after all
                 continue
         if not found:
             raise RuntimeError("cuDNN: no plan runs")
         _, self.index, self.n_bytes = min(found)
 
-    def time(self, card, operands):
+    def time(self, card, given):
         """The milliseconds of a run."""
         from rushlight.runtime.cuda.streams import Event
 
@@ -197,7 +217,7 @@ class Plan:
         for _ in range(TURNS):
             begin, end = Event(card, True), Event(card, True)
             begin.record(stream)
-            self.run(card, operands)
+            self.run(card, given)
             end.record(stream)
         end.synchronize()
         return begin.elapsed(end)
@@ -271,24 +291,26 @@ def refused_notes(problem):
     return found
 
 
-def plan_for(card, problem, operands, most):
-    """This thread's plan of a problem, kept or made now; None if there is none."""
-    key = threading.get_ident(), problem
-    plans = card.convolutions
-    with card.lock:
-        if key in plans:
-            plans.move_to_end(key)
-            return plans[key]
+def plan_for(card, key, given, most):
+    """A thread's plan of a problem, made now and kept; None if there is none.
+
+    Args:
+        key: of the plan: the thread, and what a `Problem` has.
+        given: the addresses of tensors, by what those are known by.
+        most: how many plans are timed.
+    """
+    problem = Problem(*key[1:])
     if problem.timed and contexts.current_stream(card).capturing():  # it cannot wait
-        return plan_for(card, problem._replace(timed=False), operands, most)
+        key = (key[0], *problem._replace(timed=False))
+        return card.convolutions.get(key) or plan_for(card, key, given, most)
     try:
         plan = Plan(card, problem)
         if problem.timed:
-            plan.choose(card, operands, most)
+            plan.choose(card, given, most)
     except RuntimeError:  # nothing of the library's runs it: ours does
         plan = None
     with card.lock:
-        plans[key] = plan
-        while len(plans) > KEPT:
-            plans.popitem(last=False)
+        card.convolutions[key] = plan
+        while len(card.convolutions) > KEPT:
+            card.convolutions.popitem(last=False)
     return plan
