@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.kernels.conv.conv_geometry import Geometry, weight_plan
+from rushlight.kernels.conv.conv_geometry import Geometry
+from rushlight.kernels.conv.weight_geometry import weight_plan
 
 # Lines of results that end at a vector, within one, and before the first is full.
 LINES = (5, 15, 16, 17, 28, 32, 33, 48)

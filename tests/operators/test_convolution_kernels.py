@@ -11,7 +11,8 @@ from rushlight.codegen.target import named, using
 from rushlight.ir import expr as ir
 from rushlight.kernels.conv import depthwise, direct
 from rushlight.kernels.conv import implicit_gemm as kernels
-from rushlight.kernels.conv.conv_geometry import Geometry, forward_plan, weight_plan
+from rushlight.kernels.conv.conv_geometry import Geometry, forward_plan
+from rushlight.kernels.conv.weight_geometry import weight_plan
 from tests.operators.test_contraction import run_native, run_reference
 
 TILE = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=320)

@@ -13,11 +13,8 @@ EXCHANGES = 2  # blocks of positions that exchange the same filters, at most
 PARALLEL_WORK = 1 << 18  # multiplications worth a second thread
 PACKING = 7  # multiplications that writing a patch element costs
 LANES = 16  # of a vector; fewer on other machines waste fewer lanes
-WEIGHT_TILES, WEIGHT_POSITIONS = 128, 1024  # see `convolution_direct`
 PAGE = 1024  # positions of a plane that lie in one page of memory
 MANY_CHANNELS = 128  # planes in more pages than a processor has at hand
-NEAR_TILES = 24  # tiles of sums that stay in the first-level cache
-FEW_ROWS = 32  # that patches are not worth being written for, if tiles are further away
 MOST_TAPS = 49  # see `convolution_depthwise`
 BAND_ROWS, MOST_BAND = 8, 1 << 17  # rows of results, bytes of the input that they see
 NOTHING = ((0, 0), (0, 0), (0, 0))  # no margins
@@ -505,75 +502,3 @@ class PhaseAxis:
     def reach(self, size):
         """Margins that the output's gradient needs."""
         return reach(size, self.count, 1, self.first, self.step, self.taps)
-
-
-@functools.lru_cache(maxsize=512)
-def weight_plan(input, weight, output, stride, padding, dilation, groups, block):
-    """The kernel, margins of the input, integers, chunks and the parts' shape.
-
-    Args:
-        block: output channels that the kernel takes at a time (`weight_block`).
-    """
-    g = Geometry(input, weight, output, stride, padding, dilation, groups)
-    if g.has_planes:
-        return depthwise_weight_plan(g)
-    positions = math.prod(g.output)
-    held = together(g.images, positions)
-    width = min(COLUMNS, held * positions)
-    columns = g.group_rows
-    across = -(-columns // block)
-    size = g.rows * g.depth
-    if g.work < PARALLEL_WORK:
-        parts = bands = 1
-    elif size >= LARGE_WEIGHT:
-        parts, bands = 1, max(1, min(8 // (groups * across), g.depth // BAND))
-    else:
-        parts, bands = min(-(-g.images // held), max(1, 8 // (groups * across))), 1
-    tiles = -(-(g.depth + 1) // 4) * -(-columns // 6)
-    direct = g.is_direct(PACKING, g.output) and (
-        tiles <= NEAR_TILES
-        or g.is_wide
-        and columns <= FEW_ROWS
-        and tiles <= WEIGHT_TILES
-    )
-    if direct:
-        held, bands, across = 1, 1, 1
-        width = -(-positions // -(-positions // WEIGHT_POSITIONS))
-        parts = 1 if g.work < PARALLEL_WORK else min(g.images, 8)
-    per_part = -(-g.images // (parts * held)) * held
-    parts = -(-g.images // per_part)
-    margins, walk = g.patches()
-    ints = (
-        *walk,
-        1,
-        g.images,
-        held,
-        width,
-        g.depth,
-        BAND,
-        groups,
-        g.group_channels,
-        parts,
-        per_part,
-        columns,
-        bands,
-        g.rows * positions,
-        positions,
-    )
-    chunks = parts * groups * across * bands
-    kind = "few_weights" if direct else "weight_gradient"
-    return kind, g.input, margins, ints, chunks, (parts, groups, g.depth + 1, columns)
-
-
-def depthwise_weight_plan(g):
-    """`weight_plan` where each output channel has one input channel."""
-    parts = 1 if g.work < PARALLEL_WORK else min(g.images, 8)
-    per_part = -(-g.images // parts)
-    parts = -(-g.images // per_part)
-    ints = (
-        *(g.channels, g.rows, g.group_rows, *g.input[1:], *g.output[1:]),
-        *(*g.padding[1:], g.dilation[2], g.images, per_part, g.rows // g.group_rows),
-    )
-    kind = "_".join(map(str, ("depthwise_weights", *g.kernel[1:], *g.stride[1:])))
-    shape = parts, g.rows // g.group_rows, g.depth + 1, g.group_rows
-    return kind, g.input, NOTHING, ints, parts * g.rows, shape

@@ -20,8 +20,8 @@ from rushlight.kernels.conv.conv_geometry import (
     input_plan,
     output_size,
     spread,
-    weight_plan,
 )
+from rushlight.kernels.conv.weight_geometry import weight_plan
 from rushlight.operators import call as ops
 from rushlight.operators.convolution import conv_cudnn as by_library
 from rushlight.operators.convolution import conv_depthwise as depthwise
@@ -310,6 +310,7 @@ def _weight_gradient_on_host(grad, input, shape, stride, padding, dilation, grou
         dilation,
         groups,
         _weight_block(grad.dtype),
+        host.pool.get_num_threads(),
     )
     sums, source = (
         fresh(grad, parts),

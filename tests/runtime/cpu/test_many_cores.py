@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import rushlight as rl
+from rushlight.kernels.conv.weight_geometry import weight_plan
 from rushlight.runtime.cpu import blocks, pool
 
 SIZES = (
@@ -95,3 +96,22 @@ def test_threads_are_bound_where_the_environment_asks():
         check=True,
     ).stdout
     assert found.split() == [f"[{chosen}]"] * 3
+
+
+WEIGHTS = {  # of a residual network of 50 layers, of batches of 64 and 256 images
+    "3x3, 64": ((256, 64, 56, 56), (64, 64, 3, 3)),
+    "3x3, 256": ((64, 256, 14, 14), (256, 256, 3, 3)),
+    "3x3, 512": ((256, 512, 7, 7), (512, 512, 3, 3)),
+    "1x1, 256": ((256, 256, 56, 56), (64, 256, 1, 1)),
+    "7x7, 3": ((256, 3, 224, 224), (64, 3, 7, 7)),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_gradients_of_weights_have_work_for_many_threads(name):
+    image, weight = WEIGHTS[name]
+    padding = (0, *[size // 2 for size in weight[2:]])
+    given = (image, weight, image[2:], (1, 1), padding[1:], (1, 1), 1)
+    few, many = (weight_plan(*given, 16, threads) for threads in (2, 64))
+    assert many[4] >= 32  # chunks; they were 16 for the second
+    assert few[5] == many[5]  # parts, whose sums are in the bits
