@@ -41,6 +41,25 @@ def step_of_lenet(x, *_):
     optimizer.step()
 
 
+def slope(x, function):
+    """The gradient of a function."""
+    y = function(x.detach().requires_grad_())
+    y.backward(x)
+
+
+def sampled(x):
+    """An image at points, and the gradient of those."""
+    image = x.view(16, 16, 256, 256)
+    points = x[:, :32].reshape(16, 64, 64, 2).detach().requires_grad_()
+    F.grid_sample(image, points, align_corners=False).sum().backward()
+
+
+def attended(h):
+    """Attention of heads of 64, and its gradients."""
+    q = h.view(16, 8, 2048, 64).detach().requires_grad_()
+    F.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+
+
 CALLS = {
     "x + y": lambda x, h, n: x + x.clone(),
     "x + y, halves": lambda x, h, n: h + h.clone(),
@@ -66,6 +85,17 @@ CALLS = {
     "embedding": lambda x, h, n: F.embedding(n, x),
     "gather": lambda x, h, n: x.gather(1, n[:, None]),
     "dropout": lambda x, h, n: F.dropout(x, 0.5),
+    "softmax's gradient": lambda x, h, n: slope(x, lambda x: x.softmax(1)),
+    "layer_norm's gradient": lambda x, h, n: slope(
+        x, lambda x: F.layer_norm(x, (4096,))
+    ),
+    "sort": lambda x, h, n: x.sort(1),
+    "sort of all": lambda x, h, n: x.flatten().sort(),
+    "top-k": lambda x, h, n: x.topk(8, 1),
+    "scatter_add": lambda x, h, n: x.scatter_add(1, n[:, None], x),
+    "index_add": lambda x, h, n: x.index_add(0, n, x),
+    "grid_sample": lambda x, h, n: sampled(x),
+    "attention, halves": lambda x, h, n: attended(h),
     "LeNet's step": step_of_lenet,
 }
 

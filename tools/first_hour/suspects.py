@@ -204,6 +204,7 @@ def suspect_bad_index(rl):
         rl.nn.functional.embedding(
             rl.tensor([5], device="cuda"), rl.ones(3, 4, device="cuda")
         )
+        rl.cuda.synchronize()  # it is told to who waits
     except IndexError as error:
         return (
             f"IndexError: {error}; then {(rl.ones(3, device='cuda') + 1).sum().item()}"
