@@ -17,12 +17,19 @@ import threading
 
 from rushlight.runtime.cuda import contexts, launch
 
-_thread = threading.local()
+
+class Gathering(threading.local):
+    """The block that a thread is in, or None."""
+
+    block = None
+
+
+_thread = Gathering()
 
 
 def current():
     """The block that this thread is in, or None."""
-    return getattr(_thread, "block", None)
+    return _thread.block
 
 
 def flush():
