@@ -13,11 +13,11 @@ LEAST_PART = 32  # values of a row that a thread takes at least of those side by
 ALL_THREADS = 1 << 18  # that find the states of rows side by side
 
 
-def grid_for(card, turns):
-    """How many blocks, and threads of each, do so many turns; the rest is looped over."""
+def grid_for(card, count):
+    """How many blocks, and threads of each, take so many; the rest is looped over."""
     most = card.properties.multi_processor_count * WAVES
-    threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
-    return min(-(-turns // THREADS), most), threads
+    threads = THREADS if count >= THREADS else -(-count // 32) * 32
+    return min(-(-count // THREADS), most), threads
 
 
 def threads_for(values, most, rows=1):
