@@ -42,6 +42,10 @@ def _cubic_minimum(a, b, lowest=None, highest=None):
     return min(max(right.at - width * share, lowest), highest)
 
 
+def _lower_of(ends):
+    return 0 if ends[0].loss <= ends[1].loss else 1
+
+
 class _LineSearch:
     """Looks for a step that meets the strong Wolfe conditions.
 
@@ -65,10 +69,8 @@ class _LineSearch:
 
     def run(self, at):
         """The best point found, beginning with a first guess of the step."""
-        bracket, done = self._bracket(at)
-        if not done and self.used < self.budget:
-            bracket = self._zoom(bracket)
-        return bracket[0]
+        ends = self._bracket(at)
+        return ends[0] if len(ends) == 1 else self._zoom(ends)
 
     def _too_high(self, point):
         start = self.start
@@ -78,53 +80,51 @@ class _LineSearch:
         return abs(point.slope) <= -self.flattens_enough * self.start.slope
 
     def _bracket(self, at):
-        """Two points with a good one between them, or a good one, and whether it is."""
+        """Two points with a good one between them, or a good one."""
         before, point = self.start, self.evaluate(at)
         while self.used < self.budget:
             risen = self.used > 1 and point.loss >= before.loss
             if self._too_high(point) or risen:
-                return self._sorted(before, point), False
+                return [before, point]
             if self._flat(point):
-                return [point], True
+                return [point]
             if point.slope >= 0:
-                return self._sorted(before, point), False
+                return [before, point]
             nearest = point.at + 0.01 * (point.at - before.at)
             at = _cubic_minimum(before, point, nearest, point.at * 10)
             before, point = point, self.evaluate(at)
             self.used += 1
-        return self._sorted(self.start, point), False
+        return [self.start, point]
 
-    @staticmethod
-    def _sorted(a, b):
-        """Two points, the lower one first."""
-        return [a, b] if a.loss <= b.loss else [b, a]
+    def _zoom(self, ends):
+        """Narrow a bracket until its lower end is good, and give that one.
 
-    def _zoom(self, bracket):
-        """Narrow the bracket until its lower point is good."""
-        low, high = bracket
-        # The order of the two matters to the formula's last bit only.
+        Of ends that are equally low the first is taken, whichever came later.
+        """
+        low = _lower_of(ends)
         stuck = False
         while self.used < self.budget:
-            if abs(high.at - low.at) * self.size < self.shortest:
+            if abs(ends[1].at - ends[0].at) * self.size < self.shortest:
                 break
-            at, stuck = self._next_place(low, high, stuck)
+            at, stuck = self._next_place(*ends, stuck)
             point = self.evaluate(at)
             self.used += 1
-            if self._too_high(point) or point.loss >= low.loss:
-                low, high = self._sorted(low, point)
+            if self._too_high(point) or point.loss >= ends[low].loss:
+                ends[1 - low] = point
+                low = _lower_of(ends)
                 continue
             if self._flat(point):
-                return [point]
-            if point.slope * (high.at - low.at) >= 0:
-                high = low
-            low = point
-        return [low, high]
+                return point
+            if point.slope * (ends[1 - low].at - ends[low].at) >= 0:
+                ends[1 - low] = ends[low]
+            ends[low] = point
+        return ends[low]
 
     @staticmethod
-    def _next_place(low, high, stuck):
+    def _next_place(one, other, stuck):
         """Where to look next, and whether that was close to an end of the bracket."""
-        at = _cubic_minimum(low, high)
-        left, right = min(low.at, high.at), max(low.at, high.at)
+        at = _cubic_minimum(one, other)
+        left, right = min(one.at, other.at), max(one.at, other.at)
         margin = 0.1 * (right - left)
         if not min(right - at, at - left) < margin:
             return at, False
