@@ -42,9 +42,9 @@ def check_not_negative(what, value):
 
 def check_betas(betas):
     """Refuse decay rates outside ``[0, 1)``."""
-    for index, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+    for index in range(2):
+        if not 0.0 <= betas[index] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {betas[index]}")
 
 
 def check_modes(fused, foreach, differentiable):

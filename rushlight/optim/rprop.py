@@ -57,13 +57,14 @@ class Rprop(rules.Elementwise):
 
     def _update(self, group, parameter, grad, state):
         smaller, larger = group["etas"]
+        shortest, longest = group["step_sizes"]
         state["step"] += 1
         size, last = state["step_size"], state["prev"]
         agreement = grad * last
         turned = agreement < 0
         factor = rl.ones_like(size).masked_fill_(agreement > 0, larger)
         factor.masked_fill_(turned, smaller)
-        size.mul_(factor).clamp_(*group["step_sizes"])
+        size.mul_(factor).clamp_(shortest, longest)
         # Where the sign changed the step is skipped, and forgotten.
         grad = grad.masked_fill(turned, 0)
         parameter.addcmul_(grad.sign(), size, value=-1)
