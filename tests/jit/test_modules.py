@@ -1,6 +1,8 @@
 """The package's modules, translated: the same values, here and in PyTorch's hands."""
 
 import io
+import itertools
+import re
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -384,3 +386,17 @@ def test_graphs_of_fx_are_scripted():
     for graph in rl.fx.symbolic_trace(net), recorded:
         scripted = rl.jit.freeze(rl.jit.script(graph).eval())
         assert rl.equal(scripted(x), graph(x))
+
+
+@pytest.mark.parametrize("kind", ["BatchNorm", "InstanceNorm"])
+def test_scripted_norms_refuse_the_dimensions_that_they_refuse_unscripted(kind):
+    for rank, dims in itertools.product((1, 2, 3), (1, 2, 3, 4, 5, 6)):
+        module, x = getattr(nn, f"{kind}{rank}d")(2), rl.ones([2] * dims)
+        program = rl.jit.script(module)
+        try:
+            expected = module(x)
+        except ValueError as error:
+            with pytest.raises(Exception, match=re.escape(str(error))):
+                program(x)
+        else:
+            assert rl.equal(program(x), expected)

@@ -117,7 +117,9 @@ def test_frozen_modules_have_constants_for_parameters():
     with pytest.raises(RuntimeError, match="expects a ScriptModule"):
         rl.jit.freeze(net)
     frozen = rl.jit.freeze(rl.jit.script(net.eval()))
-    assert not list(frozen.parameters()) and "prim::If" not in str(frozen.graph)
+    assert not list(frozen.parameters())
+    # what is left is the norm's look at its input's dimensions
+    assert str(frozen.graph).count("prim::If") == 1
     assert rl.equal(frozen(x), net(x))
     file = io.BytesIO()
     frozen.save(file)

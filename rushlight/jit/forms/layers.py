@@ -98,10 +98,8 @@ class Sequential:
 
 
 class _BatchNorm:
-    def _check_input_dim(self, input: Tensor) -> None:
-        pass
-
     def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
         factor = 0.0
         if self.momentum is not None:
             factor = self.momentum

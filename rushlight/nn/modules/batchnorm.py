@@ -153,17 +153,12 @@ class _BatchNorm(_NormBase):
         )
 
 
-def _expect_dims(input, *allowed):
-    if input.dim() not in allowed:
-        names = " or ".join(f"{count}D" for count in allowed)
-        raise ValueError(f"expected {names} input (got {input.dim()}D input)")
-
-
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of ``(N, C)`` or ``(N, C, L)``; see ``BatchNorm2d``."""
 
     def _check_input_dim(self, input):
-        _expect_dims(input, 2, 3)
+        if input.dim() not in (2, 3):
+            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
 
 
 class BatchNorm2d(_BatchNorm):
@@ -174,14 +169,16 @@ class BatchNorm2d(_BatchNorm):
     """
 
     def _check_input_dim(self, input):
-        _expect_dims(input, 4)
+        if input.dim() != 4:
+            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of ``(N, C, D, H, W)``; see ``BatchNorm2d``."""
 
     def _check_input_dim(self, input):
-        _expect_dims(input, 5)
+        if input.dim() != 5:
+            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
 
 
 class SyncBatchNorm(_BatchNorm):
