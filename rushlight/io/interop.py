@@ -562,16 +562,37 @@ def dlpack_device(tensor: Tensor) -> tuple:
     return (CPU, 0)
 
 
-def to_dlpack(tensor: Tensor, stream=None, max_version=None, dl_device=None, copy=None):
-    """A capsule that lends the tensor's memory to the library that takes it.
+def share_by_dlpack(
+    tensor: Tensor, stream=None, max_version=None, dl_device=None, copy=None
+):
+    """``Tensor.__dlpack__``: `to_dlpack` of a tensor whose memory is all there is to it.
 
     Raises:
-        BufferError: the tensor requires a gradient, has a type that DLPack lacks, or
-            is wanted on another device.
+        BufferError: the tensor requires a gradient, puts off its conjugate, is sparse,
+            has a type that DLPack lacks, or is wanted on another device.
     """
     if tensor.wants_grad:
         raise BufferError(
             "Can't export tensors that require gradient, use tensor.detach()"
+        )
+    if tensor.keys & (1 << KEY_CONJUGATE):
+        raise BufferError("Can't export tensors with the conjugate bit set")
+    if tensor.layout is not strided:
+        raise BufferError("Can't export tensors with layout other than torch.strided")
+    return to_dlpack(tensor, max_version, dl_device, copy)
+
+
+def to_dlpack(tensor: Tensor, max_version=None, dl_device=None, copy=None):
+    """A capsule that lends the tensor's memory to the library that takes it.
+
+    Raises:
+        BufferError: the tensor has a type that DLPack lacks, or is wanted on another
+            device.
+        RuntimeError: it is sparse, and has no memory of its own.
+    """
+    if tensor.layout is not strided:
+        raise RuntimeError(
+            "Cannot access data pointer of Tensor that doesn't have storage"
         )
     if tensor.dtype_.name not in _TO_DLPACK:
         raise BufferError(f"{tensor.dtype_.name} tensors cannot be exported by DLPack")

@@ -3,6 +3,7 @@
 import enum
 
 from rushlight.core.tensor import Tensor
+from rushlight.io import interop
 from rushlight.io.interop import from_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
@@ -50,4 +51,4 @@ def to_dlpack(tensor):
         raise TypeError(
             f"expected Tensor as argument 0, but got {type(tensor).__name__}"
         )
-    return tensor.__dlpack__()
+    return interop.to_dlpack(tensor)

@@ -131,9 +131,28 @@ def test_a_dlpack_capsule_can_be_used_once():
         rl.from_dlpack(capsule)
 
 
-def test_dlpack_refuses_tensors_that_record():
-    with pytest.raises(BufferError, match="require gradient"):
-        interop.to_dlpack(rl.ones(2, requires_grad=True))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: m.ones(2, requires_grad=True),
+        lambda m: m.ones(2, requires_grad=True) * 2,
+        lambda m: m.ones(2, dtype=m.complex64).conj(),
+        lambda m: m.ones(2).to_sparse(),
+    ],
+)
+def test_what_dlpack_cannot_say_is_refused_but_by_the_function_that_exports(make):
+    torch = pytest.importorskip("torch", reason="the oracle is not installed")
+
+    def outcome(m, export):
+        try:
+            return type(export(make(m))).__name__
+        except (BufferError, RuntimeError) as error:
+            return type(error).__name__, str(error)
+
+    assert outcome(rl, rl.Tensor.__dlpack__) == outcome(torch, torch.Tensor.__dlpack__)
+    ours = outcome(rl, rl.utils.dlpack.to_dlpack)
+    assert ours == outcome(torch, torch.utils.dlpack.to_dlpack)
+    assert ours == outcome(rl, rl.to_dlpack)
 
 
 def test_dlpack_shares_memory_with_pytorch():
