@@ -1,6 +1,7 @@
 """Values at the edges of operators: narrow types, nothing to work on, rows of millions."""
 
 import itertools
+import math
 import warnings
 
 import pytest
@@ -186,3 +187,15 @@ def test_zeros_have_the_oracles_signs_and_nan_its_places(name):
 
 def listed(result):
     return result if isinstance(result, list) else [result]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_costs_of_infinite_logits_are_pytorch_s(dtype):
+    def costs(m):
+        logits = m.tensor([-math.inf, math.inf, 200.0, -200.0], dtype=getattr(m, dtype))
+        shares = m.tensor([-138.0, 0.0, 1.0, 0.5], dtype=getattr(m, dtype))
+        pairs = logits.repeat_interleave(4), shares.repeat(4)
+        call = m.nn.functional.binary_cross_entropy_with_logits
+        return call(*pairs, reduction="none").double().tolist()
+
+    assert costs(rl) == pytest.approx(costs(torch), rel=1e-2, abs=1e-6, nan_ok=True)

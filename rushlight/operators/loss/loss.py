@@ -85,8 +85,11 @@ def bce(x, y):
 
 @pointwise
 def bce_with_logits(x, y):
-    """Without overflow on either side."""
-    return L.maximum(x, 0) - x * y + L.log1p(L.exp(-abs(x)))
+    """``(1 - y) * x - log_sigmoid(x)``, without its cancellation below zero.
+
+    ``0 * x`` leaves no number at -inf, where the formula has none.
+    """
+    return L.where(x < 0, 0 * x - x * y, (1 - y) * x) + L.log1p(L.exp(-abs(x)))
 
 
 def reduce(costs, reduction):
