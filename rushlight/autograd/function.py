@@ -8,6 +8,7 @@ import warnings
 from rushlight.autograd import methods
 from rushlight.autograd.node import PythonNode
 from rushlight.core import state
+from rushlight.core.facts import bump_version
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
 from rushlight.dispatch.guard import GradMode
@@ -395,6 +396,7 @@ class _Wrapping:
                     "returned as output. The inputs that are modified inplace must all "
                     "be outputs of the Function."
                 )
+            bump_version(tensor)
 
     def wrap_one(self, output, index):
         given = _holds(self.inputs, output)

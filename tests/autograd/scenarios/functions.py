@@ -156,6 +156,17 @@ def dirty_inputs_take_the_new_history(t):
 
 
 @scenario
+def marking_an_input_counts_as_a_write(t):
+    def forward(ctx, a):
+        ctx.mark_dirty(a)
+        return a
+
+    function = make(t, lambda ctx, g: g, forward)
+    recorded, plain = leaf(t, 1) * 1, t.ones(2)
+    return [function.apply(one)._version for one in (recorded, plain, recorded)]
+
+
+@scenario
 def dirty_views_rebase_their_base(t):
     def forward(ctx, a):
         ctx.mark_dirty(a)
