@@ -9,6 +9,7 @@ from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import FLOATING, DType
 from cython.cimports.rushlight.core.geometry import row_major, span
 from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
     KEY_ABSENT,
     KEY_BATCHED,
     KEY_DECOMPOSE,
@@ -250,6 +251,12 @@ def take_storage(t: Tensor, storage: Absent):
     """Gives a tensor without memory another one's place in memory."""
     t.storage = storage
     return t
+
+
+def take_deferred(target: Tensor, source: Tensor):
+    """Has a tensor put off its conjugate, or negative, if another one does."""
+    target.keys = (target.keys & ~DEFERRED) | (source.keys & DEFERRED)
+    return target
 
 
 def take_geometry(target: Tensor, source: Tensor):

@@ -15,6 +15,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_AUTOGRAD,
     KEY_CONJUGATE,
     KEY_NEGATIVE,
+    KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, alias
@@ -26,6 +27,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     Operator,
 )
 
+from rushlight.core.subclass import become
 from rushlight.dispatch.declared import says
 
 _ONE = cython.declare(uint64_t, 1)
@@ -40,6 +42,9 @@ def passes(op: Operator) -> bool:
 def with_bit(t: Tensor, bit: uint64_t, wanted: cython.bint) -> Tensor:
     """The same window, with or without something put off."""
     shown: Tensor = alias(t, t.ndim_, t.sizes, t.strides, t.offset)
+    if (t.keys >> KEY_PYTHON) & 1:  # its type takes the operators still
+        shown = become(type(t), shown)
+        vars(cython.cast(object, shown)).update(vars(cython.cast(object, t)))
     shown.keys = (shown.keys | bit) if wanted else (shown.keys & ~bit)
     return shown
 

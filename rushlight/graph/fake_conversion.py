@@ -7,7 +7,12 @@ import weakref
 from rushlight.core.device import Device
 from rushlight.core.layout import strided
 from rushlight.core.storage import UntypedStorage
-from rushlight.core.subclass import storage_behind, take_geometry, take_storage
+from rushlight.core.subclass import (
+    storage_behind,
+    take_deferred,
+    take_geometry,
+    take_storage,
+)
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.ir import sizes
@@ -36,13 +41,14 @@ class Twins:
         if absent.inner is None:
             absent.inner = UntypedStorage(absent.nbytes(), device="meta")
             self._absent[id(absent.inner)] = absent
-        return make_tensor(
+        meta = make_tensor(
             absent.inner,
             tuple(sizes_of(fake)),
             fake.stride(),
             fake.storage_offset(),
             fake.dtype,
         )
+        return take_deferred(meta, fake)
 
     def of_real(self, tensor: Tensor, shared=True):
         """The ``meta`` tensor of a real one; those of one storage share one.
@@ -60,13 +66,14 @@ class Twins:
                 real[key] = weakref.ref(storage, lambda _: real.pop(key, None)), meta
         else:
             meta = found[1]
-        return make_tensor(
+        made = make_tensor(
             meta,
             tuple(tensor.shape),
             tensor.stride(),
             tensor.storage_offset(),
             tensor.dtype,
         )
+        return take_deferred(made, tensor)
 
     def absent_of(self, meta: Tensor, fake: Tensor):
         """What stands for the memory of a ``meta`` tensor's fake twin."""

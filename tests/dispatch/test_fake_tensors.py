@@ -1,5 +1,7 @@
 """Fake tensors have the shapes, types and devices that real ones would have."""
 
+import importlib
+
 import pytest
 
 import rushlight as rl
@@ -184,3 +186,26 @@ def test_exceptions_carry_the_operator():
         assert str(caught.value.func) == "aten._local_scalar_dense.default"
         with pytest.raises(DynamicOutputShapeException):
             rl.ones(1).nonzero()
+
+
+def test_fake_tensors_put_off_conjugates_and_negatives_as_pytorch_s_do():
+    torch = pytest.importorskip("torch", reason="the oracle is not installed")
+
+    def outcomes(m):
+        fake = importlib.import_module(f"{m.__name__}._subclasses.fake_tensor")
+        real = m.ones(2, 3, dtype=m.complex64).conj()
+        with fake.FakeTensorMode() as mode:
+            z = m.ones(2, 3, dtype=m.complex64)
+            w = mode.from_tensor(real)
+            made = [z.conj(), z.mH, z.conj().conj(), z.conj()[0], z.conj().imag, w]
+            made += [z.conj() + 1, w.resolve_conj(), w.clone(), m._neg_view(z), w.T]
+            made += [w.imag.resolve_neg(), z.conj_physical(), w.copy_(z), w.mul_(2)]
+            made += [w.conj().view(3, 2), m.matmul(w, z.T), m.empty_like(w)]
+            for one in made:
+                assert type(one) is fake.FakeTensor
+                yield one.is_conj(), one.is_neg(), tuple(one.shape), one.stride()
+            for refused in (m.view_as_real, lambda t: t.view(m.float32)):
+                with pytest.raises(RuntimeError):
+                    refused(w)
+
+    assert list(outcomes(rl)) == list(outcomes(torch))

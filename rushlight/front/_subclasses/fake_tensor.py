@@ -16,7 +16,7 @@ from rushlight._fake_context import FakeImplCtx, WantsContext, calling
 from rushlight.core.device import Device
 from rushlight.core.dtype import get_default_dtype
 from rushlight.core.layout import Size, strided
-from rushlight.core.subclass import make_wrapper, take_storage
+from rushlight.core.subclass import make_wrapper, take_deferred, take_storage
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch.declared import rule_of, says
@@ -127,6 +127,7 @@ class FakeTensor(Tensor):
             device,
             elem.untyped_storage().nbytes(),
         )
+        take_deferred(made, elem)
         made.fake_mode = fake_mode
         made.constant = constant
         return made
@@ -338,6 +339,7 @@ class FakeTensorMode(TorchDispatchMode):
         fake = self.of_geometry(
             Geometry(sizes, strides, 0, tensor.dtype), tensor.device
         )
+        take_deferred(fake, tensor)
         for dim, size in enumerate(sizes):
             symbol = size.expr if isinstance(size, SymInt) else None
             if getattr(symbol, "source", 0) is None:
