@@ -72,6 +72,5 @@ cdef object bound(int slot)
 cdef object unary(int slot, object a)
 cdef object binary_slot(int slot, object a, object b)
 # The same, where a TypeError means NotImplemented.
-cdef object guarded(int slot, object a, object b)
 # What the tensor's type, or a mode, makes of a method; PASS_BY where neither takes it.
 cdef object taken(str name, tuple args)

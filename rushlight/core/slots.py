@@ -132,17 +132,6 @@ def binary_slot(slot: cython.int, a: object, b: object) -> object:
 
 
 @cython.cfunc
-def guarded(slot: cython.int, a: object, b: object) -> object:
-    """A foreign operand gets its own chance: TypeError becomes NotImplemented."""
-    try:
-        return binary_slot(slot, a, b)
-    except TypeError:
-        if slot == SLOT_EQ and hasattr(type(b), "__array__"):
-            return a._equal_to_array(b)
-        return NotImplemented
-
-
-@cython.cfunc
 def taken(name: str, args: tuple) -> object:
     """What the tensor's type, or a mode, makes of a method."""
     if _SLOTS[SLOT_TAKEN] == cython.NULL:

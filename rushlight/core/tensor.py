@@ -52,7 +52,6 @@ from cython.cimports.rushlight.core.sizes import new_size
 from cython.cimports.rushlight.core.slots import (
     binary_slot,
     bound,
-    guarded,
     taken,
     unary,
 )
@@ -76,9 +75,13 @@ from rushlight.core.state import tell_of_making, tell_of_reading
 
 @cython.cfunc
 def binary(slot: cython.int, a: object, b: object) -> object:
-    if not isinstance(b, Tensor) and type(b) is not float and type(b) is not int:
-        return guarded(slot, a, b)
-    return binary_slot(slot, a, b)
+    """A slot's answer; where it raises `TypeError`, the other operand is asked."""
+    try:
+        return binary_slot(slot, a, b)
+    except TypeError:
+        if slot != slots.SLOT_EQ or isinstance(b, Tensor):
+            return NotImplemented
+        return a._equal_to_array(b) if hasattr(type(b), "__array__") else NotImplemented
 
 
 @cython.cfunc
@@ -93,15 +96,6 @@ def binary_seen(name: str, slot: cython.int, a: object, b: object) -> object:
         if answer is not PASS_BY:
             return answer
     return binary(slot, a, b)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def no_operand(a: object, b: object) -> cython.bint:
-    """Whether a matrix product is asked of a number, which no handler sees before."""
-    if type(a) is not Tensor or not isinstance(b, (int, float, complex)):
-        return False
-    return not state().modes
 
 
 @cython.cfunc
@@ -845,13 +839,9 @@ class Tensor:
         return binary_seen("__rmod__", slots.SLOT_RMOD, self, other)
 
     def __matmul__(self, other):
-        if no_operand(self, other):
-            return NotImplemented
         return binary(slots.SLOT_MATMUL, self, other)
 
     def __rmatmul__(self, other):
-        if no_operand(self, other):
-            return NotImplemented
         return binary_seen("__rmatmul__", slots.SLOT_RMATMUL, self, other)
 
     def __and__(self, other):
@@ -976,6 +966,16 @@ def install(name, value, kind=Tensor):
         body.tp_flags &= ~(cython.cast(cython.ulong, 1) << 8)
     cython.cast(dict, cython.cast(object, body.tp_dict))[name] = value
     PyType_Modified(body)
+
+
+def _add_in_place(self, other):
+    return binary(slots.SLOT_IADD, self, other)
+
+
+# Not the slot's own wrapper: a subclass would take it for a sequence's `+=`, too, whose
+# NotImplemented CPython gives to the program.
+_add_in_place.__name__ = _add_in_place.__qualname__ = "__iadd__"
+install("__iadd__", _add_in_place)
 
 
 def _keep_bodies():

@@ -85,13 +85,14 @@ class Library:
                 "and overload name multiple times."
             )
         rows, returns = schemas.argument_rows(parsed), schemas.return_rows(parsed)
-        written = bool(rows) and bool(rows[0][5] & 1)
+        written = bool(rows) and bool(rows[0][5] & schemas.WRITTEN)
+        fresh = bool(returns) and returns[0][2] != 2
         op = Operator(
             self.ns,
             name,
             rows,
             returns,
-            form=1 if written else 0,
+            form=1 if written and not fresh else 0,
             tags=tuple(str(tag) for tag in tags),
             is_view=bool(returns) and returns[0][2] == 1,
         )

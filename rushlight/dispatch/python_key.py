@@ -22,7 +22,7 @@ from cython.cimports.rushlight.core.keys import (
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
-from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
+from cython.cimports.rushlight.dispatch.dispatcher import INPLACE, OUT, Kernel, Operator
 from cython.cimports.rushlight.dispatch.interception import put_in_line
 from cython.cimports.rushlight.dispatch.named_overload import shown_as
 
@@ -279,6 +279,16 @@ def checked(op: Operator, answer: object) -> object:
     return answer
 
 
+@cython.cfunc
+def accepted(op: Operator, slots: pp_object, answer: object) -> object:
+    """What the caller gets for a handler's result: of what was written to, just that."""
+    if op.form not in (INPLACE, OUT):
+        return checked(op, answer)
+    if answer is not None:
+        checked(op, answer)
+    return cython.cast(object, slots[0 if op.form == INPLACE else op.n_args - 1])
+
+
 @cython.final
 @cython.cclass
 class DispatchKernel(Kernel):
@@ -314,7 +324,7 @@ class DispatchKernel(Kernel):
                 finally:
                     push_mode(mode)
                 if answer is not NotImplemented:
-                    return checked(op, answer)
+                    return accepted(op, slots, answer)
             for value in values:
                 rule = rule_of(op, shown, type(value)) if _RULES else None
                 if rule is None:
@@ -325,7 +335,7 @@ class DispatchKernel(Kernel):
                 else:
                     answer = rule(type(value), shown, kinds, args, keywords)
                 if answer is not NotImplemented:
-                    return checked(op, answer)
+                    return accepted(op, slots, answer)
         finally:
             st.excluded = before
             st.included |= composing

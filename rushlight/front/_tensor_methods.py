@@ -136,7 +136,7 @@ _AUTOGRAD_METHODS = (
 def _methods():
     """Names and functions for ``Tensor``."""
     yield "numpy", _numpy
-    yield "__dlpack__", interop.to_dlpack
+    yield "__dlpack__", interop.share_by_dlpack
     yield "__dlpack_device__", interop.dlpack_device
     yield "T", Attribute("T", view.reversed_dims)
     yield "mT", Attribute("mT", view.transposed)
@@ -363,6 +363,14 @@ def _convert(result, cls):
     return result
 
 
+def _already_of(tensor, cls):
+    return (
+        f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is "
+        f"already associated to a python object of type {type(tensor).__name__} which is "
+        "not a subclass of the requested type"
+    )
+
+
 def _as_subclass(self, cls):
     """The same tensor, its history included, as an instance of a class.
 
@@ -375,12 +383,13 @@ def _as_subclass(self, cls):
     if not isinstance(cls, type):
         raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     if not issubclass(cls, Tensor):
-        raise TypeError(
-            f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is "
-            "already associated to a python object of type Tensor which is not a "
-            "subclass of the requested type"
-        )
-    return become(cls, call.alias(self))
+        raise TypeError(_already_of(self, cls))
+    made = call.alias(self)
+    if type(made) is Tensor or not has_dispatch(type(made)):
+        return become(cls, made)
+    if not isinstance(made, cls):  # what takes operators is nothing else besides
+        raise RuntimeError(_already_of(made, cls))
+    return made
 
 
 def _make_wrapper_subclass(
@@ -458,7 +467,7 @@ def _slots():
         "data": _autograd.data_of,
         "set_data": _autograd.set_data,
         "require_grad": _autograd.set_requires_grad,
-        "dlpack": interop.to_dlpack,
+        "dlpack": interop.share_by_dlpack,
         "item": _item,
     }
 

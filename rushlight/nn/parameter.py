@@ -65,6 +65,15 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             )
         # A user's subclass keeps its type and is marked instead.
         tensor = data.detach().requires_grad_(requires_grad)
+        if type(tensor) is not type(data):
+            kind, other = type(data).__name__, type(tensor).__name__
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {kind} requires that "
+                "detach() returns an instance of the same type, but return type "
+                f"{other} was found instead. To use the type as a Parameter, please "
+                "correct the detach() semantics defined by its __torch_dispatch__() "
+                "implementation."
+            )
         tensor._is_param = True
         return tensor
 

@@ -1,6 +1,8 @@
 """Types and modes see the calls, and the arguments, that they see in PyTorch."""
 
 import inspect
+import operator
+import re
 
 import pytest
 
@@ -321,3 +323,54 @@ def test_a_proxy_records_a_model():
     hidden = net.linear(Proxy())
     rl.softmax(rl.nn.functional.relu(hidden), dim=-1)
     assert calls == ["nn.functional.linear", "nn.functional.relu", "softmax"]
+
+
+_IN_PLACE = (
+    "add sub mul truediv floordiv mod pow and or xor lshift rshift matmul".split()
+)
+_OPERATORS = [
+    *"add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift matmul".split(),
+    *"eq ne lt le gt ge".split(),
+    *(f"i{name}" for name in _IN_PLACE),
+]
+
+
+@pytest.mark.parametrize("name", _OPERATORS)
+def test_python_s_operators_ask_the_other_operand_where_a_type_declines(name):
+    """And compare by identity, or refuse in Python's words, where that one does, too."""
+    function = getattr(operator, name)
+
+    def outcomes(module):
+        class Silent(module.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return NotImplemented
+
+        class Glad:
+            def answer(self, other):
+                return "glad"
+
+            for each in ("radd", "rsub", "rmul", "eq", "gt", "rmatmul", "rand"):
+                vars()[f"__{each}__"] = answer
+
+        plain, silent = module.ones(2), module.ones(2).as_subclass(Silent)
+        others = 1, 1.5, "a", None, plain, silent, Glad()
+        for pair in [(silent, one) for one in others] + [
+            (one, silent) for one in others
+        ]:
+            try:
+                yield function(*pair)
+            except TypeError as error:
+                yield re.sub(
+                    r"'[\w.]*\bTensor'", "'Tensor'", str(error).partition(";")[0]
+                )
+
+    words = [str(one).replace("rushlight", "torch") for one in outcomes(rl)]
+    assert words == [str(one) for one in outcomes(torch_module())]
+
+
+def test_a_sum_in_place_with_what_no_tensor_knows_leaves_the_variable():
+    value = rl.nn.Parameter(rl.ones(1))
+    with rl.no_grad(), pytest.raises(TypeError, match=r"for \+=: 'Parameter' and 'obj"):
+        value += object()
+    assert isinstance(value, rl.nn.Parameter)

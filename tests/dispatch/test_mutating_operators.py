@@ -101,3 +101,10 @@ def test_a_kernel_is_disabled_in_a_block(caplog):
         with twice.set_kernel_enabled("cuda", enabled=False):
             pass
     assert "no kernel was registered" in caplog.text
+
+
+def test_results_that_are_new_are_none_of_what_was_written_to():
+    schema = rl.ops.mutating_tests.add_and_scale.default._schema
+    assert str(schema).endswith("(Tensor(a!) x, Tensor y) -> Tensor")
+    x = rl.ones(2)
+    assert add_and_scale(x, x + 1) is not x and x.tolist() == [3.0, 3.0]

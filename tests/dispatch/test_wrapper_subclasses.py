@@ -162,3 +162,65 @@ def test_an_overload_has_pytorchs_name_and_runs():
     assert copy.deepcopy(op) is op
     with pytest.raises(TypeError):
         op(rl.ones(2), rl.ones(2))
+
+
+class Held(rl.Tensor):
+    """Holds a tensor, and gives other wrappers, plain tensors or nothing."""
+
+    gives = "wrapped"
+
+    @staticmethod
+    def __new__(cls, inner):
+        made = rl.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.held = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        tree_map = rl.utils._pytree.tree_map
+        plain = tree_map(lambda one: getattr(one, "held", one), (args, kwargs or {}))
+        result = func(*plain[0], **plain[1])
+        if cls.gives == "nothing":
+            return None
+        wrap = cls if cls.gives == "wrapped" else lambda one: one
+        return tree_map(
+            lambda one: wrap(one) if type(one) is rl.Tensor else one, result
+        )
+
+
+@pytest.mark.parametrize("gives", ["wrapped", "plain", "nothing"])
+def test_what_is_written_to_is_the_result_whatever_a_handler_gives(gives, monkeypatch):
+    monkeypatch.setattr(Held, "gives", gives)
+    held, plain = Held(rl.ones(2)), rl.zeros(2)
+    same = held
+    same += 1
+    assert same is held
+    assert held.mul_(2) is held
+    assert rl.relu_(held) is held
+    assert aten.add_.Tensor(held, 1) is held
+    assert held.copy_(plain + 4) is held
+    assert held.held.tolist() == [4.0, 4.0]
+    assert rl.add(held, held, out=plain) is plain
+    assert aten.add.out(held, 1, out=plain) is plain
+    assert plain.tolist() == [5.0, 5.0]
+    listed = [held, held]
+    assert all(one is held for one in rl._foreach_add_(listed, 1))
+
+
+def test_a_wrapper_is_of_no_type_but_its_own_and_those_that_it_derives_from():
+    held = Held(rl.ones(2))
+    assert type(held.as_subclass(rl.Tensor)) is Held
+    with pytest.raises(
+        RuntimeError, match="Tensor subclass Other .* of type Held which"
+    ):
+        held.as_subclass(type("Other", (rl.Tensor,), {}))
+
+
+def test_a_parameter_of_what_changes_its_type_when_it_is_cut_off_is_refused(
+    monkeypatch,
+):
+    monkeypatch.setattr(Held, "gives", "plain")
+    with pytest.raises(
+        RuntimeError, match="instance of type Held requires that detach"
+    ):
+        rl.nn.Parameter(Held(rl.ones(2)))
