@@ -101,6 +101,11 @@ _thread = cython.declare(cython.ulong, 0)
 # Calls of modules behind a branch that is not the first one run their Python as often
 # before it is proven: sizes that come once or twice are not worth it.
 _PUT_OFF = cython.declare(cython.int, 6)
+# Calls that end at one place before it is asked whether following them pays, how many run as
+# they come where it does not, and elements of an argument of theirs at most.
+_ASKED = cython.declare(cython.int, 64)
+_PASSED = cython.declare(cython.int, 1024)
+_FEW = cython.declare(int64_t, 2048)
 OUTSIDE = "memory is used outside of operators"
 ELSEWHERE = "another thread reads an element"
 _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
@@ -775,6 +780,19 @@ def finished(tape: Tape, why: object) -> cython.int:
     return 0
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def are_few(args: tuple, kwargs: dict) -> cython.bint:
+    """Whether a call is given numbers and small tensors alone."""
+    for item in args if not kwargs else (*args, *kwargs.values()):
+        if isinstance(item, Tensor):
+            if cython.cast(Tensor, item).numel_ > _FEW:
+                return False
+        elif item is not None and not isinstance(item, (int, float, str)):
+            return False
+    return True
+
+
 def run(owner, function, args: tuple, kwargs: dict, watch):
     """Calls a function, and follows it.
 
@@ -783,6 +801,9 @@ def run(owner, function, args: tuple, kwargs: dict, watch):
         watch: called with a result that has a graph, the owner and the path's last call.
     """
     leaf: Call
+    if owner.passing > 0 and owner.frozen is None and are_few(args, kwargs):
+        owner.passing -= 1
+        return function(*args, **kwargs)
     tape: Tape = started(owner)
     if tape is None:
         return function(*args, **kwargs)
@@ -795,6 +816,11 @@ def run(owner, function, args: tuple, kwargs: dict, watch):
     finished(tape, "the function ends")
     if leaf is None:
         return result
+    leaf.ends += 1
+    if leaf.ends >= _ASKED and leaf.tiny >= 0:
+        leaf.tiny = 1 if leaf.tiny or owner.is_tiny(leaf) else -1
+        if leaf.tiny > 0:
+            owner.passing = _PASSED
     if type(result) is Tensor and cython.cast(Tensor, result).grad_fn_ is None:
         return result
     watch(result, owner, leaf)

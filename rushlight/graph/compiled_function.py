@@ -15,6 +15,7 @@ from rushlight.core.logs import counters, shown_line, users_line
 from rushlight.core.tensor import Tensor
 from rushlight.graph import capture
 from rushlight.graph.compile_times import timed
+from rushlight.graph.steps import step_of
 
 
 class Sweep(threading.local):
@@ -116,6 +117,7 @@ class Runner:
         frozen: what is done about calls that no path has: nothing else than ever, or
             ``"eager"``: they run as they come, or ``"fail"``.
         sights: how often it was called while its first call was to run as it comes.
+        passing: how many of the next calls run as they come, since `is_tiny` said so.
         others: runners of the function with other backends.
         sweeps: the backend of sweeps back, where that of forward graphs has one.
         lent: what a backend of somebody's own made of graphs, by their text.
@@ -147,6 +149,7 @@ class Runner:
         self.courses: dict = {}
         self.sweeps = None
         self.frozen, self.sights, self.others = None, 0, {}
+        self.passing = 0
         self.lent: dict = {}
         self.numbers, self.varying, self.marks = None, {}, {}
         self.dynamic = dynamic
@@ -206,6 +209,27 @@ class Runner:
             made += sum(after.sizes or ())
             after = after.last_taken
         return made >= config.open_size_bytes
+
+    def is_tiny(self, leaf):
+        """Whether following a function's calls takes longer than their program can save.
+
+        An operator on few elements takes no longer than following it does; what pays is
+        Python of several modules that is left out, or memory that nobody writes.
+        """
+        path = leaf.path
+        root = path[0].parent if path else leaf
+        if not self.lets_sizes_wait() or root not in self.roots.values():
+            return False
+        modules = sum(bool(one.stretches) for one in (root, *path[:-1]))
+        if modules > 1 or modules and len(path) > 2:
+            return False
+        steps = [step_of(call) for call in path]
+        touched = [value for step in steps for value in (*step.reads, *step.writes)]
+        return all(
+            value.device.on_host for value in touched
+        ) and config.tiny_bytes >= sum(
+            [value.count * value.dtype.itemsize for value in touched]
+        )
 
     def refuses(self):
         """Whether what is not known runs as it comes.
@@ -417,7 +441,7 @@ class Runner:
         self.backwards, self.families, self.lent = {}, [], {}
         self.courses = {}
         self.breaks, self.graphs = [], []
-        self.graphed = self.sights = 0
+        self.graphed = self.sights = self.passing = 0
         self.others, self.numbers, self.varying = {}, None, {}
 
 

@@ -74,6 +74,8 @@ cdef class Call:
     cdef int untried                # calls of modules from here that are not looked at yet
     cdef object opened              # the family that made the path ending here, and for which size
     cdef readonly int depth
+    cdef int ends                   # how often a compiled function's call ended here
+    cdef int tiny                   # whether following such a call does not pay: 1, -1; 0: not asked
     cdef object __weakref__
 
 # Where the operators that a module's call asks for are noted: see `graph.courses`.

@@ -1,0 +1,88 @@
+"""Functions of few small operators run as they come, once they have come often."""
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight._inductor import config
+
+
+@pytest.fixture(autouse=True)
+def sizes_wait(monkeypatch):
+    monkeypatch.setattr(config, "other_size_calls", 64)
+
+
+def chain(x):
+    return (x * 2 + 1).relu()
+
+
+def called(compiled, x, times=70):
+    for _ in range(times):
+        found = compiled(x)
+    return found
+
+
+@pytest.mark.parametrize("make", [lambda: chain, nn.ReLU, lambda: nn.Linear(4, 4)])
+def test_a_tiny_function_runs_as_it_comes_after_64_calls(make):
+    function, x = make(), rl.randn(2, 4)
+    compiled = rl.compile(function)
+    rl.testing.assert_close(called(compiled, x, 60), function(x))
+    assert not compiled._runner.passing
+    rl.testing.assert_close(called(compiled, x), function(x))
+    assert 0 < compiled._runner.passing <= 1024
+    rl.testing.assert_close(called(compiled, x, 1100), function(x))
+    assert compiled._runner.passing
+
+
+def test_larger_arguments_are_followed_all_the_same():
+    compiled = rl.compile(chain)
+    called(compiled, rl.randn(2, 4))
+    passing, large = compiled._runner.passing, rl.randn(100, 100)
+    rl.testing.assert_close(called(compiled, large, 80), chain(large))
+    assert compiled._runner.passing == passing
+    assert len(compiled._runner.graphs) == 2
+
+
+def modules():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)), rl.randn(2, 4)
+
+
+def wide():
+    return chain, rl.randn(100, 100)
+
+
+@pytest.mark.parametrize("make", [modules, wide])
+def test_what_following_pays_for_is_followed(make):
+    function, x = make()
+    compiled = rl.compile(function)
+    called(compiled, x, 200)
+    assert not compiled._runner.passing
+
+
+@pytest.mark.parametrize("how", [{"fullgraph": True}, {"dynamic": True}])
+def test_who_asks_for_a_graph_has_one(how):
+    compiled = rl.compile(chain, **how)
+    called(compiled, rl.randn(2, 4), 200)
+    assert not compiled._runner.passing
+
+
+def test_none_run_as_they_come_where_that_is_switched_off(monkeypatch):
+    monkeypatch.setattr(config, "tiny_bytes", 0)
+    compiled = rl.compile(chain)
+    called(compiled, rl.randn(2, 4), 200)
+    assert not compiled._runner.passing
+
+
+def test_gradients_and_changed_parameters_are_those_of_the_function():
+    layer = nn.Linear(4, 4)
+    compiled, x = rl.compile(layer), rl.randn(2, 4)
+    for _ in range(150):
+        layer.zero_grad()
+        compiled(x).square().sum().backward()
+        found = layer.weight.grad.clone()
+        layer.zero_grad()
+        layer(x).square().sum().backward()
+        rl.testing.assert_close(found, layer.weight.grad)
+        with rl.no_grad():
+            layer.weight -= 0.01 * layer.weight.grad
+    assert compiled._runner.passing
