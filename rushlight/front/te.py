@@ -14,14 +14,30 @@
     sums = te.build(s, [x, y])
 
 Element functions (``exp``, ``tanh``, ``minimum``, ...) are those of
-``rushlight.codegen.language``.
+``rushlight.codegen.language``, of which the usual ones are here too.
 """
 
 from __future__ import annotations
 
 import inspect
 
-from rushlight.codegen.language import cast, maximum, minimum
+from rushlight.codegen.language import (
+    cast,
+    ceil,
+    cos,
+    erf,
+    exp,
+    floor,
+    log,
+    maximum,
+    minimum,
+    rsqrt,
+    sigmoid,
+    sin,
+    sqrt,
+    tanh,
+    trunc,
+)
 from rushlight.codegen.language import select as if_then_else
 from rushlight.core.factories import empty
 from rushlight.dispatch.library import Library, find_operator
@@ -37,6 +53,7 @@ from rushlight.tensor_expressions.expressions import (
     prod,
     reduce_axis,
     sum,
+    var,
 )
 from rushlight.tensor_expressions.gradient import gradient, zeros
 from rushlight.tensor_expressions.lower import lower
@@ -52,11 +69,17 @@ __all__ = [
     "Stage",
     "build",
     "cast",
+    "ceil",
     "compute",
+    "cos",
     "create_schedule",
+    "erf",
+    "exp",
+    "floor",
     "gradient",
     "if_then_else",
     "intrinsic",
+    "log",
     "lower",
     "max",
     "maximum",
@@ -67,7 +90,14 @@ __all__ = [
     "placeholder",
     "prod",
     "reduce_axis",
+    "rsqrt",
+    "sigmoid",
+    "sin",
+    "sqrt",
     "sum",
+    "tanh",
+    "trunc",
+    "var",
 ]
 
 KEPT = 256  # kernels and shapes of an operator

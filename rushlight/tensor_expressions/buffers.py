@@ -51,6 +51,18 @@ class Linear:
         return result + self.constant if self.constant else result
 
 
+def exceeds(size, other):
+    """Whether a size is not known to be at most another: both are numbers, or one."""
+    if isinstance(size, int) and isinstance(other, int):
+        return size > other
+    return size is not other
+
+
+def at_least_one(size):
+    """A size to divide by, or of an array; an open one has no turns where it is none."""
+    return max(1, size) if isinstance(size, int) else size
+
+
 FIXED = "fixed"
 
 
@@ -61,7 +73,10 @@ def bounds_of(var, extents):
     that is not known.
     """
     if isinstance(var, ir.Var):
-        return (0, extents[var] - 1) if var in extents else FIXED
+        size = extents.get(var, FIXED)
+        if size is FIXED:
+            return FIXED
+        return (0, size - 1) if isinstance(size, int) else None
     if not any(inner in extents for inner in variables(var)):
         return FIXED
     form, size = linear(var.args[0], parts=True), var.args[1].value
@@ -114,23 +129,28 @@ def linear(e, parts=False) -> Linear | None:
 class Buffer:
     """Where a tensor lives while it is read: a pointer, sizes, and its first index.
 
-    ``aligned`` has, of dimensions, pairs of factor and offset: elements that neighbours
-    along them lie apart leave that offset when they are divided by the factor.
+    ``aligned`` has, of dimensions, pairs of factor and offset: how many elements apart
+    neighbours lie leaves that offset when it is divided by the factor. ``given`` has how
+    far apart they lie, where that does not follow from the sizes.
     """
 
     pointer: ir.Var
     shape: tuple
     origin: tuple
     aligned: dict = field(default_factory=dict)
+    given: tuple | None = None
 
     @property
     def strides(self):
-        """How many elements apart neighbours lie, and in the end how many there are."""
+        """How many elements there are, and how many apart neighbours lie."""
+        if self.given is not None:
+            return (0, *self.given)
         found = [1]
         for d in reversed(range(len(self.shape))):
-            factor, offset = self.aligned.get(d, (1, 0))
-            found[-1] += (offset - found[-1]) % factor
-            found.append(found[-1] * max(1, self.shape[d]))
+            if d in self.aligned:
+                factor, offset = self.aligned[d]
+                found[-1] += (offset - found[-1]) % factor
+            found.append(found[-1] * at_least_one(self.shape[d]))
         return found[::-1]
 
     @property

@@ -30,6 +30,23 @@ class Axis(ir.Var):
         self.extent, self.reduce = extent, reduce
 
 
+class Size(ir.Var):
+    """A size that the arrays of a call tell."""
+
+    __slots__ = ()
+
+
+def var(name="n") -> Size:
+    """A size that is open until the built function is called; see `placeholder`.
+
+    >>> n = var("n")
+    >>> x = placeholder((n, 4), name="x")
+    >>> compute((n,), lambda i: x[i, 0] * 2.0, name="y")
+    y[i] = x[i, 0] * 2.0
+    """
+    return Size(name, ir.i64)
+
+
 class Read(ir.Expr):
     """One element of a tensor, at index expressions."""
 
@@ -78,10 +95,12 @@ class Reduce(ir.Expr):
 
 
 class Tensor:
-    """An array of known sizes: given from outside, or computed element by element."""
+    """An array: given from outside, or computed element by element."""
+
+    strides: tuple | None = None  # of one that is given and not dense
 
     def __init__(self, name, shape, type, axes=(), body=None):
-        self.name, self.shape, self.type = name, tuple(shape), type
+        self.name, self.shape, self.type = name, sizes_of(name, shape), type
         self.axis, self.body = tuple(axes), body
 
     @property
@@ -103,6 +122,9 @@ class Tensor:
             )
         return Read(self, *map(as_index, indices))
 
+    def __call__(self, *indices):
+        return self[indices]
+
     def __repr__(self):
         if self.body is None:
             sizes = ", ".join(map(str, self.shape))
@@ -111,9 +133,52 @@ class Tensor:
         return f"{self.name}[{names}] = {self.body!r}"
 
 
-def placeholder(shape, dtype="float32", name="placeholder") -> Tensor:
-    """A tensor that the caller of the built function passes in."""
-    return Tensor(name, shape, ir.Type(dtype))
+def sizes_of(name, shape):
+    """A shape as a tuple.
+
+    Raises:
+        TypeError: a size is no whole number.
+        ValueError: one is below zero.
+    """
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for size in sizes:
+        if isinstance(size, ir.Expr) and size.type.is_int:
+            continue
+        if isinstance(size, (bool, float)) or not hasattr(size, "__index__"):
+            raise TypeError(f"{name} has a size of {size!r}, which is no whole number")
+        if size < 0:
+            raise ValueError(f"{name} has a size of {size}")
+    return tuple(s if isinstance(s, ir.Expr) else s.__index__() for s in sizes)
+
+
+def placeholder(shape, dtype="float32", name="placeholder", strides=None) -> Tensor:
+    """A tensor that the caller of the built function passes in.
+
+    Args:
+        shape: its sizes, numbers or what `var` gave; the arrays of a call tell the latter.
+        dtype: of its elements.
+        name: what it is called in loops and errors.
+        strides: how many elements apart neighbours along each dimension lie, if the array
+            is not dense; numbers, or what `var` gave.
+
+    Raises:
+        TypeError: a size is no whole number.
+        ValueError: there is no such dtype, a size is below zero, or there are strides of
+            more, or fewer, dimensions.
+    """
+    if dtype not in ir.WIDTHS:
+        raise ValueError(
+            f"placeholder: {name} has a dtype {dtype!r}; there are {', '.join(ir.WIDTHS)}"
+        )
+    tensor = Tensor(name, shape, ir.Type(dtype))
+    if strides is not None:
+        tensor.strides = tuple(strides)
+        if len(tensor.strides) != len(tensor.shape):
+            raise ValueError(
+                f"placeholder: {name} has {len(tensor.shape)} dimensions and "
+                f"{len(tensor.strides)} strides"
+            )
+    return tensor
 
 
 def reduce_axis(bounds, name="k") -> Axis:
@@ -124,7 +189,10 @@ def reduce_axis(bounds, name="k") -> Axis:
     """
     start, stop = bounds
     if start != 0:
-        raise ValueError(f"reduce_axis: {name} starts at {start}; ranges start at 0")
+        raise ValueError(
+            f"reduce_axis: {name} starts at {start}; ranges start at 0\n  remedy: an axis "
+            f"of {stop - start} that is read at {name} + {start}"
+        )
     return Axis(name, stop, reduce=True)
 
 
@@ -146,7 +214,8 @@ def compute(shape, function, name="compute") -> Tensor:
 
     Raises:
         TypeError: the function doesn't take one index for each dimension.
-        ValueError: it reduces over what is reduced already, or over none of its own axes.
+        ValueError: it reduces over what is reduced already, or goes by an axis that is
+            neither its own nor reduced over.
         IndexError: it reads what may lie outside of a tensor. Indices that are data
             themselves are looked at when the kernel runs.
 
@@ -156,7 +225,11 @@ def compute(shape, function, name="compute") -> Tensor:
     IndexError: y reads x[i + 1]: dimension 0 has size 4 and is read at 1 to 4
       remedy: te.if_then_else(condition, x[...], other), where the condition bounds the index
     """
-    names = list(inspect.signature(function).parameters)
+    shape = sizes_of(name, shape)
+    rows = inspect.signature(function).parameters.values()
+    names = [row.name for row in rows if row.kind != row.VAR_POSITIONAL]
+    if len(names) < len(rows):  # as many as there are
+        names += [f"i{d}" for d in range(len(names), len(shape))]
     if len(names) != len(shape):
         raise TypeError(
             f"compute: {name} has {len(shape)} dimensions, but its function "
@@ -167,6 +240,7 @@ def compute(shape, function, name="compute") -> Tensor:
     if not isinstance(body, ir.Expr):
         raise TypeError(f"compute: {name} is {body!r}, not an expression")
     check_reductions(name, body)
+    check_axes(name, body, axes)
     guarded(name, body)
     return Tensor(name, shape, body.type, axes, body)
 
@@ -184,6 +258,28 @@ def check_reductions(name, body):
                 raise ValueError(
                     f"compute: {name} reduces over {axis!r}, which is no te.reduce_axis"
                 )
+
+
+def check_axes(name, body, axes):
+    """Refuses axes that nothing gives turns to."""
+    known, seen = set(map(id, axes)), set()
+
+    def visit(node, inside):
+        key = id(node), inside
+        if key in seen:
+            return
+        seen.add(key)
+        if isinstance(node, Reduce):
+            inside = inside | frozenset(map(id, node.axes))
+        if isinstance(node, Axis) and id(node) not in known | inside:
+            why = "another tensor's axis\n  remedy: the indices that its function is given"
+            if node.reduce:
+                why = f"not reduced over there\n  remedy: te.sum(..., axis={node.name})"
+            raise ValueError(f"compute: {name} goes by {node.name}, which is {why}")
+        for arg in node.args:
+            visit(arg, inside)
+
+    visit(body, frozenset())
 
 
 def _reduction(op, doc):

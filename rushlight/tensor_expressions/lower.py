@@ -7,16 +7,24 @@ else the whole tensor is computed. Readers are measured before what they read.
 
 from __future__ import annotations
 
+import keyword
 from math import prod
 
 from rushlight.codegen.target import NVIDIA, current, using
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import map_expr
 from rushlight.tensor_expressions import cuda
-from rushlight.tensor_expressions.buffers import Buffer, Linear, linear
+from rushlight.tensor_expressions.buffers import (
+    Buffer,
+    Linear,
+    exceeds,
+    linear,
+    variables,
+)
 from rushlight.tensor_expressions.expressions import (
     GuardedRead,
     Read,
+    Size,
     guarded,
     reads,
     substitute,
@@ -36,6 +44,7 @@ class Program:
         functions: triples of kernel, turns of its divided axis, and its tensors.
         scratch: tensors that are neither arguments nor computed inside a loop.
         threads: of kernels of a grid, by their names, how many a block has.
+        sizes: those that are open, in the order of the kernels' integers.
         may_refuse: whether a kernel looks at indices that are data.
     """
 
@@ -50,6 +59,7 @@ class Program:
             if not stage.inlined
         }
         self.check_outputs()
+        self.sizes = open_sizes(self.arguments)
         known = set(map(id, self.arguments))
         whole = [s for s in self.bodies if not s.place]
         self.scratch = [s.tensor for s in whole if id(s.tensor) not in known]
@@ -69,7 +79,14 @@ class Program:
         return "\n\n".join(str(function) for function, _, _ in self.functions)
 
     def check_outputs(self):
-        """Refuses outputs that are placed where nobody outside sees them."""
+        """Refuses outputs that nobody outside sees: placed in a loop, or no argument."""
+        passed = set(map(id, self.arguments))
+        for tensor in self.schedule.outputs:
+            if id(tensor) not in passed:
+                raise ValueError(
+                    f"{tensor.name} is an output of the schedule, and no argument of the "
+                    "function\n  remedy: pass it to lower() or build() with the inputs"
+                )
         given = {*map(id, self.arguments), *map(id, self.schedule.outputs)}
         for stage in self.schedule.stages:
             if id(stage.tensor) in given and (stage.place or stage.inlined):
@@ -81,6 +98,7 @@ class Program:
 
     def name(self, wanted):
         """A name that this kernel doesn't use yet."""
+        wanted = identifier(wanted)
         number, name = 1, wanted
         while name in self.names:
             name = f"{wanted}_{number}"
@@ -96,12 +114,14 @@ class Program:
         from rushlight.codegen.lower import lower
 
         self.names = {"data", "ints", "begin", "end", "refused"}
+        self.names |= {size.name for size in self.sizes}
         self.buffers, self.divided, self.refuses = {}, None, False
         used = [*self.arguments, *self.scratch]
         for tensor in used:
             pointer = ir.Var(self.name(tensor.name), ir.Pointer(tensor.type))
             origin = (0,) * len(tensor.shape)
-            self.buffers[tensor] = Buffer(pointer, tensor.shape, origin)
+            made = pointer, tensor.shape, origin
+            self.buffers[tensor] = Buffer(*made, given=tensor.strides)
         self.grid = None
         if current().is_gpu and self.is_bound(stage):
             return self.grid_function(label, stage, planned, used)
@@ -119,10 +139,15 @@ class Program:
             self.may_refuse = True
             body = self.with_faults(body)
         function = ir.Function(
-            label, ir.KERNEL_PARAMETERS, (*entry, *body), distinct=True
+            *(label, ir.KERNEL_PARAMETERS, (*entry, *self.named_sizes(), *body)),
+            distinct=True,
         )
         turns = 1 if self.divided is None else nest.sizes[id(first)]
         return lower(function), turns, used
+
+    def named_sizes(self):
+        """The statements that name open sizes."""
+        return [ir.Let(size, ir.integer(n)) for n, size in enumerate(self.sizes)]
 
     def is_bound(self, root):
         """Whether a loop of a stage, or of one that is placed inside, is bound."""
@@ -147,7 +172,7 @@ class Program:
                 "bounds the index, or parallel()"
             )
         pointers = [self.buffers[tensor].pointer for tensor in used]
-        function = self.grid.function(label, pointers, body)
+        function = self.grid.function(label, pointers, self.named_sizes(), body)
         self.threads[label] = self.grid.threads
         return lower(function), self.grid.blocks, used
 
@@ -252,6 +277,13 @@ class Program:
         )
 
     def check_room(self, tensor, shape, leaf):
+        if not all(isinstance(size, int) for size in shape):
+            listed = ", ".join(map(str, shape))
+            raise ValueError(
+                f"compute_at: {tensor.name} needs [{listed}] elements inside the loop "
+                f"{leaf.name}, and room there is of a known size\n  remedy: compute it at "
+                "the inner loop of a split, inline, or whole"
+            )
         if self.grid is None and prod(shape) * tensor.type.itemsize > STACK_BYTES:
             raise ValueError(
                 f"compute_at: {tensor.name} needs {list(shape)} elements inside "
@@ -293,7 +325,7 @@ def range_of(forms, spans, size):
         return whole
     rest = ranges[0][2]
     low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
-    if high - low + 1 >= size:
+    if isinstance(size, int) and high - low + 1 >= size:
         return whole
     return Linear(low, rest).expression(), high - low + 1
 
@@ -308,9 +340,39 @@ def in_steps(stage, domain):
     for axis, (first, count) in zip(stage.axis, domain):
         factor = factors.get(id(axis)) or 1
         more = -(-count // factor) * factor
-        known = isinstance(first, ir.Const) and first.value + more <= axis.extent
+        known = isinstance(first, ir.Const) and not exceeds(
+            first.value + more, axis.extent
+        )
         grown.append((first, more if known else count))
     return grown
+
+
+def identifier(name):
+    """A name as programs have them, from what users call a tensor."""
+    letters = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "_"
+    odd = letters[0].isdigit() or keyword.iskeyword(letters)
+    return f"_{letters}" if odd else letters
+
+
+def open_sizes(tensors):
+    """The sizes that arrays tell, in order.
+
+    Raises:
+        ValueError: none of the tensors has such a size for a dimension.
+    """
+    found, used = {}, {}
+    for tensor in tensors:
+        for size in (*tensor.shape, *(tensor.strides or ())):
+            if isinstance(size, Size):
+                found[id(size)] = size
+            elif isinstance(size, ir.Expr):
+                used |= {id(inner): inner for inner in variables(size)}
+    if set(used) - set(found):
+        listed = ", ".join(used[key].name for key in set(used) - set(found))
+        raise ValueError(
+            f"te: no argument has {listed} elements along a dimension, which would tell it"
+        )
+    return list(found.values())
 
 
 def lower(schedule, arguments, name="main", target="llvm") -> Program:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from rushlight.codegen.frontend.faults import take_faults
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
-from rushlight.tensor_expressions.buffers import Buffer, Linear, View, linear
+from rushlight.tensor_expressions.bounds import Forms
+from rushlight.tensor_expressions.buffers import (
+    Buffer,
+    Linear,
+    View,
+    at_least_one,
+    exceeds,
+    linear,
+)
 from rushlight.tensor_expressions.expressions import reads, reductions, substitute
 from rushlight.tensor_expressions.mma import SUMS
 from rushlight.tensor_expressions.schedule import Fuse, Split
@@ -70,12 +76,15 @@ class Nest:
                 continue
             size = self.sizes[id(step.parent)]
             inner = step.factor or -(-size // step.parts)
-            inner = max(1, min(inner, size))
+            if isinstance(size, int):
+                inner = max(1, min(inner, size))
             self.sizes[id(step.inner)] = inner
             self.sizes[id(step.outer)] = -(-size // inner)
         self.loops = {id(leaf): self.loop_of(leaf) for leaf in stage.leaves}
         for leaf in stage.leaves:
-            once = self.sizes[id(leaf)] == 1 and leaf is not self.program.divided
+            size = self.sizes[id(leaf)]
+            once = isinstance(size, int) and size == 1
+            once = once and leaf is not self.program.divided
             self.values[id(leaf)] = ZERO if once else self.loops[id(leaf)]
         for step in reversed(stage.relations):
             self.derive(step)
@@ -95,8 +104,8 @@ class Nest:
     def derive(self, step):
         if isinstance(step, Fuse):
             fused, size = self.values[id(step.fused)], self.sizes[id(step.second)]
-            self.values[id(step.first)] = fused // max(1, size)
-            self.values[id(step.second)] = fused % max(1, size)
+            self.values[id(step.first)] = fused // at_least_one(size)
+            self.values[id(step.second)] = fused % at_least_one(size)
             return
         inner = self.values[id(step.inner)]
         outer = self.values[id(step.outer)]
@@ -125,21 +134,32 @@ class Nest:
             if isinstance(step, Split) and roots[id(step.parent)] <= wanted:
                 size = self.sizes[id(step.parent)]
                 covered = self.sizes[id(step.outer)] * self.sizes[id(step.inner)]
-                if covered > size:
+                if exceeds(covered, size):
                     tests.append(tidy(self.values[id(step.parent)]) < size)
         for axis, (first, extent) in zip(self.stage.axis, self.domain):
             if id(axis) not in wanted:
                 continue
-            form, size = linear(first, parts=True), axis.extent
-            low, high = None, None
-            found = form and form.range_over(self.extents)
-            if found is not None and not found[2]:
-                low, high, _ = found
-            if low is None or low < 0:
+            within = self.within(first, extent, axis.extent)
+            if not within[0]:
                 tests.append(self.root_values()[id(axis)] >= 0)
-            if high is None or high + extent > size:
-                tests.append(self.root_values()[id(axis)] < size)
+            if not within[1]:
+                tests.append(self.root_values()[id(axis)] < axis.extent)
         return tests
+
+    def within(self, first, extent, size):
+        """Whether elements are known not to begin below zero, and not to end beyond a size."""
+        form = linear(first, parts=True)
+        found = form and form.range_over(self.extents)
+        if found is not None and not found[2]:
+            low, high, _ = found
+            return low >= 0, not exceeds(high + extent if high else extent, size)
+        if isinstance(size, int):
+            return False, False
+        forms = Forms()
+        facts = [forms.form(var) for var in self.extents]
+        facts += [forms.form(end - 1 - var) for var, end in self.extents.items()]
+        rest = forms.form(size - extent - first)
+        return forms.proved(forms.form(first), facts), forms.proved(rest, facts)
 
     def roots(self):
         """Of every axis, the ids of the axes that it was made of."""
@@ -313,7 +333,7 @@ class Nest:
         self.program.check_room(tensor, shape, leaves[0])
         name = self.program.name(f"{tensor.name}_totals")
         buffer = Buffer(ir.Var(name, ir.Pointer(item.type)), shape, (0,) * len(shape))
-        arrays.append(ir.Array(buffer.pointer, max(1, prod(shape))))
+        arrays.append(ir.Array(buffer.pointer, buffer.size))
         return buffer.pointer, lambda: buffer.index(
             [self.values[id(leaf)] for leaf in leaves]
         )
@@ -364,7 +384,7 @@ class Nest:
         if self.values[id(leaf)] is ZERO:  # it turns once
             return inside
         kind = self.kind_of(leaf)
-        start, stop = ZERO, ir.Const(ir.i64, size)
+        start, stop = ZERO, ir.as_expr(size, ir.i64)
         if self.program.divided is leaf:
             start, stop, kind = ir.BEGIN, ir.END, "serial"
         return (ir.For(self.loops[id(leaf)], start, stop, inside, kind=kind),)

@@ -86,8 +86,9 @@ class Stage:
         """Makes two loops of one: an outer, and an inner of ``factor`` turns."""
         if (factor is None) == (nparts is None):
             raise ValueError("split: give either factor or nparts")
-        if (factor or nparts) < 1:
-            raise ValueError(f"split: a factor of {factor or nparts}")
+        given = nparts if factor is None else factor
+        if not isinstance(given, int) or given < 1:
+            raise ValueError(f"split: {given!r} is no number of turns")
         position = self.taken(axis, "split")
         size = factor if factor else -(-axis.extent // nparts)
         count = nparts if nparts else -(-axis.extent // factor)
@@ -290,8 +291,20 @@ class Schedule:
                 block or ``"local"`` to each of them; by default as its place says.
 
         Raises:
-            ValueError: there is no such scope.
+            TypeError: ``readers`` are no tensors.
+            ValueError: there is no such scope, or one of them does not read the tensor.
         """
+        readers = [readers] if isinstance(readers, Tensor) else readers
+        if isinstance(readers, str):
+            raise TypeError(
+                f"cache_read: {readers!r} is no tensor that reads {tensor.name}\n"
+                f"  remedy: cache_read({tensor.name}, readers, scope={readers!r})"
+            )
+        for reader in readers:
+            if not any(read.tensor is tensor for read in reads(self[reader].body)):
+                raise ValueError(
+                    f"cache_read: {reader.name} does not read {tensor.name}"
+                )
         copy = self.copy_of(tensor, f"{tensor.name}_cache")
         stages = [self[reader] for reader in readers]
         for stage in stages:

@@ -13,7 +13,7 @@ from math import prod
 from rushlight.codegen.passes.place_barriers import place_barriers
 from rushlight.codegen.schedule.gpu_lowering import SHARED_BYTES
 from rushlight.ir import expr as ir
-from rushlight.tensor_expressions.buffers import Buffer
+from rushlight.tensor_expressions.buffers import Buffer, exceeds
 from rushlight.tensor_expressions.mma import COLUMNS, FRAGMENT, ROWS, Fragments
 
 BLOCKS = "blockIdx.x", "blockIdx.y", "blockIdx.z"
@@ -41,8 +41,18 @@ class Grid:
         self.shared = {}  # bytes of arrays, by their tensors' names
 
     def take(self, axis, extent):
-        """Lets a loop be an axis of the grid: as long as the longest of such loops."""
-        self.extents[axis] = max(extent, self.extents.get(axis, 1))
+        """Lets a loop be an axis of the grid: as long as the longest of such loops.
+
+        Raises:
+            ValueError: threads would be as many as an open size.
+        """
+        if axis in THREADS and not isinstance(extent, int):
+            raise ValueError(
+                f"bind: {axis} would have {extent} turns, and a block has a known number of "
+                "threads\n  remedy: split the loop, and bind the inner one"
+            )
+        if exceeds(extent, self.extents.get(axis, 0)):
+            self.extents[axis] = extent
         return self.indices[axis]
 
     @property
@@ -162,15 +172,19 @@ class Grid:
     def guard(self, axis, size):
         """The condition of a loop's own threads; None where that is all of a block."""
         index = self.indices[axis]
-        return index < size if size < self.extents[axis] else None
+        return index < size if exceeds(self.extents[axis], size) else None
 
-    def function(self, label, pointers, body):
-        """The function of the grid around a block's statements."""
+    def function(self, label, pointers, sizes, body):
+        """The function of the grid around a block's statements.
+
+        Args:
+            sizes: the statements that name open sizes.
+        """
         self.check()
         block = self.program.variable("block")
         start = *self.numbers(THREADS, ir.Place("thread")), *self.numbers(BLOCKS, block)
         loop = ir.For(
-            *(block, ir.Place("block"), ir.END, (*start, *body)),
+            *(block, ir.Place("block"), ir.END, (*sizes, *start, *body)),
             step=ir.Place("blocks"),
             kind="rolled",
         )

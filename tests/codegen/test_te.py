@@ -252,7 +252,7 @@ def test_arrays_of_another_shape_or_dtype_are_refused():
         function(x, y, out.astype("float64"))
     with pytest.raises(ValueError, match="a: the array is not row-major"):
         function(np.asfortranarray(x), y, out)
-    with pytest.raises(ValueError, match="c is computed: its array cannot be another"):
+    with pytest.raises(ValueError, match="c is computed: its array cannot share"):
         t = te.placeholder((4,), name="t")
         c = te.compute((4,), lambda i: t[i] + 1.0, name="c")
         te.build(te.create_schedule(c), [t, c])(out[0, :4], out[0, :4])

@@ -286,6 +286,31 @@ def test_indices_that_are_data_are_not_read_by_bound_threads():
         te.lower(s, [table, at, y], target="cuda")
 
 
+def test_open_sizes_are_told_to_a_device_by_its_arrays(compiling):
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="x")
+    e = te.compute((n, m), lambda i, j: exp(x[i, j]), name="e")
+    y = te.compute((n, m), lambda i, j: e[i, j] * 2.0, name="y")
+    for bound in (True, False):
+        s = te.create_schedule(y)
+        if bound:
+            row, ty = s[y].split(y.axis[0], 4)
+            column, tx = s[y].split(y.axis[1], 8)
+            s[y].reorder(row, column, ty, tx)
+            bind(s[y], by=row, bx=column, ty=ty, tx=tx)
+            s[e].compute_at(s[y], column)
+            bind(s[e], tx=e.axis[1])
+        function = te.build(s, [x, y], target="cuda")
+        for size in ((5, 9), (8, 8), (1, 30), (0, 3)):
+            given, out = rl.randn(size), rl.empty(size, device="cuda")
+            function(given.to("cuda"), out)
+            assert rl.allclose(out.cpu(), given.exp() * 2, rtol=1e-5)
+    s = te.create_schedule(y)
+    bind(s[y], tx=y.axis[1])
+    with pytest.raises(ValueError, match="threadIdx.x would have m turns.*\n  remedy"):
+        te.lower(s, [x, y], target="cuda")
+
+
 def drawn(draw):
     """Three stages, each placed, split and bound as a draw says; and their value."""
     size, near = draw.choice((24, 37)), draw.randint(0, 2)

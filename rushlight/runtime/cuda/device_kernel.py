@@ -496,14 +496,14 @@ class DeviceKernel(launch.CachedKernel):
 INDEX = 8  # the bit of `expr.FAULTS` for an index that lies outside
 
 
-def run_program(kernels, device, addresses, may_refuse):
+def run_program(kernels, device, addresses, ints, may_refuse):
     """Runs kernels over the same arrays, one after the other, in this thread's queue.
 
     Args:
-        kernels: for each the kernel, the length of its axis, and where blocks divide that,
-            how many threads a block has, else None.
+        kernels: for each the kernel, the length of its axis, and the threads of the blocks
+            that divide that, or None.
         device: where.
-        addresses: the data pointers.
+        addresses, ints: the data pointers and integers of all of them.
         may_refuse: whether the kernels look at indices: one that lies outside is an
             IndexError when the device is waited for.
     """
@@ -511,9 +511,9 @@ def run_program(kernels, device, addresses, may_refuse):
     card = contexts.card(device.index)
     for kernel, turns, threads in kernels:
         if threads is None:
-            kernel.run_spans(card, addresses, (), turns)
+            kernel.run_spans(card, addresses, ints, turns)
         else:
-            kernel.run_blocks(card, addresses, (), turns, threads)
+            kernel.run_blocks(card, addresses, ints, turns, threads)
     if may_refuse:
         count_launch()  # who writes launches down cannot leave this out
         faults = ProgramFaults(card, tuple(kernel.name for kernel, *_ in kernels))
