@@ -41,7 +41,9 @@ from rushlight.codegen.language import (
 from rushlight.codegen.language import select as if_then_else
 from rushlight.core.factories import empty
 from rushlight.dispatch.library import Library, find_operator
+from rushlight.dispatch.rules_from_outside import register_vmap
 from rushlight.tensor_expressions import cpu
+from rushlight.tensor_expressions.batching import batched
 from rushlight.tensor_expressions.build import DTYPES, build
 from rushlight.tensor_expressions.expressions import (
     Tensor,
@@ -108,8 +110,8 @@ _WORDS |= {kind: kind.__name__ for kind in (int, float, bool)}
 def operator(name, function, schedule=None):
     """Registers a tensor expression as an operator, for the host and NVIDIA devices.
 
-    Shapes, dtypes and gradients follow from the expression; kernels are made for the shapes
-    and dtypes of a call when they are first met.
+    Shapes, dtypes, gradients and batches (`vmap`) follow from the expression; kernels are
+    made for the shapes and dtypes of a call when they are first met.
 
     Args:
         name: of the operator, as ``"namespace::name"``.
@@ -153,6 +155,7 @@ class _Made:
         self.numbers = [row.name for row in rows if row.annotation in _WORDS]
         self.tensors = [row.name for row in rows if row.name not in self.numbers]
         self.gradients: dict = {}
+        self.batches: dict = {}
         self.kept: dict = {}
         self.library = Library(namespace, "FRAGMENT")
         written = [f"Tensor {n}" for n in self.tensors]
@@ -164,6 +167,7 @@ class _Made:
         for key in ("CPU", "CUDA", "Meta"):
             self.library.impl(name, self.run, key)
         self.operator = find_operator(name, namespace)
+        register_vmap(self.operator, self.run_batch, lib=self.library)
         self.library.derivative(
             name, self.backward, saved=(*self.tensors, *self.numbers)
         )
@@ -229,11 +233,41 @@ class _Made:
             found.append(self.gradient_of(k)(grad, *args) if wanted else None)
         return found[0] if len(found) == 1 else tuple(found)
 
+    def plain_parameters(self):
+        """The function's parameters, none of which is left out."""
+        rows = inspect.signature(self.function).parameters.values()
+        return [row.replace(default=row.empty) for row in rows]
+
+    def run_batch(self, info, in_dims, *args):
+        """The operator's values for a batch; see `register_vmap`."""
+        which = tuple(n for n, dim in enumerate(in_dims) if dim is not None)
+        moved = [
+            a if dim is None else a.movedim(dim, 0) for a, dim in zip(args, in_dims)
+        ]
+        return self.batch_of(which)(*moved), 0
+
+    def batch_of(self, which):
+        """The operator for many examples at once, of tensors at some positions."""
+        if which not in self.batches:
+
+            def every(*args):
+                args, given, count = list(args), [], None
+                for n in which:
+                    many = args[n]
+                    count, *shape = many.shape
+                    args[n] = placeholder(shape, many.dtype, many.name)
+                    given.append((args[n], many))
+                return batched(self.function(*args), given, count)
+
+            every.__signature__ = inspect.Signature(self.plain_parameters())
+            label = "_".join([self.name, "batch", *(self.tensors[n] for n in which)])
+            self.batches[which] = _Made(self.namespace, label, every, None).operator
+        return self.batches[which]
+
     def gradient_of(self, k):
         """The operator that gives the gradient of one tensor."""
         if k not in self.gradients:
-            rows = inspect.signature(self.function).parameters.values()
-            plain = [row.replace(default=row.empty) for row in rows]
+            plain = self.plain_parameters()
             kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
             label = "grad_out"
             while label in self.tensors:

@@ -423,6 +423,11 @@ def substitute(e, values):
     return map_expr(e, lambda node: values.get(id(node), node))
 
 
+def replace_reads(e, change):
+    """An expression with every read replaced; ``change`` is given those in indices first."""
+    return map_expr(e, lambda node: change(node) if isinstance(node, Read) else node)
+
+
 class Intrinsic:
     """A block of work done by hand-written statements; see `intrinsic`."""
 

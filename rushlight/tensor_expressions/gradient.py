@@ -20,6 +20,7 @@ from rushlight.tensor_expressions.expressions import (
     is_data,
     reads,
     reductions,
+    replace_reads,
     substitute,
     sum,
 )
@@ -72,9 +73,8 @@ def gradient(output, seed, wanted) -> Tensor | None:
 
 def zeros(tensor) -> Tensor:
     """A computed tensor of zeros in the shape of another."""
-    names = [f"i{d}" for d in range(len(tensor.shape))]
     zero = ir.Const(tensor.type, 0)
-    return _computed(tensor.shape, lambda *at: zero, names, "zeros")
+    return compute(tensor.shape, lambda *at: zero, "zeros")
 
 
 def _visit(tensor, order, simple):
@@ -86,12 +86,12 @@ def _visit(tensor, order, simple):
         return
     for read in reads(tensor.body):
         _visit(read.tensor, order, simple)
-    values = {
-        id(r): simple[id(r.tensor)][r.args]
-        for r in reads(tensor.body)
-        if simple[id(r.tensor)] is not r.tensor
-    }
-    body, parts = substitute(tensor.body, values), {}
+
+    def simplified(read):
+        new = simple[id(read.tensor)]
+        return read if new is read.tensor else new[read.args]
+
+    body, parts = replace_reads(tensor.body, simplified), {}
     if not isinstance(body, Reduce):
         for item in reductions(body):
             axes = [Axis(axis.name, axis.extent) for axis in tensor.axis]
@@ -99,11 +99,9 @@ def _visit(tensor, order, simple):
             part = Tensor(f"{tensor.name}_part", tensor.shape, item.type, axes, own)
             order.append(part)
             parts[id(item)] = part[tuple(tensor.axis)]
-    if parts or values:
-        body = substitute(body, parts)
+    body, tensor_now = substitute(body, parts), tensor
+    if body is not tensor.body:
         tensor_now = Tensor(tensor.name, tensor.shape, tensor.type, tensor.axis, body)
-    else:
-        tensor_now = tensor
     simple[id(tensor)] = tensor_now
     order.append(tensor_now)
 
@@ -112,7 +110,6 @@ def _total(parts, tensor):
     """The sum of tensors of one shape."""
     if len(parts) < 2:
         return parts[0] if parts else None
-    names = [f"i{d}" for d in range(len(tensor.shape))]
 
     def added(*at):
         value = parts[0][at]
@@ -120,14 +117,7 @@ def _total(parts, tensor):
             value = value + part[at]
         return value
 
-    return _computed(tensor.shape, added, names, f"{tensor.name}_gradient")
-
-
-def _computed(shape, function, names, name):
-    """`compute` of a function that takes any number of indices."""
-    scope = {"function": function}
-    source = f"lambda {', '.join(names)}: function({', '.join(names)})"
-    return compute(shape, eval(source, scope), name=name)
+    return compute(tensor.shape, added, f"{tensor.name}_gradient")
 
 
 def _contributions(stage, got):
@@ -169,7 +159,6 @@ def _share(stage, value):
 def _gathered(read, axes, value):
     """The sum of a value over all axes where they read an element, for each element."""
     tensor = read.tensor
-    names = [f"i{d}" for d in range(len(tensor.shape))]
 
     def element(*at):
         values, tests = {}, []
@@ -188,7 +177,7 @@ def _gathered(read, axes, value):
             body = L.select(test, body, _like(body, 0.0))
         return sum(body, fresh) if fresh else body
 
-    return _computed(tensor.shape, element, names, f"{tensor.name}_gradient")
+    return compute(tensor.shape, element, f"{tensor.name}_gradient")
 
 
 def _solve(index, place, axes, values, tests):

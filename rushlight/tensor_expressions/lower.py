@@ -27,6 +27,7 @@ from rushlight.tensor_expressions.expressions import (
     Size,
     guarded,
     reads,
+    replace_reads,
     substitute,
 )
 from rushlight.tensor_expressions.nest import Nest
@@ -201,14 +202,7 @@ class Program:
         """A body with the reads of inlined stages replaced by what they compute."""
         for stage in reversed(self.schedule.stages):
             if stage.inlined:
-                values = {}
-                for read in reads(body):
-                    if read.tensor is stage.tensor:
-                        bound = {
-                            id(axis): at for axis, at in zip(stage.axis, read.args)
-                        }
-                        values[id(read)] = substitute(stage.body, bound)
-                body = substitute(body, values)
+                body = replace_reads(body, stage.inlined_at)
         return body
 
     def load_reads(self, e, reader):
@@ -242,7 +236,8 @@ class Program:
                 outer, leaf = stage.place
                 raise ValueError(
                     f"compute_at: {tensor.name} is computed inside the loop {leaf.name} "
-                    f"of {outer.tensor.name}, but {reader.name} reads it outside of it"
+                    f"of {outer.tensor.name}, but {reader.name} reads it outside of it\n"
+                    "  remedy: a loop around all that read it, or compute_root()"
                 )
 
     # ---- bounds

@@ -10,6 +10,7 @@ from rushlight.tensor_expressions.expressions import (
     matches,
     reads,
     reductions,
+    replace_reads,
     substitute,
 )
 from rushlight.tensor_expressions.threads import AXES, SCOPES
@@ -236,6 +237,12 @@ class Stage:
             )
         self.inlined = True
 
+    def inlined_at(self, read):
+        """What is computed where this tensor is read; another tensor's read as it is."""
+        if read.tensor is not self.tensor:
+            return read
+        return substitute(self.body, dict(zip(map(id, self.axis), read.args)))
+
     def tensorize(self, axis, intrinsic):
         """Lets an intrinsic do the loops from ``axis`` inwards.
 
@@ -343,10 +350,9 @@ class Schedule:
 
 def redirect(body, tensor, copy):
     """An expression that reads ``copy`` where it read ``tensor``."""
-    values = {
-        id(read): copy[read.args] for read in reads(body) if read.tensor is tensor
-    }
-    return substitute(body, values)
+    return replace_reads(
+        body, lambda read: copy[read.args] if read.tensor is tensor else read
+    )
 
 
 def create_schedule(outputs) -> Schedule:

@@ -128,7 +128,6 @@ def test_gradients_have_gradients(name):
     assert rl.autograd.gradgradcheck(lambda *given: op(*given, *numbers), tensors)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_operators_are_compiled_batched_and_called_by_name():
     op = registered(product)
     a, b = rl.randn(3, 4), rl.randn(4, 5)
@@ -139,6 +138,49 @@ def test_operators_are_compiled_batched_and_called_by_name():
     many = rl.randn(2, 3, 4)
     found = rl.vmap(op, (0, None))(many, b)
     assert rl.allclose(found, many @ b, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+@pytest.mark.parametrize("name", CASES)
+def test_batches_are_computed_at_once_with_their_gradients(name):
+    function, shapes, numbers, _ = CASES[name]
+    op = registered(function)
+    for which in itertools.product((False, True), repeat=len(shapes)):
+        if not any(which):
+            continue
+        tensors = [
+            rl.randn(*((3,) if many else ()), *shape, dtype=rl.float64)
+            for many, shape in zip(which, shapes, strict=True)
+        ]
+        given = [t.movedim(0, -1) if many else t for many, t in zip(which, tensors)]
+        dims = tuple(-1 if many else None for many in which)
+
+        def slopes(*one):
+            return rl.func.grad(lambda *x: op(*x, *numbers).sin().sum(), argnums=0)(
+                *one
+            )
+
+        for call in (lambda *one: op(*one, *numbers), slopes):
+            found = rl.vmap(call, dims)(*given)
+            wanted = rl.stack(
+                [
+                    call(*(t[n] if many else t for many, t in zip(which, tensors)))
+                    for n in range(3)
+                ]
+            )
+            assert rl.allclose(found, wanted)
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+def test_batches_of_batches_and_of_indices():
+    def picked(table, at):
+        return te.compute(at.shape, lambda i: table[at[i]] * 2.0, name="picked")
+
+    op = registered(picked)
+    table, at = rl.randn(2, 5), rl.randint(0, 5, (4, 3))
+    found = rl.vmap(rl.vmap(op, (None, 0)), (0, None))(table, at)
+    assert rl.equal(found, table[:, at] * 2)
+    assert rl.equal(rl.vmap(op)(table, at[:2]), table.gather(1, at[:2]) * 2)
 
 
 def test_a_schedule_of_ones_own_changes_no_value():

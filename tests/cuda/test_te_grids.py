@@ -10,9 +10,10 @@ import pytest
 
 import rushlight as rl
 from rushlight import te
-from rushlight.codegen.emit import ptx, reference_grid
+from rushlight.codegen.emit import ptx, python, reference_grid
 from rushlight.codegen.language import exp
 from rushlight.ir import expr as ir
+from tests.codegen import te_programs
 from tests.codegen.grid_kernels import without
 from tests.codegen.test_te import noise
 
@@ -369,3 +370,37 @@ def test_drawn_schedules_compute_the_same_without_a_race_or_are_refused(seed):
         np.testing.assert_allclose(found, value(given), rtol=1e-3, atol=1e-4)
         ran += 1
     assert ran >= 3 and refused
+
+
+def run_all(program, arguments, arrays):
+    """Runs a program's kernels one after another, those without a grid on the host."""
+    held = dict(zip(map(id, arguments), arrays))
+    for tensor in program.scratch:
+        held[id(tensor)] = np.full(tensor.shape, np.nan, tensor.dtype)
+    for function, turns, used in program.functions:
+        places = [held[id(tensor)].ctypes.data for tensor in used]
+        threads = program.threads.get(function.name)
+        if threads is None:
+            python.run(function, places, (), 0, turns)
+        else:
+            reference_grid.run(function, [*places, 0, turns], turns, threads)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_drawn_programs_on_drawn_threads_compute_what_numpy_does(seed):
+    draw, ran = random.Random(seed), 0
+    for _ in range(10):
+        stages = te_programs.Stages(draw)
+        y, wanted = stages.output
+        s = te_programs.schedule(draw, y, bound=True)
+        tensors, arrays = zip(*stages.inputs)
+        out = np.full(y.shape, np.nan, "float32")
+        try:
+            program = te.lower(s, [*tensors, y], target="cuda")
+        except ValueError as error:
+            assert "\n  remedy" in str(error), error
+            continue
+        run_all(program, [*tensors, y], [*arrays, out])
+        np.testing.assert_allclose(out, wanted, rtol=1e-3, atol=1e-4)
+        ran += 1
+    assert ran >= 3

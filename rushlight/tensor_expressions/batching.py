@@ -1,0 +1,47 @@
+"""Batches of tensor expressions: what is computed for each of many examples at once.
+
+y[i] = x[i] * w[i]   ->   y[b, i] = x[b, i] * w[i]     where only x has examples
+"""
+
+from __future__ import annotations
+
+from rushlight.tensor_expressions.expressions import Axis, Tensor, reads, replace_reads
+
+
+def batched(output, given, count) -> Tensor:
+    """A computation with a first dimension that counts examples.
+
+    Args:
+        output: what is computed for one example.
+        given: pairs of a tensor and the one, of a dimension more, that has it for each.
+        count: how many examples there are.
+
+    Returns:
+        A computed tensor; the output itself where it depends on none of those.
+    """
+    return _batched(output, {id(one): many for one, many in given}, count)
+
+
+def _batched(tensor, found, count):
+    """A tensor for all examples; ``found`` has those that are known, and are made."""
+    if id(tensor) in found or tensor.body is None:
+        return found.get(id(tensor), tensor)
+    axis, values = Axis("example", count), {}
+    for read in reads(tensor.body):
+        many = _batched(read.tensor, found, count)
+        if many is not read.tensor:
+            values[id(read.tensor)] = many
+    made = tensor
+    if values:
+        body = replace_reads(
+            tensor.body,
+            lambda read: (
+                values[id(read.tensor)][(axis, *read.args)]
+                if id(read.tensor) in values
+                else read
+            ),
+        )
+        shape, axes = (count, *tensor.shape), (axis, *tensor.axis)
+        made = Tensor(tensor.name, shape, tensor.type, axes, body)
+    found[id(tensor)] = made
+    return made
