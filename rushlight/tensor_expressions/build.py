@@ -9,9 +9,12 @@ from rushlight.core.device import backend_for
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import empty
 from rushlight.core.roles import host
-from rushlight.ir import expr as ir
-from rushlight.ir.rewrite import evaluate
-from rushlight.tensor_expressions.expressions import Size
+from rushlight.tensor_expressions.arrays import (
+    check_all,
+    check_host,
+    number_of,
+    numbers_of,
+)
 from rushlight.tensor_expressions.lower import lower
 
 DTYPES = all_dtypes()
@@ -38,15 +41,14 @@ class Built:
             raise TypeError(
                 f"{self!r} takes {len(arguments)} arrays, not {len(arrays)}"
             )
-        keep, sizes = [], check_all(arrays, self.program)
-        for tensor in self.program.scratch:
-            count = prod(numbers_of(tensor.shape, sizes))
-            keep.append(bytearray(tensor.type.itemsize * count + 64))
         for array, tensor in zip(arrays, arguments):
             check_host(array, tensor)
-        addresses = [address_of(array) for array in arrays]
-        check_apart(arguments, arrays)
-        addresses += [address_of_bytes(item) for item in keep]
+        addresses, sizes = check_all(arrays, self.program)
+        keep = [
+            bytearray(t.type.itemsize * prod(numbers_of(t.shape, sizes)) + 64)
+            for t in self.program.scratch
+        ]
+        addresses += map(address_of_bytes, keep)
         self.run(addresses, sizes)
 
     def run(self, addresses, sizes):
@@ -90,7 +92,7 @@ class BuiltOnDevice:
             raise TypeError(
                 f"{self!r} takes {len(arguments)} tensors, not {len(tensors)}"
             )
-        sizes = check_all(tensors, self.program)
+        addresses, sizes = check_all(tensors, self.program)
         device = tensors[0].device
         if device.type != "cuda" or any(t.device != device for t in tensors):
             listed = ", ".join(str(t.device) for t in tensors)
@@ -98,8 +100,6 @@ class BuiltOnDevice:
                 f"{self!r}: tensors are on {listed}\n"
                 "  remedy: all of them on one device of type cuda"
             )
-        addresses = [tensor.data_ptr() for tensor in tensors]
-        check_apart(arguments, tensors)
         room = [
             empty(
                 numbers_of(item.shape, sizes), dtype=DTYPES[item.dtype], device=device
@@ -162,123 +162,6 @@ def native(function):
     from rushlight.codegen.emit.llvm import emit
 
     return host.code_cache.native_text(function.name, emit(function))
-
-
-def number_of(size, sizes):
-    """A size as a number, where open ones have values."""
-    return evaluate(size, sizes) if isinstance(size, ir.Expr) else size
-
-
-def numbers_of(shape, sizes):
-    """A shape as numbers."""
-    return tuple(number_of(size, sizes) for size in shape)
-
-
-def check_all(arrays, program):
-    """Looks at the arrays of a call; the values of open sizes, by name.
-
-    Raises:
-        TypeError: one is no array.
-        ValueError: one has another shape, dtype or layout than declared.
-    """
-    sizes = {size.name: None for size in program.sizes}
-    for array, tensor in zip(arrays, program.arguments):
-        if not hasattr(array, "shape"):
-            raise TypeError(
-                f"{tensor.name} is a tensor or an array, not {type(array).__name__}"
-            )
-        pairs = [*zip(tensor.shape, array.shape)]
-        if tensor.strides is not None:
-            pairs += zip(tensor.strides, strides_of(array))
-        for size, found in pairs:
-            if isinstance(size, Size) and sizes[size.name] is None:
-                sizes[size.name] = int(found)
-    for array, tensor in zip(arrays, program.arguments):
-        check(array, tensor, sizes)
-    return sizes
-
-
-def check(array, tensor, sizes):
-    """Refuses an array of another shape, dtype or layout than declared."""
-    shape, dtype = tuple(array.shape), str(array.dtype).rpartition(".")[2]
-    known = None not in sizes.values()
-    if not known or shape != numbers_of(tensor.shape, sizes) or dtype != tensor.dtype:
-        wanted = ", ".join(map(str, tensor.shape))
-        found = ", ".join(f"{n} is {v}" for n, v in sizes.items() if v is not None)
-        raise ValueError(
-            f"{tensor.name} is {tensor.dtype}[{wanted}], not {dtype}{list(shape)}"
-            + (f", where {found}" if found else "")
-        )
-    if tensor.strides is not None:
-        wanted, found = numbers_of(tensor.strides, sizes), strides_of(array)
-        if wanted != found:
-            raise ValueError(f"{tensor.name} has strides {wanted}, not {found}")
-        return
-    dense = (
-        array.is_contiguous()
-        if hasattr(array, "is_contiguous")
-        else (array.flags.c_contiguous)
-    )
-    if not dense:
-        raise ValueError(f"{tensor.name}: the array is not row-major and dense")
-
-
-def strides_of(array):
-    """How many elements apart the neighbours along each dimension of an array lie."""
-    if hasattr(array, "data_ptr"):
-        return tuple(array.stride())
-    return tuple(step // array.itemsize for step in array.strides)
-
-
-def check_host(array, tensor):
-    """Refuses an array that is not in the host's memory.
-
-    Raises:
-        RuntimeError: it is on another device.
-    """
-    device = getattr(array, "device", None)  # NumPy's arrays may say "cpu"
-    if getattr(device, "type", "cpu") != "cpu":
-        raise RuntimeError(
-            f"{tensor.name}: the tensor is on {device}, and the function is built for the "
-            'host\n  remedy: te.build(..., target="cuda"), or tensor.cpu()'
-        )
-
-
-def check_apart(tensors, arrays):
-    """Refuses an array that is computed and may not be, or shares elements with another."""
-    ranges = [memory_of(array) for array in arrays]
-    for tensor, array, (begin, end) in zip(tensors, arrays, ranges):
-        if tensor.body is None:
-            continue
-        if sum(begin < last and first < end for first, last in ranges) > 1:
-            raise ValueError(
-                f"{tensor.name} is computed: its array cannot share elements with another "
-                "argument's"
-            )
-        frozen = hasattr(array, "flags") and not array.flags.writeable
-        if frozen or getattr(array, "requires_grad", False):
-            why = (
-                "is read-only"
-                if frozen
-                else "requires grad, which this does not record"
-            )
-            raise ValueError(f"{tensor.name} is computed, and its array {why}")
-
-
-def memory_of(array):
-    """Where an array's elements begin and end in memory."""
-    begin = address_of(array)
-    if 0 in array.shape:
-        return begin, begin
-    size = array.element_size() if hasattr(array, "element_size") else array.itemsize
-    steps = [(n - 1) * step * size for n, step in zip(array.shape, strides_of(array))]
-    ends = sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
-    return begin + ends[0], begin + ends[1] + size
-
-
-def address_of(array):
-    """Where the elements of a tensor or NumPy array start."""
-    return array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
 
 
 def address_of_bytes(block):
