@@ -5,7 +5,13 @@ y[i] = x[i] * w[i]   ->   y[b, i] = x[b, i] * w[i]     where only x has examples
 
 from __future__ import annotations
 
-from rushlight.tensor_expressions.expressions import Axis, Tensor, reads, replace_reads
+from rushlight.tensor_expressions.expressions import (
+    Axis,
+    Tensor,
+    compute,
+    reads,
+    replace_reads,
+)
 
 
 def batched(output, given, count) -> Tensor:
@@ -15,11 +21,13 @@ def batched(output, given, count) -> Tensor:
         output: what is computed for one example.
         given: pairs of a tensor and the one, of a dimension more, that has it for each.
         count: how many examples there are.
-
-    Returns:
-        A computed tensor; the output itself where it depends on none of those.
     """
-    return _batched(output, {id(one): many for one, many in given}, count)
+    made = _batched(output, {id(one): many for one, many in given}, count)
+    if made is not output:
+        return made
+    # it depends on none of those, and is the same for all examples
+    shape = count, *output.shape
+    return compute(shape, lambda example, *at: output[at], name=output.name)
 
 
 def _batched(tensor, found, count):

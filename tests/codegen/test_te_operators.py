@@ -183,6 +183,20 @@ def test_batches_of_batches_and_of_indices():
     assert rl.equal(rl.vmap(op)(table, at[:2]), table.gather(1, at[:2]) * 2)
 
 
+def test_what_does_not_depend_on_a_batch_is_there_for_each_example():
+    def first(x, y):
+        return te.compute(x.shape, lambda i: x[i] * 2.0, name="first")
+
+    op, x = registered(first), rl.randn(3)
+    found = rl.vmap(op, (None, 0))(x, rl.zeros(4, 3))
+    assert rl.equal(found, (x * 2).expand(4, 3))
+    mul = registered(product)
+    a, b = rl.randn(2, 3, dtype=rl.float64), rl.randn(3, 2, dtype=rl.float64)
+    found = rl.func.hessian(lambda b: mul(a, b).pow(2).sum())(b)
+    wanted = rl.func.hessian(lambda b: (a @ b).pow(2).sum())(b)
+    assert rl.allclose(found, wanted)
+
+
 def test_a_schedule_of_ones_own_changes_no_value():
     def schedule(s, output, given, kind):
         i, j = output.axis
