@@ -20,8 +20,13 @@ BAND_ROWS, MOST_BAND = 8, 1 << 17  # rows of results, bytes of the input that th
 NOTHING = ((0, 0), (0, 0), (0, 0))  # no margins
 WINOGRAD_SQUARES = 64  # of 2 x 2 outputs each, that a chunk of `winograd` has at most
 WINOGRAD_BAND = 96  # output channels that it has
+WINOGRAD_DEPTH = (
+    64  # channels whose squares are held, and summed in registers, at a time
+)
+PIXEL_SQUARES = 66  # rows of a chunk of `winograd_pixels`: whole tiles of six
 WINOGRAD_CHANNELS = 16  # fewer do not pay for what is transformed
 FILTER_SQUARES = 6  # squares for each lane of a vector that pay for transformed filters
+PIXEL_LANES = 4  # as many lanes count where a vector holds channels
 LARGE_WEIGHT = 1 << 18  # weights of this size are cut by rows, not summed from parts
 
 
@@ -156,7 +161,7 @@ class Geometry:
 
     def is_minimal(self, lanes):
         """Whether `winograd` saves work: 3 x 3 taps, many channels and squares, no steps."""
-        squares = math.prod(-(-size // 2) for size in self.output)
+        squares = math.prod(self.squares)
         return (
             self.kernel == (1, 3, 3)
             and self.input[0] == self.output[0] == self.groups == 1
@@ -164,6 +169,17 @@ class Geometry:
             and min(self.channels, self.rows) >= WINOGRAD_CHANNELS
             and squares * self.images >= FILTER_SQUARES * lanes
         )
+
+    @property
+    def squares(self):
+        """Squares of 2 x 2 outputs, down and across."""
+        return tuple(-(-size // 2) for size in self.output[1:])
+
+    @property
+    def winograd_ints(self):
+        """What kernels by transformed filters are told first."""
+        sizes = *self.input[1:], *self.output[1:], *self.padding[1:], *self.squares
+        return (self.channels, self.rows, *sizes, self.images)
 
     def patches(self):
         """Margins that the input needs, and the walk over its patches."""
@@ -339,29 +355,37 @@ def winograd_plan(
     Args:
         flipped: whether ``weight`` lies as that of the convolution whose input's gradient
             this is: its first two dimensions exchanged, its taps in reverse.
-        lanes: of a vector.
+        lanes: of a vector; None where images' channels are innermost. Then output channels
+            are in the weight too, by `turn_weight` where it is not flipped.
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
-    if not g.is_minimal(lanes):
+    channels_last = lanes is None
+    if not g.is_minimal(PIXEL_LANES if channels_last else lanes):
         return None
-    down, across = -(-g.output[1] // 2), -(-g.output[2] // 2)
+    down, across = g.squares
     squares = g.images * down * across
-    blocks = -(-squares // WINOGRAD_SQUARES)
+    most, unit, rows = WINOGRAD_SQUARES, LANES, 6
+    if channels_last:
+        most, unit, rows = PIXEL_SQUARES, 6, LANES
+    blocks = -(-squares // most)
     blocks += blocks > 1 and blocks % 2  # two threads have as many
-    width = -(-squares // (blocks * LANES)) * LANES
+    width = -(-squares // (blocks * unit)) * unit
     chunks = -(-squares // width)
     bands = -(-g.rows // WINOGRAD_BAND)
     if chunks * bands < 8 and g.work > 16 * PARALLEL_WORK:
-        bands = max(bands, min(-(-8 // chunks), -(-g.rows // 24)))
-    band = -(-g.rows // (bands * 6)) * 6
+        bands = max(bands, min(-(-8 // chunks), -(-g.rows // (4 * rows))))
+    band = -(-g.rows // (bands * rows)) * rows
     chunks *= -(-g.rows // band)
-    steps = (g.channels * 9, 9, 3, 1, 0)
-    if flipped:
+    if channels_last:
+        plane = g.channels * g.rows
+        steps = (1, g.rows, 3 * plane, plane, 0)
+        if flipped:  # channels of the result are adjacent in the weight as it is
+            steps = (1, 9 * g.rows, -3 * g.rows, -g.rows, 8 * g.rows)
+    elif flipped:
         steps = (9, g.rows * 9, -3, -1, 8)
-    ints = (
-        *(g.channels, g.rows, *g.input[1:], *g.output[1:], *g.padding[1:]),
-        *(down, across, g.images, width, band, int(biased), *steps),
-    )
+    else:
+        steps = (g.channels * 9, 9, 3, 1, 0)
+    ints = (*g.winograd_ints, width, band, int(biased), *steps)
     return ints, chunks, grain_of(g.work, chunks)
 
 

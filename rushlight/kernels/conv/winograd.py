@@ -44,6 +44,7 @@ from rushlight.ir.expr import (
     u32,
 )
 from rushlight.kernels.conv.conv_geometry import WINOGRAD_BAND, WINOGRAD_SQUARES
+from rushlight.kernels.conv.conv_geometry import WINOGRAD_DEPTH as DEPTH
 from rushlight.kernels.conv.implicit_gemm import (
     Addend,
     Walk,
@@ -67,7 +68,6 @@ from rushlight.kernels.matmul.contraction import Product
 
 SIDE, TAPS, STEP = 4, 3, 2  # of a square, a filter, and from one square to the next
 POINTS = SIDE * SIDE
-DEPTH = 64  # channels whose squares are held, and summed in registers, at a time
 SKEW = 16  # elements between places, so that they do not share a set of the cache
 HUGE = {4: 1e16, 8: 1e150}  # products of such may overflow on the way
 
@@ -106,10 +106,13 @@ def named_all(b, name, values):
     return [b.let(name, value) for value in values]
 
 
-def filters(name, type, lanes) -> ir.Function:
+def filters(name, type, lanes, channels_last=False) -> ir.Function:
     """Transformed filters, ``[point, output channel, channel]``; chunks are output channels.
 
     Data: out, weight. Steps of the weight may be negative: filters are flipped so.
+
+    Args:
+        channels_last: whether channels are adjacent in the weight, its step being 1.
     """
     b = Builder()
     n = read_ints(b, WEIGHT_INTS)
@@ -120,8 +123,9 @@ def filters(name, type, lanes) -> ir.Function:
         start = b.let("start", n["weight_start"] + row * n["weight_row"])
 
         def transform(c, mask, _):
-            first = b.let("first", start + c * n["weight_channel"])
-            square = filter_squares(b, n, weight, first, lanes, mask)
+            step = Const(i64, 1) if channels_last else n["weight_channel"]
+            first = b.let("first", start + c * step)
+            square = filter_squares(b, n, weight, first, step, lanes, mask)
             for point, value in enumerate(square):
                 at = (n["rows"] * point + row) * n["channels"] + c
                 b.store(out, at, value, mask)
@@ -130,12 +134,12 @@ def filters(name, type, lanes) -> ir.Function:
     return ir.kernel(name, rolled(b.statements))
 
 
-def filter_squares(b, n, weight, first, lanes, mask):
+def filter_squares(b, n, weight, first, step, lanes, mask):
     """The transformed filters of a vector of channels, point by point."""
 
     def tap(y, x):
         start = first + n["weight_y"] * y + n["weight_x"] * x
-        channels = Ramp(lanes, start, n["weight_channel"])
+        channels = Ramp(lanes, start, step)
         return b.let("tap", load(weight, channels, lanes, mask=mask))
 
     taps = [[tap(y, x) for x in range(TAPS)] for y in range(TAPS)]
@@ -181,9 +185,12 @@ class Block:
     Attributes:
         source: the input from the first image on; ``walk``: over its squares.
         filters, weight, bias, out, epilogue: operands from the first output channel on.
+
+    Args:
+        channels_last: whether output channels are adjacent in results and filters.
     """
 
-    def __init__(self, b, n, data, epilogue, chunk):
+    def __init__(self, b, n, data, epilogue, chunk, channels_last=False):
         out, filters, source, bias, weight = data
         squares = b.let("squares", n["squares_y"] * n["squares_x"])
         total = b.let("total", n["images"] * squares)
@@ -197,10 +204,11 @@ class Block:
         self.area = b.let("area", n["out_height"] * n["out_width"])
         self.image = b.let("image", n["channels"] * self.plane)
         self.source = source
-        place = row * self.area
+        place = row if channels_last else row * self.area
         self.out = b.let("result", moved(out, place))
         self.bias = b.let("addend", moved(bias, row))
-        self.filters = b.let("left", moved(filters, row * n["channels"]))
+        left = row if channels_last else row * n["channels"]
+        self.filters = b.let("left", moved(filters, left))
         first = n["weight_start"] + row * n["weight_row"]
         self.weight = b.let("taps", moved(weight, first))
         self.epilogue = epilogue.at(b, place, row)
@@ -497,7 +505,7 @@ class Repair:
         """Whether a filter of the chunk is infinite or huge."""
         b, n, lanes = self.b, self.n, self.work.tile.lanes
         most = b.declare("most", self.zero)
-        size = b.let("size_of", self.block.height * n["channels"])
+        size = b.let("size_of", self.filters_size())
         with b.loop("place", 0, POINTS) as place:
             start = place * n["rows"] * n["channels"]
             line = b.let("line", moved(self.block.filters, start))
@@ -505,6 +513,10 @@ class Repair:
                 mask = lane_mask(lanes, size - c)
                 self.larger(most, b.let("value", load(line, c, lanes, mask=mask)))
         return b.let("huge_filters", self.is_huge(most))
+
+    def filters_size(self):
+        """Elements of the filters of a place from the chunk's first on."""
+        return self.block.height * self.n["channels"]
 
     def has_huge(self, window, masks):
         """Whether an input of a vector of squares is infinite or huge."""

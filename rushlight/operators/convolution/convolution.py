@@ -23,10 +23,18 @@ from rushlight.kernels.conv.conv_geometry import (
 )
 from rushlight.kernels.conv.weight_geometry import weight_plan
 from rushlight.operators import call as ops
+from rushlight.operators.convolution import conv_channels_last as by_pixels
 from rushlight.operators.convolution import conv_cudnn as by_library
 from rushlight.operators.convolution import conv_depthwise as depthwise
 from rushlight.operators.convolution import conv_im2col as by_products
 from rushlight.operators.convolution import conv_winograd as minimal
+from rushlight.operators.convolution.conv_weight_layouts import (
+    COMPUTED,
+    computed,
+    turn,
+    turn_weight,
+)
+from rushlight.operators.convolution.conv_winograd import is_finite
 from rushlight.operators.functions import result_type
 from rushlight.operators.loop_calls import brief, host_address, scalar_name
 from rushlight.operators.matmul import embedding_of_complex
@@ -39,13 +47,6 @@ from rushlight.operators.shape.formats import (
 from rushlight.operators.shared import has_elements, recorded_ahead
 
 launch, fresh = host.launch.launch, host.matmul.fresh
-COMPUTED = {
-    "float16": "float32",
-    "bfloat16": "float32",
-    "int16": "int32",
-    "int8": "int32",
-    "uint8": "int32",
-}
 MOST_PLANS = 1024
 
 
@@ -246,49 +247,11 @@ def _run_phases(phases, result, source, weight, groups):
         )
 
 
-def is_finite(tensor):
-    """Whether the sum of elements is a number; so is each of them then."""
-    if not tensor.is_floating_point():
-        return True
-    return bool(ops.isfinite(ops.sum(tensor)))
-
-
 _input_gradient = KernelTable(
     cpu=_input_gradient_on_host,
     cuda=by_products.input_gradient,
     meta=lambda grad, shape, *_: fresh(grad, shape),
 )
-
-
-def turn_weight(weight, groups):
-    """Weights as ``[input channel, z, y, x, output channel of the group]``."""
-    rows = weight.shape[0] // groups
-    depth = weight.numel() // weight.shape[0]
-    kernel = spread(weight.shape[2:], 1)
-    out = fresh(weight, (groups * weight.shape[1], *kernel, rows))
-    size = rows * depth
-    _turn(out, weight, (rows, depth, depth, rows, 1, 0, size, size), groups)
-    return out
-
-
-def _turn(out, source, ints, batch):
-    """Runs `turned_sum` over a batch; ``out`` and ``source`` may be addresses."""
-    from rushlight.kernels.matmul.gemv import FLIPPED_ROWS
-    from rushlight.kernels.matmul.matmul_kernel_registry import matrix_kernel
-
-    tensor = source if hasattr(source, "dtype") else out
-    name = tensor.dtype.name
-    kernel = matrix_kernel("turned_sum", name, name, name)
-    chunks = batch * -(-ints[0] // _lanes(name)) * -(-ints[1] // FLIPPED_ROWS)
-    launch(kernel, (out, source), ints, chunks, 16)
-
-
-@functools.cache
-def _lanes(name):
-    from rushlight.codegen.schedule.contraction import matrix_tile
-    from rushlight.codegen.target import current
-
-    return matrix_tile(name, current()).lanes
 
 
 def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
@@ -319,14 +282,14 @@ def _weight_gradient_on_host(grad, input, shape, stride, padding, dilation, grou
     launch(_kernel(kind, grad.dtype), (sums, grad, source), ints, chunks, 1)
     count, _, rows, columns = parts
     depth, block = rows - 1, rows * columns
-    _turn(
+    turn(
         weight,
         sums,
         (depth, columns, columns, depth, count, groups * block, block, columns * depth),
         groups,
     )
     address = host_address(sums) + depth * columns * grad.itemsize
-    _turn(
+    turn(
         bias,
         address,
         (1, columns, columns, 1, count, groups * block, block, columns),
@@ -386,7 +349,10 @@ def convolution(
     layout = layout_of(input, weight, stride, dilation, groups)
     if transposed and input.ndim == 5 and padded_far(output_padding, stride):
         layout = None
-    result = by_library.forward(input, weight, bias, plan, transposed, layout)
+    how = input, weight, bias, plan, transposed, layout
+    result = by_library.forward(*how)
+    if result is None:
+        result = by_pixels.forward(*how)
     if result is not None:
         return result
     x, w, b = prepared(input, weight, bias)
@@ -556,8 +522,7 @@ def planned(
             f"{list(weight.shape[2:])}"
         )
     if not transposed:
-        name = COMPUTED.get(input.dtype.name, input.dtype.name)
-        return Forward(*shapes, bias is not None, *settings, getattr(dtypes, name))
+        return Forward(*shapes, bias is not None, *settings, computed(input.dtype))
     sizes = [
         (size - 1) * s - 2 * p + d * (k - 1) + extra + 1
         for size, k, s, p, d, extra in zip(
@@ -668,8 +633,11 @@ def convolution_backward(
     operands = grad_output, input, weight
     d_input = d_weight = d_bias = None
     how = *operands, transposed, layout, geometry
-    d_input = by_library.input_gradient(*how) if output_mask[0] else None
-    d_weight = by_library.weight_gradient(*how) if output_mask[1] else None
+    for makers in (by_library, by_pixels):
+        if output_mask[0] and d_input is None:
+            d_input = makers.input_gradient(*how)
+        if output_mask[1] and d_weight is None:
+            d_weight = makers.weight_gradient(*how)
     left = [m and g is None for m, g in zip(output_mask, (d_input, d_weight, None))]
     grad, x, w = prepared(*operands) if any(left[:2]) else operands
     if left[0]:

@@ -829,23 +829,23 @@ def _check_channels(input, weight, bias, running_mean, running_var):
     input.size(1)  # refused where there is none
 
 
-def _in_planes(*tensors):
+def _in_planes(format, *tensors):
     """Whether each sample's channels are rows that are worth a kernel's while."""
     first = tensors[0]
     planes = first.shape[0] * first.shape[1]
     if first.numel() < max(16 * planes, 1) or followed():
         return False
-    return all(t.is_contiguous() and readable(t) for t in tensors)
+    return all(t.is_contiguous(memory_format=format) and readable(t) for t in tensors)
 
 
-def _sums_of_planes(grad, input, center):
+def _sums_of_planes(grad, input, center, way):
     """For each channel the gradient's sum, and that of its share along the distances."""
     batch, channels = input.shape[:2]
     along, sums = (fresh(input, [batch, channels], center.dtype) for _ in range(2))
     every = center.expand([batch, channels]).contiguous()
     run_rows(
         channel_sums_kernel, [(along, ROW), (sums, ROW)],
-        [(grad, APART), (input, APART), (every, ROW)],
+        [(grad, way), (input, way), (every, ROW)],
         (batch, input.numel() // (batch * channels), channels), name_of(input.dtype),
     )  # fmt: skip
     if batch == 1:
@@ -861,8 +861,7 @@ def native_batch_norm_backward(
     wide = _wide(input.dtype)
     shape = None if weight is None else weight.shape
     weight = _flat(weight)
-    ndim, dims = input.ndim, _others(input)
-    format = format_of(input)
+    ndim, dims, format = input.ndim, _others(input), format_of(input)
     grad_out = grad_out.contiguous() if format is None else laid_out(grad_out, format)
     if train:
         center, invstd = save_mean.to(wide), save_invstd.to(wide)
@@ -871,8 +870,9 @@ def native_batch_norm_backward(
         invstd = ops.rsqrt(_flat(running_var).to(wide) + float(eps))
     count = max(input.numel() // max(input.shape[1], 1), 1)
     middle = _channels(center, ndim)
-    if _in_planes(grad_out, input):
-        total, along = _sums_of_planes(grad_out, input, center)
+    if _in_planes(format or contiguous_format, grad_out, input):
+        way = APART if format is None else EACH
+        total, along = _sums_of_planes(grad_out, input, center, way)
     else:
         total = ops.sum(grad_out, dims, dtype=wide)
         along = None
