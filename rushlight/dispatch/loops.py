@@ -31,19 +31,38 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     ints: int64_t[25]
     k: cython.int
     count: cython.int = call.n + call.n_out
-    rows: int64_t
     if call.numel == 0:
         return 0
     if watched >= OBSERVE_ALL:
         tidy(call)
     if not call.flat:
         return run_general(fn, call)
-    ints[0] = call.numel
     for k in range(count):
         data[k] = call.operands[k].data
         ints[1 + k] = 0
         if k < call.n_out or call.is_tensor[k - call.n_out]:
             ints[1 + k] = call.operands[k].itemsize
+    return run_line(fn, call, data, ints)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_line(
+    fn: kernel_t,
+    call: cython.pointer(Call),
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+) -> cython.int:
+    """Loops over operands that are one line each, in rows that threads share.
+
+    Args:
+        ints: from the second on the operands' steps.
+    """
+    k: cython.int
+    count: cython.int = call.n + call.n_out
+    rows: int64_t
+    ints[0] = call.numel
+    for k in range(count):
         ints[1 + count + k] = ints[1 + k] * CHUNK
     if call.numel <= GRAIN:
         if watched:
@@ -480,9 +499,10 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
     make_plan(cython.address(plan), call.operands, count, call.ndim, call.sizes)
     if plan.ndim == 1:
-        plan.sizes[1] = 1
         for k in range(count):
-            plan.strides[k][1] = 0
+            data[k] = call.operands[k].data
+            ints[1 + k] = plan.strides[k][0]
+        return run_line(fn, call, data, ints)
     turned: cython.bint = turn(cython.address(plan), call.operands)
     ints[0] = plan.sizes[0]
     for k in range(count):
@@ -518,7 +538,7 @@ def run_outer(
     """
     nest: int64_t[839]
     count: cython.int = call.n + call.n_out
-    ndim: cython.int = max(plan.ndim, 2)
+    ndim: cython.int = plan.ndim
     n: cython.int = NEST + ndim * (1 + count)
     k: cython.int
     d: cython.int
