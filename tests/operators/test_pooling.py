@@ -216,3 +216,34 @@ def test_paddings_are_refused_as_by_pytorch_whatever_the_dilation(count):
 
     for case in itertools.product((1, 2, 3, 4), (0, 1, 2, 3), (1, 2, 3)):
         assert refused(rl, *case) == refused(torch, *case), case
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda f, x: f.max_pool2d(x, 3, 2, 1),
+        lambda f, x: f.max_pool2d(x, 2, ceil_mode=True, return_indices=True)[1],
+        lambda f, x: f.max_pool2d(x, 3, 1, 1, dilation=2),
+        lambda f, x: f.avg_pool2d(x, 3, 2, 1),
+        lambda f, x: f.avg_pool2d(x, 2, count_include_pad=False),
+        lambda f, x: f.adaptive_avg_pool2d(x, (3, 4)),
+        lambda f, x: f.adaptive_max_pool2d(x, (4, 3)),
+    ],
+)
+def test_windows_over_innermost_channels_give_what_those_over_planes_do(pool, dtype):
+    plain = rl.randn(2, 19, 11, 13).to(getattr(rl, dtype))
+    plain[0, 3, 4, 5] = float("nan")
+    found = []
+    for format in (rl.contiguous_format, rl.channels_last):
+        x = plain.detach().clone(memory_format=format).requires_grad_()
+        y = pool(rl.nn.functional, x)
+        assert y.is_contiguous(memory_format=format)
+        if y.dtype is x.dtype:
+            y.square().sum().backward()
+            assert x.grad.is_contiguous(memory_format=format)
+            found.append((y.detach(), x.grad))
+        else:
+            found.append((y,))
+    for planes, pixels in zip(*found, strict=True):
+        assert planes.equal(pixels) or rl.allclose(planes, pixels, equal_nan=True)

@@ -30,7 +30,7 @@ from rushlight.kernels.window.windows import (
 )
 
 
-def _for_kinds(make, *kinds):
+def for_kinds(make, *kinds):
     """The kernels that ``make`` defines for kinds of windows, by the kinds' names."""
     found = {}
     for kind in kinds:
@@ -302,9 +302,9 @@ def avg_pool_gather(kind):
     return kernel
 
 
-max_pools = _for_kinds(max_pool, INSIDE, STRIDED, SINGLE, EVEN)
-avg_pools = _for_kinds(avg_pool, INSIDE, STRIDED, SINGLE, EVEN)
-avg_pool_gathers = _for_kinds(avg_pool_gather, SINGLE, EVEN)
+max_pools = for_kinds(max_pool, INSIDE, STRIDED, SINGLE, EVEN)
+avg_pools = for_kinds(avg_pool, INSIDE, STRIDED, SINGLE, EVEN)
+avg_pool_gathers = for_kinds(avg_pool_gather, SINGLE, EVEN)
 
 
 @loops
@@ -340,7 +340,7 @@ def avg_pool_tiles(
                     grad_input[line + r] = T(0)
 
 
-avg_pool_scatters = _for_kinds(avg_pool_scatter, INSIDE, STRIDED, SINGLE, EVEN)
+avg_pool_scatters = for_kinds(avg_pool_scatter, INSIDE, STRIDED, SINGLE, EVEN)
 avg_pool_scatters["tiles"] = avg_pool_tiles
 
 

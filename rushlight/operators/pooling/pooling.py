@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
+from typing import NamedTuple
 
-from rushlight.core.dtypes import bool_, int64
+from rushlight.core.dtypes import bool_, float32, float64, int64
+from rushlight.core.layout import channels_last, channels_last_3d
 from rushlight.dispatch.kernel_table import KernelTable
+from rushlight.kernels.window import pixel_pooling, pooling_kernels
 from rushlight.kernels.window.pooling_kernels import (
     avg_pool_gathers,
-    avg_pool_scatters,
-    avg_pools,
     find_outside,
     max_pool_gather,
     max_pool_scatter,
-    max_pools,
 )
+from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import (
     brief,
     fault_flag,
@@ -33,6 +35,11 @@ from rushlight.operators.shape.formats import (
     lines_laid_out,
 )
 from rushlight.operators.type_groups import FLOATS
+
+max_pools, avg_pools, avg_pool_scatters = (
+    getattr(pooling_kernels, name) | getattr(pixel_pooling, name)
+    for name in ("max_pools", "avg_pools", "avg_pool_scatters")
+)
 
 
 def _by_planes(out, kernels, kind, operands, ints, planes, work, constants):
@@ -56,6 +63,52 @@ def layout_of(x, axes):
     if axes == 1:
         return "lines" if lines_channels_last(x) else None
     return format_of(x) if x.ndim == axes + 2 else None
+
+
+class Traversal(NamedTuple):
+    """How a kernel goes over pooled tensors: in planes, or in pixels with adjacent channels.
+
+    Attributes:
+        dense: from an operand to one as the kernel reads it.
+        make: from a shape, and a dtype, to a result.
+        kind: of windows, by which the kernel is found.
+        items: how many planes, or images or rows of them, there are.
+        channels: those of a pixel, as the kernel's last integer; nothing for planes.
+    """
+
+    dense: Callable
+    make: Callable
+    kind: str
+    items: int
+    channels: list
+
+    def cost(self, work):
+        """Elements read for one item, of those of one plane."""
+        return work * prod(self.channels)
+
+    @classmethod
+    def of(cls, x, layout, kind, planes, rows=1):
+        """The traversal of an input; ``rows``: items of an image in pixels."""
+        if layout not in (channels_last, channels_last_3d) or not _has_pixels(x):
+            return cls(ops.contiguous, partial(fresh, x), kind, planes, [])
+
+        def make(shape, *dtype):
+            images, channels, *sizes = shape
+            return ops.movedim(fresh(x, [images, *sizes, channels], *dtype), -1, 1)
+
+        kind = "even_pixels" if kind == "even" else "pixels"
+        dense = partial(ops.contiguous, memory_format=layout)
+        return cls(dense, make, kind, x.shape[0] * rows, [x.shape[1]])
+
+
+_has_pixels = KernelTable(
+    cpu=lambda x: x.numel() > 0, cuda=lambda x: False, meta=lambda x: False
+)
+
+
+def _kept_sums(x, layout):
+    """The layout in which means are summed where they go: of types that sums have."""
+    return layout if x.dtype in (float32, float64) else None
 
 
 def _averages_layout(x, axes):
@@ -96,9 +149,11 @@ def scattered(operator, grad, x, indices, planes, size, osize, layout, win=None)
             f"{operator}: expected indices to have shape {list(grad.shape)}, but got"
             f" {list(indices.shape)}\n  indices: {brief(indices)}"
         )
-    grad_input, flag = fresh(x, x.shape), fault_flag(x)
-    tensors = [grad_input, grad.contiguous(), indices.contiguous()]
-    _bring_back(grad, tensors, flag, (planes, size, osize), win)
+    way, flag = Traversal.of(x, layout, "", planes), fault_flag(x)
+    grad_input = way.make(x.shape)
+    tensors = [grad_input, way.dense(grad), way.dense(indices)]
+    sizes = way.items, size, osize, *way.channels
+    _bring_back(grad, tensors, flag, sizes, win)
     refuse_fault(flag, operator, _outside, operator, size, indices)
     return in_layout(grad_input, layout)
 
@@ -113,10 +168,12 @@ def _outside(place, operator, size, indices):
 
 def _bring_back_by_planes(grad, tensors, flag, sizes, win):
     """Clears planes, and adds each output's gradient."""
-    planes, size, osize = sizes
+    items, *ints = sizes
+    size, osize, *channels = ints
     types = {"T": name_of(grad.dtype)}
-    work = size + 2 * osize
-    run(max_pool_scatter, [*tensors, flag], [size, osize], planes, work, **types)
+    work = (size + 2 * osize) * prod(channels)
+    kernel = pixel_pooling.max_pool_scatter if channels else max_pool_scatter
+    run(kernel, [*tensors, flag], ints, items, work, **types)
 
 
 def _bring_back_by_elements(grad, tensors, flag, sizes, win):
@@ -139,8 +196,7 @@ def _max_pool(axes, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False
     if x.dtype is bool_:
         _floating(operator, x)
     layout = layout_of(x, axes)
-    index = fresh(x, win.out_shape, int64)
-    return in_layout(_largest(win, x, index), layout), in_layout(index, layout)
+    return [in_layout(each, layout) for each in _largest(win, x, layout, 1)]
 
 
 def max_pool_values(x, kernel, stride, padding, dilation, ceil_mode):
@@ -151,24 +207,26 @@ def max_pool_values(x, kernel, stride, padding, dilation, ceil_mode):
     axes = len(kernel)
     operator = f"max_pool{axes}d"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
-    return in_layout(_largest(win, x, None), layout_of(x, axes))
+    layout = layout_of(x, axes)
+    return in_layout(_largest(win, x, layout, 0)[0], layout)
 
 
-def _largest(win, x, index):
-    """The largest of each window; their places go to ``index`` unless it is None."""
-    x, out = x.contiguous(), fresh(x, win.out_shape)
-    placed = int(index is not None)
+def _largest(win, x, layout, placed):
+    """The largest of each window, and where ``placed`` their indices."""
+    way = Traversal.of(x, layout, win.kind, win.planes, prod(win.out[:2]))
+    out = way.make(win.out_shape)
+    index = way.make(win.out_shape, int64) if placed else out
     run_windows(
         out,
         max_pools,
-        win.kind,
-        [index if placed else out, x],
-        [*win.axes, placed],
-        win.planes,
-        win.work,
+        way.kind,
+        [index, way.dense(x)],
+        [*win.axes, placed, *way.channels],
+        way.items,
+        way.cost(win.work),
         {**win.constants, "placed": placed},
     )
-    return out
+    return out, index
 
 
 def _max_pool_backward(
@@ -241,12 +299,14 @@ def _avg_pool(
             )
     rule = _averaging(win, x, count_include_pad, divisor)
     layout = _averages_layout(x, axes)
-    out, x = fresh(x, win.out_shape), x.contiguous()
-    constants = win.with_divisor(divisor)
-    ints = win.axes + rule
     # integers are divided with a fraction cut off, which vectors don't do
     kind = win.kind if x.dtype.is_floating_point else "single"
-    run_windows(out, avg_pools, kind, [x], ints, win.planes, win.work, constants)
+    rows = prod(win.out[:2])
+    way = Traversal.of(x, _kept_sums(x, layout), kind, win.planes, rows)
+    out, ints = way.make(win.out_shape), [*win.axes, *rule, *way.channels]
+    constants, work = win.with_divisor(divisor), way.cost(win.work)
+    operands = [way.dense(x)]
+    run_windows(out, avg_pools, way.kind, operands, ints, way.items, work, constants)
     return in_layout(out, layout)
 
 
@@ -257,14 +317,16 @@ def _avg_pool_backward(
     win = windows(operator, x, axes, kernel, stride, padding, 1, ceil_mode)
     rule = _averaging(win, x, count_include_pad, divisor)
     _check_grad(operator, grad, win.out_shape)
-    grad_input = fresh(x, x.shape, grad.dtype)
-    ints, constants = win.axes + rule, win.with_divisor(divisor)
+    constants, layout = win.with_divisor(divisor), _averages_layout(x, axes)
     kind = (
         "tiles" if win.inside and win.stride == win.kernel and constants else win.kind
     )
-    work = 2 * (win.work if kind == win.kind else prod(win.sizes))
-    _share(grad_input, kind, [grad.contiguous()], ints, win.planes, work, constants)
-    return in_layout(grad_input, _averages_layout(x, axes))
+    way = Traversal.of(x, layout, kind, win.planes)
+    grad_input = way.make(x.shape, grad.dtype)
+    ints = [*win.axes, *rule, *way.channels]
+    work = way.cost(2 * (win.work if kind == win.kind else prod(win.sizes)))
+    _share(grad_input, way.kind, [way.dense(grad)], ints, way.items, work, constants)
+    return in_layout(grad_input, layout)
 
 
 def _share_by_planes(grad_input, *rest):
@@ -341,11 +403,13 @@ def _adaptive_avg_pool(axes, x, output_size):
         mean = x.mean([d - axes for d in range(axes)], keepdim=True)
         return in_layout(mean, layout_of(x, axes))
     layout = _averages_layout(x, axes)
-    x = x.contiguous()
-    out = fresh(x, shape)
+    rows = prod(out_sizes[:2])
+    way = Traversal.of(x, _kept_sums(x, layout), "even", planes, rows)
+    out, work = way.make(shape), way.cost(prod(sizes))
     if prod(out_sizes):
-        ints = [*axes_of(sizes, out_sizes), 0, 0]
-        run_windows(out, avg_pools, "even", [x], ints, planes, prod(sizes), {})
+        ints, operands = [*axes_of(sizes, out_sizes), 0, 0], [way.dense(x)]
+        ints += way.channels
+        run_windows(out, avg_pools, way.kind, operands, ints, way.items, work, {})
     return in_layout(out, layout)
 
 
@@ -355,13 +419,13 @@ def _adaptive_avg_pool_backward(axes, grad, x):
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, out)
     _check_grad(operator, grad, shape)
     require(f"{operator}_backward", grad.dtype, FLOATS, grad)
-    grad_input = fresh(x, x.shape, grad.dtype)
-    ints = [*axes_of(sizes, out_sizes), 0, 0]
-    operands = [grad.contiguous()]
-    _share(grad_input, "even", operands, ints, planes, 2 * prod(sizes), {})
-    if prod(out_sizes) == 1:
-        return grad_input
-    return in_layout(grad_input, _averages_layout(x, axes))
+    layout = None if prod(out_sizes) == 1 else _averages_layout(x, axes)
+    way = Traversal.of(x, layout, "even", planes)
+    grad_input = way.make(x.shape, grad.dtype)
+    ints = [*axes_of(sizes, out_sizes), 0, 0, *way.channels]
+    work = way.cost(2 * prod(sizes))
+    _share(grad_input, way.kind, [way.dense(grad)], ints, way.items, work, {})
+    return in_layout(grad_input, layout)
 
 
 def _adaptive_max_pool(axes, x, output_size):
@@ -369,12 +433,13 @@ def _adaptive_max_pool(axes, x, output_size):
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
     _floating(operator, x)
     layout = layout_of(x, axes) if axes == 2 else None
-    x = x.contiguous()
-    out, index = fresh(x, shape), fresh(x, shape, int64)
+    way = Traversal.of(x, layout, "even", planes, prod(out_sizes[:2]))
+    out, index = way.make(shape), way.make(shape, int64)
     if prod(out_sizes):
-        ints = [*axes_of(sizes, out_sizes), 1]
-        work, constants = prod(sizes), {"placed": 1}
-        run_windows(out, max_pools, "even", [index, x], ints, planes, work, constants)
+        ints = [*axes_of(sizes, out_sizes), 1, *way.channels]
+        work, operands = way.cost(prod(sizes)), [index, way.dense(x)]
+        kept = {"placed": 1}
+        run_windows(out, max_pools, way.kind, operands, ints, way.items, work, kept)
     return in_layout(out, layout), in_layout(index, layout)
 
 
