@@ -189,7 +189,7 @@ def value_of(value, kind, program):
         return None
     if isinstance(kind, _types.CustomType):
         tree = ast.parse(value.state_type, mode="eval").body
-        state = _annotated.of_tree(tree, program.files.get, None)
+        state = _annotated.of_tree(tree, _types.CustomType.named, None)
         return Saved(kind.name, value_of(value.stored(), state, program))
     if isinstance(kind, _types.OptionalType):
         return value_of(value, kind.getElementType(), program)

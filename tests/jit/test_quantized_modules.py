@@ -192,3 +192,39 @@ def test_states_that_no_class_has_are_refused():
             restored(name, state)
     with pytest.raises(RuntimeError, match="Unknown class"):
         restored(name + "s", ())
+
+
+def recurrent(t, kind):
+    """A recurrent layer of dynamic scales within a module."""
+
+    class Layer(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            sizes = {} if kind.endswith("Cell") else {"num_layers": 2}
+            self.layer = getattr(t.nn, kind)(8, 6, **sizes)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    quantize = t.ao.quantization.quantize_dynamic
+    return quantize(Layer(), {getattr(t.nn, kind)}, dtype=t.qint8)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "LSTMCell", "GRUCell", "RNNCell"])
+def test_recurrent_layers_of_dynamic_scales_go_both_ways(kind):
+    shape = (5, 8) if kind.endswith("Cell") else (5, 3, 8)
+    x = np.random.default_rng(2).standard_normal(shape).astype("f")
+
+    def result(t, program):
+        found = program(t.tensor(x))
+        return (found[0] if isinstance(found, tuple) else found).detach().numpy()
+
+    for t in (rl, torch):
+        t.manual_seed(0)
+        model = recurrent(t, kind)
+        program = t.jit.script(model)
+        expected = result(t, model)
+        np.testing.assert_allclose(result(t, program), expected, atol=1e-6)
+        for reader in (rl, torch):
+            read = through(reader, program, model)
+            np.testing.assert_allclose(result(reader, read), expected, atol=1e-6)

@@ -285,9 +285,32 @@ def recurrent_operators():
     return found
 
 
+def layer_operators():
+    """Schemas and functions of whole recurrent layers."""
+    asked = ", *, ScalarType? dtype=None, bool use_dynamic=False"
+    given = (
+        f"{CELL}[] params, bool has_biases, int num_layers, float dropout, bool train"
+    )
+    for kind, hx, more, ends in (
+        ("lstm", "Tensor[]", asked, "Tensor, Tensor"), ("gru", "Tensor", "", "Tensor"),
+    ):  # fmt: skip
+        padded, packed = recurrent.whole_layers(kind)
+        rest = f"{hx} hx, {given}, bool bidirectional"
+        ends = f"-> (Tensor, {ends})"
+        name = f"quantized_{kind}"
+        yield (
+            f"{name}.input(Tensor input, {rest}, bool batch_first{more}) {ends}",
+            padded,
+        )
+        data = "Tensor data, Tensor batch_sizes"
+        yield f"{name}.data({data}, {rest}{more}) {ends}", packed
+
+
 def define():
-    """Defines the operators; returns the library that holds them."""
-    library = Library("quantized", "DEF")
+    """Defines the operators; returns the libraries that hold them."""
+    layers, library = Library("aten", "FRAGMENT"), Library("quantized", "DEF")
+    for schema, function in layer_operators():
+        layers.impl(layers.define(schema), function, ANY)
     groups = (
         linear_operators(), conv_operators(), arithmetic_operators(),
         function_operators(), recurrent_operators(), embedding.operators(BAG),
@@ -299,7 +322,7 @@ def define():
         for kind in ("", "_fp16"):
             name = f"linear{relu}_dynamic{kind}"
             library.impl(name, linear.shape_of_product, "Meta")
-    return library
+    return library, layers
 
 
 METHODS |= {
@@ -307,4 +330,4 @@ METHODS |= {
     f"{CONV2}.unpack": "quantized::conv2d_unpack",
     f"{CONV3}.unpack": "quantized::conv3d_unpack",
 }
-LIBRARY = define()
+LIBRARIES = define()

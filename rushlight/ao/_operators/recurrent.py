@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight.ao._operators import linear
 from rushlight.ao._operators.packed import PackedParams
 from rushlight.operators import call as ops
+from rushlight.operators.extensions import CUSTOM, MAKERS
 from rushlight.operators.loop_calls import fresh
 from rushlight.operators.recurrent import recurrent_kernels as kernels
 
@@ -17,7 +18,11 @@ class CellParams(PackedParams):
         reduce_range: whether inputs are quantized to seven bits.
     """
 
-    kind = "CellParamsBase"
+    namespace, kind = "rnn", "CellParamsBase"
+    state_type = (
+        "Tuple[str, List[Tensor], List[float], List[int], "
+        "List[__torch__.torch.classes.quantized.LinearPackedParamsBase]]"
+    )
 
     def __init__(self, w_ih, w_hh, reduce_range=False):
         self.w_ih, self.w_hh, self.reduce_range = w_ih, w_hh, bool(reduce_range)
@@ -25,6 +30,12 @@ class CellParams(PackedParams):
     def settings(self):
         """What it is made of."""
         return self.w_ih, self.w_hh, self.reduce_range
+
+    def stored(self):
+        """The state as PyTorch's programs are stored: biases, and weights with them."""
+        weights = [self.w_ih, self.w_hh]
+        biases = [each.unpack()[1] for each in weights]
+        return "quantized_dynamic", biases, [], [int(self.reduce_range)], weights
 
     def project(self, packed, x):
         """A product with one of the weights."""
@@ -39,6 +50,52 @@ class CellParams(PackedParams):
     def state(self, h):
         """What the state gives the gates."""
         return self.project(self.w_hh, h)
+
+
+def _of_state(state):
+    """The weights of a layer from what ``stored`` gives."""
+    kind, _, _, reduced, weights = state
+    if kind not in ("quantized_dynamic", "quantized_fp16"):
+        raise ValueError(kind)
+    return CellParams(*weights, bool(reduced[0]) if reduced else False)
+
+
+MAKERS[f"{CUSTOM}rnn.{CellParams.kind}"] = _of_state
+
+
+def whole_layers(kind):
+    """Layers over a padded batch and over packed rows, as programs call them.
+
+    They give results of all steps and the last states, one after another. ``how`` says what
+    weights are, which know it.
+    """
+
+    def rows(data, counts, hx, params, dropout, train, bidirectional):
+        states = list(hx) if kind == "lstm" else [hx]
+        given = kind, data, states, params, counts, bidirectional, dropout, train
+        out, ends = layers(*given)
+        return out, *ends
+
+    def padded(
+        input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+        batch_first, **how,
+    ):  # fmt: skip
+        steps = input.transpose(0, 1) if batch_first else input
+        count, samples = steps.shape[:2]
+        data = steps.reshape([count * samples, -1])
+        settings = params, dropout, train, bidirectional
+        out, *ends = rows(data, [samples] * count, hx, *settings)
+        out = out.view([count, samples, -1])
+        return out.transpose(0, 1) if batch_first else out, *ends
+
+    def packed(
+        data, batch_sizes, hx, params, has_biases, num_layers, dropout, train,
+        bidirectional, **how,
+    ):  # fmt: skip
+        settings = params, dropout, train, bidirectional
+        return rows(data, batch_sizes.tolist(), hx, *settings)
+
+    return padded, packed
 
 
 def make_dynamic(w_ih, w_hh, b_ih, b_hh, reduce_range=False):
