@@ -493,8 +493,8 @@ def dynamic_bert(t):
         yield t.allclose(loaded(ids, mask), quantized(ids, mask))
 
 
-def static_scripted(t):
-    """Static quantization per channel: calibrated, converted, scripted, saved, loaded."""
+def mobile_net(t):
+    """The network of the tutorials on static quantization and training for it, smaller."""
     nn, q = t.nn, t.ao.quantization
 
     class ConvBNReLU(nn.Sequential):
@@ -545,18 +545,23 @@ def static_scripted(t):
             x = self.features(self.quant(x)).mean([2, 3])
             return self.dequant(self.classifier(x))
 
-        def fuse_model(self):
+        def fuse_model(self, is_qat=False):
+            fuse = q.fuse_modules_qat if is_qat else q.fuse_modules
             for m in self.modules():
                 if type(m) is ConvBNReLU:
-                    q.fuse_modules(m, ["0", "1", "2"], inplace=True)
+                    fuse(m, ["0", "1", "2"], inplace=True)
                 if type(m) is InvertedResidual:
                     for idx in range(len(m.conv)):
                         if type(m.conv[idx]) is nn.Conv2d:
-                            q.fuse_modules(
-                                m.conv, [str(idx), str(idx + 1)], inplace=True
-                            )
+                            fuse(m.conv, [str(idx), str(idx + 1)], inplace=True)
 
-    model = MobileNetV2().eval()
+    return MobileNetV2()
+
+
+def static_scripted(t):
+    """Static quantization per channel: calibrated, converted, scripted, saved, loaded."""
+    q = t.ao.quantization
+    model = mobile_net(t).eval()
     model.fuse_model()
     model.qconfig = q.get_default_qconfig("fbgemm")
     q.prepare(model, inplace=True)
@@ -573,7 +578,34 @@ def static_scripted(t):
     yield t.equal(t.jit.load(file)(x), model(x))
 
 
+def training_for_quantization(t):
+    """Quantization-aware training: observers and norms stop, then bytes are made of it."""
+    nn, q = t.nn, t.ao.quantization
+    model = mobile_net(t)
+    model.classifier[0] = nn.Identity()  # each side would draw its own
+    model.eval()
+    model.fuse_model(is_qat=True)
+    model.qconfig = q.get_default_qat_qconfig("fbgemm")
+    q.prepare_qat(model.train(), inplace=True)
+    optimizer = t.optim.SGD(model.parameters(), lr=0.01)
+    x, target = t.randn(8, 3, 16, 16), t.arange(8) % 5
+    for epoch in range(6):
+        loss = nn.functional.cross_entropy(model(x), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if epoch > 2:
+            model.apply(q.disable_observer)
+        if epoch > 1:
+            model.apply(nn.intrinsic.qat.freeze_bn_stats)
+        yield ROUGH, loss.detach()
+    quantized = q.convert(model.eval(), inplace=False)
+    yield ROUGH, quantized(x)
+    yield type(quantized.classifier[1]).__name__
+
+
 PROGRAMS = [
     pruning, parametrizations, nested, memory_formats, autocast, sparse, distillation,
     two_of_four, dynamic_lstm, dynamic_bert, static_scripted,
+    training_for_quantization,
 ]  # fmt: skip

@@ -112,6 +112,13 @@ def outcome(library, function, args, keywords):
         return None, error
 
 
+def is_refused(info, sample):
+    """Whether the oracle refuses a sample."""
+    function, _ = function_of(info)
+    args = sample.input, *sample.args
+    return outcome(torch, function, args, dict(sample.kwargs))[1] is not None
+
+
 def difference(info, sample):
     """How a sample of an entry ends otherwise than on the oracle, in words; None if alike.
 

@@ -33,13 +33,13 @@ def entries():
                 yield info, layout
 
 
-def samples_of(info, layout):
+def samples_of(info, layout, each=EACH, step=STEP):
     """Samples in a layout; a dense one converted where the database has none."""
     dtype = torch.float32 if torch.float32 in info.dtypes else min(info.dtypes, key=str)
     kind = getattr(torch, f"sparse_{layout}")
     try:
         made = info.sample_inputs_sparse(kind, "cpu", dtype)
-        return list(itertools.islice(made, 0, EACH * STEP, STEP))
+        return list(itertools.islice(made, 0, each * step, step))
     except unittest.SkipTest:  # of some there are none in coordinates
         return []
     except NotImplementedError:
