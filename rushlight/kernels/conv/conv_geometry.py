@@ -362,8 +362,7 @@ def winograd_plan(
     channels_last = lanes is None
     if not g.is_minimal(PIXEL_LANES if channels_last else lanes):
         return None
-    down, across = g.squares
-    squares = g.images * down * across
+    squares = g.images * math.prod(g.squares)
     most, unit, rows = WINOGRAD_SQUARES, LANES, 6
     if channels_last:
         most, unit, rows = PIXEL_SQUARES, 6, LANES
@@ -376,15 +375,11 @@ def winograd_plan(
         bands = max(bands, min(-(-8 // chunks), -(-g.rows // (4 * rows))))
     band = -(-g.rows // (bands * rows)) * rows
     chunks *= -(-g.rows // band)
+    steps = (9, g.rows * 9, -3, -1, 8) if flipped else (g.channels * 9, 9, 3, 1, 0)
     if channels_last:
-        plane = g.channels * g.rows
-        steps = (1, g.rows, 3 * plane, plane, 0)
+        steps = (1, g.rows, *(n * g.channels * g.rows for n in (3, 1, 0)))
         if flipped:  # channels of the result are adjacent in the weight as it is
             steps = (1, 9 * g.rows, -3 * g.rows, -g.rows, 8 * g.rows)
-    elif flipped:
-        steps = (9, g.rows * 9, -3, -1, 8)
-    else:
-        steps = (g.channels * 9, 9, 3, 1, 0)
     ints = (*g.winograd_ints, width, band, int(biased), *steps)
     return ints, chunks, grain_of(g.work, chunks)
 

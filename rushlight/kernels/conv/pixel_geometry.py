@@ -10,13 +10,15 @@ from rushlight.kernels.conv.conv_geometry import (
     LARGE_WEIGHT,
     PARALLEL_WORK,
     PIXEL_LANES,
-    WINOGRAD_DEPTH,
     WINOGRAD_SQUARES,
     Geometry,
     PhaseAxis,
     grain_of,
 )
 
+WINOGRAD_DEPTH = (
+    64  # channels whose squares are held, and summed in registers, at a time
+)
 PIXEL_BLOCK = 132  # positions of a chunk: whole tiles of six rows
 PIXEL_DEPTH = (
     288  # elements of patches that are held, and summed in registers, at a time

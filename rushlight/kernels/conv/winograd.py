@@ -44,13 +44,13 @@ from rushlight.ir.expr import (
     u32,
 )
 from rushlight.kernels.conv.conv_geometry import WINOGRAD_BAND, WINOGRAD_SQUARES
-from rushlight.kernels.conv.conv_geometry import WINOGRAD_DEPTH as DEPTH
 from rushlight.kernels.conv.implicit_gemm import (
     Addend,
     Walk,
     multiply_patches,
     read_ints,
 )
+from rushlight.kernels.conv.pixel_geometry import WINOGRAD_DEPTH as DEPTH
 from rushlight.kernels.epilogue import OutputEpilogue
 from rushlight.kernels.loop_helpers import (
     Operand,

@@ -21,13 +21,13 @@ from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Broadcast, Const, Select, i64, load
 from rushlight.kernels.conv.conv_geometry import PIXEL_SQUARES, WINOGRAD_BAND
-from rushlight.kernels.conv.conv_geometry import WINOGRAD_DEPTH as DEPTH
 from rushlight.kernels.conv.implicit_gemm import (
     Addend,
     Walk,
     multiply_patches,
     read_ints,
 )
+from rushlight.kernels.conv.pixel_geometry import WINOGRAD_DEPTH as DEPTH
 from rushlight.kernels.conv.winograd import (
     INTS,
     POINTS,
