@@ -43,17 +43,3 @@ def test_what_does_not_ask_for_numbers_runs_on_meta(name):
     for changed in (found * 2, -found, found.clone(), found.double()):
         assert (changed.is_meta, changed.layout) == (True, found.layout)
     assert found.double().dtype is rl.float64
-
-
-def test_coordinates_without_memory_are_put_in_order_added_up_and_multiplied():
-    indices, values = rl.tensor([[0, 1, 1], [1, 0, 0]]), rl.tensor([1.0, 2.0, 3.0])
-    x = rl.sparse_coo_tensor(indices, values, (2, 2)).to("meta")
-    assert x.coalesce().is_coalesced()
-    for found, shape in (
-        (x * x, (2, 2)),
-        (x.sum(0), (2,)),
-        (rl.sparse.sum(x, 1), (2,)),
-    ):
-        assert found.is_meta
-        assert found.layout is rl.sparse_coo
-        assert found.shape == shape

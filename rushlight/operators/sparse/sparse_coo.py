@@ -196,7 +196,7 @@ def coalesced(self):
     if done:
         return made(indices, values, self.shape, True)
     sizes = self.shape[: indices.shape[0]]
-    if values.shape[0] < 2 or values.is_meta:  # without numbers nobody knows which meet
+    if values.shape[0] < 2:
         return made(indices.clone(), values.clone(), self.shape, True)
     places, order = ops.sort(flat_places(indices, sizes))
     values = ops.index_select(values, 0, order)
