@@ -50,7 +50,11 @@ from cython.cimports.rushlight.core.spans import (
     timed_thread,
     timing_kernels,
 )
-from cython.cimports.rushlight.runtime.cpu.affinity import bind_to
+from cython.cimports.rushlight.runtime.cpu.affinity import (
+    bind_to,
+    leave_processor,
+    processor_of_thread,
+)
 
 # Nanoseconds of looking before blocking, more than one thread's kernels between two shared.
 LOOKING = cython.declare(int64_t, 200_000)
@@ -66,6 +70,7 @@ n_asleep = cython.declare(cython.int, 0)
 n_threads = cython.declare(cython.int, 1)  # caller included
 # That threads are bound to; none: they are not.
 n_processors = cython.declare(cython.int, 0)
+callers_processor = cython.declare(cython.int, -1)  # of the last job
 processors = cython.declare(cython.int[256])
 
 
@@ -175,9 +180,10 @@ def run_shared(
 @cython.exceptval(check=False)
 def publish(job: cython.pointer(Job)) -> cython.void:
     """Puts a job where workers find it; as many as can help are started or woken."""
-    global first_job
+    global first_job, callers_processor
     _: cython.int
     pthread_mutex_lock(cython.address(mutex))
+    callers_processor = processor_of_thread()
     job.following = first_job
     first_job = job
     while n_workers < job.n_shares - 1 and start_worker():
@@ -263,6 +269,16 @@ def find_job() -> cython.pointer(Job):
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def leave_caller() -> cython.void:
+    """Leaves the caller's processor, on which a worker waits until the caller has done all."""
+    if n_processors == 0 and callers_processor == processor_of_thread():
+        leave_processor(callers_processor)
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def worker(argument: cython.p_void) -> cython.p_void:
@@ -281,6 +297,7 @@ def worker(argument: cython.p_void) -> cython.p_void:
         if job != cython.NULL:
             job.active += 1
             pthread_mutex_unlock(cython.address(mutex))
+            leave_caller()
             take_part(job, number)
             pthread_mutex_lock(cython.address(mutex))
             job.active -= 1
@@ -289,6 +306,7 @@ def worker(argument: cython.p_void) -> cython.p_void:
             continue
         seen = published
         pthread_mutex_unlock(cython.address(mutex))
+        leave_caller()
         until = now() + LOOKING
         while (
             seen == __atomic_load_n(cython.address(published), __ATOMIC_ACQUIRE)

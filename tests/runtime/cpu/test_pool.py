@@ -3,6 +3,7 @@
 import array
 import math
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -91,6 +92,42 @@ def test_no_more_workers_wake_than_there_are_shares(add_index):
         time.sleep(0.05)
         woken = [name for name, count in switches().items() if asleep[name] != count]
         assert len(woken) < shares, woken
+
+
+ROUNDS = """
+import os, threading, time
+import rushlight as rl
+
+def processor_of(thread):
+    stat = open(f"/proc/self/task/{thread}/stat").read()
+    return int(stat.rpartition(")")[2].split()[36])
+
+rl.set_num_threads(2)
+own = threading.get_native_id()
+before = set(os.listdir("/proc/self/task"))
+x = rl.rand(256, 256)
+rl.mm(x, x)
+(worker,) = set(os.listdir("/proc/self/task")) - before
+os.sched_setaffinity(own, {processor_of(own)})  # other work would move the caller, too
+together = 0
+for _ in range(100):
+    time.sleep(0.003)
+    for _ in range(5):
+        rl.mm(x, x)
+    together += processor_of(worker) == processor_of(own)
+print(together)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2,
+    reason="a second processor is needed, and threads are seen in /proc",
+)
+def test_a_worker_leaves_the_processor_that_its_caller_runs_on():
+    done = subprocess.run(
+        [sys.executable, "-c", ROUNDS], capture_output=True, text=True
+    )
+    assert int(done.stdout) <= 20, done.stderr
 
 
 @pytest.mark.filterwarnings("ignore:This process .* multi-threaded:DeprecationWarning")
