@@ -120,7 +120,8 @@ def rank_in_group(group, global_rank, group_rank, name):
         name: the argument's name: ``src`` or ``dst``.
 
     Raises:
-        ValueError: neither or both were given.
+        ValueError: neither or both were given, or the group has no such rank.
+        RuntimeError: there is no such process.
     """
     if global_rank is not None and group_rank is not None:
         raise ValueError(f"Can't specify both group_{name} and {name}")
@@ -130,6 +131,10 @@ def rank_in_group(group, global_rank, group_rank, name):
         if not 0 <= group_rank < group.size():
             raise ValueError(f"group_{name} {group_rank} is not below {group.size()}")
         return group_rank
+    if group is world.default and not 0 <= global_rank < group.size():
+        raise RuntimeError(
+            f"invalid root rank: {global_rank} ({name}= of {group.size()} processes)"
+        )
     return get_group_rank(group, global_rank)
 
 
@@ -145,7 +150,7 @@ def _equal_sizes(outputs, tensor, operator):
 
 def _as_many(values, group, name):
     if len(values) != group.size():
-        raise ValueError(
+        raise RuntimeError(
             f"{name} must have one tensor for each of the {group.size()} ranks, and has "
             f"{len(values)}"
         )

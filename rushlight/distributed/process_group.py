@@ -131,7 +131,8 @@ class ProcessGroup:
     def _all_reduce(self, tensors, op=ReduceOp.SUM, async_op=False):
         """Reduce one tensor, or several in one collective, on every rank."""
         names = [reduction_name(op, each) for each in tensors]
-        operands = [Operand(each, name) for each, name in zip(tensors, names)]
+        parts = self.size()
+        operands = [Operand(*each, parts) for each in zip(tensors, names)]
         sizes = tensors[0].shape
         if len(tensors) > 1:
             sizes = [each.numel() for each in tensors]
@@ -146,7 +147,7 @@ class ProcessGroup:
 
     def _reduce(self, tensor, root, op=ReduceOp.SUM, async_op=False):
         name = reduction_name(op, tensor)
-        operand = Operand(tensor, name)
+        operand = Operand(tensor, name, self.size())
         call = Call("reduce", type_name(tensor), tensor.shape, root, name)
 
         def body():
@@ -202,7 +203,8 @@ class ProcessGroup:
 
     def _reduce_scatter(self, output, inputs, op=ReduceOp.SUM, async_op=False):
         name = reduction_name(op, output)
-        out, parts = Operand(output, name), [Operand(each) for each in inputs]
+        out = Operand(output, name, self.size())
+        parts = [Operand(each) for each in inputs]
         call = Call("reduce_scatter", type_name(output), None, reduction=name)
 
         def body():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from datetime import timedelta
 
+from rushlight.operators.loop_calls import scalar_name
+
 __all__ = [
     "AllToAllOptions",
     "AllreduceCoalescedOptions",
@@ -84,11 +86,18 @@ def reduction_name(op, tensor, backend="Gloo"):
         op = ReduceOp.PREMUL_SUM
     if not isinstance(op, ReduceOp):
         raise TypeError(f"op must be a ReduceOp, not {type(op).__name__}")
-    if op in (ReduceOp.AVG, ReduceOp.PREMUL_SUM):
+    if op is ReduceOp.PREMUL_SUM:
         raise RuntimeError(f"Cannot use ReduceOp.{op.name} with {backend}")
-    if op in _BITWISE and (tensor.is_floating_point() or tensor.is_complex()):
-        raise ValueError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
-    if tensor.is_complex() and op is not ReduceOp.SUM:
+    inexact = tensor.is_floating_point() or tensor.is_complex()
+    if op in _BITWISE and inexact:
+        raise RuntimeError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
+    if op is ReduceOp.AVG and not inexact:
+        raise RuntimeError(
+            "result type Float can't be cast to the desired output type "
+            f"{scalar_name(tensor.dtype)}\n"
+            "  remedy: ReduceOp.SUM, or a tensor of a floating-point type"
+        )
+    if tensor.is_complex() and op not in (ReduceOp.SUM, ReduceOp.AVG):
         raise ValueError(f"all_reduce does not support {op} on complex tensors")
     return op.name.lower()
 

@@ -45,11 +45,12 @@ class Operand:
     Args:
         tensor: any tensor.
         reduction: what its values go through; empty where they only move.
+        parts: what a mean divides the sum by: the number of ranks.
     """
 
-    __slots__ = ("tensor", "whole", "flat", "reduction")
+    __slots__ = ("tensor", "whole", "flat", "reduction", "parts")
 
-    def __init__(self, tensor, reduction=""):
+    def __init__(self, tensor, reduction="", parts=1):
         self.tensor = whole = tensor.detach()
         if not (whole.is_contiguous() and whole.device.type == "cpu"):
             whole = whole.cpu().contiguous()
@@ -60,12 +61,23 @@ class Operand:
         if whole.dtype is rl.bool:
             self.flat = self.flat.view(rl.uint8)
             reduction = ON_TRUTHS.get(reduction, reduction)
-        self.reduction = reduction
+        self.parts = parts if reduction == "avg" else 1
+        self.reduction = "sum" if reduction == "avg" else reduction
 
     def store(self):
-        """Put the result into a tensor that is not itself flat on the host."""
+        """Finish a mean, and fill a tensor that is not itself flat on the host."""
+        if self.parts != 1:
+            self.whole.div_(self.parts)
         if self.whole is not self.tensor:
-            self.tensor.copy_(self.whole)
+            _distinct(self.tensor).copy_(_distinct(self.whole, self.tensor))
+
+
+def _distinct(tensor, expanded=None):
+    """The part of a tensor that holds each element of an expanded one once."""
+    for dim, stride in enumerate((tensor if expanded is None else expanded).stride()):
+        if stride == 0 and tensor.shape[dim] > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
 
 
 def reduce_into(out, values, reduction):

@@ -101,7 +101,7 @@ def _spread_all(cls, func, leaves):
         elif isinstance(each, rl.Tensor):
             if not (is_small(each) or _takes_plain(func)):
                 raise RuntimeError(
-                    f"{func}: got mixed torch.Tensor and DTensor, need to convert all "
+                    f"{func} got mixed torch.Tensor and DTensor, need to convert all "
                     "torch.Tensor to DTensor before calling distributed operators!"
                 )
             each = cls(each, _spec_of(each, mesh, (Replicate(),) * mesh.ndim))

@@ -36,7 +36,7 @@ def reductions(kind):
     if kind == "bool":
         return ["MIN", "MAX", "BAND", "BOR"]
     names = ["SUM", "PRODUCT", "MIN", "MAX"]
-    return names if "float" in kind else [*names, "BAND", "BOR", "BXOR"]
+    return [*names, "AVG"] if "float" in kind else [*names, "BAND", "BOR", "BXOR"]
 
 
 def reduce_all(kind, sizes):
@@ -79,6 +79,13 @@ def move_all(kind, sizes):
         outs = torch.zeros(size * sizes[0], *sizes[1:], dtype=dtype)
         dist.all_gather_into_tensor(outs, make(sizes, kind, rank))
         note("all_gather_into_tensor " + label, outs)
+
+
+def one_element_many_times():
+    """An expanded tensor is reduced like the row of equal numbers that it shows."""
+    tensor = make((1,), "float32", rank).expand(3)
+    dist.all_reduce(tensor)
+    note("all_reduce expanded", tensor.contiguous())
 
 
 def rows_to_all(kind):
@@ -182,6 +189,7 @@ for kind in TYPES:
         reduce_all(kind, sizes)
     rows_to_all(kind)
 objects()
+one_element_many_times()
 messages()
 groups()
 if sys.argv[1] != "torch" or size > 1:
