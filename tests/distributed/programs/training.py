@@ -136,6 +136,18 @@ def powers():
     train("power", power.powerSGD_hook, state)
     del found["power"]
     losses = []
+    torch.manual_seed(0)
+    model = DDP(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
+    state = power.PowerSGDState(None, 1, start_powerSGD_iter=2)
+    model.register_comm_hook(state, power.powerSGD_hook)
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(10 + rank))
+    for _ in range(4):
+        model.zero_grad()
+        model(x).sum().backward()
+    if size == 2:  # what PyTorch 2.13 gives for these seeds
+        gradient = model.module[0].weight.grad[0]
+        known = torch.tensor([0.0929, 0.0799, -0.0585, 0.2687])
+        assert torch.allclose(gradient, known, atol=1e-4), gradient
     torch.manual_seed(3)
     model = DDP(nn.Linear(30, 20))
     model.register_comm_hook(

@@ -20,6 +20,7 @@ class DDPCommHookType(Enum):
     FP16_COMPRESS = partial(default_hooks.fp16_compress_hook)
     BF16_COMPRESS = partial(default_hooks.bf16_compress_hook)
     POWER_SGD = partial(powerSGD_hook.powerSGD_hook)
+    BATCHED_POWER_SGD = partial(powerSGD_hook.batched_powerSGD_hook)
 
 
 def register_ddp_comm_hook(comm_hook_type, model, state=None):
