@@ -81,6 +81,19 @@ def test_recordings_of_functions_are_functions():
     assert traced(rl.ones(5, 3), rl.ones(3, 1)).shape == (5, 1)
 
 
+def test_errors_of_the_program_itself_are_told_as_they_are():
+    class Refuses(rl.nn.Module):
+        def forward(self, x):
+            raise KeyError("its own")
+
+    def refuses(x):
+        raise KeyError("its own")
+
+    for program in (Refuses(), refuses):
+        with pytest.raises(KeyError, match="its own"):
+            rl.jit.trace(program, rl.ones(2))
+
+
 def test_recordings_that_differ_are_told():
     with pytest.warns(
         rl.jit.TracerWarning, match="Output nr 1. of the traced function"
