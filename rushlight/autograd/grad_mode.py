@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import types
 
 from rushlight.autograd.methods import set_version, version_of
 from rushlight.core import state
@@ -40,7 +41,8 @@ def _marks(function):
 class ModeDecorator:
     """A context manager that also decorates functions, generators and coroutines.
 
-    Each call, and each step of a generator, runs inside a fresh copy of the context.
+    Each call, and each step of a generator or a coroutine, runs inside a fresh copy of the
+    context.
     """
 
     __slots__ = ()
@@ -74,10 +76,14 @@ class ModeDecorator:
         return type(self)()
 
     def _wrap_coroutine(self, function):
+        """The context holds while the coroutine runs, not while others of its loop do."""
+        steps = types.coroutine(
+            self._wrap_generator(lambda *args, **kw: function(*args, **kw).__await__())
+        )
+
         @functools.wraps(function)
         async def wrapped(*args, **kwargs):
-            with self.clone():
-                return await function(*args, **kwargs)
+            return await steps(*args, **kwargs)
 
         return wrapped
 
