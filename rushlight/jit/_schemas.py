@@ -257,6 +257,8 @@ def overloads(name):
     )
     if packet is not None:
         given = [getattr(packet, over) for over in packet.overloads()]
+        outs = [each.out for each in given if each.out is not None]
+        given += [each for each in outs if len(each._schema.returns) == 1]
         found += [_of_operator(name, over) for over in given]
         found.sort(key=lambda s: any(a.name == "out" for a in s.arguments))
     return found

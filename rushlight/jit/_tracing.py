@@ -255,7 +255,9 @@ def recorded(module, examples, named):
         finally:
             _state.tracing -= 1
     with torch.random.fork_rng():
-        module(*_copied(examples), **_copied(named))  # an error of its own is told as it is
+        module(
+            *_copied(examples), **_copied(named)
+        )  # an error of its own is told as it is
     raise Untranslatable(f"it is not recorded: {faults[-1]}") from faults[-1]
 
 

@@ -394,3 +394,14 @@ class attention(nn.Module):
         scores = scores.masked_fill(mask, float("-inf"))
         y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape)
         return self.norm(x + y)
+
+
+@program(values(3), values(3))
+def results_are_written(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    kept, total = torch.zeros_like(x), torch.zeros(1)
+    torch.mul(x, y, out=kept)
+    torch.addcmul(kept, x, y, value=2.0, out=kept)
+    torch.sum(kept, 0, keepdim=True, out=total)
+    for _ in range(2):
+        torch.div(kept, 2.0, out=kept)
+    return kept, total
