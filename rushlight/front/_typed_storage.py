@@ -478,7 +478,7 @@ def names():
     """Every old name with its class."""
     found = {WORDS[name] + "Tensor": _tensor_type(name) for name in TENSORS}
     found |= {WORDS[name] + "Storage": _storage_type(name) for name in STORAGES}
-    return found
+    return {**found, "StorageBase": UntypedStorage}
 
 
 def _row_major(size):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 
 from rushlight.autograd.levels.batch import BatchLevel
+from rushlight.autograd.levels.stack import level_of
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call
 from rushlight.random import get_rng_state, set_rng_state
 from rushlight.utils import _pytree as pytree
 
-__all__ = ["vmap"]
+__all__ = ["steps", "vmap"]
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
@@ -43,8 +44,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
-        leaves, dims, spec, size = _examples(in_dims, args, func)
-        ragged = any(d is not None and x.is_nested for x, d in zip(leaves, dims))
+        size, dims, leaves, spec = steps.examples(in_dims, args, func)
+        ragged = any(_is_ragged(x, d) for x, d in zip(leaves, dims))
         kind = _run_ragged if ragged else _run
         run = functools.partial(kind, func, spec, dims, out_dims, randomness, kwargs)
         if ragged:
@@ -86,12 +87,16 @@ def refuse_nested(name, tensor):
         )
 
 
+def _is_ragged(leaf, dim):
+    return dim is not None and isinstance(leaf, Tensor) and leaf.is_nested
+
+
 def _name(func):
     return getattr(func, "__name__", repr(func))
 
 
 def _examples(in_dims, args, func):
-    """The arguments' leaves, the dimension of each, and the number of examples."""
+    """The number of examples, the dimension of each leaf, the leaves, and their tree."""
     call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)) or isinstance(in_dims, bool):
         raise ValueError(
@@ -145,7 +150,7 @@ def _examples(in_dims, args, func):
             f"got sizes {[leaf.shape[d] for leaf, d in zip(leaves, dims) if d is not None]}"
             " for the mapped dimension"
         )
-    return leaves, dims, spec, sizes.pop()
+    return sizes.pop(), dims, leaves, spec
 
 
 def _check_first(dim):
@@ -218,17 +223,45 @@ def _gathered(found, place, leaves, func):
 
 def _run(func, spec, dims, out_dims, randomness, kwargs, leaves, size):
     with BatchLevel(size, randomness) as level:
-        given = [
-            leaf if dim is None else level.wrap(leaf, dim)
-            for leaf, dim in zip(leaves, dims)
-        ]
-        output = func(*pytree.tree_unflatten(given, spec), **kwargs)
+        given = steps.wrap(dims, leaves, level.number, spec)
+        output = func(*given, **kwargs)
+        return steps.unwrap(output, out_dims, level.number, size, func)
+
+
+def _wrapped(dims, leaves, number, spec):
+    """The arguments of one example that stands for all, in the level of a number."""
+    level = level_of(number)
+    given = [
+        leaf if dim is None else level.wrap(leaf, dim)
+        for leaf, dim in zip(leaves, dims)
+    ]
+    return pytree.tree_unflatten(given, spec)
+
+
+def _unwrapped(output, out_dims, number, size, func):
+    """The outputs of all examples, from that of the one that stood for them."""
+    level = level_of(number)
     outputs, shape = pytree.tree_flatten(output)
     places = _out_places(out_dims, shape, func)
     results = [
         _unbatched(level, leaf, place, func) for leaf, place in zip(outputs, places)
     ]
     return pytree.tree_unflatten(results, shape)
+
+
+class _Steps:
+    """The three steps of ``vmap``; a package with containers of its own replaces them.
+
+    Each takes and gives what PyTorch's step of that name does:
+    ``torch._functorch.vmap._process_batched_inputs``, ``_create_batched_inputs`` and
+    ``_unwrap_batched``.
+    """
+
+    def __init__(self):
+        self.examples, self.wrap, self.unwrap = _examples, _wrapped, _unwrapped
+
+
+steps = _Steps()
 
 
 def _unbatched(level, leaf, place, func):

@@ -31,6 +31,21 @@ def depth():
     return THREAD.at
 
 
+def level_of(number):
+    """The level at work that has a number.
+
+    Args:
+        number: 1 for the outermost.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    for level in reversed(THREAD.open):
+        if level.number == number and level.alive:
+            return level
+    raise RuntimeError(f"no transformation of level {number} is at work")
+
+
 class Stand:
     """What a tensor stands for: a value of the level outside its own."""
 

@@ -51,20 +51,13 @@ def maybe_current_level():
     return stack.depth() or None
 
 
-def _level(number):
-    for level in stack.THREAD.open:
-        if level.number == number and level.alive:
-            return level
-    raise RuntimeError(f"no transformation of level {number} is at work")
-
-
 def _add_batch_dim(tensor, in_dim, level):
     """One example that stands for all along a dimension, in a ``vmap`` at work.
 
     Raises:
         RuntimeError: no transformation has that number.
     """
-    return _level(level).wrap(tensor, in_dim % tensor.dim())
+    return stack.level_of(level).wrap(tensor, in_dim % tensor.dim())
 
 
 def _remove_batch_dim(tensor, level, batch_size, out_dim):

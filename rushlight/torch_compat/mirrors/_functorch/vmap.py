@@ -1,14 +1,19 @@
-"""The parts of ``vmap`` that packages import by PyTorch's names.
+"""The parts of ``vmap`` that packages import, and replace, by PyTorch's names.
 
-``func.vmap`` does not go through them: what a package puts in their place has no effect.
+``func.vmap`` goes through what a package puts in the place of ``_process_batched_inputs``,
+``_create_batched_inputs`` and ``_unwrap_batched``: so tensordict's containers are mapped over.
 """
 
 from __future__ import annotations
+
+import sys
+import types
 
 from rushlight._C._functorch import _add_batch_dim, _remove_batch_dim
 from rushlight.core.tensor import Tensor
 from rushlight.func import vmap
 from rushlight.func._batches import _name as _get_name
+from rushlight.func._batches import steps
 from rushlight.utils._pytree import (
     _broadcast_to_and_flatten,
     tree_flatten,
@@ -48,3 +53,21 @@ def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_di
             f"{type(batched_output)}. Did you mean to set out_dims= to None for output?"
         )
     return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
+
+
+def _step(attribute):
+    return property(
+        lambda module: getattr(steps, attribute),
+        lambda module, step: setattr(steps, attribute, step),
+    )
+
+
+class _Replaceable(types.ModuleType):
+    """A module whose steps of ``vmap`` are those that ``vmap`` takes."""
+
+    _process_batched_inputs = _step("examples")
+    _create_batched_inputs = _step("wrap")
+    _unwrap_batched = _step("unwrap")
+
+
+sys.modules[__name__].__class__ = _Replaceable
