@@ -7,6 +7,8 @@ ctypedef PyObject** pp_object
 
 cdef extern from "Python.h":
     ctypedef void (*destructor)(PyObject*) noexcept
+    ctypedef struct PyTypeObject
+    ctypedef object (*newfunc)(PyTypeObject*, PyObject*, PyObject*)
     ctypedef struct PyTypeObject:
         unsigned long tp_flags
         Py_ssize_t tp_vectorcall_offset
@@ -15,6 +17,7 @@ cdef extern from "Python.h":
         PyObject* tp_dict
         const char* tp_name
         destructor tp_dealloc
+        newfunc tp_new
         void* tp_finalize
     void* PyVectorcall_Call
     void PyType_Modified(PyTypeObject* type)

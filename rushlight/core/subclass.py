@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import cython
+import cython.cimports.rushlight.core.slots as slots
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.rushlight.core._python import PyTypeObject, p_object
-from cython.cimports.rushlight.core.device import Device
-from cython.cimports.rushlight.core.dtype import FLOATING, DType
+from cython.cimports.rushlight.core._python import PyTypeObject, newfunc, p_object
+from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
+from cython.cimports.rushlight.core.dtype import FLOATING, DType, default_dtype
 from cython.cimports.rushlight.core.geometry import row_major, span
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
@@ -15,8 +16,9 @@ from cython.cimports.rushlight.core.keys import (
     KEY_DECOMPOSE,
     KEY_PYTHON,
 )
+from cython.cimports.rushlight.core.slots import bound
 from cython.cimports.rushlight.core.state import state
-from cython.cimports.rushlight.core.storage import Storage
+from cython.cimports.rushlight.core.storage import Storage, allocate
 from cython.cimports.rushlight.core.tensor import (
     Tensor,
     counter_of,
@@ -177,11 +179,6 @@ def become(kind, source: Tensor):
     return t
 
 
-def take_dispatch(t: Tensor):
-    """Has a tensor's calls go to its type's ``__torch_dispatch__``, if it has one."""
-    t.keys |= hooked(type(t))
-
-
 def make_wrapper(
     kind,
     sizes: tuple,
@@ -274,3 +271,41 @@ def dispatched(t: Tensor) -> bool:
 def is_absent(t: Tensor) -> bool:
     """Whether a tensor has no memory of its own."""
     return (t.keys >> KEY_ABSENT) & 1
+
+
+_make_empty = cython.declare(newfunc)
+_NOTHING = cython.declare(tuple, ())
+
+
+@cython.cfunc
+def make_filled(
+    kind: cython.pointer(PyTypeObject), args: p_object, kwargs: p_object
+) -> object:
+    """A tensor of what ``Tensor.__new__(kind, …)`` is given; an empty one of nothing.
+
+    Classes of users fill their tensors in ``__new__``, and have an ``__init__`` of their own.
+    """
+    nothing: p_object = cython.cast(p_object, _NOTHING)
+    if args == nothing and kwargs == cython.NULL:
+        empty: object = _make_empty(kind, nothing, cython.NULL)
+        if type(empty) is not Tensor:  # a program may go on with it
+            cython.cast(Tensor, empty).storage = allocate(0, CPU_DEVICE)
+            cython.cast(Tensor, empty).dtype_ = default_dtype()
+        return empty
+    named: object = {} if kwargs == cython.NULL else cython.cast(object, kwargs)
+    made: object = cython.cast(object, cython.cast(p_object, kind))
+    return bound(slots.SLOT_LEGACY)(made, *cython.cast(object, args), **named)
+
+
+def _fill_new():
+    """Has ``Tensor.__new__`` take what the tensor is made of."""
+    global _make_empty
+    kind: object = Tensor
+    body: cython.pointer(PyTypeObject) = cython.cast(
+        cython.pointer(PyTypeObject), cython.cast(p_object, kind)
+    )
+    _make_empty = body.tp_new
+    body.tp_new = make_filled
+
+
+_fill_new()

@@ -417,8 +417,9 @@ class Tensor:
         self.keys = HOST_KEYS
 
     def __init__(self, *args, **kwargs):
-        if self.storage is NOWHERE:
-            bound(slots.SLOT_LEGACY)(self, *args, **kwargs)
+        if self.storage is NOWHERE:  # `Tensor()`: no elements, of the default type
+            source: Tensor = bound(slots.SLOT_LEGACY)(type(self))
+            look_at(self, source)
 
     def __dealloc__(self):
         if self.sizes != self.inline_sizes:

@@ -6,7 +6,8 @@ import contextlib
 
 from rushlight import _functions, _typed_storage
 from rushlight.autograd import methods as _autograd
-from rushlight.core import facts, indexing, naming, views
+from rushlight.autograd.grad_mode import enable_grad
+from rushlight.core import facts, indexing, naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.layout import Size, contiguous_format, strided
@@ -17,7 +18,6 @@ from rushlight.core.subclass import (
     has_dispatch,
     make_subclass,
     make_wrapper,
-    take_dispatch,
 )
 from rushlight.core.tensor import Tensor, install
 from rushlight.core.warning import quiet
@@ -39,14 +39,17 @@ from rushlight.operators.shape import view
 _LEGACY_NAMES = {"data", "size", "other", "storage"}
 
 
-def _legacy_init(self, *args, device=None, **named):
+def _legacy_new(cls, *args, device=None, **named):
     """``Tensor(2, 3)``: uninitialised sizes; ``Tensor([1, 2])``: data as floats.
+
+    A tensor is shown as it is, its history included.
 
     Raises:
         TypeError: an argument of a name that it does not have, or beside another.
         RuntimeError: a device that is not the host.
     """
-    if named and (args or len(named) > 1 or not named.keys() <= _LEGACY_NAMES):
+    strange = named and (args or len(named) > 1 or not named.keys() <= _LEGACY_NAMES)
+    if strange or len(args) > 1 and isinstance(args[0], Tensor):
         got = [type(value).__name__ for value in args]
         got += [f"{name}={type(value).__name__}" for name, value in named.items()]
         raise TypeError(
@@ -61,11 +64,11 @@ def _legacy_init(self, *args, device=None, **named):
         )
     data = args[0] if len(args) == 1 else None
     if isinstance(data, Tensor):
-        source = data
+        with enable_grad():
+            source = call.alias(data)
     else:
         source = _typed_storage.construct(get_default_dtype(), args, tensor, "cpu")
-    views.set_source(self, source)
-    take_dispatch(self)
+    return source if cls is Tensor else become(cls, source)
 
 
 def _type(self, dtype=None, non_blocking=False):
@@ -459,7 +462,7 @@ def _slots():
         "contains": indexing.contains,
         "repr": printing.tensor_repr,
         "array": interop.to_array,
-        "legacy": _legacy_init,
+        "legacy": _legacy_new,
         "deepcopy": pickling.deepcopy_tensor,
         "reduce": pickling.reduce_tensor,
         "grad_fn": _autograd.grad_fn,
