@@ -125,6 +125,8 @@ RULE_HOMES = {
     "epilogue": "rushlight.graph.fusion_anchor",
     # how ranks compute it of their parts of spread tensors
     "sharding": "rushlight.distributed.tensor._sharding_rules",
+    # what it does to the data and the mask of masked tensors
+    "masked": "rushlight.front.masked.maskedtensor._ops_refs",
 }
 # What levels of transformations do with an operator, and autocast's blocks. Beside these
 # words there may be the name of a function: a rule, or for ``autocast`` what gives one of
@@ -297,6 +299,7 @@ class Entry:
     fusion_anchor: str | None = None
     epilogue: str | None = None
     sharding: str | None = None
+    masked: str | None = None
     overloads: tuple[Naming, ...] = ()
     node: Reference | None = None
     sample: str | None = None

@@ -1,17 +1,24 @@
-"""Operators on masked tensors: what they do to the data, and what to the mask."""
+"""Operators on masked tensors: what they do to the data, and what to the mask.
+
+Declarations name the rule of an operator as ``masked:``; those that are declared to compute
+each element for itself need none.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 
 import rushlight as rl
 from rushlight._value_types import among, is_elementwise, writes
-from rushlight.dispatch.declared import says
+from rushlight.dispatch.declared import rule_of, says
 from rushlight.masked import _ops
 from rushlight.masked.maskedtensor import _layouts
 from rushlight.masked.maskedtensor.core import MaskedTensor, data_of, of_data, write
 
 __all__ = ["run"]
+
+_HERE = sys.modules[__name__]
 
 
 def _data(value):
@@ -58,7 +65,7 @@ def _common_mask(args):
     return first
 
 
-def _elementwise(op, *args):
+def elementwise(op, *args):
     mask = _common_mask(args)
     if mask.layout is not rl.strided:
         return _of_values(op, mask, args)
@@ -96,7 +103,7 @@ def _of_values(op, mask, args):
     return of_data(_layouts.with_values(first._masked_data, found), mask)
 
 
-def _moved(op, *args):
+def moved(op, *args):
     """The same done to the data and to the mask."""
     found = op.redispatch(None, *(_data(each) for each in args))
     return _joined(found, op.redispatch(None, *(_mask(each) for each in args)))
@@ -107,58 +114,18 @@ def _argument(op, args, name, default=None):
     return args[names.index(name)] if name in names else default
 
 
-def _reduced(op, *args):
-    """Without what does not count; a result counts where anything does."""
-    masked, name = args[0], op._opname
-    dim, keep = _argument(op, args, "dim"), bool(_argument(op, args, "keepdim", False))
-    if isinstance(dim, (list, tuple)):
-        dim = tuple(dim) or None
-    if masked.is_sparse:
-        return _reduced_sparse(op, args, dim, keep)
-    data, mask = data_of(masked), masked._masked_mask
-    if name == "all":
-        whole = data.masked_fill(~mask, True)
-        found = whole.all() if dim is None else whole.all(dim, keepdim=keep)
-    else:
-        found = _REDUCTIONS[name](op, args, data, dim, keep, mask)
-    if dim is None:
-        counts = mask.any()
-        counts = counts.view(found.shape) if keep else counts
-    else:
-        counts = mask.any(dim, keepdim=keep)
-    return of_data(found, counts)
+def _plain(op, args, data, dim, keep, mask):
+    dtype = _argument(op, args, "dtype")
+    reduce = getattr(_ops, op._opname)
+    return reduce(data, dim, keepdim=keep, mask=mask, dtype=dtype)
 
 
-def _reduced_sparse(op, args, dim, keep):
-    """The same of a sparse one: of all elements, or of the dense one's dimensions."""
-    masked, *rest = args
-    if dim is not None or keep:
-        return _reduced(op, masked.to_dense(), *rest)
-    data, mask = masked._masked_data, masked._masked_mask
-    values = of_data(_layouts.values_of(data), _layouts.values_of(mask))
-    found = _reduced(op, values, *rest)
-    if op._opname in ("argmin", "argmax"):
-        place = _layouts.flat_index(data, found._masked_data)
-        return of_data(place, found._masked_mask)
-    return found
-
-
-def _plainly(function):
-    def reduce(op, args, data, dim, keep, mask):
-        more = {"dtype": _argument(op, args, "dtype")}
-        return function(data, dim, keepdim=keep, mask=mask, **more)
-
-    return reduce
-
-
-def _spread(function):
-    def reduce(op, args, data, dim, keep, mask):
-        correction = _argument(op, args, "correction")
-        if correction is None:
-            correction = int(_argument(op, args, "unbiased", True))
-        return function(data, dim, bool(correction), keepdim=keep, mask=mask)
-
-    return reduce
+def _spread(op, args, data, dim, keep, mask):
+    correction = _argument(op, args, "correction")
+    if correction is None:
+        correction = int(_argument(op, args, "unbiased", True))
+    reduce = getattr(_ops, op._opname)
+    return reduce(data, dim, bool(correction), keepdim=keep, mask=mask)
 
 
 def _norm(op, args, data, dim, keep, mask):
@@ -168,22 +135,55 @@ def _norm(op, args, data, dim, keep, mask):
     )
 
 
-_REDUCTIONS = {
-    "sum": _plainly(_ops.sum),
-    "mean": _plainly(_ops.mean),
-    "amin": _plainly(_ops.amin),
-    "amax": _plainly(_ops.amax),
-    "argmin": _plainly(_ops.argmin),
-    "argmax": _plainly(_ops.argmax),
-    "prod": _plainly(_ops.prod),
-    "var": _spread(_ops.var),
-    "std": _spread(_ops.std),
-    "norm": _norm,
-    "linalg_vector_norm": _norm,
-}
+def _every(op, args, data, dim, keep, mask):
+    whole = data.masked_fill(~mask, True)
+    return whole.all() if dim is None else whole.all(dim, keepdim=keep)
 
 
-def _where(op, condition, one, other):
+_REDUCTIONS = {"plain": _plain, "spread": _spread, "norm": _norm, "every": _every}
+
+
+def reduced(kind):
+    """Reductions without what does not count; a result counts where anything does.
+
+    Args:
+        kind: which arguments they have: a name in ``_REDUCTIONS``.
+    """
+    reduce = _REDUCTIONS[kind]
+
+    def rule(op, *args):
+        masked, dim = args[0], _argument(op, args, "dim")
+        keep = bool(_argument(op, args, "keepdim", False))
+        if isinstance(dim, (list, tuple)):
+            dim = tuple(dim) or None
+        if masked.is_sparse and (dim is not None or keep):
+            return rule(op, masked.to_dense(), *args[1:])
+        if masked.is_sparse:
+            return _reduced_sparse(rule, op, *args)
+        mask = masked._masked_mask
+        found = reduce(op, args, data_of(masked), dim, keep, mask)
+        if dim is None:
+            counts = mask.any()
+            counts = counts.view(found.shape) if keep else counts
+        else:
+            counts = mask.any(dim, keepdim=keep)
+        return of_data(found, counts)
+
+    return rule
+
+
+def _reduced_sparse(rule, op, masked, *rest):
+    """The same of all elements of a sparse one."""
+    data, mask = masked._masked_data, masked._masked_mask
+    values = of_data(_layouts.values_of(data), _layouts.values_of(mask))
+    found = rule(op, values, *rest)
+    if op._opname in ("argmin", "argmax"):
+        place = _layouts.flat_index(data, found._masked_data)
+        return of_data(place, found._masked_mask)
+    return found
+
+
+def where(op, condition, one, other):
     """Of both what is chosen, with its mask: only that gets a gradient that counts."""
     data, masks = [], []
     for each in (one, other):
@@ -218,61 +218,36 @@ class _Part(rl.autograd.Function):
         return of_data(data_of(grad), grad._masked_mask & ctx.part), None
 
 
-def _softmax(op, masked, dim, *rest):
+def softmax(op, masked, dim, *rest):
     data, mask = data_of(masked), masked._masked_mask
     found = op.redispatch(None, data.masked_fill(~mask, -math.inf), dim, *rest)
     return of_data(found.masked_fill(~mask, 0), mask)
 
 
-def _on_data(op, masked, *rest):
+def on_data(op, masked, *rest):
     if masked.is_sparse:
         return _of_values(op, masked._masked_mask, (masked, *rest))
     return of_data(op.redispatch(None, data_of(masked), *rest), masked._masked_mask)
 
 
-def _detach(op, masked):
+def detach(op, masked):
     return of_data(masked._masked_data.detach(), masked._masked_mask)
 
 
-def _contiguous(op, masked, *rest):
+def contiguous(op, masked, *rest):
     if masked.is_sparse or masked._masked_data.is_contiguous():
         return masked
     mask = masked._masked_mask.contiguous()
     return of_data(data_of(masked).contiguous(), mask)
 
 
-def _any_true(op, masked):
+def any_true(op, masked):
     found = op.redispatch(None, masked._masked_data & masked._masked_mask)
     return of_data(found, rl.tensor(True))
 
 
-def _to_scalar(op, masked):
+def to_scalar(op, masked):
     return masked.item()
-
-
-def _names(rule, names):
-    return dict.fromkeys(names.split(), rule)
-
-
-RULES = {
-    **_names(
-        _moved,
-        """
-        select transpose split split_with_sizes t slice index expand view _unsafe_view
-        reshape cat unsqueeze unfold stack squeeze permute unbind narrow index_select
-        alias flip roll
-        """,
-    ),
-    **_names(_reduced, "all " + " ".join(_REDUCTIONS)),
-    **_names(_on_data, "clone _to_copy"),
-    "fill_": _elementwise,
-    **_names(_softmax, "_softmax _log_softmax"),
-    "where": _where,
-    "detach": _detach,
-    "contiguous": _contiguous,
-    "_is_any_true": _any_true,
-    "_local_scalar_dense": _to_scalar,
-}
 
 
 def run(op, args):
@@ -285,11 +260,11 @@ def run(op, args):
     Raises:
         TypeError: no rule says what counts of its result.
     """
-    rule = RULES.get(op._opname)
+    rule = rule_of(op, "masked", _HERE)
     if rule is None and says(op, "like"):
-        rule = _on_data
+        rule = on_data
     elif rule is None and is_elementwise(op):
-        rule = _elementwise
+        rule = elementwise
     if rule is None:
         raise TypeError(
             f"no implementation found for '{op}' on masked tensors\n  remedy: compute on "
