@@ -20,7 +20,7 @@ ROOMS = (
     "graph",
     "export",
     "fx",
-    "func",
+    "front/func",
     "front/_subclasses",
 )
 TESTS = ("startswith", "endswith")

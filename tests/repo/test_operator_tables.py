@@ -22,7 +22,7 @@ NAMES = {entry[0] for entry in OPERATORS}
 FEWEST = 6
 ROOMS = (
     "core", "codegen", "runtime", "dispatch", "operators", "autograd", "graph", "export",
-    "fx", "func", "front/_subclasses",
+    "fx", "front/func", "front/_subclasses",
 )  # fmt: skip
 # Rooms with rules of their own for operators, by name.
 WITH_RULES = "front/masked", "front/nested", "distributed", "jit"
