@@ -60,6 +60,13 @@ def test_python_s_part_of_a_walk_is_what_the_page_says():
     assert "derivatives/binary.py" in done.stdout
 
 
+@pytest.mark.parametrize("call", HOST[:3])
+def test_an_operator_comes_down_once(call):
+    steps = [(file, name) for file, name in recorded()[call] if file[:5] != "core/"]
+    rooms = walk.rooms_of(steps)
+    assert rooms in (["dispatch", "runtime"], ["dispatch", "runtime", "dispatch"])
+
+
 def test_functions_of_both_languages_come_in_one_order():
     told = [("", "f(x)"), (f"{walk.PACKAGE}/a/b.py", "c"), ("", "g(x)")]
     stopped = [".", "__pyx_f_9rushlight_4core_6tensor_new_empty", ".", "."]
