@@ -252,7 +252,7 @@ def test_sparse_data_and_masks_are_made_one_and_strangers_are_refused():
     for other in (copy.deepcopy(made_one), pickle.loads(pickle.dumps(made_one))):
         assert text(other) == text(made_one) and other.is_sparse_coo()
     with pytest.raises(TypeError, match="mask the other tensor"):
-        made_one * rl.ones(2, 2)
+        rl.mul(made_one, rl.ones(2, 2))
     assert made_one.argmax().item() == 0 and made_one.sum(1).get_data().tolist() == [
         1,
         1,
