@@ -79,9 +79,11 @@ def binary(slot: cython.int, a: object, b: object) -> object:
     try:
         return binary_slot(slot, a, b)
     except TypeError:
-        if slot != slots.SLOT_EQ or isinstance(b, Tensor):
+        if isinstance(b, Tensor) or not hasattr(type(b), "__array__"):
             return NotImplemented
-        return a._equal_to_array(b) if hasattr(type(b), "__array__") else NotImplemented
+        if slot == slots.SLOT_RTRUEDIV:
+            return a.reciprocal() * b
+        return a._equal_to_array(b) if slot == slots.SLOT_EQ else NotImplemented
 
 
 @cython.cfunc

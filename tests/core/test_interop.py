@@ -203,3 +203,11 @@ def test_a_tensors_bytes_can_be_read_and_written():
     assert tensor.tolist() == [0, 1]
     with pytest.raises(ValueError, match="contiguous"):
         interop.buffer_of(rl.ones(2, 3).t())
+
+
+def test_an_array_over_a_tensor_is_a_tensor():
+    found = np.arange(3.0) / rl.tensor([1.0, 2.0, 4.0])
+    assert isinstance(found, rl.Tensor) and found.dtype is rl.float64
+    assert found.tolist() == [0.0, 0.5, 0.5]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        "a" / rl.ones(2)
