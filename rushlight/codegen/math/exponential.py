@@ -614,12 +614,13 @@ def log_of_normal(x):
     return _log_by_table(x, None, pick(x, LN2, LN2_DOUBLE), None)
 
 
-def fine_log_of_normal(pair, halvings=0.0):
-    """The logarithm of a float64 and a small second part, to 66 bits: a sum of two.
+def fine_log_of_normal(pair, halvings=0.0, third=False):
+    """The logarithm of a float64 and a small second part, to 64 bits: a sum of two.
 
     Args:
         pair: both; the second may be None.
         halvings: of both, how often they are to be halved before.
+        third: whether the third power is exact, too: 66 bits, as the largest powers need.
     """
     x, second = pair
     columns = *_logs_of_inverses(None, 16), _middles(16)
@@ -631,15 +632,20 @@ def fine_log_of_normal(pair, halvings=0.0):
     start = fma(e, LN2_DOUBLE[0], high)
     total, first = sum_of_sorted(start, r)
     total, more = sum_of_sorted(total, square * -0.5)
-    cube, cube_missed = product_of_two(square, r)
-    third, third_missed = product_of_two(cube, Const(x.type, THIRD[0]))
-    total, most = sum_of_sorted(total, third)
-    missed = fma(fma(missed, r, cube_missed), THIRD[0], fma(missed, -0.5, third_missed))
-    curve = fma(polynomial(r, _log_of_rest(4, 10, 16)), square * square, missed)
-    curve = fma(cube, THIRD[1], curve)
+    if third:
+        cube, cube_missed = product_of_two(square, r)
+        part, part_missed = product_of_two(cube, Const(x.type, THIRD[0]))
+        total, most = sum_of_sorted(total, part)
+        more = more + most
+        cube_missed = fma(missed, r, cube_missed)
+        missed = fma(cube_missed, THIRD[0], fma(missed, -0.5, part_missed))
+        curve = fma(polynomial(r, _log_of_rest(4, 10, 16)), square * square, missed)
+        curve = fma(cube, THIRD[1], curve)
+    else:
+        curve = fma(polynomial(r, _log_of_rest(3, 11, 16)), square * r, missed * -0.5)
     rest = fma(e, LN2_DOUBLE[1], low)
     rest = rest + fma(lost, fma(r, r - 1.0, 1.0), curve)
-    return sum_of_sorted(total, (first + more + most) + rest)
+    return sum_of_sorted(total, (first + more) + rest)
 
 
 def _log(x, name, *how):
@@ -909,7 +915,8 @@ def _power_of_magnitude(x, y):
     if x.type.name == "float64" and not threads_alone():
         small = x < format_of(x).tiny
         whole = select(small, x * 2.0**54, x), None
-        high, low = fine_log_of_normal(whole, select(small, Const(x.type, 54.0), 0.0))
+        halvings = select(small, Const(x.type, 54.0), 0.0)
+        high, low = fine_log_of_normal(whole, halvings, third=True)
     else:
         high, low = log_in_two_parts(x)
     product, rest = product_of_two(high, y)
