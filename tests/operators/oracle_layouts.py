@@ -86,6 +86,8 @@ def function_of(info):
     mine = rl.Tensor if info.name.startswith("__") else rl
     for name in info.name.split("."):
         mine = getattr(mine, name, None)
+    if isinstance(mine, rl.dtype):  # `cdouble`, `long`: a type's name, and a method's
+        mine = getattr(rl.Tensor, info.name)
     return function, mine
 
 
