@@ -33,7 +33,7 @@ from rushlight.runtime.cpu.image import (
     pack,
 )
 
-FORMAT = 2  # part of every key; raised, all is forgotten
+FORMAT = 3  # part of every key; raised, all is forgotten
 PACK_MAGIC = b"RLPACK01"
 PACK_HEADER = struct.Struct("<8sQ16s")  # magic, entries, checksum of the index
 PACK_ENTRY = struct.Struct("<16sQQ")  # key, offset, length
@@ -138,7 +138,7 @@ def _keep(key, kernel):
 
 def text_digest(text: str) -> bytes:
     """The 16 bytes that name what a module of LLVM IR is compiled to."""
-    target = f"{FORMAT}\0{llvm_release()}\0{cpu_identity()}\0"
+    target = f"{FORMAT}\0{llvm_release()}\0{toolchain_digest()}\0{cpu_identity()}\0"
     return blake2b((target + text).encode(), digest_size=16).digest()
 
 
@@ -330,10 +330,20 @@ def llvm_release() -> str:
     return "none"
 
 
+def _package() -> str:
+    return os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+
+@functools.cache
+def toolchain_digest() -> str:
+    """A digest of what asks LLVM for machine code, by which a text becomes other code."""
+    return source_digest(os.path.join(_package(), "codegen", "toolchain.py"))
+
+
 @functools.cache
 def compiler_digest() -> str:
     """A digest of every source file of the compiler package, and of the records of launches."""
-    package = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    package = _package()
     joined = blake2b(repr(PLACES).encode(), digest_size=16)
     for room in ("codegen", "ir", "kernels", "tensor_expressions"):
         for folder, folders, files in os.walk(os.path.join(package, room)):

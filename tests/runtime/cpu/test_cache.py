@@ -303,6 +303,14 @@ def test_different_specialisations_have_different_keys():
     assert len(keys) == 6
 
 
+def test_a_text_is_compiled_again_where_llvm_is_asked_for_other_code(monkeypatch):
+    text = "define void @f() { ret void }"
+    before = code_cache.text_digest(text)
+    assert before == code_cache.text_digest(text)
+    monkeypatch.setattr(code_cache, "toolchain_digest", lambda: "another")
+    assert code_cache.text_digest(text) != before
+
+
 def test_the_command_line_packs_lists_and_clears(folder, capsys):
     find()
     assert code_cache.main(["pack"]) == 0
