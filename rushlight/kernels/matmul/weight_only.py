@@ -37,7 +37,6 @@ from rushlight.kernels.micro_kernels import dot_products, outer_product
 
 COLUMNS = 64  # whose half bytes lie together for each place of the depth
 TOGETHER = 4  # rows of x that share what is read of bytes, at most
-TOGETHER_OF_HALVES = 6  # and of half bytes
 f32, i16, i32, u8 = map(Type, ("float32", "int16", "int32", "uint8"))
 BYTES_ROWS = 4
 _WIDE = {2: (Type("int16"), i32), 4: (i32, i64)}
@@ -51,17 +50,21 @@ def named(b, names):
 class _HalfBytes:
     """The loops of `half_bytes`."""
 
+    places, add = 1, staticmethod(multiply_add)  # of the depth, in a lane of numbers
+
     def __init__(self, stored, lanes, rows):
         self.b = b = Builder()
         self.stored, self.lanes, self.rows = stored, lanes, rows
         # vectors of bytes of a pass: sums, numbers and a piece of x are all in registers
         self.wide = 2 if rows <= 2 or current().registers >= 32 else 1
+        self.chains = 2 if rows * self.wide <= 4 else 1  # sums that go on side by side
         self.n = named(b, "depth columns group row0")
         self.half, wide = _WIDE[stored.itemsize]
-        types = stored, f32, u8, wide
-        self.out, self.x, self.packed, self.pairs = (
+        types = stored, f32, u8, wide, f32
+        names = "out", "x", "packed", "pairs", "masses"
+        self.out, self.x, self.packed, self.pairs, self.masses = (
             b.let(key, ir.argument(i, kind))
-            for i, (key, kind) in enumerate(zip(("out", "x", "packed", "pairs"), types))
+            for i, (key, kind) in enumerate(zip(names, types))
         )
         self.table = [Const(f32, q - 8) for q in range(16)]
 
@@ -88,10 +91,15 @@ class _HalfBytes:
                 b.store(total, v * lanes, zero)
         rows = (n["row0"] + r for r in range(self.rows))
         lines = [b.let("x_line", self.line(row)) for row in rows]
-        with b.loop("g", 0, quotient(n["depth"], n["group"])) as g:
+        groups = b.let("groups", quotient(n["depth"], n["group"]))
+        with b.loop("g", 0, groups) as g:
             k0 = b.let("k0", g * n["group"])
-            sums = self.sums_of(lines, start, k0, len(columns))
-            masses = [self.mass(line, k0) for line in lines]
+            found = (
+                load(self.masses, (n["row0"] + r) * groups + g)
+                for r in range(self.rows)
+            )
+            masses = [b.let("mass", Broadcast(lanes, each)) for each in found]
+            sums = self.sums_of(lines, start, k0, masses)
             for v, column in enumerate(columns):
                 self.scale(g, block * COLUMNS + column, v, sums, masses, totals)
         for r, total in enumerate(totals):
@@ -104,24 +112,25 @@ class _HalfBytes:
         """Where a row of x is."""
         return moved(self.x, row * self.n["depth"])
 
-    def sums_of(self, lines, start, k0, vectors):
-        """For each row of x the sums of a group, of some vectors of columns."""
-        b, lanes = self.b, self.lanes
+    def sums_of(self, lines, start, k0, masses):
+        """For each row of x the sums of a group, of a pass's vectors of columns."""
+        b, lanes, places = self.b, self.lanes, self.places
         zero = Const(f32.vector(lanes), 0)
-        sums = [[b.declare("sum", zero) for _ in range(vectors)] for _ in lines]
-        with b.loop("k", k0, k0 + self.n["group"]) as k:
-            numbers = self.numbers(start + k * (COLUMNS // 2))
-            rows = (b.let("spread", Broadcast(lanes, load(line, k))) for line in lines)
-            outer_product(b, sums, rows, numbers, multiply_add)
-        return sums
-
-    def mass(self, line, start):
-        """The sum of a row of x over a group, in all lanes."""
-        b, lanes = self.b, self.lanes
-        total = b.declare("mass", Const(f32.vector(lanes), 0))
-        with b.loop("k", start, start + self.n["group"], lanes) as k:
-            b.assign(total, total + load(line, k, lanes))
-        return b.let("mass", Broadcast(lanes, Call("reduce_add", f32, total)))
+        sums = [
+            [[b.declare("sum", zero) for _ in range(2 * self.wide)] for _ in lines]
+            for _ in range(self.chains)
+        ]
+        with b.loop("k", k0, k0 + self.n["group"], places * self.chains) as k:
+            for chain, own in enumerate(sums):
+                at = b.let("place", quotient(k, places) + chain)
+                numbers = self.numbers(start + at * (places * COLUMNS // 2))
+                rows = (Broadcast(lanes, load(line, at)) for line in lines)
+                rows = (b.let("spread", row) for row in rows)
+                outer_product(b, own, rows, numbers, self.add)
+        return [
+            [sum(rest, first) for first, *rest in zip(*of_row, strict=True)]
+            for of_row in zip(*sums, strict=True)
+        ]
 
     def numbers(self, at):
         """The numbers of vectors of columns, of half bytes from an index on."""
@@ -161,7 +170,11 @@ def half_bytes(name, stored, lanes, rows):
         lanes: of a vector.
         rows: of x, which go together.
     """
-    form = _HalfPairs if takes_pairs(stored) else _HalfBytes
+    form = _HalfBytes
+    if takes_pairs(stored):
+        form = _HalfPairs
+    elif stored.itemsize == 2 and lanes == 16 and rows <= 2:
+        form = _HalfMantissas
     return ir.kernel(name, rolled(form(stored, lanes, rows).write()))
 
 
@@ -172,43 +185,16 @@ class _HalfPairs(_HalfBytes):
     the numbers of both from a table.
     """
 
+    places, add = 2, staticmethod(multiply_pairs)
+
     def __init__(self, stored, lanes, rows):
         super().__init__(stored, lanes, rows)
         self.x = self.b.let("pairs_of_x", Reinterpret(Pointer(i32), self.x))
-        self.chains = 2 if rows <= 2 else 1  # sums that go on side by side
         bits = (bfloat16_bits(q - 8) for q in range(16))
         self.table = [Const(i16, word) for word in bits] * 2
 
     def line(self, row):
         return moved(self.x, row * quotient(self.n["depth"], 2))
-
-    def sums_of(self, lines, start, k0, vectors):
-        b, lanes, chains = self.b, self.lanes, self.chains
-        zero = Const(f32.vector(lanes), 0)
-        sums = [
-            [[b.declare("sum", zero) for _ in range(vectors)] for _ in lines]
-            for _ in range(chains)
-        ]
-        with b.loop("k", k0, k0 + self.n["group"], 2 * chains) as k:
-            for chain, own in enumerate(sums):
-                at = b.let("pair", quotient(k, 2) + chain)
-                numbers = self.numbers(start + at * COLUMNS)
-                rows = (Broadcast(lanes, load(line, at)) for line in lines)
-                rows = (b.let("spread", row) for row in rows)
-                outer_product(b, own, rows, numbers, multiply_pairs)
-        return [
-            [sum(rest, first) for first, *rest in zip(*of_row, strict=True)]
-            for of_row in zip(*sums, strict=True)
-        ]
-
-    def mass(self, line, start):
-        b, lanes = self.b, self.lanes
-        total = b.declare("mass", Const(f32.vector(lanes), 0))
-        ones = Const(i32.vector(lanes), 0x10001 * bfloat16_bits(1))
-        first = b.let("first_pair", quotient(start, 2))
-        with b.loop("k", first, first + quotient(self.n["group"], 2), lanes) as k:
-            b.assign(total, multiply_pairs(load(line, k, lanes), ones, total))
-        return b.let("mass", Broadcast(lanes, Call("reduce_add", f32, total)))
 
     def numbers(self, at):
         b, lanes = self.b, self.lanes
@@ -223,6 +209,63 @@ class _HalfPairs(_HalfBytes):
         looked = [Call("lookup", kind, word, *self.table) for word in found]
         looked += [Call("lookup", kind, word >> 4, *self.table) for word in found]
         return [b.let("q", Reinterpret(i32.vector(lanes), each)) for each in looked]
+
+
+class _HalfMantissas(_HalfBytes):
+    """The same for one or two rows of 16 bits, where a vector has 64 bytes.
+
+    A byte in the highest bits of a mantissa is ``1 + q / 16`` of its upper half and, without
+    that, ``1 + q / 256`` of the lower one: a shift serves 32 numbers, and no table is read.
+    Halves of vectors are two places of the depth. What is too much comes out by the sum of
+    x, and costs five bits of float32, which a result of 16 bits has no use for.
+    """
+
+    LOWER, UPPER = (0x78000, 256), (0x780000, 16)  # bits, and what makes q of them
+
+    def sums_of(self, lines, start, k0, masses):
+        b, lanes = self.b, self.lanes
+        parts = [(bits, i) for bits, _ in (self.LOWER, self.UPPER) for i in range(4)]
+        zero = Const(f32.vector(lanes), 0)
+        sums = [[b.declare("sum", zero) for _ in parts] for _ in lines]
+        halves = [0] * (lanes // 2) + [1] * (lanes // 2)
+        with b.loop("k", k0, k0 + self.n["group"], 2) as k:
+            place = moved(self.packed, start + k * (COLUMNS // 2))
+            words = b.let("words", load(Reinterpret(Pointer(i32), place), 0, lanes))
+            raised = [b.let("raised", _raised(words, i)) for i in range(4)]
+            one = Const(i32.vector(lanes), 0x3F800000)
+            found = (raised[i] & bits | one for bits, i in parts)
+            numbers = [b.let("q", Reinterpret(zero.type, each)) for each in found]
+            both = (b.let("two", load(line, k, 2)) for line in lines)
+            rows = (b.let("spread", Shuffle(halves, two, two)) for two in both)
+            outer_product(b, sums, rows, numbers, multiply_add)
+        sizes = [size for _, size in (self.LOWER, self.UPPER) for _ in range(2)]
+        return [
+            [
+                multiply_add(total, Const(total.type, size), mass * (-8 - size))
+                for total, size in zip(self.in_order(own), sizes)
+            ]
+            for own, mass in zip(sums, masses)
+        ]
+
+    def in_order(self, sums):
+        """Sums of 64 columns, of vectors that have every fourth one of 32 twice."""
+        half = self.lanes // 2
+        ends = [*range(half), *range(2 * half, 3 * half)]
+        others = [half + lane for lane in ends]
+        pairs = [
+            self.b.let("folded", Shuffle(ends, *two) + Shuffle(others, *two))
+            for two in zip(sums[::2], sums[1::2])
+        ]
+        order = [half * m + j for j in range(half) for m in range(4)]
+        for two in (pairs[:2], pairs[2:]):
+            yield self.b.let("sum", Shuffle(order[: self.lanes], *two))
+            yield self.b.let("sum", Shuffle(order[self.lanes :], *two))
+
+
+def _raised(words, byte):
+    """A byte of words in the highest bits of mantissas, beside other bytes."""
+    bits = 15 - 8 * byte
+    return words << bits if bits > 0 else words >> -bits
 
 
 def bfloat16_bits(number):

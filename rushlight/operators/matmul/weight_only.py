@@ -16,6 +16,7 @@ from rushlight.operators.shared import has_elements
 
 BLOCK = 64  # columns whose half bytes lie together
 GROUPS = (32, 64, 128, 256)
+ROWS_OF_HALVES = 6  # that share what is read of half bytes, at most
 # Rows that are multiplied by weights as they are kept: of bytes, of half bytes.
 MOST_ROWS, MOST_ROWS_OF_HALVES = 16, 96
 
@@ -187,13 +188,11 @@ def weight_int4pack_mm(self, mat2, qGroupSize, qScaleAndZeros):
     if rows > MOST_ROWS_OF_HALVES:
         return _by_numbers(self, mat2, qGroupSize, qScaleAndZeros, 0, columns)
     if whole:
-        x = self if _takes_pairs(self.dtype) else self.to(float32)
-        operands = (
-            out,
-            x.contiguous(),
-            mat2.contiguous(),
-            qScaleAndZeros.contiguous(),
-        )
+        x = self.contiguous() if _takes_pairs(self.dtype) else self.to(float32)
+        x = x.contiguous()
+        masses = ops.sum(x.view(rows, -1, qGroupSize), [-1], dtype=float32)
+        pairs = qScaleAndZeros.contiguous()
+        operands = out, x, mat2.contiguous(), pairs, masses
         _launch_int4(operands, rows, depth, columns, qGroupSize)
     if whole < columns:
         rest = _by_numbers(self, mat2, qGroupSize, qScaleAndZeros, whole, columns)
@@ -208,13 +207,17 @@ def _takes_pairs(dtype):
     return takes_pairs(dtype)
 
 
-def _launch_int4(operands, rows, depth, columns, group):
+@functools.cache
+def _int4_kernel(dtype, rows):
     from rushlight.kernels.matmul import weight_only as kernels
 
-    for start in range(0, rows, kernels.TOGETHER_OF_HALVES):
-        together = min(kernels.TOGETHER_OF_HALVES, rows - start)
-        name = operands[0].dtype.name
-        kernel = kernels.kernel_of(kernels.half_bytes, name, together)
+    return kernels.kernel_of(kernels.half_bytes, dtype.name, rows)
+
+
+def _launch_int4(operands, rows, depth, columns, group):
+    for start in range(0, rows, ROWS_OF_HALVES):
+        together = min(ROWS_OF_HALVES, rows - start)
+        kernel = _int4_kernel(operands[0].dtype, together)
         ints = depth, columns, group, start
         grain = _grain(BLOCK * depth * together)
         host.launch.launch(kernel, operands, ints, columns // BLOCK, grain)
