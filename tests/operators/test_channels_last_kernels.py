@@ -23,6 +23,14 @@ from tests.operators.test_convolution_kernels import correlate
 TILE = Tile(lanes=4, rows=3, vectors=2, depth=128, columns=66)
 WIDE = Tile(lanes=4, rows=3, vectors=2, depth=128, columns=256)
 LIBRARIES = rushlight, torch
+FEW = [  # positions, fewer than output channels
+    (2, 20, (4, 5), 200, 3, 1, 1, 1, 1),
+    (1, 40, (7, 9), 260, 3, 2, 1, 1, 1),
+    (1, 300, (5, 6), 130, 1, 2, 0, 1, 1),
+    (3, 200, (5, 6), 130, 1, 1, 0, 1, 1),
+    (1, 48, (9, 9), 128, 3, 1, 0, 2, 1),
+    (1, 64, (10, 10), 420, 3, 1, 1, 1, 1),  # squares, too few
+]
 # Images, channels, sides, output channels, side of the filter, step, padding, dilation, groups
 GEOMETRIES = [
     (2, 24, (13, 9), 40, 3, 1, 1, 1, 1),
@@ -35,6 +43,7 @@ GEOMETRIES = [
     (4, 16, (9, 10), 16, 5, 3, 1, 1, 1),
     (2, 12, (10, 10), 12, 3, 1, 1, 1, 12),
     (2, 9, (10, 6), 2, 3, 1, 1, 1, 1),
+    *FEW,
 ]
 
 
@@ -185,6 +194,8 @@ def test_outputs_and_gradients_are_pytorchs_whatever_the_layouts(geometry, dtype
         (2, 24, (13, 9), 40, 3, 1, 1, 1, 1),
         (2, 32, (12, 17), 48, 3, 2, 0, 1, 2),
         (2, 32, (12, 17), 48, 3, 2, 1, 1, 2),
+        (2, 40, (6, 6), 200, 3, 1, 0, 1, 1),
+        (2, 20, (4, 5), 200, 3, 1, 1, 1, 1),
     ],
     ids=str,
 )
@@ -208,6 +219,17 @@ def test_what_is_infinite_reaches_what_sees_it_and_nothing_else(value, geometry)
             assert (np.isnan(ours) == np.isnan(theirs)).all()
             seen = np.isfinite(theirs)
             np.testing.assert_allclose(ours[seen], theirs[seen], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("geometry", FEW, ids=str)
+def test_weights_that_are_larger_than_outputs_are_read_as_they_lie(
+    geometry, monkeypatch
+):
+    def turned(*_):
+        raise AssertionError("a weight was turned")
+
+    monkeypatch.setattr(conv_channels_last, "turn_weight", turned)
+    outcome(rushlight, geometry, ["channels_last"] * 2)
 
 
 def test_a_step_of_residual_blocks_in_channels_last_copies_no_image(monkeypatch):

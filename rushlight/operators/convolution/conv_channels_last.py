@@ -14,6 +14,7 @@ from rushlight.core.roles import host
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.conv import pixel_geometry
 from rushlight.operators import call as ops
+from rushlight.operators.convolution import conv_few_positions as few_positions
 from rushlight.operators.convolution import conv_winograd as minimal
 from rushlight.operators.convolution.conv_weight_layouts import (
     computed,
@@ -43,6 +44,9 @@ def _forward_on_host(input, weight, bias, plan):
     x, w = (dense(operand.to(plan.dtype)) for operand in (input, weight))
     if biased:
         bias = bias.to(plan.dtype).contiguous()
+    if few_positions.are_few(plan.shape, w, plan.settings[-1], transform):
+        out = few_positions.forward(x, w, bias, plan.shape[2:], *plan.settings[:3])
+        return out.to(input.dtype)
     out, filters = empty(x, plan.shape), turn_weight(w, plan.settings[-1])
     if transform is not None:
         transform.run(out, x, filters, bias)
@@ -66,6 +70,9 @@ def _input_gradient_on_host(grad, input, weight, geometry):
     found = pixel_geometry.input_plan(*shapes, *geometry)
     if transform is None and found is None:
         return None
+    if few_positions.are_few(grad.shape, weight, geometry[-1], transform):
+        operands = dense(grad), shape, dense(weight), *geometry[:3]
+        return few_positions.input_gradient(*operands).to(input.dtype)
     # Zeros around the gradient are multiplied: by an infinite weight they are NaN, which is
     # looked for where there are fewer elements.
     padded = weight.shape[2:] != (1, 1)
@@ -107,6 +114,11 @@ def _weight_gradient_on_host(grad, input, weight, layout, geometry):
     dtype, shape = computed(grad.dtype), tuple(weight.shape)
     grad, input = grad.to(dtype), input.to(dtype)
     last = layout is channels_last
+    shapes = tuple(input.shape), shape, tuple(grad.shape[2:])
+    squares = pixel_geometry.winograd_weight_plan(*shapes, *geometry)
+    if last and few_positions.are_few(grad.shape, weight, geometry[-1], squares):
+        operands = dense(grad), dense(input), weight, *geometry[:3]
+        return few_positions.weight_gradient(*operands).to(weight.dtype)
     result = minimal.weight_gradient(grad, input, shape, last, dense, *geometry)
     if result is None and last:
         result = _weight_sums(dense(grad), dense(input), shape, *geometry)
