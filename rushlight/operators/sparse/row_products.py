@@ -104,6 +104,7 @@ def serves(values, dense):
     """Whether rows are weighed here: numbers of one type and device, one for each place."""
     return (
         values.ndim == 1
+        and values.shape[0]
         and values.device == dense.device
         and dense.ndim == 2
         and values.dtype is dense.dtype

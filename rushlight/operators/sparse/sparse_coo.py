@@ -5,6 +5,7 @@ from rushlight.core import sparse
 from rushlight.core.dtypes import bool_, int64, uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.operators import call as ops
 
@@ -76,10 +77,10 @@ def numbered(counts, total=None):
     return ops.repeat_interleave(numbers, counts, output_size=total)
 
 
-def like(tensor, values):
+def like(self, values):
     """A sparse tensor with the same coordinates and other values."""
-    indices, old, coalesced = parts(tensor)
-    size = [*tensor.shape[: indices.shape[0]], *values.shape[1:]]
+    indices, _, coalesced = parts(self)
+    size = [*self.shape[: indices.shape[0]], *values.shape[1:]]
     return made(indices, values, size, coalesced)
 
 
@@ -139,11 +140,6 @@ def raw_values(self):
     return parts(self)[1]
 
 
-def with_values(self, values):
-    """The coordinates stay."""
-    return like(self, values)
-
-
 def to_dense(self, masked_grad):
     """Values of one coordinate are added."""
     indices, values, _ = parts(self)
@@ -159,9 +155,7 @@ def to_dense(self, masked_grad):
 
 def dense_gradient(grad, self, masked_grad):
     """What reaches the values that are there, or all of it where that is asked for."""
-    if masked_grad is False:
-        return grad
-    return ops.sparse_mask(grad, coalesced_of(self))
+    return grad if masked_grad is False else ops.sparse_mask(grad, coalesced_of(self))
 
 
 def coalesced_of(tensor):
@@ -190,9 +184,17 @@ def coordinates(places, sizes):
     return ops.stack(rows[::-1])
 
 
+def _none_counted(indices, values, done):
+    """On `meta` nobody knows how many coordinates are left: none are, as on PyTorch."""
+    return indices[:, :0], values[:0], True
+
+
+_counted = KernelTable(cpu=lambda *given: given, meta=_none_counted)
+
+
 def coalesced(self):
     """Coordinates are sorted, and the values of each are added."""
-    indices, values, done = parts(self)
+    indices, values, done = _counted(*parts(self))
     if done:
         return made(indices, values, self.shape, True)
     sizes = self.shape[: indices.shape[0]]
@@ -276,8 +278,9 @@ def copy_(self, src, non_blocking):
 def to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format):
     """The parts elsewhere, the values in another type."""
     indices, values, done = parts(self)
-    indices = moved(indices, None, device, non_blocking)
-    return made(indices, moved(values, dtype, device, non_blocking), self.shape, done)
+    values = moved(values, dtype, device, non_blocking)
+    *found, done = _counted(moved(indices, None, device, non_blocking), values, done)
+    return made(*found, self.shape, done)
 
 
 def moved(part, dtype, device, non_blocking=False):

@@ -152,7 +152,9 @@ def _scaled(values, dtype, alpha):
 
 
 def _same_places(one, two):
-    return one is two or one.shape == two.shape and bool(ops.equal(one, two))
+    if one is two or one.shape != two.shape:
+        return one is two
+    return not one.numel() or bool(ops.equal(one, two))
 
 
 def _same_sizes(name, self, other):
