@@ -570,7 +570,8 @@ def launch_parts(
     data[0] = out.pointer()
     data[1] = partial.pointer()
     data[2] = cython.cast(cython.p_char, cython.address(number))
-    fn = kernel_of(second, cython.address(plan), step).fn
+    # However few the parts are, lanes sum them: one after the other rounds more.
+    fn = second.native(ALONG if second.several else ANY_WAY).fn
     if everything:
         tell(fn, data, 3, ints, WORDS, 1, 1, data[2], 8)
     run_here(fn, data, ints, 1)

@@ -30,13 +30,14 @@ class Plain:
         types: of the state's leaves.
         vectors: how many vectors of partial results a row has; None to choose by the
             costs of the values.
-        levels: of chunks, see `CHUNK`.
+        levels: of chunks, see `CHUNK`: one for sums, which are of a row as a rule.
     """
 
-    vectors, levels = None, 0
+    vectors = None
 
     def __init__(self, name, type):
         self.name, self.types = name, (type,)
+        self.levels = int(name == "add")
 
     def empty(self, lanes):
         """The state of no values."""

@@ -10,7 +10,7 @@ import math
 import struct
 
 from rushlight.codegen.language import float_of, maximum, pow, select, sqrt
-from rushlight.codegen.loops import A, T, local, loops, loops_inline, vectorized
+from rushlight.codegen.loops import A, T, f64, local, loops, loops_inline, vectorized
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import brief, expect, fresh, name_of, run
 
@@ -85,7 +85,7 @@ def row_distances(
                 if kind == 2:
                     out[base + start + j] = T(sqrt(mass[j]))
                 elif kind == 4:
-                    out[base + start + j] = T(pow(mass[j], A(1) / p))
+                    out[base + start + j] = T(pow(f64(mass[j]), 1 / float_of(order)))
                 else:
                     out[base + start + j] = T(mass[j])
 
