@@ -77,7 +77,7 @@ from cython.cimports.rushlight.runtime.cpu.lapack_tasks import (
 )
 from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel, kernel_t, tell
 
-from rushlight.kernels.linalg import lu_in_lanes
+from rushlight.kernels.linalg import lu_in_lanes, reflectors
 from rushlight.runtime.cpu.lapack_tasks import tell_codes  # noqa: F401 for operators
 
 FEWEST = cython.declare(int64_t, 4)  # systems that are worth a vector
@@ -227,6 +227,20 @@ def in_lanes(
 
 
 @cython.cfunc
+def by_reflectors(ints: cython.pointer(int64_t), expands: cython.bint) -> kernel_t:
+    """The task for a matrix that near caches hold, or none: calls of LAPACK are due."""
+    if small(ints[0], ints[1], ints[2]):
+        return small_qr
+    if ints[0] > 1 or recorded():
+        return cython.NULL
+    if not reflectors.fits(ints[1], ints[2], 8 if ints[0] else 4):
+        return cython.NULL
+    name: str = "float64" if ints[0] else "float32"
+    made: NativeKernel = reflectors.kernel(name, expands)
+    return made.fn
+
+
+@cython.cfunc
 @cython.exceptval(-1)
 def spread_small(
     task: kernel_t,
@@ -236,7 +250,7 @@ def spread_small(
     count: int64_t,
     work: int64_t,
 ) -> cython.int:
-    """Runs a task of `lapack_small` over matrices and what goes with them."""
+    """Runs a task of our own over matrices and what goes with them."""
     data: cython.p_char[3]
     data[1] = a.pointer()
     data[2] = b.pointer()
@@ -506,8 +520,9 @@ def qr(a: Tensor, tau: Tensor) -> None:
     count: int64_t = batch_of(a, 2)
     check_rows(tau, count * least)
     work: int64_t = 2 * cubes(ints[1], ints[2], least)
-    if small(ints[0], ints[1], ints[2]):
-        spread_small(small_qr, a, tau, ints, count, work)
+    task: kernel_t = by_reflectors(ints, False)
+    if task != cython.NULL:
+        spread_small(task, a, tau, ints, count, work)
         return
     call: LapackCall
     c: cython.pointer(LapackCall) = cython.address(call)
@@ -532,8 +547,9 @@ def expand_reflectors(a: Tensor, tau: Tensor) -> None:
     if ints[3] > ints[2] or ints[2] > ints[1]:
         raise RuntimeError(f"LAPACK: {list(tau.shape)} beside {list(a.shape)}")
     work: int64_t = 4 * cubes(ints[1], ints[2], ints[2])
-    if small(ints[0], ints[1], ints[2]):
-        spread_small(small_qr, a, tau, ints, count, work)
+    task: kernel_t = by_reflectors(ints, True)
+    if task != cython.NULL:
+        spread_small(task, a, tau, ints, count, work)
         return
     call: LapackCall
     c: cython.pointer(LapackCall) = cython.address(call)
