@@ -313,7 +313,8 @@ def transform_long(source, out, dim, forward, scale):
     """Long lines in four steps: a table's columns, roots of one, its rows, transposed.
 
     Rows and columns are short lines that stay in the caches, and threads share them (Bailey,
-    "FFTs in external or hierarchical memory").
+    "FFTs in external or hierarchical memory"). Rows that were written as columns would go
+    through the cache element by element: a copy transposes them in registers.
     """
     rows, columns = sides_of(source.shape[dim])
     table = source.movedim(dim, -1).unflatten(-1, (rows, columns))
@@ -321,7 +322,8 @@ def transform_long(source, out, dim, forward, scale):
     held = ops.empty(table.shape, dtype=out.dtype)
     transform_lines(table, held, held.ndim - 2, forward, 1.0)
     held.mul_(long_roots(rows, columns, out.dtype, forward))
-    transform_lines(held, target, held.ndim - 1, forward, scale)
+    transform_lines(held, held, held.ndim - 1, forward, scale)
+    target.copy_(held)
     return out
 
 
