@@ -53,6 +53,44 @@ def test_one_number_from_many_is_made_from_parts(machine):
     assert len(machine.fake.names("cuLaunchKernel")) - calls == 2
 
 
+KEPT = [
+    lambda x: x.sum(1),
+    lambda x: x.argmax(1),
+    lambda x: x.var(1),
+    lambda x: x.softmax(1),
+    lambda x: x.log_softmax(1),
+    lambda x: F.layer_norm(x, x.shape[1:], x[0], x[1]),
+    lambda x: F.softmax(x.t().contiguous().t()[:, : x.shape[1] // 2 * 2], 1),
+]
+
+
+@pytest.mark.parametrize("length", [100, 128, 384, 1000, 1001])
+@pytest.mark.parametrize("number", range(len(KEPT)))
+def test_a_row_that_fits_registers_is_loaded_once(machine, number, length):
+    compute = KEPT[number]
+    for kind, digits in ((rl.float32, 1e-5), (rl.bfloat16, 1e-2), (rl.float64, 1e-9)):
+        x = rl.randn(3, length).to(kind)
+        near(compute(x.to("cuda")), compute(x), digits)
+
+
+def test_a_row_in_registers_is_asked_for_by_one_load_of_four(machine):
+    rl.randn(3, 384).to("cuda").softmax(1)
+    kernels = [item for item in machine.fake.live.values() if hasattr(item, "name")]
+    (text,) = (k.text for k in kernels if k.name.endswith("f32_blocks4"))
+    read, *_ = re.split(r"bar\.sync|barrier\.sync", text)
+    assert re.findall(r"ld\.global\S*", text).count("ld.global.v4.b32") == 1
+    assert "ld.global.v4.b32" in read and "st.global.v4.b32" in text
+
+
+def test_rows_in_registers_are_written_over_themselves_and_left_of_views():
+    x = rl.randn(4, 520)
+    rows = x.to("cuda")
+    near(rl.softmax(rows, 1, out=rows), rl.softmax(x, 1))
+    for view in (lambda t: t[:, 4:], lambda t: t[:, 1:513], lambda t: t[::2, :512]):
+        near(rl.softmax(view(x.to("cuda")), 1), rl.softmax(view(x), 1))
+        near(view(x.to("cuda")).sum(1), view(x).sum(1))
+
+
 def test_sums_have_the_same_bits_in_any_order_of_threads_and_blocks():
     x = rl.randn(7, 5000).to("cuda")
     first = rl.sum(x, 1), rl.softmax(x, 1), rl.sum(x)

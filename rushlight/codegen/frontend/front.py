@@ -95,6 +95,7 @@ class Front:
             kernel.grid = functools.partial(self.grid, *specialization)
             kernel.parts = functools.partial(self.parts, *specialization)
             kernel.find_parted = functools.partial(self.parted, *specialization)
+            kernel.registers = functools.partial(self.registers, *specialization)
 
     def lowered(self, *specialization):
         """The loops of a specialisation after every pass.
@@ -131,16 +132,22 @@ class Front:
         with self.refusals(*specialization):
             return ways(self.program(*specialization)[0])
 
-    def grid(self, *specialization, together=None):
-        """The kernel over rows as a function of a device's grid; see `grids.rows`.
+    def grid(self, *specialization, together=None, each=0):
+        """The kernel over rows as a function of a device's grid.
 
         Args:
-            together: whether a row is a block's; otherwise each thread has one.
+            together, each: as for `gpu_lowering.rows`.
         """
         from rushlight.codegen.schedule import gpu_lowering
 
         name = self.kernel_name(*specialization)
-        return gpu_lowering.rows(name, *self.program(*specialization), together)
+        return gpu_lowering.rows(name, *self.program(*specialization), together, each)
+
+    def registers(self, *specialization):
+        """What keeping a row takes; see `gpu_lowering.registers_of`."""
+        from rushlight.codegen.schedule import gpu_lowering
+
+        return gpu_lowering.registers_of(*self.program(*specialization))
 
     def parted(self, *specialization):
         """How the kernel's rows become parts; see `grids.parted`."""

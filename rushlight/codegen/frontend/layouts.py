@@ -51,6 +51,8 @@ class _Layout:
         steps: for each operand its byte strides in those loops.
         inner: for each operand its byte stride from row to row in the innermost loop.
         along, beside: conditions for those modes, where ``modes`` has both.
+        moved_by: for each operand how many bytes from its pointer the segment begins that
+            was asked for last.
 
     Args:
         mode: the one that a kernel is for; None for one that chooses when it runs.
@@ -101,11 +103,12 @@ class _Layout:
 
     def offsets(self, b, bases, places):
         """Pointers moved by indices times byte strides, for each operand."""
-        rows = []
+        rows, self.moved_by = [], []
         for k, base in enumerate(bases):
             bytes = places[0][0] * places[0][1][k]
             for index, strides in places[1:]:
                 bytes = bytes + index * strides[k]
+            self.moved_by.append(bytes)
             name = f"{self.program.operands[k].name}_row"
             rows.append(b.let(name, ir.Offset(base, bytes)))
         return rows
@@ -265,6 +268,7 @@ class Listed(_Layout):
                 stride = ir.load(ir.INTS, start + (1 + k))
                 b.assign(bytes, bytes + index * stride)
             b.assign(rest, rest // size)
+        self.moved_by = far
         rows = [
             b.let(f"{operand.name}_row", ir.Offset(base, bytes))
             for operand, base, bytes in zip(

@@ -475,6 +475,10 @@ class _Passes:
                     self.blocks[0].take(group, totals[0], base, index, mask)
         for block in self.blocks:
             block.stored = block.stored or any(e is program.kept for e in roots)
+        self.join(group, totals)
+
+    def join(self, group, totals):
+        """The state of each row out of its partial ones, as a value of its block's."""
         for number, block in enumerate(self.blocks):
             mine = totals if len(self.blocks) == 1 else totals[number : number + 1]
             for k, state in enumerate(group):
@@ -698,8 +702,16 @@ class _Block:
             if state.values[0] is self.program.kept and not self.stored:
                 # Named, because behind the store the compiler would compute it again.
                 mine[0] = b.let("kept", mine[0])
-                self.put(self.program.kept_in, [mine[0]], at)
+                self.keep(mine[0], at)
             _assign(b, variables, state.monoid.taken(variables, mine, at.mask))
+
+    def keep(self, value, at):
+        """Leaves the costly value of a place in the output, for later passes."""
+        self.put(self.program.kept_in, [value], at)
+
+    def recall(self, at):
+        """The costly value of a place, which an earlier pass has kept."""
+        return self.load(self.program.kept_in, 0, at)
 
     def write(self, varying, roots, at):
         """Every result that has an element here."""
@@ -732,7 +744,7 @@ class _Block:
 
     def fresh_value(self, e, at, memo):
         if self.stored and e is self.program.kept:
-            return self.load(self.program.kept_in, 0, at)
+            return self.recall(at)
         if not self.program.varies(e):
             return self.spread(self.scalar(e))
         if isinstance(e, Var):

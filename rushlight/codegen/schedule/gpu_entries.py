@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.codegen.schedule.gpu_lowering import MOST_DATA, MOST_INTS
+from rushlight.codegen.schedule.gpu_passes import LOAD, move
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Const, Place, Pointer, Var, i32, i64, u8, u32, u64
@@ -24,7 +25,6 @@ from rushlight.ir.threads import Atomic, Invoke
 
 MOST_NUMBERS = 12  # numbers of 16 bytes that a launch passes by value
 NUMBER_BYTES = 16
-LOAD = 16  # bytes that a thread moves at once, at most
 MOST_EACH = 8  # elements that a thread takes at once, at most
 ROOM = 440  # 64-bit words of a launch over lists: what tensors have, row by row
 PIECE = 4096  # elements of one tensor that a block takes at a time
@@ -222,33 +222,20 @@ class Wide:
         alike = "".join("s" if width == 0 else "w" for width in self.widths)
         return f"_by{self.each}{alike}"
 
-    def moved(self, k):
-        """The type that an operand's elements are moved as, and of how many bytes."""
-        size = self.each * self.widths[k]
-        return (ir.Type(f"uint{8 * size}"), 1) if size <= 4 else (u32, size // 4)
-
-    def move(self, b, k, target, source):
-        """Copies an operand's elements by one load and one store."""
-        type, lanes = self.moved(k)
-        size = type.itemsize * lanes
-        value = ir.load(ir.Reinterpret(Pointer(type), source), 0, lanes, size)
-        target = ir.Reinterpret(Pointer(type), target)
-        b.add(ir.Store(target, Const(i64, 0), b.let("moved", value), size))
-
     def run(self, one):
         """Reads a thread's elements, computes, and writes them; their places are known."""
         b, held = one.b, one.held
         given = {k: one.placed[k] for k in held}
         for k in held:
             if k >= self.outputs:
-                self.move(b, k, held[k], given[k])
+                move(b, held[k], given[k], self.each * self.widths[k])
         for j in range(self.each):
             for k in held:
                 one.place(k, ir.Offset(held[k], Const(i64, j * self.widths[k])))
             one.run()
         for k in held:
             if k < self.outputs:
-                self.move(b, k, given[k], held[k])
+                move(b, given[k], held[k], self.each * self.widths[k])
 
 
 class _OneElement:

@@ -2,7 +2,8 @@
 
 Elements are divided among all threads. A row is a block's, whose threads take every
 ``threads``-th place of it: each has a state of its own, lanes of a warp join theirs by
-exchanging them, and the warps' states meet in the block's memory. Where rows lie side by
+exchanging them, and the warps' states meet in the block's memory. A row that fits the
+registers of a block's threads is loaded once, for all passes over it. Where rows lie side by
 side, each thread has a row instead. A long row is many blocks', where it becomes one state:
 one function finds the states of its parts, another joins those.
 """
@@ -11,28 +12,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.codegen.frontend.nest_loops import (
-    ALONG,
-    SINGLE,
-    ZERO,
-    _Block,
-    _lets,
-    _loop,
-    _Passes,
-    nodes,
+from rushlight.codegen.frontend.nest_loops import ALONG, SINGLE, ZERO
+from rushlight.codegen.schedule.gpu_passes import (
+    LOAD,
+    DevicePasses,
+    FindingAlone,
+    FindingPasses,
+    GridPasses,
+    JoiningPasses,
+    Kept,
+    RegisterBlock,
+    RegisterPasses,
+    Room,
+    ThreadBlock,
+    leaves_of,
+    read_along,
 )
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import Const, Place, Var, i64
+from rushlight.ir.expr import Place, Var, i64
 from rushlight.ir.rewrite import bodies_of, expressions_of
 
-WARP = 32
-WARPS = 32  # of a block, at most
 MOST_THREADS = 512  # of a block for a row
 MOST_THREADS_OF_DOUBLES = 256  # which take two registers each, of 255 that a thread has
 SHARED_BYTES = 48 << 10  # that any card gives a block
-SEVERAL = 4  # values of four bytes that a thread asks for before it uses one
-MOST_NODES = 160  # of expressions that are computed at once
 MOST_DATA, MOST_INTS = 24, 64  # pointers and integers of a launch
 TOTAL = Var("total", i64)
 # The functions of rows that are many blocks', or of rows side by side that are many threads'
@@ -119,7 +122,7 @@ def spread(function: ir.Function) -> ir.Function:
     )
 
 
-def rows(name, program, layout, together=None) -> ir.Function:
+def rows(name, program, layout, together=None, each=0) -> ir.Function:
     """A kernel over rows as a function of a grid.
 
     Its parameters are the operands, the integers and how many rows there are. Blocks are
@@ -130,6 +133,9 @@ def rows(name, program, layout, together=None) -> ir.Function:
         layout: as for `nest_loops.nest`.
         together: whether a row is a block's; otherwise each thread has one. By default
             as the layout says.
+        each: how many values of its block's row a thread keeps in registers, where that is
+            the whole row in one loop, and all pointers are aligned to `LOAD`; 0 where rows
+            are any.
     """
     b = Builder()
     pointers = [
@@ -147,16 +153,50 @@ def rows(name, program, layout, together=None) -> ir.Function:
     if not together:
         first = b.let("first", first * threads + thread)
         step = b.let("step", step * threads)
-    room = _Room(b, program) if together else None
+    room = Room(b, program) if together else None
+    kept = Kept(b, program, each) if each else None
     with b.loop("at", first, ir.END, step, kind="rolled") as at:
         places, _ = shape.segment(at)
-        block = _Block(b, program, shape, places, SINGLE, 1)
+        given = b, program, shape, places, SINGLE, 1
+        mine = b, program, shape, [ThreadBlock(*given)]
         if room is None:
-            _DevicePasses(b, program, shape, [block]).write()
+            DevicePasses(*mine).write()
+        elif kept is None:
+            GridPasses(*mine, thread, threads, room).write()
         else:
-            _GridPasses(b, program, shape, [block], thread, threads, room).write()
+            mine = *mine, thread, threads, room
+            _by_registers(b, mine, [RegisterBlock(*given, kept)])
     parameters = (*pointers, ir.INTS, ir.END)
     return ir.Function(name, parameters, b.statements, grid=True)
+
+
+def _by_registers(b, given, blocks):
+    """A row's passes over registers where its values may be moved so, else over memory."""
+    _, program, shape, _, *threads = given
+    quick = RegisterPasses(b, program, shape, blocks, *threads)
+    with b.when(quick.may_move()):
+        quick.write()
+    with b.otherwise():
+        passes = GridPasses(*given)
+        passes.in_flight = LOAD
+        passes.write()
+
+
+def registers_of(program, layout):
+    """What a thread needs to keep a value of each input that is read along rows.
+
+    Args:
+        program, layout: as for `rows`.
+
+    Returns:
+        How many registers, and which of the kernel's integers are the sizes of the loops
+        along a row; no registers where nothing is read along it.
+    """
+    read = [program.operands[k] for k in read_along(program)]
+    count = sum(-(-operand.itemsize // 4) for operand in read)
+    if any(operand.parts > 1 for operand in program.operands):
+        count = 0
+    return count, tuple(layout(Builder(), program).sizes_at)
 
 
 @dataclass(frozen=True)
@@ -184,7 +224,7 @@ def parted(program, layout):
     varies = any(operand.varies for operand in program.operands[: program.count])
     if varies or program.picks or len(program.levels) != 1:
         return None
-    leaves = sum(len(state.monoid.types) for state in program.levels[0])
+    leaves = leaves_of(program.levels[0])
     return Parted(len(program.operands), leaves, shape.sizes_at)
 
 
@@ -216,7 +256,7 @@ def parts(name, program, layout, way, cut) -> ir.Function:
     )
     count, span = b.let("parts", ir.integer(PARTS)), b.let("span", ir.integer(SPAN))
     alone = way == FINDS_BESIDE
-    room = None if alone else _Room(b, program)
+    room = None if alone else Room(b, program)
     first, step = b.let("block", Place("block")), b.let("blocks", Place("blocks"))
     if alone:
         first = b.let("first", first * threads + thread)
@@ -229,217 +269,18 @@ def parts(name, program, layout, way, cut) -> ir.Function:
         elif alone:
             row, part = b.let("row", at % side), b.let("part", at // side)
         places, _ = shape.segment(row)
-        given = b, program, shape, [_Block(b, program, shape, places, SINGLE, 1)]
+        given = b, program, shape, [ThreadBlock(b, program, shape, places, SINGLE, 1)]
         if way == JOINS:
             given = *given, thread, threads, room
-            passes = _JoiningPasses(*given, states, row * count, count)
+            passes = JoiningPasses(*given, states, row * count, count)
         else:
             start = b.let("start", part * span)
             stop = b.let("stop", ir.binary("min", start + span, shape.reduced[cut]))
             goal = states, b.let("goal", row * count + part), (cut, start, stop)
             if alone:
-                passes = _FindingAlone(*given, *goal)
+                passes = FindingAlone(*given, *goal)
             else:
-                passes = _FindingPasses(*given, thread, threads, room, *goal)
+                passes = FindingPasses(*given, thread, threads, room, *goal)
         passes.write()
     parameters = (*pointers, *states, ir.INTS, ir.END)
     return ir.Function(name, parameters, b.statements, grid=True)
-
-
-class _Room:
-    """The block's memory for the states of its warps: an array for each type."""
-
-    def __init__(self, b, program):
-        self.arrays: dict = {}
-        for group in program.levels:
-            for state in group:
-                taken: dict = {}
-                for type in state.monoid.types:
-                    number = taken[type] = taken.get(type, -1) + 1
-                    if (type, number) not in self.arrays:
-                        var = Var(b.fresh("warps"), ir.Pointer(type))
-                        b.add(ir.Array(var, WARPS, shared=True))
-                        self.arrays[type, number] = var
-
-    def of(self, monoid):
-        """The arrays of a monoid's leaves."""
-        taken: dict = {}
-        for type in monoid.types:
-            taken[type] = taken.get(type, -1) + 1
-            yield self.arrays[type, taken[type]]
-
-
-class _DevicePasses(_Passes):
-    """The passes of one thread over its places of a row, several places at once.
-
-    A thread waits for what it loads before it goes on, so it asks for a few values, each
-    with a state of its own, before it uses the first.
-    """
-
-    thread, threads = ZERO, Const(i64, 1)
-
-    def several(self, roots):
-        """How many places a thread takes at once: as many as there are registers for."""
-        program = self.program
-        inputs = program.operands[program.count :]
-        widths = [operand.itemsize for operand in inputs if operand.varies]
-        most = SEVERAL * 2 if widths and max(widths) <= 2 else SEVERAL
-        weight = len(list(nodes(roots, within=program.varies)))
-        while most > 1 and most * weight > MOST_NODES:
-            most //= 2
-        return most
-
-    def copies(self, group, roots):
-        return self.several(roots)
-
-    def runs(self, copies):
-        """Every ``threads``-th place, some of them at once."""
-        start, stop = self.bounds(len(self.shape.reduced) - 1)
-        yield start + self.thread, stop, self.threads * copies, False
-
-    def sweep(self, start, stop, copies, take):
-        """Calls ``take`` with the indices of several places of this thread's, then of one."""
-        b = self.b
-        at = b.declare("at_place", start)
-        steps = [b.let("ahead", self.threads * u) for u in range(1, copies)]
-        if steps:
-            last = b.let("last", stop - steps[-1])
-            with b.loop_while(at < last):
-                take([b.let("place", at), *(b.let("place", at + s) for s in steps)])
-                b.assign(at, at + self.threads * copies)
-        with b.loop_while(at < stop):
-            take([b.let("place", at)])
-            b.assign(at, at + self.threads)
-
-    def take_run(self, group, totals, base, start, stop, step):
-        b, (block,) = self.b, self.blocks
-        roots = [value for state in group for value in state.values]
-
-        def take(places):
-            at = [block.at(base, place, None) for place in places]
-            values = [_lets(b, "value", block.named(roots, here)) for here in at]
-            for states, found, here in zip(totals, values, at):
-                block.combine(group, states, found, here)
-
-        self.sweep(start, stop, len(totals), take)
-
-    def last_pass(self, varying):
-        b, (block,) = self.b, self.blocks
-        roots = [part for k in varying for part in self.program.outputs[k]]
-        block.hoist(roots)
-        with self.over_outer() as base:
-
-            def take(places):
-                at = [block.at(base, place, None) for place in places]
-                values = [_lets(b, "value", block.named(roots, here)) for here in at]
-                for found, here in zip(values, at, strict=True):
-                    block.put_all(varying, found, here)
-
-            ((start, stop, _, _),) = self.runs(1)
-            self.sweep(start, stop, self.several(roots), take)
-
-
-class _GridPasses(_DevicePasses):
-    """The passes over a row by all threads of a block."""
-
-    def __init__(self, b, program, shape, blocks, thread, threads, room):
-        super().__init__(b, program, shape, blocks)
-        self.thread, self.threads, self.room = thread, threads, room
-
-    def levels(self, group):
-        """None: the threads' states are partial ones already."""
-        return 0
-
-    def put_rows(self, block):
-        """One thread writes what a row has one value of; all of them know it."""
-        for k, parts in enumerate(self.program.outputs):
-            if not self.program.operands[k].varies:
-                for part in parts:
-                    block.scalar(part)
-        with self.b.when(self.thread == 0):
-            super().put_rows(block)
-
-    def folded(self, monoid, states):
-        """The lanes' states joined by exchange, the warps' in the block's memory."""
-        b = self.b
-        state = super().folded(monoid, states)
-        for distance in (16, 8, 4, 2, 1):
-            other = [b.let("other", ir.Exchange(distance, leaf)) for leaf in state]
-            state = [b.let("joined", v) for v in monoid.combined(state, other)]
-        arrays = list(self.room.of(monoid))
-        with b.when(self.thread % WARP == 0):
-            for array, leaf in zip(arrays, state, strict=True):
-                b.store(array, self.thread // WARP, leaf)
-        b.add(ir.Barrier())
-        # All threads join them in one order, and so have the same bits.
-        whole = [b.declare("whole", ir.load(array, ZERO)) for array in arrays]
-        with _loop(b, "warp", 1, self.threads // WARP) as warp:
-            other = [b.let("other", ir.load(array, warp)) for array in arrays]
-            joined = [b.let("joined", v) for v in monoid.combined(whole, other)]
-            for variable, value in zip(whole, joined, strict=True):
-                b.assign(variable, value)
-        b.add(ir.Barrier())
-        return whole
-
-
-class _Finding:
-    """The pass over one part of a row: its states go to memory."""
-
-    def bounds(self, loop):
-        """Where a loop along the row begins and ends: one of them is the part's."""
-        if loop == self.cut:
-            return self.start, self.stop
-        return super().bounds(loop)
-
-    def folded(self, monoid, states):
-        whole = super().folded(monoid, states)
-        with self.b.when(self.thread == 0):
-            for leaf in whole:
-                self.b.store(next(self.states), self.place, leaf)
-        return whole
-
-    def put_rows(self, block):
-        """Nothing: no row is done."""
-
-
-class _FindingPasses(_Finding, _GridPasses):
-    """Such a pass by all threads of a block."""
-
-    def __init__(self, *given):
-        *given, states, at, (self.cut, self.start, self.stop) = given
-        super().__init__(*given)
-        self.states, self.place = iter(states), at
-
-
-class _FindingAlone(_Finding, _DevicePasses):
-    """Such a pass by one thread: it is the only one that has the part."""
-
-    def __init__(self, *given):
-        *given, states, at, (self.cut, self.start, self.stop) = given
-        super().__init__(*given)
-        self.states, self.place = iter(states), at
-
-
-class _JoiningPasses(_GridPasses):
-    """The pass over the states of a row's parts, each thread's in order."""
-
-    def __init__(
-        self, b, program, shape, blocks, thread, threads, room, states, first, count
-    ):
-        super().__init__(b, program, shape, blocks, thread, threads, room)
-        self.states, self.first, self.count = iter(states), first, count
-
-    def reduce(self, group):
-        b, (block,) = self.b, self.blocks
-        for state, mine in zip(group, self.fresh_states(group), strict=True):
-            arrays = [next(self.states) for _ in mine]
-            with _loop(b, "part", self.thread, self.count, self.threads) as part:
-                place = b.let("place", self.first + part)
-                other = [b.let("other", ir.load(array, place)) for array in arrays]
-                joined = state.monoid.combined(mine, other)
-                joined = [b.let("joined", value) for value in joined]
-                for variable, value in zip(mine, joined, strict=True):
-                    b.assign(variable, value)
-            leaves = self.folded(state.monoid, [mine])
-            for e in state.leaves:
-                block.uniform[id(e)] = leaves[e.leaf]

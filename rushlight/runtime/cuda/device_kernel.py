@@ -26,6 +26,7 @@ from rushlight.runtime.cuda.launch_sizes import (
     WARP,
     WAVES,
     grid_for,
+    keep_row,
     plan_parts,
     plan_threads,
     threads_for,
@@ -76,6 +77,7 @@ class DeviceKernel(launch.CachedKernel):
         grid: of a kernel over rows, returns its function of a grid; see `Front.grid`.
         parts: the same of one whose rows are many blocks'; see `Front.parts`.
         find_parted: tells how, or that they are not; see `Front.parted`.
+        registers: tells what keeping a row takes; see `Front.registers`.
         target: the only target that it is made for, or None for that of each card.
         widths: of an elementwise kernel, the bytes of each operand's elements.
         outputs: of an elementwise kernel, how many operands are written.
@@ -87,7 +89,7 @@ class DeviceKernel(launch.CachedKernel):
         self.digest = digest
         self.lower = lower
         self.loops = None
-        self.grid = self.parts = self.find_parted = None
+        self.grid = self.parts = self.find_parted = self.registers = None
         self.target = None
         self.widths, self.outputs = (), 0
         self.widths_found = {}
@@ -335,13 +337,16 @@ class DeviceKernel(launch.CachedKernel):
             return
         if length >= LONG and self.run_parts(*given):
             return
-        key = card.serial, "rows", ints, rows, length, beside, held
+        bits = 0
+        for address in addresses:
+            bits |= address
+        given = ints, rows, length, beside, held, bits % ALIGNED == 0
         plan = self.plan(
-            key, lambda: self.plan_rows(card, count, ints, rows, length, beside, held)
+            (card.serial, "rows", *given), lambda: self.plan_rows(card, count, *given)
         )
         plan.run(addresses)
 
-    def plan_rows(self, card, count, ints, rows, length, beside, held):
+    def plan_rows(self, card, count, ints, rows, length, beside, held, aligned):
         """The plan of a launch over rows, each of them a block's or a thread's."""
         from rushlight.codegen.emit import device
         from rushlight.codegen.lower import lower
@@ -349,24 +354,38 @@ class DeviceKernel(launch.CachedKernel):
         from rushlight.codegen.target import NVIDIA, using
 
         together = length >= WARP and not (beside and rows >= MANY)
-        name = f"{self.name}_{'blocks' if together else 'threads'}"
+        each = threads = 0
+        if together and rows and aligned:
+            each, threads = self.keep_row(ints, rows, length) or (0, 0)
+        name = f"{self.name}_{'blocks' if together else 'threads'}{each or ''}"
 
         def build():
             with using(NVIDIA):
-                made = lower(
-                    dataclasses.replace(self.grid(together=together), name=name)
-                )
+                made = self.grid(together=together, each=each)
+                made = lower(dataclasses.replace(made, name=name))
             most = gpu_lowering.most_threads(made) if together else THREADS
             return device.emit_grid(made, held, most)
 
         entry = gpu_entries.entry_name(name)
-        handle = self.handle(card, (together, held), entry, build)
-        grid, threads = grid_for(card, rows)
+        handle = self.handle(card, (together, each, held), entry, build)
+        grid, usual = grid_for(card, rows)
         if together and rows:
-            threads = threads_for(length, card.block_limits[handle], rows)
+            usual = threads_for(length, card.block_limits[handle], rows)
             grid = min(rows, MOST_BLOCKS)
-        shape = grid, threads, 0
+        shape = grid, threads or usual, 0
         return launch.LaunchPlan(card, self, handle, count, shape, ints, rows, 1)
+
+    def keep_row(self, ints, rows, length):
+        """How many values of a row each of how many threads keeps; None if they do not."""
+        from rushlight.codegen.schedule import gpu_lowering, gpu_passes
+        from rushlight.codegen.target import NVIDIA, using
+
+        with using(NVIDIA):
+            needed, loops = self.registers()
+        if not needed or ints[loops[-1]] != length:
+            return None
+        most = gpu_lowering.MOST_THREADS_OF_DOUBLES
+        return keep_row(length, most, rows, gpu_passes.REGISTERS // needed)
 
     def run_parts(self, card, addresses, ints, rows, length, held, beside=False):
         """Runs a kernel whose rows are many blocks': one launch finds the states of parts,

@@ -7,6 +7,8 @@ THREADS = 256  # as in `emit.device`
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
 EACH = 4  # values of a row that a thread takes at least, where there is a block for it
 MOST_EACH = 32  # and how many where there are threads enough
+EACH_KEPT = 4, 8, 12, 16, 24, 32  # values of a row that a thread may keep in registers
+WELL_KEPT = 16  # so many where there are threads enough
 PART = 1 << 14  # values of a part, at least
 MOST_PARTS = 1024  # of all rows
 LEAST_PART = 32  # values of a row that a thread takes at least of those side by side
@@ -20,20 +22,38 @@ def grid_for(card, count):
     return min(-(-count // THREADS), most), threads
 
 
-def threads_for(values, most, rows=1):
+def threads_for(values, most, rows=1, most_each=MOST_EACH):
     """The threads of a block for a row of so many values, of so many rows.
 
     All of a block's threads find its row and join their states: where many rows are
-    threads enough, each thread has more values.
+    threads enough, each thread has more values, up to ``most_each``.
 
     >>> threads_for(1, 512), threads_for(300, 512), threads_for(10**6, 256)
     (32, 96, 256)
     >>> threads_for(4096, 512, 64), threads_for(4096, 512, 32768), threads_for(768, 512, 4096)
     (512, 128, 64)
     """
-    wanted = max(values / MOST_EACH, ALL_THREADS / rows)
+    wanted = max(values / most_each, ALL_THREADS / rows)
     threads = min(most, values / EACH, wanted)
     return max(1, -(-int(threads) // WARP)) * WARP
+
+
+def keep_row(values, most, rows, registers):
+    """How many values of a row each thread of its block keeps, and how many those are.
+
+    Args:
+        registers: that a thread has for them.
+
+    >>> keep_row(4096, 512, 32768, 32), keep_row(768, 512, 4096, 32)
+    ((16, 256), (12, 64))
+    >>> keep_row(16384, 512, 2, 32), keep_row(16385, 512, 2, 32)
+    ((32, 512), None)
+    """
+    threads = threads_for(values, most, rows, min(WELL_KEPT, registers))
+    for each in EACH_KEPT:
+        if each <= registers and each * threads >= values:
+            return each, -(-values // each // WARP) * WARP
+    return None
 
 
 def plan_parts(rows, length, size):
