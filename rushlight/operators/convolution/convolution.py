@@ -42,7 +42,6 @@ from rushlight.operators.shape.formats import (
     format_of,
     laid_out,
     lines_channels_last,
-    lines_laid_out,
 )
 from rushlight.operators.shared import has_elements, recorded_ahead
 
@@ -366,7 +365,7 @@ def convolution(
     if layout is not None and 1 < groups == math.prod(result.shape[1:]):
         # PyTorch joins results of one element each, unless one kernel has all groups
         layout = layout if blocked(input, weight, stride, dilation, groups) else None
-    return in_layout(back(result, input), layout)
+    return laid_out(back(result, input), layout)
 
 
 def forward_behind(
@@ -459,15 +458,6 @@ _keeps_volumes = KernelTable(
 )
 
 
-def in_layout(result, layout):
-    """A result in the memory format of the operands."""
-    if layout is None:
-        return result
-    if layout == "lines":
-        return lines_laid_out(result, True)
-    return laid_out(result, layout)
-
-
 def complex_convolution(input, weight, bias, *settings):
     """One real convolution of twice the channels."""
     parts = [None if t is None else ops.real(t) for t in (input, weight, bias)]
@@ -480,7 +470,7 @@ def complex_convolution(input, weight, bias, *settings):
         settings[3],
         lambda x, w, b: convolution(x, w, b, *settings),
     )
-    result = in_layout(result, layout_of(input, weight, *expanded[::2], settings[-1]))
+    result = laid_out(result, layout_of(input, weight, *expanded[::2], settings[-1]))
     if (
         result.is_contiguous()
     ):  # PyTorch's sum of its parts is row-major where it can be
@@ -658,9 +648,9 @@ def convolution_backward(
         d_bias = back(ops.sum(grad, [d for d in range(grad.ndim) if d != 1]), weight)
     if layout is not None:
         if d_input is not None:
-            d_input = in_layout(d_input, layout)
+            d_input = laid_out(d_input, layout)
         if d_weight is not None and layout == "lines":
-            d_weight = in_layout(d_weight, layout)
+            d_weight = laid_out(d_weight, layout)
         elif d_weight is not None:
             d_weight = d_weight.contiguous(memory_format=layout)
     return d_input, d_weight, d_bias

@@ -32,7 +32,6 @@ from rushlight.operators.shape.formats import (
     format_of,
     laid_out,
     lines_channels_last,
-    lines_laid_out,
 )
 from rushlight.operators.type_groups import FLOATS
 
@@ -116,15 +115,6 @@ def _averages_layout(x, axes):
     return None if axes == 3 else layout_of(x, axes)
 
 
-def in_layout(result, layout):
-    """A pooled tensor in the layout of its input."""
-    if layout is None:
-        return result
-    if layout == "lines":
-        return lines_laid_out(result, True)
-    return laid_out(result, layout)
-
-
 def scattered(operator, grad, x, indices, planes, size, osize, layout, win=None):
     """Adds each output's gradient to the place in its plane that ``indices`` names.
 
@@ -155,7 +145,7 @@ def scattered(operator, grad, x, indices, planes, size, osize, layout, win=None)
     sizes = way.items, size, osize, *way.channels
     _bring_back(grad, tensors, flag, sizes, win)
     refuse_fault(flag, operator, _outside, operator, size, indices)
-    return in_layout(grad_input, layout)
+    return laid_out(grad_input, layout)
 
 
 def _outside(place, operator, size, indices):
@@ -196,7 +186,7 @@ def _max_pool(axes, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False
     if x.dtype is bool_:
         _floating(operator, x)
     layout = layout_of(x, axes)
-    return [in_layout(each, layout) for each in _largest(win, x, layout, 1)]
+    return [laid_out(each, layout) for each in _largest(win, x, layout, 1)]
 
 
 def max_pool_values(x, kernel, stride, padding, dilation, ceil_mode):
@@ -208,7 +198,7 @@ def max_pool_values(x, kernel, stride, padding, dilation, ceil_mode):
     operator = f"max_pool{axes}d"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     layout = layout_of(x, axes)
-    return in_layout(_largest(win, x, layout, 0)[0], layout)
+    return laid_out(_largest(win, x, layout, 0)[0], layout)
 
 
 def _largest(win, x, layout, placed):
@@ -307,7 +297,7 @@ def _avg_pool(
     constants, work = win.with_divisor(divisor), way.cost(win.work)
     operands = [way.dense(x)]
     run_windows(out, avg_pools, way.kind, operands, ints, way.items, work, constants)
-    return in_layout(out, layout)
+    return laid_out(out, layout)
 
 
 def _avg_pool_backward(
@@ -326,7 +316,7 @@ def _avg_pool_backward(
     ints = [*win.axes, *rule, *way.channels]
     work = way.cost(2 * (win.work if kind == win.kind else prod(win.sizes)))
     _share(grad_input, way.kind, [way.dense(grad)], ints, way.items, work, constants)
-    return in_layout(grad_input, layout)
+    return laid_out(grad_input, layout)
 
 
 def _share_by_planes(grad_input, *rest):
@@ -401,7 +391,7 @@ def _adaptive_avg_pool(axes, x, output_size):
         _floating(operator, x)
     if prod(out_sizes) == 1:
         mean = x.mean([d - axes for d in range(axes)], keepdim=True)
-        return in_layout(mean, layout_of(x, axes))
+        return laid_out(mean, layout_of(x, axes))
     layout = _averages_layout(x, axes)
     rows = prod(out_sizes[:2])
     way = Traversal.of(x, _kept_sums(x, layout), "even", planes, rows)
@@ -410,7 +400,7 @@ def _adaptive_avg_pool(axes, x, output_size):
         ints, operands = [*axes_of(sizes, out_sizes), 0, 0], [way.dense(x)]
         ints += way.channels
         run_windows(out, avg_pools, way.kind, operands, ints, way.items, work, {})
-    return in_layout(out, layout)
+    return laid_out(out, layout)
 
 
 def _adaptive_avg_pool_backward(axes, grad, x):
@@ -425,7 +415,7 @@ def _adaptive_avg_pool_backward(axes, grad, x):
     ints = [*axes_of(sizes, out_sizes), 0, 0, *way.channels]
     work = way.cost(2 * prod(sizes))
     _share(grad_input, way.kind, [way.dense(grad)], ints, way.items, work, {})
-    return in_layout(grad_input, layout)
+    return laid_out(grad_input, layout)
 
 
 def _adaptive_max_pool(axes, x, output_size):
@@ -440,7 +430,7 @@ def _adaptive_max_pool(axes, x, output_size):
         work, operands = way.cost(prod(sizes)), [index, way.dense(x)]
         kept = {"placed": 1}
         run_windows(out, max_pools, way.kind, operands, ints, way.items, work, kept)
-    return in_layout(out, layout), in_layout(index, layout)
+    return laid_out(out, layout), laid_out(index, layout)
 
 
 def _adaptive_max_pool_backward(axes, grad, x, indices):

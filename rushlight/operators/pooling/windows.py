@@ -2,8 +2,8 @@
 
 from rushlight.core.state import is_grad_enabled
 from rushlight.operators import call as ops
-from rushlight.operators.pooling.pooling import in_layout, layout_of
-from rushlight.operators.shape.formats import lines_channels_last
+from rushlight.operators.pooling.pooling import layout_of
+from rushlight.operators.shape.formats import laid_out, lines_channels_last
 
 
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
@@ -85,4 +85,4 @@ def _adaptive_avg_pool(self, output_size, axes, pool):
     if several or (axes == 1 and self.ndim not in (2, 3)):
         return pool(self, output_size)
     mean = self.mean(list(range(-axes, 0)), True)
-    return in_layout(mean, layout_of(self, axes))
+    return laid_out(mean, layout_of(self, axes))

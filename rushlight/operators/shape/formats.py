@@ -53,8 +53,11 @@ def _named(ndim):
 def laid_out(result, format):
     """The result in a memory format; as it is where there is none to keep.
 
-    Strides are the format's even where sizes of one would allow others.
+    Strides are the format's even where sizes of one would allow others. In ``"lines"``
+    ``(N, C, L)`` has channels innermost, as an image of one row would have them.
     """
+    if format == "lines":
+        return laid_out(result.unsqueeze(2), channels_last_).squeeze(2)
     if format is None or result.ndim not in _ORDERS:
         return result
     if result.stride() == channels_last_strides(result.shape):
@@ -82,13 +85,6 @@ def lines_channels_last(tensor):
     n, c, size = tensor.shape
     first, along, step = tensor.stride()
     return is_channels_last((n, c, 1, size), (first, along, size * step, step))
-
-
-def lines_laid_out(result, channels_last):
-    """``(N, C, L)`` with channels innermost, as an image of one row would have them."""
-    if not channels_last:
-        return result
-    return laid_out(result.unsqueeze(2), channels_last_).squeeze(2)
 
 
 def odd_steps(x):
