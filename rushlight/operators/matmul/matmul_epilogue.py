@@ -61,6 +61,12 @@ class Behind:
         self.name = f"behind_{self.digest[:16]}" if name is None else name
         self.found = {}
 
+    def named(self, dtype, others, stored):
+        """The epilogue of a kernel, and what its name ends in."""
+        words = [name + "cr"[not along] for name, along in others]
+        words = "_".join(["", self.name, dtype, *words, stored])
+        return Epilogue(self.rounding(dtype), others, stored), words
+
     def kernels(self, dtype, others, stored):
         """What finds the kernels of products of a dtype, from their kind.
 
@@ -72,9 +78,7 @@ class Behind:
         """
         key = dtype, others, stored
         if key not in self.found:
-            epilogue = Epilogue(self.rounding(dtype), others, stored)
-            words = [name + "cr"[not along] for name, along in others]
-            words = "_".join(["", self.name, dtype, *words, stored])
+            epilogue, words = self.named(dtype, others, stored)
 
             @functools.cache
             def find(kind):
@@ -92,9 +96,7 @@ class Behind:
         if key not in self.found:
             from rushlight.kernels.conv import conv_kernel_registry
 
-            epilogue = Epilogue(self.rounding(dtype), others, stored)
-            words = [name + "cr"[not along] for name, along in others]
-            words = "_".join(["", self.name, dtype, *words, stored])
+            epilogue, words = self.named(dtype, others, stored)
 
             @functools.cache
             def find(kind):
