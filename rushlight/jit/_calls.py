@@ -6,6 +6,7 @@ import ast
 import inspect
 
 import rushlight as torch
+from rushlight.dispatch import python_key
 from rushlight.jit import _annotated, _overloads, _types
 from rushlight.jit._builtin_names import operator_of
 from rushlight.jit._emitter import BOOL, INT, NONE, STR, TENSOR
@@ -343,6 +344,7 @@ class Calls(Forms):
             torch.jit.fork: self.form_fork,
             torch.jit.is_scripting: self.form_is_scripting,
             torch.jit.is_tracing: self.form_false,
+            python_key.recording: self.form_false,
             torch.overrides.has_torch_function: self.form_false,
             torch.overrides.has_torch_function_unary: self.form_false,
             torch.overrides.has_torch_function_variadic: self.form_false,

@@ -258,7 +258,7 @@ class Emitter:
         return None
 
     def listed(self, schema, operands, tree):
-        """Operands with integers at the end put into the list that the schema ends in."""
+        """Operands with the last ones put into the list that the schema ends in."""
         plain = [a for a in schema.arguments if not a.kwarg_only]
         if (
             not plain
@@ -267,9 +267,10 @@ class Emitter:
         ):
             return operands
         rest = operands[len(plain) - 1 :]
-        if plain[-1].N or any(value.type != INT for value in rest):
+        element = plain[-1].type.getElementType()
+        if plain[-1].N or any(value.type != element for value in rest):
             return operands
-        return [*operands[: len(plain) - 1], self.list_of(rest, tree)]
+        return [*operands[: len(plain) - 1], self.list_of(rest, tree, element)]
 
     def plan(self, schema, given, variables, way):
         """How each operand becomes what the schema wants.

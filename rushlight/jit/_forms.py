@@ -1,10 +1,10 @@
 """Forms of the package's own modules and functions, as programs that can be translated.
 
-Modules that call functions are programs as they are written. Where the package's sources
-are Python that calls compiled code, what a translated program does in their place is
-written in the files of ``forms``, in the language of programs: a class for a module, a
-function for each of ``nn.functional``. Those files are read
-here and never imported. What differs in the rank alone is written once: ``ConvNd`` is the
+Modules and functions are programs as they are written. Where their sources are Python that
+programs do not have (sizes that are one number or several, results of two kinds), what a
+translated program does in their place is written in the files of ``forms``, in the language
+of programs: a class for a module, a function for one of ``nn.functional``. Those files are
+read here and never imported. What differs in the rank alone is written once: ``ConvNd`` is the
 form of ``Conv1d``, ``Conv2d`` and ``Conv3d``, with ``N`` for the number.
 """
 

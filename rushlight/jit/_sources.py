@@ -86,6 +86,7 @@ class Source:
     @classmethod
     def of(cls, python):
         """The source of a function or class."""
+        python = inspect.unwrap(python)
         try:
             lines, first = inspect.getsourcelines(python)
             filename = inspect.getsourcefile(python) or "<unknown>"

@@ -291,6 +291,7 @@ def signature(tree, source, names, unit, name, self_type, python):
         )
     given = comment_types(tree, source, names, unit, bool(self_type))
     defaults = default_values(tree, python, names)
+    hints = declared_types(python)
     arguments = []
     for at, argument in enumerate([*listed, *tree.args.kwonlyargs]):
         kwarg_only = at >= len(listed)
@@ -305,6 +306,8 @@ def signature(tree, source, names, unit, name, self_type, python):
             )
         elif given is not None:
             kind = given[0][at - bool(self_type)]
+        elif argument.arg in hints:
+            kind = _annotated.of_python(hints[argument.arg], unit, place)
         default = defaults.get(argument.arg, ...)
         if type(default) is int and isinstance(kind, _types.FloatType):
             default = float(default)
@@ -330,6 +333,12 @@ def signature(tree, source, names, unit, name, self_type, python):
     elif given is not None:
         returns = [given[1]]
     return Schema(name, "", arguments, returns)
+
+
+def declared_types(python):
+    """Types of a package's function by parameter, which ``nn.functional`` annotates."""
+    hints = getattr(python, "__annotations__", {})
+    return {name: hint for name, hint in hints.items() if not isinstance(hint, str)}
 
 
 def _broadcast(annotation):

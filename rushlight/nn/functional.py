@@ -33,7 +33,6 @@ from rushlight.nn._functions.activation import (
     hardtanh,
     leaky_relu,
     log_softmax,
-    logsigmoid,
     mish,
     relu,
     relu6,
@@ -91,13 +90,11 @@ from rushlight.nn._functions.loss import (
 )
 from rushlight.nn._functions.margins import (
     cosine_embedding_loss,
-    cosine_similarity,
     hinge_embedding_loss,
     margin_ranking_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
-    pairwise_distance,
     soft_margin_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
@@ -152,6 +149,7 @@ from rushlight.nn._functions.sparse import embedding, embedding_bag
 from rushlight.operators import call
 
 # Operators that need no more than their name.
+bilinear = call.bilinear
 celu_ = call.celu_
 channel_shuffle = call.channel_shuffle
 conv1d = call.conv1d
@@ -161,13 +159,16 @@ conv_tbc = call.conv_tbc
 conv_transpose1d = call.conv_transpose1d
 conv_transpose2d = call.conv_transpose2d
 conv_transpose3d = call.conv_transpose3d
+cosine_similarity = call.cosine_similarity
 elu_ = call.elu_
 gelu = call.gelu
 hardshrink = call.hardshrink
 hardtanh_ = call.hardtanh_
 leaky_relu_ = call.leaky_relu_
 linear = call.linear
+logsigmoid = call.log_sigmoid
 one_hot = call.one_hot
+pairwise_distance = call.pairwise_distance
 pdist = call.pdist
 pixel_shuffle = call.pixel_shuffle
 pixel_unshuffle = call.pixel_unshuffle
@@ -179,22 +180,6 @@ selu_ = call.selu_
 softplus = call.softplus
 softshrink = call.softshrink
 threshold_ = call.threshold_
-
-
-def bilinear(input1, input2, weight, bias=None):
-    """``input1 @ weight[o] @ input2`` for each output feature ``o``.
-
-    Args:
-        input1: first inputs ``(..., D1)``.
-        input2: second inputs ``(..., D2)``.
-        weight: ``(O, D1, D2)``.
-        bias: ``(O,)``, or None.
-
-    >>> bilinear(rl.tensor([[1.0, 2.0]]), rl.tensor([[3.0]]), rl.ones(1, 2, 1))
-    tensor([[9.]])
-    """
-    return call.bilinear(input1, input2, weight, bias)
-
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -356,11 +341,7 @@ _PLAIN = (
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
-    "bilinear",
-    "cosine_similarity",
     "grouped_mm",
-    "logsigmoid",
-    "pairwise_distance",
     "scaled_grouped_mm",
     "scaled_mm",
     "sigmoid",

@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import rushlight as rl
+import rushlight as torch
 from rushlight import nn, randn, tensor
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.jit import _modules
+from rushlight.nn import functional
 
 
 def windows():
@@ -400,3 +402,109 @@ def test_scripted_norms_refuse_the_dimensions_that_they_refuse_unscripted(kind):
                 program(x)
         else:
             assert rl.equal(program(x), expected)
+
+
+def as_told(call, *operands):
+    """What a function gives, or how it refuses, without the traceback of a program."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call(*operands)
+        except Exception as refusal:
+            words = str(refusal).strip().splitlines()[-1].rpartition("Error: ")[2]
+            return re.sub(r"\w+\.Size\((.*?)\)", r"\1", words)  # sizes are lists there
+
+
+def older_loss(x, y):
+    return functional.mse_loss(x, y, size_average=False)
+
+
+def weighted_loss(x, y):
+    return functional.l1_loss(x, y, weight=y)
+
+
+def loss_of_no_parabola(x, y):
+    return functional.smooth_l1_loss(x, y, beta=0.0)
+
+
+def loss_of_other_sizes(x, y):
+    return functional.binary_cross_entropy(x, y[0])
+
+
+def loss_of_one_variance(x, y):
+    return functional.gaussian_nll_loss(x, y, 0.5)
+
+
+def loss_by_a_vector(x, y):
+    return functional.binary_cross_entropy(x, y, y[0])
+
+
+def margins_of_other_ranks(x, y):
+    return functional.margin_ranking_loss(x, y, y[0])
+
+
+def dropped_too_often(x, y):
+    return functional.dropout(x + y, 1.5)
+
+
+def crossed_bounds(x, y):
+    return functional.hardtanh(x + y, 1.0, -1.0)
+
+
+def implied_dimension(x, y):
+    return functional.softmax(x + y)
+
+
+def one_value_of_a_channel(x, y):
+    return functional.group_norm(x[:1, :2] + y[:1, :2], 2)
+
+
+def a_row_from_the_end(x, y):
+    return functional.embedding((x * 2).long(), y, padding_idx=-4)
+
+
+def an_unknown_padding(x, y):
+    points = torch.zeros(1, 1, 1, 2)
+    return functional.grid_sample(x[None, None] + y, points, padding_mode="ones")
+
+
+def statistics_of_one_value(x, y):
+    return functional.batch_norm(x[:1], None, None, y[0], training=True)
+
+
+def tensors_after_each_other(x, y):
+    x, y = torch.broadcast_tensors(x, y[0])
+    return x + y
+
+
+@pytest.mark.parametrize(
+    "function",
+    (
+        older_loss,
+        weighted_loss,
+        loss_of_no_parabola,
+        loss_of_other_sizes,
+        loss_of_one_variance,
+        loss_by_a_vector,
+        margins_of_other_ranks,
+        dropped_too_often,
+        crossed_bounds,
+        implied_dimension,
+        one_value_of_a_channel,
+        a_row_from_the_end,
+        an_unknown_padding,
+        statistics_of_one_value,
+        tensors_after_each_other,
+    ),
+)
+def test_programs_of_functions_give_and_refuse_what_the_functions_do(function):
+    x, y = rl.rand(3, 3), rl.rand(3, 3)
+    found, wanted = as_told(rl.jit.script(function), x, y), as_told(function, x, y)
+    assert type(found) is type(wanted)
+    assert found == wanted if isinstance(wanted, str) else rl.equal(found, wanted)
+
+
+def test_a_scripted_batch_norm_refuses_statistics_of_one_value():
+    for norm in (nn.BatchNorm1d(3), rl.jit.script(nn.BatchNorm1d(3))):
+        with pytest.raises(Exception, match="Expected more than 1 value per channel"):
+            norm(rl.ones(1, 3))

@@ -1,4 +1,4 @@
-"""What translated programs run for bags of rows and grids; read as text."""
+"""What translated programs run for bags of rows; read as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 
 import rushlight as torch
 from rushlight import Tensor
-from rushlight.nn import functional as F
 
 
 def _bag_mode(mode: str) -> int:
@@ -73,75 +72,3 @@ def embedding_bag(
         include_last_offset,
         padding_idx,
     )[0]
-
-
-def affine_grid(
-    theta: Tensor, size: list[int], align_corners: bool | None = None
-) -> Tensor:
-    aligned = False if align_corners is None else align_corners
-    return torch.ops.aten.affine_grid_generator(theta, size, aligned)
-
-
-def grid_sample(
-    input: Tensor,
-    grid: Tensor,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool | None = None,
-) -> Tensor:
-    if mode == "bilinear":
-        way = 0
-    elif mode == "nearest":
-        way = 1
-    elif mode == "bicubic":
-        way = 2
-    else:
-        raise ValueError(f"grid_sample: unknown mode '{mode}'")
-    if padding_mode == "zeros":
-        border = 0
-    elif padding_mode == "border":
-        border = 1
-    elif padding_mode == "reflection":
-        border = 2
-    else:
-        raise ValueError(f"grid_sample: unknown padding_mode '{padding_mode}'")
-    aligned = False if align_corners is None else align_corners
-    return torch.grid_sampler(input, grid, way, border, aligned)
-
-
-def gumbel_softmax(
-    logits: Tensor,
-    tau: float = 1,
-    hard: bool = False,
-    eps: float = 1e-10,
-    dim: int = -1,
-) -> Tensor:
-    gumbels = -torch.empty_like(logits).exponential_().log()
-    soft = ((logits + gumbels) / tau).softmax(dim)
-    if hard:
-        index = soft.max(dim, keepdim=True)[1]
-        chosen = torch.zeros_like(logits).scatter_(dim, index, 1.0)
-        return chosen - soft.detach() + soft
-    return soft
-
-
-class EmbeddingBag:
-    def forward(
-        self,
-        input: Tensor,
-        offsets: Tensor | None = None,
-        per_sample_weights: Tensor | None = None,
-    ) -> Tensor:
-        return F.embedding_bag(
-            input,
-            self.weight,
-            offsets,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.mode,
-            self.sparse,
-            per_sample_weights,
-            self.include_last_offset,
-            self.padding_idx,
-        )

@@ -173,12 +173,3 @@ def avg_pool1d(
     return torch.ops.aten.avg_pool1d(
         input, kernel_size, steps, padding, ceil_mode, count_include_pad
     )
-
-
-class MaxUnpoolNd:
-    def forward(
-        self, input: Tensor, indices: Tensor, output_size: list[int] | None = None
-    ) -> Tensor:
-        return F.max_unpoolNd(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )

@@ -16,12 +16,6 @@ N = 2
 BroadcastingListN = BroadcastingList2
 
 
-def pad(
-    input: Tensor, pad: list[int], mode: str = "constant", value: float | None = None
-) -> Tensor:
-    return torch.ops.aten.pad(input, pad, mode, value)
-
-
 def max_poolNd(
     input: Tensor,
     kernel_size: BroadcastingListN[int],

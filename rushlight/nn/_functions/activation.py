@@ -245,19 +245,6 @@ def softsign(input):
     return input / (input.abs() + 1)
 
 
-def logsigmoid(input, *, out=None):
-    """``log(sigmoid(x))`` without overflow.
-
-    Args:
-        input: the elements, of any shape.
-        out: a tensor to write the result into.
-
-    >>> logsigmoid(rl.tensor([0.0, 1.0]))
-    tensor([-0.6931, -0.3133])
-    """
-    return call.log_sigmoid(input, out=out)
-
-
 def glu(input, dim=-1):
     """The first half along a dimension, times the sigmoid of the second.
 
@@ -271,7 +258,7 @@ def glu(input, dim=-1):
     return call.glu(input, dim)
 
 
-def _implied_dim(name, ndim, stacklevel):
+def _implied_dim(name: str, ndim: int, stacklevel: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call "
         "to include dim=X as an argument.",

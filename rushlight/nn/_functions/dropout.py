@@ -7,7 +7,7 @@ import warnings
 from rushlight.operators import call
 
 
-def _check_probability(p):
+def _check_probability(p: float) -> None:
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
@@ -32,7 +32,7 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return call.dropout(input, p, training)
 
 
-def _drop_channels(input, p, training, inplace):
+def _drop_channels(input, p: float, training: bool, inplace: bool):
     if inplace:
         return call.feature_dropout_(input, p, training)
     return call.feature_dropout(input, p, training)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-from rushlight.core.warning import warn
 from rushlight.operators import call
 
 _MODES = ("bilinear", "nearest", "bicubic")
@@ -55,7 +54,11 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         _say_default()
         align_corners = False
     return call.grid_sampler(
-        input, grid, _MODES.index(mode), _PADDINGS.index(padding_mode), align_corners
+        input,
+        grid,
+        list(_MODES).index(mode),
+        list(_PADDINGS).index(padding_mode),
+        align_corners,
     )
 
 
@@ -94,16 +97,17 @@ def affine_grid(theta, size, align_corners=None):
             f"respectively. Got size {size}."
         )
     space = len(size) - 2
-    if theta.dim() != 3 or tuple(theta.shape[1:]) != (space, space + 1):
+    if theta.dim() != 3 or list(theta.shape[1:]) != [space, space + 1]:
         raise ValueError(
             f"Expected a batch of {space}D affine matrices of shape "
             f"Nx{space}x{space + 1} for size {size}. Got {theta.shape}."
         )
     if align_corners and min(size[2:]) == 1:
-        warn(
+        warnings.warn(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids "
             "when align_corners=True. This is not an intended use case of affine_grid. See "
-            "the documentation of affine_grid for details."
+            "the documentation of affine_grid for details.",
+            stacklevel=2,
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -77,19 +77,20 @@ def nll_loss(
 
 def _same_size(input, target):
     """Both broadcast to one shape, with a warning where they differ."""
-    if input.shape == target.shape:
-        # a recorded program may be run with other sizes: there it is a step
-        return rl.broadcast_tensors(input, target) if recording() else (input, target)
-    warnings.warn(
-        f"Using a target size ({target.size()}) that is different to the input size "
-        f"({input.size()}). This will likely lead to incorrect results due to "
-        "broadcasting. Please ensure they have the same size.",
-        stacklevel=3,
-    )
-    return rl.broadcast_tensors(input, target)
+    if input.shape != target.shape:
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size "
+            f"({input.size()}). This will likely lead to incorrect results due to "
+            "broadcasting. Please ensure they have the same size.",
+            stacklevel=3,
+        )
+    elif not recording():  # a recorded program may be run with other sizes
+        return input, target
+    input, target = rl.broadcast_tensors(input, target)
+    return input, target
 
 
-def _weighted(loss, weight, input, number, by_weight):
+def _weighted(loss, weight, input, number: int, by_weight: bool):
     """The loss with a factor for each element; the mean is over the weights."""
     if weight.shape != input.shape:
         raise ValueError("Weights and input must have the same size.")
@@ -214,7 +215,7 @@ def binary_cross_entropy(
             "size."
         )
     if weight is not None:
-        weight = weight.expand(rl.broadcast_shapes(target.shape, weight.shape))
+        weight = rl.broadcast_tensors(weight, target)[0]
     return call.binary_cross_entropy(input, target, weight, number)
 
 
@@ -315,6 +316,14 @@ def poisson_nll_loss(
     return call.poisson_nll_loss(input, target, log_input, full, eps, number)
 
 
+def _differing(sizes: list[int], others: list[int]) -> int:
+    """The sum of the others that are not as the sizes are."""
+    total = 0
+    for size, other in zip(sizes, others):
+        total += other if size != other else 0
+    return total
+
+
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Negative log likelihood of targets under normal distributions.
 
@@ -341,10 +350,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif (
-            input.ndim != var.ndim
-            or sum(v for i, v in zip(input.shape, var.shape) if i != v) != 1
-        ):
+        elif input.ndim != var.ndim or _differing(input.shape, var.shape) != 1:
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")

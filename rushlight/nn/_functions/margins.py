@@ -47,7 +47,7 @@ def margin_ranking_loss(
     tensor(0.5000)
     """
     number = chosen_reduction(size_average, reduce, reduction)
-    if not input1.dim() == input2.dim() == target.dim():
+    if input1.dim() != input2.dim() or input1.dim() != target.dim():
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but "
             f"got sizes: input1: {input1.size()}, input2: {input2.size()}, target: "
@@ -175,38 +175,7 @@ def multilabel_soft_margin_loss(
     return reduce_loss(loss.sum(last) / input.size(last), number)
 
 
-def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    """``p``-norm of ``x1 - x2 + eps`` along the last dimension.
-
-    Args:
-        x1: vectors ``(..., D)``.
-        x2: vectors ``(..., D)``, broadcast to the first ones.
-        p: the order of the norm.
-        eps: what is added to each difference.
-        keepdim: whether the dimension stays, with size 1.
-
-    >>> pairwise_distance(rl.tensor([[0.0, 0.0]]), rl.tensor([[3.0, 4.0]]))
-    tensor([5.0000])
-    """
-    return rl.ops.call.pairwise_distance(x1, x2, p, eps, keepdim)
-
-
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    """Cosine of the angle between two tensors' vectors along a dimension.
-
-    Args:
-        x1: vectors.
-        x2: vectors, broadcast to the first ones.
-        dim: the dimension along which they lie.
-        eps: the smallest norm that is divided by.
-
-    >>> cosine_similarity(rl.tensor([[1.0, 0.0]]), rl.tensor([[1.0, 1.0]]))
-    tensor([0.7071])
-    """
-    return rl.ops.call.cosine_similarity(x1, x2, dim, eps)
-
-
-def _check_margin(margin):
+def _check_margin(margin: float) -> None:
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
 
@@ -286,5 +255,7 @@ def triplet_margin_with_distance_loss(
     """
     number = reduction_number(reduction)
     _check_margin(margin)
-    distance = pairwise_distance if distance_function is None else distance_function
+    distance = (
+        call.pairwise_distance if distance_function is None else distance_function
+    )
     return _triplet(anchor, positive, negative, distance, margin, swap, number)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
 import rushlight as rl
 from rushlight.operators import call
 
 
-def _require_many_values(size):
+def _samples(sizes: list[int]) -> int:
+    """How many values a channel of such an input has in one sample."""
+    count = 1
+    for size in sizes[2:]:
+        count *= size
+    return count
+
+
+def _require_many_values(size: list[int]) -> None:
     """Refuse statistics over one value for each channel."""
-    if size[0] * math.prod(size[2:]) == 1:
+    if size[0] * _samples(size) == 1:
         raise ValueError(
             "Expected more than 1 value per channel when training, got input size "
             f"{size}"
@@ -89,7 +95,7 @@ def instance_norm(
     tensor([[[-1.0000,  1.0000],
              [-1.0000,  1.0000]]])
     """
-    if use_input_stats and math.prod(input.shape[2:]) == 1:
+    if use_input_stats and _samples(input.shape) == 1:
         raise ValueError(
             "Expected more than 1 spatial element when training, got input size "
             f"{input.shape}"
@@ -99,8 +105,15 @@ def instance_norm(
             "running_mean and running_var must either both be None or neither be None"
         )
     return call.instance_norm(
-        *(input, weight, bias, running_mean, running_var),
-        *(use_input_stats, momentum, eps, False),
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        use_input_stats,
+        momentum,
+        eps,
+        False,
     )
 
 
@@ -155,8 +168,9 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
             "Expected at least 2 dimensions for input tensor but received "
             f"{input.dim()}"
         )
-    samples, channels, *rest = input.shape
-    _require_many_values([samples * channels // num_groups, num_groups, *rest])
+    size = input.shape
+    groups = [size[0] * size[1] // num_groups, num_groups]
+    _require_many_values(groups + list(size[2:]))
     return call.group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -181,14 +195,14 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     if input.numel() == 0:
         return input
     squares = input.mul(input)
-    sides = (size // 2, (size - 1) // 2)
+    sides = [size // 2, (size - 1) // 2]
     if ndim == 3:
-        squares = rl.nn.functional.pad(squares.unsqueeze(1), (0, 0, *sides))
+        squares = rl.nn.functional.pad(squares.unsqueeze(1), [0, 0] + sides)
         means = call.avg_pool2d(squares, (size, 1), (1, 1)).squeeze(1)
     else:
         samples, channels, rows = input.shape[:3]
         squares = squares.view(samples, 1, channels, rows, -1)
-        squares = rl.nn.functional.pad(squares, (0, 0, 0, 0, *sides))
+        squares = rl.nn.functional.pad(squares, [0, 0, 0, 0] + sides)
         means = call.avg_pool3d(squares, (size, 1, 1), (1, 1, 1)).squeeze(1)
         means = means.view(input.shape)
     return input / means.mul(alpha).add(k).pow(beta)

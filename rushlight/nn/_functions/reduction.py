@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 
-_NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
-
-def reduction_number(reduction):
+def reduction_number(reduction: str) -> int:
     """The operators' number for ``"none"``, ``"mean"`` or ``"sum"``."""
-    number = _NUMBERS.get(reduction) if isinstance(reduction, str) else None
-    if number is not None:
-        return number
+    if reduction == "mean":
+        return 1
+    if reduction == "none":
+        return 0
+    if reduction == "sum":
+        return 2
     if reduction == "elementwise_mean":
         warnings.warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' "
@@ -22,7 +23,9 @@ def reduction_number(reduction):
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-def legacy_reduction(size_average, reduce, stacklevel=4):
+def legacy_reduction(
+    size_average: bool | None, reduce: bool | None, stacklevel: int = 4
+) -> str:
     """The reduction that the two older flags stand for; says that they are old."""
     size_average = True if size_average is None else size_average
     reduce = True if reduce is None else reduce
@@ -38,14 +41,16 @@ def legacy_reduction(size_average, reduce, stacklevel=4):
     return name
 
 
-def chosen_reduction(size_average, reduce, reduction):
+def chosen_reduction(
+    size_average: bool | None, reduce: bool | None, reduction: str
+) -> int:
     """The operators' number, from either way of choosing."""
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce, stacklevel=5)
     return reduction_number(reduction)
 
 
-def reduce_loss(loss, number):
+def reduce_loss(loss, number: int):
     """The loss of each element, their mean or their sum."""
     if number == 1:
         return loss.mean()

@@ -15,19 +15,10 @@ OLDER_ORDER = (
 )
 
 
-def _renormalize(weight, indices, max_norm, norm_type):
+def _renormalize(weight, indices, max_norm: float, norm_type: float) -> None:
     """Shorten the rows looked up to a length of ``max_norm``, in place."""
-    if not weight.device.has_memory:
-        return  # no row has a length
-    weight = weight.detach()  # gradients and tangents are of what is looked up
-    with rl.no_grad():
-        rows = rl.tensor(sorted(set(indices.reshape(-1).tolist())), dtype=rl.int64)
-        chosen = weight.index_select(0, rows)
-        length = chosen.norm(norm_type, 1, keepdim=True)
-        factor = rl.where(
-            length > max_norm, max_norm / (length + 1e-7), rl.ones_like(length)
-        )
-        weight[rows] = chosen * factor
+    with rl.no_grad():  # gradients and tangents are of what is looked up
+        call.embedding_renorm_(weight.detach(), indices, max_norm, norm_type)
 
 
 def embedding(

@@ -132,7 +132,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
     _expand = staticmethod(_single)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(self, input, indices, output_size: list[int] | None = None):
         return F.max_unpool1d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -143,7 +143,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
     _expand = staticmethod(_pair)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(self, input, indices, output_size: list[int] | None = None):
         return F.max_unpool2d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -154,7 +154,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
     _expand = staticmethod(_triple)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(self, input, indices, output_size: list[int] | None = None):
         return F.max_unpool3d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )

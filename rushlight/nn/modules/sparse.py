@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 
 import rushlight as rl
+from rushlight.core.tensor import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
@@ -211,7 +212,12 @@ class EmbeddingBag(_Table):
         self.padding_idx = _row_number(padding_idx, num_embeddings)
         self._make_weight(_weight, False, device, dtype)
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(
+        self,
+        input,
+        offsets: Tensor | None = None,
+        per_sample_weights: Tensor | None = None,
+    ):
         return F.embedding_bag(
             input,
             self.weight,

@@ -286,6 +286,11 @@ def embedding_renorm(self, indices, max_norm, norm_type):
     return ops.index_copy_(self, 0, rows, (chosen * factor).to(self.dtype))
 
 
+def embedding_renorm_meta(self, indices, max_norm, norm_type):
+    """No row has a length."""
+    return self
+
+
 def _distinct(indices):
     flat, _ = ops.sort(indices.reshape([-1]).to(int64))
     if flat.numel() < 2:
