@@ -164,6 +164,31 @@ def test_functions_of_quantized_tensors_have_the_same_integers():
     assert not compared(lambda t: list(each(t))[:4], last)
 
 
+IN_PLACE = {
+    "relu_": lambda t, x: x.relu_(),
+    "hardtanh_": lambda t, x: t.nn.functional.hardtanh_(x, -0.5, 1.0),
+    "leaky_relu_": lambda t, x: t.nn.functional.leaky_relu_(x, 0.1),
+    "masked_fill_": lambda t, x: x.masked_fill_(t.tensor([True, False, True]), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_integers_are_written_over_as_in_pytorch(name):
+    ours, theirs = both(torch, torch.randn(2, 3), 0.1, 10)
+    assert IN_PLACE[name](rl, ours) is ours
+    IN_PLACE[name](torch, theirs)
+    assert not difference(ours, theirs)
+
+
+def test_channels_lie_along_a_dimension_that_is_there():
+    words = r"Channel axis out of range in per channel affine quantization. Got: "
+    for t in (rl, torch):
+        numbers = t.ones(2), t.zeros(2, dtype=t.int64)
+        for axis in (-1, 2):
+            with pytest.raises(RuntimeError, match=f"{words}{axis}"):
+                t.quantize_per_channel(t.ones(2, 2), *numbers, axis, t.qint8)
+
+
 def compared(each, a):
     """Which functions end otherwise, and how."""
     wrong = []

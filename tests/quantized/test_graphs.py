@@ -131,8 +131,10 @@ def test_parts_of_a_model_have_configurations_of_their_own():
 def test_what_was_not_prepared_is_refused():
     fx = workflow(rl)
     for convert in (fx.convert_fx, fx.convert_to_reference_fx):
-        with pytest.raises(ValueError, match="prepare_fx"):
+        with pytest.raises(AssertionError, match="prepare_fx"):
             convert(rl.fx.symbolic_trace(rl.nn.Linear(2, 2)))
+        with pytest.raises(ValueError, match="must be a GraphModule"):
+            convert(rl.nn.Linear(2, 2))
 
 
 def test_reference_graphs_have_the_same_nodes_states_and_results():

@@ -114,7 +114,7 @@ class QConfigMapping:
 
 _UNIT = (
     rl.sigmoid, F.sigmoid, F.hardsigmoid, nn.Hardsigmoid, nn.Sigmoid, nn.Softmax,
-    F.softmax, "hardsigmoid", "hardsigmoid_", "sigmoid", "sigmoid_",
+    "hardsigmoid", "hardsigmoid_", "sigmoid", "sigmoid_",
 )  # fmt: skip
 _BOTH = rl.tanh, F.tanh, nn.Tanh, "tanh", "tanh_"
 
@@ -123,16 +123,10 @@ def _default(is_qat, backend, version):
     """A backend's configuration, and those of functions with known ranges."""
     find = configs.get_default_qat_qconfig if is_qat else configs.get_default_qconfig
     qconfig = find(backend, version)
-    weight = qconfig.weight
-    usual = fake.default_weight_fake_quant if is_qat else seen.default_weight_observer
+    fixed = fake.default_weight_fake_quant if is_qat else seen.default_weight_observer
+    usual = fixed
     if backend in ("fbgemm", "x86", "onednn", "qnnpack"):
-        usual = (
-            fake.default_fused_wt_fake_quant
-            if is_qat and version
-            else fake.default_weight_fake_quant
-            if is_qat
-            else seen.default_weight_observer
-        )
+        usual = fake.default_fused_wt_fake_quant if is_qat and version else fixed
     transposed = configs.QConfig(qconfig.activation, usual)
     found = QConfigMapping().set_global(qconfig)
     found.set_object_type("reshape", configs.default_reuse_input_qconfig)
@@ -152,8 +146,8 @@ def _default(is_qat, backend, version):
             f"default_fixed_qparams_range_{word}_{'fake_quant' if is_qat else 'observer'}",
         )
         for kind in kinds:
-            found.set_object_type(kind, configs.QConfig(made, weight))
-    return found
+            found.set_object_type(kind, configs.QConfig(made, fixed))
+    return found.set_object_type(nn.PReLU, configs.default_quint8_weight_qconfig)
 
 
 def get_default_qconfig_mapping(backend="x86", version=0):

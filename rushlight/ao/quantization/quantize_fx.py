@@ -142,7 +142,8 @@ def convert_fx(
         qconfig_mapping, backend_config, keep_original_weights: those of preparing.
 
     Raises:
-        ValueError: it was not prepared.
+        ValueError: it is no graph.
+        AssertionError: it was not prepared.
 
     >>> import warnings
     >>> import rushlight as rl
@@ -170,7 +171,8 @@ def convert_to_reference_fx(
         qconfig_mapping, backend_config: those of preparing.
 
     Raises:
-        ValueError: it was not prepared.
+        ValueError: it is no graph.
+        AssertionError: it was not prepared.
 
     >>> import warnings
     >>> import rushlight as rl
@@ -188,9 +190,14 @@ def convert_to_reference_fx(
 
 def _converted(graph_module, writer):
     deprecated()
+    if not isinstance(graph_module, GraphModule):
+        raise ValueError(
+            f"input model must be a GraphModule, Got type:{type(graph_module)} Please "
+            "make sure to follow the tutorials."
+        )
     facts = graph_module.meta.get(FACTS)
     if facts is None:
-        raise ValueError(
+        raise AssertionError(
             "incoming model must be produced by prepare_fx\n  remedy: call prepare_fx "
             "or prepare_qat_fx first"
         )

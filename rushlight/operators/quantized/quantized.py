@@ -189,11 +189,16 @@ def quantize_per_channel(self, scales, zero_points, axis, dtype):
     """Each channel by its own numbers; zero points that are floats stay floats.
 
     Raises:
-        RuntimeError: the numbers are not as many as the channels.
+        RuntimeError: there is no such dimension, or other channels than numbers.
     """
     integers, low, high = _kind(dtype, self)
     _floats(self)
-    axis = wrap_dim(axis, self.ndim)
+    if not 0 <= axis < self.ndim:
+        kind = "float qparams" if zero_points.dtype.is_floating_point else "affine"
+        raise RuntimeError(
+            f"Channel axis out of range in per channel {kind} quantization. "
+            f"Got: {axis}Expected: [0, {self.ndim})"
+        )
     if scales.numel() != zero_points.numel():
         raise RuntimeError("number of elements in scales and zero_points must match")
     if scales.numel() != self.shape[axis]:

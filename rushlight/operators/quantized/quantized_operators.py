@@ -96,6 +96,24 @@ def _shown(self, function, args, views):
     return found
 
 
+def expand(self, size, implicit):
+    """The integers expanded."""
+    integers, scale, zero_point = per_tensor(self, NO_STRIDES)
+    return made(ops.expand(integers, size), scale, zero_point)
+
+
+def in_place(name):
+    """The form in place of an operator that keeps scale and zero point."""
+    function = getattr(ops, name)
+
+    def apply(self, *args):
+        return copy_(self, function(self, *args), False)
+
+    apply.__name__ = f"{name}_"
+    apply.__doc__ = f"``{name}`` written over its operand."
+    return apply
+
+
 def contiguous(self, memory_format):
     """Without gaps, in the order that is asked for."""
     return like(self, parts(self)[0].contiguous(memory_format=memory_format))

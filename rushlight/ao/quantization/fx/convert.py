@@ -11,6 +11,7 @@ from rushlight.ao.nn.quantized import reference
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.ao.quantization.fx import _decomposed  # noqa: F401 — its operators
 from rushlight.ao.quantization.fx.fuse import set_module
+from rushlight.ao.quantization.fx.patterns import LAYERS
 from rushlight.ao.quantization.fx.prepare import OBSERVER
 from rushlight.ao.quantization.utils import get_qparam_dict
 from rushlight.fx import Graph, GraphModule
@@ -30,6 +31,7 @@ class Converting:
         self.modules = dict(model.named_modules(remove_duplicate=False))
         self.whole = {}  # nodes of numbers by nodes of integers
         self.integers = set()  # new nodes whose results are integers
+        self.made = set()  # paths of modules of integers
 
     def run(self):
         """The module of the new graph."""
@@ -124,18 +126,20 @@ class Converting:
         module = self.modules[node.target]
         qconfig = self.facts["qconfigs"][node.name]
         module.qconfig = qconfig
-        static = mappings.get_embedding_static_quant_module_mappings()
         dynamic = getattr(qconfig.activation(), "is_dynamic", False)
-        if kind == "table":
-            made = static[type(module)].from_float(module)
+        if node.target in self.made:  # called once more
+            made = module
+        elif kind == "table":
+            made = LAYERS[type(module)].from_float(module)
         elif dynamic or not self.has_integers(node):
             known = mappings.get_default_dynamic_quant_module_mappings()
             made = known[type(module)].from_float(module)
         else:
             module.activation_post_process = _Known(self.output_parameters(node, last))
-            made = static[type(module)].from_float(module)
+            made = LAYERS[type(module)].from_float(module)
         set_module(self.model, node.target, made)
         self.modules[node.target] = made
+        self.made.add(node.target)
         if dynamic or kind == "table" or not self.has_integers(node):
             return self.graph.node_copy(node, self.numbers)
         found = self.graph.node_copy(node, lambda arg: self.values[arg])

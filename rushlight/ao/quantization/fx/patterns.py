@@ -6,17 +6,17 @@ import operator
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.ao.nn import quantized as nnq
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.nn import functional as F
 
-SUMS = {rl.add: "add", operator.add: "add", operator.iadd: "add", "add": "add"}
-SUMS |= {"add_": "add"}
-PRODUCTS = {rl.mul: "mul", operator.mul: "mul", operator.imul: "mul", "mul": "mul"}
-PRODUCTS |= {"mul_": "mul"}
+SUMS = {rl.add: "add", operator.add: "add", operator.iadd: "add"}
+PRODUCTS = {rl.mul: "mul", operator.mul: "mul", operator.imul: "mul"}
 BINARY = SUMS | PRODUCTS
-JOINS = {rl.cat, rl.concat}
-MATMUL = {rl.matmul: "matmul", operator.matmul: "matmul"}
-RELU = {F.relu, rl.relu, "relu", "relu_", nn.ReLU}
+JOINS = {rl.cat, rl.stack}
+MATMUL = {rl.matmul: "matmul"}
+RELU = {F.relu, nn.ReLU}  # one with the layer before it; methods and `relu` stay apart
+RELU_AFTER_SUMS = RELU | {rl.relu}
 # function -> the operator on integers, and how many positions its arguments have
 ACTIVATIONS = {
     F.hardswish: "hardswish", F.elu: "elu", F.leaky_relu: "leaky_relu",
@@ -29,16 +29,25 @@ FIXED = {
 }  # fmt: skip
 # Those whose results have the scale of what comes in: integers are moved or compared.
 SHARED = {
-    nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool2d, nn.AvgPool3d,
-    nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.Identity, nn.Dropout, nn.Flatten,
-    nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.Upsample, nn.PixelShuffle, nn.ConstantPad2d,
-    F.max_pool1d, F.max_pool2d, F.max_pool3d, F.avg_pool2d, F.avg_pool3d,
-    F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.dropout, F.relu, F.relu6, F.hardtanh,
-    F.interpolate, F.pad, rl.relu, rl.flatten, rl.reshape, rl.permute, rl.transpose,
-    rl.squeeze, rl.unsqueeze, rl.mean, rl.clamp, "relu", "relu_", "flatten", "reshape",
-    "view", "permute", "transpose", "squeeze", "unsqueeze", "mean", "contiguous",
-    "clamp", "detach", "repeat", "expand",
+    nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AvgPool1d,
+    nn.AvgPool2d, nn.AvgPool3d, nn.Dropout, nn.Hardtanh, nn.Identity, nn.MaxPool1d,
+    nn.MaxPool2d, nn.MaxPool3d, nn.PixelShuffle, nn.PixelUnshuffle, nn.ReLU, nn.ReLU6,
+    F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.avg_pool1d,
+    F.avg_pool2d, F.avg_pool3d, rl._C._nn.avg_pool2d, rl._C._nn.avg_pool3d, F.dropout,
+    F.hardtanh, F.interpolate, F.max_pool1d, F.max_pool2d, F.max_pool3d, F.pixel_shuffle,
+    F.pixel_unshuffle, F.relu, F.relu6, rl.adaptive_avg_pool1d, rl.avg_pool1d, rl.clamp,
+    rl.flatten, rl.mean, rl.narrow, rl.repeat_interleave, rl.squeeze, rl.transpose,
+    rl.unsqueeze, "clamp", "contiguous",
+    "detach", "detach_", "mean", "permute", "relu", "relu_", "repeat",
+    "repeat_interleave", "reshape", "squeeze", "transpose", "unsqueeze", "view",
 }  # fmt: skip
+
+
+# Layers of integers by layers of numbers.
+LAYERS = {
+    **mappings.get_embedding_static_quant_module_mappings(), nn.Softmax: nnq.Softmax
+}  # fmt: skip
+del LAYERS[nn.GroupNorm]
 
 
 def kind_of(node, modules):
@@ -62,11 +71,14 @@ class Rule:
         inputs: the nodes that come in as integers.
         last: the node whose result is observed: the one behind, where two are one.
         operator: the operator on integers.
+        shares: whether its result has the observer of what comes in.
     """
 
     def __init__(self, kind, node, inputs, last=None, operator=None):
         self.kind, self.node, self.inputs = kind, node, list(inputs)
         self.last, self.operator = last or node, operator
+        alone = kind == "binary" and len(self.inputs) == 1  # and a number
+        self.shares = kind == "shared" or alone
 
 
 _TABLES = nn.Embedding, nn.EmbeddingBag
@@ -77,7 +89,6 @@ def rule_of(node, modules):
     kind = kind_of(node, modules)
     if kind is None:
         return None
-    static = mappings.DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
     first = [arg for arg in node.args[:1] if is_tensor(arg)]
     if node.op == "call_module" and issubclass(kind, _TABLES):
         return Rule("table", node, [])
@@ -94,7 +105,7 @@ def rule_of(node, modules):
         return Rule("shared", node, first)
     if kind in ACTIVATIONS:
         return Rule("function", node, first, None, ACTIVATIONS[kind])
-    if kind in static or kind in mappings.DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS:
+    if kind in LAYERS or kind in mappings.DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS:
         return Rule("module", node, first)
     return None
 
@@ -104,4 +115,4 @@ def relu_after(node, modules):
     if len(node.users) != 1:
         return None
     user = next(iter(node.users))
-    return user if kind_of(user, modules) in RELU else None
+    return user if kind_of(user, modules) in RELU_AFTER_SUMS else None

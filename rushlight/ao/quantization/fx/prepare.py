@@ -8,7 +8,7 @@ import rushlight as rl
 from rushlight.ao.quantization import qconfig as configs
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.ao.quantization.fx.fuse import set_module
-from rushlight.ao.quantization.fx.patterns import kind_of, rule_of
+from rushlight.ao.quantization.fx.patterns import LAYERS, kind_of, rule_of
 from rushlight.ao.quantization.utils import (
     activation_is_statically_quantized,
     weight_dtype,
@@ -99,10 +99,10 @@ class Observing:
             return kind in mappings.DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
         if rule.kind == "module":
             kind = type(self.model.get_submodule(rule.node.target))
-            return kind in mappings.DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
+            return kind in LAYERS
         if rule.kind == "shared":
             seen = rule.inputs and rule.inputs[0] in self.shared
-            return bool(seen) and (static or reused)
+            return bool(rule.inputs) and static or bool(seen) and reused
         return bool(rule.inputs) and static
 
     def made(self, observer, source):
@@ -137,12 +137,13 @@ class Observing:
         """Observes what comes out."""
         last = rule.last
         if rule.kind == "table" or not (
-            activation_is_statically_quantized(qconfig) or rule.kind == "shared"
+            activation_is_statically_quantized(qconfig) or rule.shares
         ):
             return
         users = list(last.users)
-        if rule.kind == "shared":  # one observer under another name
-            seen = self.made(getattr(self.model, self.shared[rule.node.args[0]]), last)
+        if rule.shares:  # one observer under another name
+            source = next(arg for arg in rule.node.args if arg in self.shared)
+            seen = self.made(getattr(self.model, self.shared[source]), last)
         elif rule.kind == "join":
             seen = self.made(self.joined(rule.node.args[0]), last)
         else:
