@@ -131,7 +131,7 @@ class BuiltOnDevice:
 
 def digest_of(function):
     """What a kernel is known by: its text."""
-    return hashlib.blake2b(str(function).encode(), digest_size=16).digest()
+    return hashlib.blake2b(str(function).encode(), digest_size=16).hexdigest()
 
 
 class BuiltText:

@@ -98,10 +98,11 @@ def imagined(made, folder=None):
         made: the `Machine`.
         folder: where machine code is kept; nowhere by default.
     """
-    assemble, place, known = (
+    assemble, place, known, named = (
         device.assemble,
         code_cache.folder,
         device_kernel._kernels,
+        device_kernel._named,
     )
     before, plain = driver.replace(None), contexts.Allocator
     contexts.Allocator = Guarded
@@ -110,7 +111,7 @@ def imagined(made, folder=None):
         made.executor.remember(module.text())
         return assemble(module)
 
-    device.assemble, device_kernel._kernels = remember, {}
+    device.assemble, device_kernel._kernels, device_kernel._named = remember, {}, {}
     code_cache.folder = lambda: folder and str(folder)
     try:
         made.start(cards=2)
@@ -125,7 +126,7 @@ def imagined(made, folder=None):
         contexts.Allocator = plain
         driver.replace(before)
         device.assemble, code_cache.folder = assemble, place
-        device_kernel._kernels = known
+        device_kernel._kernels, device_kernel._named = known, named
 
 
 @pytest.fixture

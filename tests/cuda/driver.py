@@ -836,6 +836,9 @@ class FakeDriver:
         found = self.known(CUlinkState, state)
         for text in found.texts:
             self.assemble(text.decode())
+        names = re.findall(rb"\.entry ([^(\s]+)", b"".join(found.texts))
+        if len(set(names)) < len(names):  # "Multiple definition of"
+            raise Failure(CUresult.CUDA_ERROR_INVALID_IMAGE)
         found.image = ctypes.create_string_buffer(b"CUBIN" + b"\0".join(found.texts))
         return ctypes.addressof(found.image), len(found.image) - 1
 

@@ -9,7 +9,9 @@ import zlib
 import pytest
 
 import rushlight as rl
+from rushlight import te
 from rushlight.codegen.emit import device
+from rushlight.library import Library
 from rushlight.nn import functional as F
 from rushlight.runtime.cpu.code_cache import Pack
 from rushlight.runtime.cuda import code_cache, contexts, warm
@@ -75,6 +77,29 @@ def test_a_bundle_that_is_damaged_or_another_driver_s_is_not_loaded(step):
     contexts.join_modules()
     assert step() == (loss, 1)
     assert step(version=13020) == (loss, count)
+
+
+def test_kernels_that_users_call_alike_are_linked_into_one_module(machine):
+    library = Library("alike", "DEF")
+    for number in range(4):
+        library.define(f"f{number}(Tensor x) -> Tensor")
+        library.pointwise(f"f{number}", lambda x, number=number: x * float(number))
+
+    def run():
+        machine.start(cards=1, memory=1 << 28)
+        x, found = rl.ones(3, device="cuda"), []
+        for number in range(4):
+            given = te.placeholder((3,), name="given")
+            y = te.compute((3,), lambda i: given[i] + float(number), name="y")
+            out = rl.empty(3, device="cuda")
+            te.build(te.create_schedule(y), [given, y], target="cuda")(x, out)
+            found += getattr(rl.ops.alike, f"f{number}")(x)[0].item(), out[0].item()
+        return found, machine.fake.modules
+
+    found, count = run()
+    assert found == [0, 1, 1, 2, 2, 3, 3, 4] and count > code_cache.SEPARATE
+    contexts.join_modules()
+    assert run() == (found, 1)
 
 
 def test_no_more_bundles_are_kept_than_there_is_use_for(step, monkeypatch):

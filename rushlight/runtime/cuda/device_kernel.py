@@ -46,11 +46,15 @@ NOT_YET = object()
 WORD = 4  # the code of int64, which every leaf of a state fits
 
 _kernels: dict = {}
+_named: dict = {}  # name -> the digest of the kernel that has it to itself
 _lock = threading.Lock()
 
 
 def native(name, digest, lower):
     """The kernel of a loop-IR function; the same one for the same description.
+
+    Modules of a program are linked into one, where two kernels cannot have one name: the
+    second is called by its digest, too.
 
     Args:
         name: what the function is called, which also tells its specialisations apart.
@@ -61,6 +65,8 @@ def native(name, digest, lower):
     found = _kernels.get(key)
     if found is None:
         with _lock:
+            if _named.setdefault(name, digest) != digest:
+                name = f"{name}_{digest[:8]}"
             found = _kernels.setdefault(key, DeviceKernel(name, digest, lower))
     return found
 
@@ -104,7 +110,7 @@ class DeviceKernel(launch.CachedKernel):
             from rushlight.codegen.target import NVIDIA, using
 
             with using(NVIDIA):
-                self.loops = self.lower()
+                self.loops = dataclasses.replace(self.lower(), name=self.name)
         return self.loops
 
     def handle(self, card, layout, entry, build, shared=0):
