@@ -10,9 +10,9 @@ from rushlight.codegen.target import current
 
 SIZES = {192: 150, 512: 60, 1024: 15}  # and how often each is called
 # Numbers of a vector, and tiles that its registers hold: of so many rows and columns, and
-# whether columns are copied.
-WIDE = 16, ((8, 32, False), (8, 32, True))
-AVX2 = 8, ((4, 16, False), (4, 16, True), (4, 24, False))
+# whether columns are copied. Tails are left where a size is no multiple of a tile's.
+WIDE = 16, ((8, 32, False), (8, 32, True), (12, 32, True), (8, 48, True))
+AVX2 = 8, ((6, 16, False), (6, 16, True), (4, 24, True))
 
 
 def product(size, lanes, rows, columns, packed):
@@ -60,8 +60,7 @@ def measure(size, times):
     """The least seconds of each product and of the built-in one, called in turn."""
     x, y, out = rl.randn(size, size), rl.randn(size, size), rl.empty(size, size)
     lanes, tiles = WIDE if current().has("v4") else AVX2
-    whole = [tile for tile in tiles if size % tile[1] == 0]
-    built = {tile: product(size, lanes, *tile) for tile in whole}
+    built = {tile: product(size, lanes, *tile) for tile in tiles}
     least = dict.fromkeys([*built, "built in"], 1.0)
     for _ in range(times):
         for tile, function in built.items():

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from rushlight.codegen import language as L
 from rushlight.ir import expr as ir
+from rushlight.ir.linear import linear
 from rushlight.tensor_expressions.bounds import Forms
-from rushlight.tensor_expressions.buffers import linear
 from rushlight.tensor_expressions.expressions import (
     Axis,
     Read,

@@ -10,17 +10,13 @@ from __future__ import annotations
 import keyword
 from math import prod
 
+from rushlight.codegen.passes.partition_loops import partition_loops
 from rushlight.codegen.target import NVIDIA, current, using
 from rushlight.ir import expr as ir
+from rushlight.ir.linear import Linear, linear, variables
 from rushlight.ir.rewrite import map_expr
 from rushlight.tensor_expressions import cuda
-from rushlight.tensor_expressions.buffers import (
-    Buffer,
-    Linear,
-    exceeds,
-    linear,
-    variables,
-)
+from rushlight.tensor_expressions.buffers import Buffer, exceeds
 from rushlight.tensor_expressions.expressions import (
     GuardedRead,
     Read,
@@ -144,7 +140,7 @@ class Program:
             distinct=True,
         )
         turns = 1 if self.divided is None else nest.sizes[id(first)]
-        return lower(function), turns, used
+        return lower(partition_loops(function)), turns, used
 
     def named_sizes(self):
         """The statements that name open sizes."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from rushlight.codegen import language as L
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.tensor_expressions.buffers import Buffer, Linear, linear
+from rushlight.ir.linear import Linear, linear
+from rushlight.tensor_expressions.buffers import Buffer
 from rushlight.tensor_expressions.expressions import (
     Intrinsic,
     compute,

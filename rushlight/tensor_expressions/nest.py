@@ -5,15 +5,9 @@ from __future__ import annotations
 from rushlight.codegen.frontend.faults import take_faults
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
+from rushlight.ir.linear import Linear, linear
 from rushlight.tensor_expressions.bounds import Forms
-from rushlight.tensor_expressions.buffers import (
-    Buffer,
-    Linear,
-    View,
-    at_least_one,
-    exceeds,
-    linear,
-)
+from rushlight.tensor_expressions.buffers import Buffer, View, at_least_one, exceeds
 from rushlight.tensor_expressions.expressions import reads, reductions, substitute
 from rushlight.tensor_expressions.mma import SUMS
 from rushlight.tensor_expressions.schedule import Fuse, Split

@@ -6,6 +6,7 @@ from rushlight.codegen.passes.collapse_loops import collapse_loops
 from rushlight.codegen.passes.fold_indices import fold_indices
 from rushlight.codegen.passes.mask_branches import mask_branches
 from rushlight.codegen.passes.name_shared import name_shared
+from rushlight.codegen.passes.partition_loops import partition_loops
 from rushlight.codegen.passes.prune_branches import prune_branches
 from rushlight.codegen.passes.remove_unused import remove_unused
 from rushlight.codegen.passes.vectorize_loops import vectorize_loops
@@ -172,3 +173,43 @@ def test_collapse_loops_stops_at_extents_that_move():
     size = ir.Let(n, i + 1)
     lines = after(collapse_loops, bind, nest(size)).splitlines()
     assert "    for t in range(0, n):" in lines
+
+
+def rows_of(kind, first, last, condition):
+    """A loop of ten turns over one of six that write where a condition holds."""
+    inner = ir.For(n, Const(i64, 0), Const(i64, 6), (condition,), kind="unrolled")
+    return ir.For(i, first, last, (inner,), kind=kind)
+
+
+def test_partition_loops_asks_only_where_a_tail_is():
+    at = i * 6 + n
+    store = ir.If(at < 56, (ir.Store(p, at, one),))
+    loop = rows_of("serial", Const(i64, 0), Const(i64, 10), store)
+    found = prune_branches(partition_loops(ir.kernel("k", (bind, loop))))
+    assert render_statements(found.body[1:]) == (
+        "for i in range(0, 9):\n"
+        "    for n in unrolled(0, 6):\n"
+        "        p[i * 6 + n] = f32(1.0)\n"
+        "for i in range(9, 10):\n"
+        "    for n in unrolled(0, 2):\n"
+        "        p[i * 6 + n] = f32(1.0)"
+    )
+
+
+def test_partition_loops_divides_what_threads_share_at_both_borders():
+    at = i + n - 2
+    inside = (at >= 0) & (at < 9)
+    store = ir.Store(p, i, ir.select(inside, load(p, at), one))
+    loop = rows_of("parallel", ir.BEGIN, ir.END, store)
+    parts = partition_loops(ir.kernel("k", (bind, loop))).body[1:]
+    heads = [render_statements((part,)).partition("\n")[0] for part in parts]
+    assert heads == [
+        "for i in parallel(begin, minimum(end, 2)):",
+        "for i in parallel(maximum(begin, 2), minimum(end, 6)):",
+        "for i in parallel(maximum(begin, 6), end):",
+    ]
+    asked = [
+        "select" in render_statements(lower(ir.kernel("k", (bind, s))).body)
+        for s in parts
+    ]
+    assert asked == [True, False, True]

@@ -301,3 +301,24 @@ def test_sums_beside_a_large_copy_stay_where_they_become_registers():
     text = llvm.emit(function)
     assert "call noalias align 64 ptr @rushlight_scratch(i64 262144)" in text
     assert "alloca [128 x float]" in text
+
+
+def test_tiles_ask_for_their_tails_in_no_whole_tile():
+    a, b = te.placeholder((41, 7), name="a"), te.placeholder((7, 38), name="b")
+    k = te.reduce_axis((0, 7), name="k")
+    c = te.compute((41, 38), lambda i, j: te.sum(a[i, k] * b[k, j], k), name="c")
+    s = te.create_schedule(c)
+    sums = s.cache_write(c)
+    down, across, row, column = s[c].tile(*c.axis, 6, 16)
+    s[sums].compute_at(s[c], across)
+    s[sums].reorder(k, *sums.axis)
+    for stage, rows, columns in ((sums, *sums.axis), (c, row, column)):
+        s[stage].unroll(rows)
+        s[stage].vectorize(columns)
+    loops = str(te.lower(s, [a, b, c]))
+    whole = loops[loops.index("for i_outer in range(0, 6)") :]
+    whole = whole[whole.index("for j_outer in range(0, 2)") :]
+    assert " if " not in whole[: whole.index("for j_outer in range(2, 3)")]
+    x, y, out = noise(41, 7), noise(7, 38), np.full((41, 38), np.nan, "float32")
+    te.build(s, [a, b, c])(x, y, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-5)

@@ -266,8 +266,10 @@ class _Emitter(Expressions):
         self.module, self.function = module, function
         self.name = name or function.name
         self.lines, self.allocas, self.count = [], [], 0
-        # bytes of arrays that lie in the thread's scratch memory, and their addresses
-        self.lends, self.lent, self.stacked, self.lent_arrays = False, 0, 0, []
+        # bytes of arrays that lie in the thread's scratch memory now and at most, and their
+        # addresses: blocks that follow each other have the same room
+        self.lends, self.lent, self.most_lent, self.lent_arrays = False, 0, 0, []
+        self.stacked = 0
         self.room = {}  # where a block's arrays lie in what a launch gives it, in bytes
         self.scope, self.mutable = {}, {}
         self.loops, self.groups, self.memo, self.halves = [], [], {}, {}
@@ -294,7 +296,7 @@ class _Emitter(Expressions):
         start = ["entry:", *self.allocas]
         if self.lends:
             self.module.declare("rushlight_scratch", "noalias ptr", "i64")
-            lend = SCRATCH.format(size=self.lent, fault=ir.OUT_OF_MEMORY)
+            lend = SCRATCH.format(size=self.most_lent, fault=ir.OUT_OF_MEMORY)
             start = ["scratch.start:", *self.allocas, lend, *self.lent_arrays]
         inline = "alwaysinline " if linkage and not function.grid else ""
         if inline and _is_rare(function):
@@ -362,13 +364,13 @@ class _Emitter(Expressions):
         self.ended = True
 
     def body(self, statements):
-        scope, mutable = dict(self.scope), dict(self.mutable)
+        scope, mutable, lent = dict(self.scope), dict(self.mutable), self.lent
         for statement in statements:
             if self.ended:
                 break
             self.memo = {}
             STATEMENTS[type(statement)](self, statement)
-        self.scope, self.mutable = scope, mutable
+        self.scope, self.mutable, self.lent = scope, mutable, lent
 
     # Statements
 
@@ -411,6 +413,7 @@ class _Emitter(Expressions):
             place = f"getelementptr inbounds i8, ptr %.scratch, i64 {self.lent}"
             self.lent_arrays.append(f"  {address} = {place}")
             self.lent += bytes
+            self.most_lent = max(self.most_lent, self.lent)
             return
         self.stacked += bytes
         self.allocas.append(
