@@ -109,18 +109,19 @@ class BuiltOnDevice:
         addresses += [item.data_ptr() for item in room]
         device_kernel = backend_for("cuda").roles().device_kernel
         if self.kernels is None:
-            native, threads = device_kernel.native, self.program.threads
+            native, program = device_kernel.native, self.program
             self.kernels = [
                 (
                     native(f.name, digest_of(f), lambda f=f: f),
                     turns,
-                    threads.get(f.name),
+                    program.threads.get(f.name),
+                    program.shared.get(f.name, 0),
                 )
-                for f, turns, _ in self.program.functions
+                for f, turns, _ in program.functions
             ]
         kernels = [
-            (kernel, number, threads)
-            for kernel, turns, threads in self.kernels
+            (kernel, number, *block)
+            for kernel, turns, *block in self.kernels
             if (number := number_of(turns, sizes))
         ]
         device_kernel.run_program(
@@ -141,10 +142,11 @@ class BuiltText:
         text: the assembly of all kernels.
         launches: for each kernel its name, how many turns or blocks its grid divides, and
             how many threads a block has, or None where any number will do.
+        shared: by the names of kernels, bytes of shared memory that a launch asks for.
     """
 
     def __init__(self, program, text):
-        self.program, self.text = program, text
+        self.program, self.text, self.shared = program, text, program.shared
         self.launches = [
             (f.name, turns, program.threads.get(f.name))
             for f, turns, _ in program.functions

@@ -11,6 +11,7 @@ import keyword
 from math import prod
 
 from rushlight.codegen.passes.partition_loops import partition_loops
+from rushlight.codegen.schedule.gpu_lowering import places_of
 from rushlight.codegen.target import NVIDIA, current, using
 from rushlight.ir import expr as ir
 from rushlight.ir.linear import Linear, linear, variables
@@ -41,6 +42,7 @@ class Program:
         functions: triples of kernel, turns of its divided axis, and its tensors.
         scratch: tensors that are neither arguments nor computed inside a loop.
         threads: of kernels of a grid, by their names, how many a block has.
+        shared: of those, the bytes of shared memory that launches have to ask for.
         sizes: those that are open, in the order of the kernels' integers.
         may_refuse: whether a kernel looks at indices that are data.
     """
@@ -48,7 +50,7 @@ class Program:
     def __init__(self, schedule: Schedule, arguments, name):
         self.schedule, self.arguments, self.name_ = schedule, list(arguments), name
         self.names, self.buffers, self.functions = set(), {}, []
-        self.grid, self.threads = None, {}
+        self.grid, self.threads, self.shared = None, {}, {}
         self.may_refuse = False
         self.bodies = {
             stage: guarded(stage.tensor.name, self.inline(stage.body), strict=False)
@@ -171,7 +173,9 @@ class Program:
         pointers = [self.buffers[tensor].pointer for tensor in used]
         function = self.grid.function(label, pointers, self.named_sizes(), body)
         self.threads[label] = self.grid.threads
-        return lower(function), self.grid.blocks, used
+        made = lower(function)
+        self.shared[label] = places_of(made.body)[1]
+        return made, self.grid.blocks, used
 
     # ---- what is refused while the kernel runs
 
@@ -246,9 +250,9 @@ class Program:
         for stage in reversed(list(self.bodies)):
             if stage.place and stage.place[0] in nests:
                 outer, leaf = nests[stage.place[0]], stage.place[1]
-                if self.grid is not None:
-                    self.grid.check_placed(stage)
                 domain = in_steps(stage, self.needed(stage, outer, leaf, nests))
+                if self.grid is not None:
+                    self.grid.check_placed(stage, domain)
                 nests[stage] = nest = Nest(self, stage, domain, outer, leaf)
                 outer.inner.insert(0, nest)
                 self.place_buffer(nest)

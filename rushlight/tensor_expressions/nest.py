@@ -114,16 +114,17 @@ class Nest:
             values[id(axis)] = tidy(self.values[id(axis)])
         return values
 
-    def guards(self, axes):
+    def guards(self, axes, joining=False):
         """Conditions that keep loops within their tensors.
 
         Args:
             axes: the data axes, or some reduction axes, of the stage.
+            joining: whether threads that join their totals are not told apart.
         """
         roots, tests = self.roots(), []
         wanted = set(map(id, axes))
         if self.program.grid is not None and axes is self.stage.axis:
-            tests += self.program.grid.alone(self.stage)
+            tests += self.program.grid.alone(self.stage, joining)
         for step in self.stage.relations:
             if isinstance(step, Split) and roots[id(step.parent)] <= wanted:
                 size = self.sizes[id(step.parent)]
@@ -217,6 +218,13 @@ class Nest:
         self.check_late(first)
         if not data_inside and not self.intrinsic:
             return self.in_register(list(groups.values()), first)
+        for leaf in leaves[first:]:
+            if leaf.reduce and self.bound(leaf):
+                raise ValueError(
+                    f"bind: threads join what {leaf.name} reduces, a value each, and "
+                    f"{self.stage.tensor.name} has data loops inside of it\n"
+                    "  remedy: reorder() so that the reduction is innermost"
+                )
         if len(groups) > 1:
             raise ValueError(
                 f"{self.stage.tensor.name} reduces over different axes in one "
@@ -229,10 +237,12 @@ class Nest:
         """Accumulates in locals: no data loop is inside the reductions'."""
         totals, name = {}, f"{self.stage.tensor.name}_total"
         inside = {id(leaf) for leaf in self.stage.leaves[first:]}
+        joined = any(map(self.bound, self.stage.leaves[first:]))
         # Threads that are guarded from all of it would miss the barriers of such stages
         distributed = self.program.grid is not None and any(
             id(nest.leaf) in inside for nest in self.inner
         )
+        distributed = distributed or joined
         for item in (item for group in groups for item in group):
             totals[id(item)] = ir.Var(self.program.name(name), item.type)
 
@@ -243,7 +253,9 @@ class Nest:
                 value = self.element(item.args[0], steps)
                 steps.append(ir.Assign(total, combined(item.op, total, value)))
             steps = self.guarded(group[0].axes, steps)
-            return self.guarded(self.stage.axis, steps) if distributed else steps
+            if not distributed:
+                return steps
+            return wrap(self.guards(self.stage.axis, joining=True), steps)
 
         def whole():
             steps, roots = [], self.roots()
@@ -256,6 +268,10 @@ class Nest:
                 ]
                 self.check_group(group, leaves, roots, axes)
                 steps += self.around(leaves, lambda g=group: update(g))
+                for leaf in filter(self.bound, leaves):
+                    for item in group:
+                        total, axis = totals[id(item)], self.bound(leaf)
+                        steps += self.program.grid.joined(total, item.op, axis)
             last = self.write(substitute(self.body, totals))
             if distributed:
                 return (*steps, *self.guarded(self.stage.axis, last))
@@ -388,7 +404,7 @@ class Nest:
         kind = self.stage.marks.get(id(leaf), "serial")
         if kind not in AXES:
             return kind
-        plain = leaf is self.stage.leaves[-1] and not self.inner
+        plain = leaf is self.stage.leaves[-1] and not self.inner and not leaf.reduce
         return "vectorized" if plain and kind in THREADS else "serial"
 
     def nested(self, leaf, purpose):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rushlight.ir import expr as ir
+from rushlight.tensor_expressions.buffers import exceeds
 from rushlight.tensor_expressions.expressions import (
     Axis,
+    Reduce,
     Tensor,
     matches,
     reads,
@@ -13,7 +16,7 @@ from rushlight.tensor_expressions.expressions import (
     replace_reads,
     substitute,
 )
-from rushlight.tensor_expressions.threads import AXES, SCOPES
+from rushlight.tensor_expressions.threads import AXES, SCOPES, THREADS
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,11 @@ class Fuse:
     first: Axis
     second: Axis
     fused: Axis
+
+
+def is_reduced(step):
+    """Whether a split or fused loop is a reduction's."""
+    return (step.parent if isinstance(step, Split) else step.fused).reduce
 
 
 class Stage:
@@ -152,23 +160,26 @@ class Stage:
     def bind(self, axis, thread):
         """Lets the blocks or threads of a device's grid be the turns of a loop.
 
-        On the host it stays a loop, the outermost one of blocks divided among threads.
+        On the host it stays a loop, the outermost one of blocks divided among threads. The
+        threads that a reduction's loop is bound to have a total each, which they join; on
+        the host one total takes them all in, in turn.
 
         Args:
-            axis: a loop of this stage, of data.
+            axis: a loop of this stage.
             thread: ``"blockIdx.x"``, ``"threadIdx.x"``, or one of their ``y`` and ``z``.
 
         Raises:
-            ValueError: there is no such axis of a grid, another loop has it, or the loop
-                is a reduction's.
+            ValueError: there is no such axis of a grid, another loop has it, or blocks
+                would be the turns of a reduction.
         """
         self.find(axis, "bind")
         if thread not in AXES:
             raise ValueError(f"bind: no axis {thread!r} of a grid; there are {AXES}")
-        if axis.reduce:
+        if axis.reduce and thread not in THREADS:
             raise ValueError(
-                f"bind: {axis.name} sums into one place, which threads would write at "
-                "once\n  remedy: a te.compute of partial sums, whose data axis is bound"
+                f"bind: {axis.name} sums into one place, which blocks would write at "
+                f"once\n  remedy: rfactor({self.tensor.name}, {axis.name}), and bind the "
+                "data axis of the partial sums"
             )
         if thread in self.marks.values() and self.marks.get(id(axis)) != thread:
             raise ValueError(f"bind: another loop of {self!r} is {thread} already")
@@ -236,6 +247,43 @@ class Stage:
                 f"compute_inline: {self.tensor.name} is a reduction; use compute_at"
             )
         self.inlined = True
+
+    def partial_sums(self, item, axis):
+        """A tensor of what a reduction comes to in each turn of one of its loops.
+
+        This stage reduces those from now on.
+        """
+        axes = [Axis(each.name, each.extent) for each in (axis, *self.axis)]
+        values = dict(zip(map(id, (axis, *self.axis)), axes))
+        others = [leaf for leaf in self.leaves if leaf.reduce and leaf is not axis]
+        for leaf in (axis, *others):
+            self.taken(leaf, "rfactor")
+        inner = [Axis(leaf.name, leaf.extent, reduce=True) for leaf in others]
+        values |= dict(zip(map(id, others), inner))
+        value, test = item.args[0], None
+        for step in reversed(self.relations):
+            if isinstance(step, Fuse) and is_reduced(step):
+                fused, size = values[id(step.fused)], step.second.extent
+                values[id(step.first)] = fused // size
+                values[id(step.second)] = fused % size
+            elif is_reduced(step):
+                outer, size = values[id(step.outer)], step.inner.extent
+                values[id(step.parent)] = outer * size + values[id(step.inner)]
+                if exceeds(step.outer.extent * size, step.parent.extent):
+                    within = values[id(step.parent)] < step.parent.extent
+                    test = within if test is None else test & within
+        value = substitute(value, values)
+        if test is not None:
+            value = ir.select(test, value, item.identity)
+        body = Reduce(item.op, tuple(inner), value) if inner else value
+        shape = tuple(each.extent for each in axes)
+        parts = Tensor(f"{self.tensor.name}_parts", shape, item.type, axes, body)
+        rest = Reduce(item.op, (axis,), parts[(axis, *self.axis)])
+        self.body = substitute(self.body, {id(item): rest})
+        self.reduce_axis = (axis,)
+        self.leaves = [leaf for leaf in self.leaves if leaf is axis or not leaf.reduce]
+        self.relations = [step for step in self.relations if not is_reduced(step)]
+        return parts
 
     def inlined_at(self, read):
         """What is computed where this tensor is read; another tensor's read as it is."""
@@ -342,6 +390,41 @@ class Schedule:
         self.stages.insert(self.stages.index(stage), Stage(self, cache))
         self[cache].set_scope(scope)
         return cache
+
+    def rfactor(self, tensor, axis) -> Tensor:
+        """A tensor of partial sums, one for each turn of a reduction's loop.
+
+        What is left for the old one is to reduce those, over its only reduction axis.
+
+        Args:
+            tensor: of this schedule, with one reduction.
+            axis: a loop of that, which becomes the first axis of the new tensor.
+
+        Raises:
+            ValueError: it is no loop of the reduction, or the tensor has several.
+
+        >>> from rushlight import te
+        >>> x = te.placeholder((1000,), name="x")
+        >>> k = te.reduce_axis((0, 1000), name="k")
+        >>> total = te.compute((), lambda: te.sum(x[k], k), name="total")
+        >>> s = te.create_schedule(total)
+        >>> parts = s.rfactor(total, s[total].split(k, 8)[1])
+        >>> s[total].body
+        sum(total_parts[k_inner], k_inner)
+        >>> parts
+        total_parts[k_inner] = sum(x[k_outer * 8 + k_inner], k_outer)
+        """
+        stage = self[tensor]
+        stage.find(axis, "rfactor")
+        found = reductions(stage.body)
+        if not axis.reduce or len(found) != 1:
+            raise ValueError(
+                f"rfactor: {axis.name} of {tensor.name} is no loop of its only reduction\n"
+                "  remedy: give each reduction a te.compute of its own"
+            )
+        parts = stage.partial_sums(found[0], axis)
+        self.stages.insert(self.stages.index(stage), Stage(self, parts))
+        return parts
 
     def copy_of(self, tensor, name):
         axes = [Axis(f"c{d}", extent) for d, extent in enumerate(tensor.shape)]

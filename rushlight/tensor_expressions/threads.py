@@ -11,8 +11,9 @@ from __future__ import annotations
 from math import prod
 
 from rushlight.codegen.passes.place_barriers import place_barriers
-from rushlight.codegen.schedule.gpu_lowering import SHARED_BYTES
 from rushlight.ir import expr as ir
+from rushlight.ir.builder import Builder
+from rushlight.ir.linear import variables
 from rushlight.tensor_expressions.buffers import Buffer, exceeds
 from rushlight.tensor_expressions.mma import COLUMNS, FRAGMENT, ROWS, Fragments
 
@@ -21,6 +22,7 @@ THREADS = "threadIdx.x", "threadIdx.y", "threadIdx.z"
 AXES = *BLOCKS, *THREADS
 LANES = THREADS[0]
 MOST_THREADS = 1024  # of a block
+MOST_SHARED = 227 << 10  # bytes that a block may ask for, on cards that have the most
 LOCAL, SHARED = "local", "shared"
 SCOPES = LOCAL, SHARED, FRAGMENT
 WARP = 32
@@ -78,13 +80,22 @@ class Grid:
                 f'scope="{intrinsic.scope}"), computed at a loop of the warp, and tensorize that'
             )
 
-    def check_placed(self, stage):
+    def check_placed(self, stage, domain):
         """Refuses bindings that a stage inside of another cannot have.
+
+        Args:
+            domain: for each dimension, the first index that is computed, and how many.
 
         Raises:
             ValueError: it has blocks of its own, or threads though each has its elements.
         """
-        bound = set(stage.marks.values())
+        local, bound = self.scope_of(stage) != SHARED, set()
+        own = {id(var) for first, _ in domain for var in variables(first)}
+        for leaf in stage.leaves:
+            axis = stage.marks.get(id(leaf))
+            # what threads join they all have
+            if axis in BLOCKS or not leaf.reduce or id(self.indices.get(axis)) in own:
+                bound.add(axis)
         outer, leaf = stage.place
         where = f"{stage.tensor.name} is computed inside the loop {leaf.name} of "
         if bound & set(BLOCKS):
@@ -92,7 +103,7 @@ class Grid:
                 f"bind: {where}{outer.tensor.name}, so that it is of one block already\n"
                 "  remedy: bind its loops to threadIdx"
             )
-        if bound & set(THREADS) and self.scope_of(stage) != SHARED:
+        if bound & set(THREADS) and local:
             raise ValueError(
                 f"bind: {where}{outer.tensor.name}, and lies in each thread's own memory\n"
                 '  remedy: set_scope("shared"), for threads that compute it together'
@@ -158,11 +169,19 @@ class Grid:
             self.shared[buffer.pointer.name] = bytes
         return ir.Array(buffer.pointer, buffer.size, shared=shared)
 
-    def alone(self, stage):
-        """Conditions that one of the threads holds, of those that would do the same."""
+    def alone(self, stage, joining=False):
+        """Conditions that one of the threads holds, of those that would do the same.
+
+        Args:
+            joining: whether those are left out that have a total each, of one sum.
+        """
         if stage.place is not None and self.scope_of(stage) != SHARED:
             return []
-        bound = set(stage.marks.values())
+        bound = {
+            stage.marks.get(id(leaf))
+            for leaf in stage.leaves
+            if joining or not leaf.reduce
+        }
         return [
             self.indices[axis] < 1
             for axis in THREADS
@@ -173,6 +192,40 @@ class Grid:
         """The condition of a loop's own threads; None where that is all of a block."""
         index = self.indices[axis]
         return index < size if exceeds(self.extents[axis], size) else None
+
+    def joined(self, total, op, axis):
+        """Statements that join what threads along an axis of a block have, for all of them.
+
+        Lanes of a warp exchange theirs; warps, or threads that are no whole warps, read
+        each other's in the block's memory, all in one order.
+
+        Args:
+            total: the variable of each thread.
+            op: of the reduction.
+        """
+        b, extent, warps = Builder(), self.extents[axis], 1
+        if axis == LANES and extent % WARP == 0 and total.type.itemsize >= 4:
+            for distance in (16, 8, 4, 2, 1):
+                b.assign(total, ir.Binary(op, total, ir.Exchange(distance, total)))
+            extent, warps = extent // WARP, WARP
+        if extent == 1:
+            return b.statements
+        own = ir.Place("thread") // warps
+        apart = prod(self.extents.get(a, 1) for a in THREADS[: THREADS.index(axis)])
+        name = self.program.name(f"{total.name}_joined")
+        room = ir.Var(name, ir.Pointer(total.type))
+        size = self.threads // warps
+        self.shared[name] = size * total.type.itemsize
+        b.add(ir.Array(room, size, shared=True))
+        with b.when(ir.Place("thread") % warps < 1):
+            b.store(room, own, total)
+        first = own // (apart * extent) * (apart * extent) + own % apart
+        b.assign(total, ir.load(room, first))
+        number = self.program.variable("number")
+        other = ir.load(room, first + number * apart)
+        more = ir.Assign(total, ir.Binary(op, total, other))
+        b.add(ir.For(number, ir.Const(ir.i64, 1), ir.Const(ir.i64, extent), (more,)))
+        return b.statements
 
     def function(self, label, pointers, sizes, body):
         """The function of the grid around a block's statements.
@@ -214,10 +267,10 @@ class Grid:
                 "factors, and bind the outer loops to blockIdx"
             )
         total = sum(self.shared.values())
-        if total > SHARED_BYTES:
+        if total > MOST_SHARED:
             listed = ", ".join(f"{n} {size}" for n, size in self.shared.items())
             raise ValueError(
                 f"shared memory: a block would take {total} bytes ({listed}); it has "
-                f"{SHARED_BYTES}\n  remedy: compute the stages at an inner loop, or "
+                f"{MOST_SHARED} at most\n  remedy: compute the stages at an inner loop, or "
                 "split the loops that they are read in by smaller factors"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 
@@ -208,8 +209,8 @@ def test_what_a_block_cannot_have_is_refused_in_words():
     ):
         te.lower(s, [x, y], target="cuda")
     summed = te.compute((64,), lambda i: te.sum(x[i, k], k), name="summed")
-    with pytest.raises(ValueError, match="k sums into one place.*\n  remedy"):
-        bind(schedule(summed)[1], tx=k)
+    with pytest.raises(ValueError, match="k sums into one place.*\n  remedy: rfactor"):
+        bind(schedule(summed)[1], bx=k)
     s, stage = schedule()
     copy = s.cache_read(x, [y], scope="shared")
     bind(stage, tx=y.axis[1])
@@ -232,21 +233,140 @@ def test_what_a_block_cannot_have_is_refused_in_words():
         s.cache_write(y, scope="warp")
 
 
-def test_too_much_shared_memory_is_refused_with_what_takes_it():
-    x = te.placeholder((256, 128), name="x")
-    y = te.compute((256, 128), lambda i, j: x[i, j] + x[i, 127 - j], name="y")
+def stage_of_rows(rows):
+    """A block that turns rows around in its memory."""
+    x = te.placeholder((1024, 128), name="x")
+    y = te.compute((1024, 128), lambda i, j: x[i, j] + x[i, 127 - j], name="y")
     s = te.create_schedule(y)
-    bx, row = s[y].split(y.axis[0], 128)
+    bx, row = s[y].split(y.axis[0], rows)
     bind(s[y], bx=bx, tx=y.axis[1])
     copy = s.cache_read(x, [y], scope="shared")
     s[copy].compute_at(s[y], bx)
+    bind(s[copy], tx=copy.axis[1])
+    return s, [x, y], row, copy
+
+
+def test_too_much_shared_memory_is_refused_with_what_takes_it():
+    s, (x, y), row, copy = stage_of_rows(512)
     with pytest.raises(
-        ValueError, match=r"take 65536 bytes \(x_cache 65536\).*49152\n"
+        ValueError, match=r"take 262144 bytes \(x_cache 262144\).*232448 at most\n"
     ):
         te.lower(s, [x, y], target="cuda")
     s[copy].compute_at(s[y], row)
-    bind(s[copy], tx=copy.axis[1])
     assert the_function(s, [x, y])[1:] == (2, 128)
+
+
+def test_more_shared_memory_than_any_card_gives_is_asked_for(compiling, monkeypatch):
+    s, arguments, *_ = stage_of_rows(128)  # 64 KiB
+    assert te.build(s, arguments, target="ptx").shared == {"main": 65536}
+    given, out = rl.randn(1024, 128), rl.empty(1024, 128, device="cuda")
+    te.build(s, arguments, target="cuda")(given.to("cuda"), out)
+    assert rl.equal(out.cpu(), given + given.flip(1))
+    s, arguments, *_ = stage_of_rows(256)  # 128 KiB
+    card = compiling.card()
+    few = dataclasses.replace(card.properties, shared_memory_per_block_optin=101376)
+    monkeypatch.setattr(card, "_properties", few)
+    with pytest.raises(RuntimeError, match="131072 bytes of shared .* has 101376\n"):
+        te.build(s, arguments, target="cuda")(given.to("cuda"), out)
+
+
+def reduced(op, rows, size):
+    """A reduction that goes on, over an axis that is yet to be divided among threads."""
+    x = te.placeholder((rows, size), name="x")
+    k = te.reduce_axis((0, size), name="k")
+    y = te.compute((rows,), lambda i: op(x[i, k], k) * 2.0 + 1.0, name="y")
+    s = te.create_schedule(y)
+    bind(s[y], bx=y.axis[0])
+    return s, x, y, k
+
+
+def bound_directly(s, y, inner):
+    bind(s[y], tx=inner)
+
+
+def bound_with_partial_sums(s, y, inner):
+    parts = s.rfactor(y, inner)
+    s[parts].compute_at(s[y], inner)
+    bind(s[y], tx=inner)
+
+
+def bound_to_two_axes(s, y, inner):
+    ty, tx = s[y].split(inner, 8)
+    bind(s[y], ty=ty, tx=tx)
+
+
+@pytest.mark.parametrize(
+    "way", [bound_directly, bound_with_partial_sums, bound_to_two_axes]
+)
+@pytest.mark.parametrize(
+    ("size", "threads"), [(100, 32), (77, 64), (20, 8), (513, 96), (5, 16)]
+)
+def test_threads_join_what_each_of_them_has_reduced(way, size, threads):
+    values = noise(3, size)
+    for op, by_numpy in ((te.sum, np.sum), (te.max, np.max)):
+        s, x, y, k = reduced(op, 3, size)
+        way(s, y, s[y].split(k, threads)[1])
+        wanted = by_numpy(values, 1) * 2 + 1
+        function, *grid = the_function(s, [x, y])
+        assert grid[0] == 3 and grid[1] in (threads, size)
+        for found in (
+            run(function, *grid, [x, y], values),
+            on_the_host(s, [x, y], values),
+        ):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [32, 64, 20])
+def test_a_softmax_has_its_rows_reduced_by_threads(threads, compiling):
+    x = te.placeholder((5, 90), name="x")
+    k, q = te.reduce_axis((0, 90), name="k"), te.reduce_axis((0, 90), name="q")
+    most = te.compute((5,), lambda i: te.max(x[i, k], k), name="most")
+    e = te.compute((5, 90), lambda i, j: exp(x[i, j] - most[i]), name="e")
+    total = te.compute((5,), lambda i: te.sum(e[i, q], q), name="total")
+    y = te.compute((5, 90), lambda i, j: e[i, j] / total[i], name="y")
+    values = rl.randn(5, 90)
+    for scope in ("local", "shared"):
+        s = te.create_schedule(y)
+        bind(s[y], bx=y.axis[0], tx=s[y].split(y.axis[1], threads)[1])
+        for stage, axis in ((most, k), (total, q)):
+            s[stage].compute_at(s[y], y.axis[0])
+            s[stage].set_scope(scope)
+            bind(s[stage], tx=s[stage].split(axis, threads)[1])
+        s[e].compute_inline()
+        found = run(*the_function(s, [x, y]), [x, y], values.numpy())
+        np.testing.assert_allclose(found, values.softmax(1).numpy(), rtol=1e-5)
+        out = rl.empty(5, 90, device="cuda")
+        te.build(s, [x, y], target="cuda")(values.to("cuda"), out)
+        assert rl.allclose(out.cpu(), values.softmax(1), rtol=1e-5)
+
+
+def test_sums_over_threads_are_refused_in_words():
+    s, x, y, k = reduced(te.sum, 3, 40)
+    outer, inner = s[y].split(k, 32)
+    with pytest.raises(ValueError, match="no loop of its only reduction\n  remedy"):
+        s.rfactor(y, y.axis[0])
+    with pytest.raises(ValueError, match="rfactor: k is not a loop of"):
+        s.rfactor(y, k)
+    bind(s[y], tx=inner)
+    with pytest.raises(ValueError, match="k_inner of y is threadIdx.x already\n  rem"):
+        s.rfactor(y, inner)
+    s[y].reorder(outer, inner, s[y].leaves[0])
+    with pytest.raises(ValueError, match="has data loops inside of it\n  remedy: reo"):
+        te.lower(s, [x, y], target="cuda")
+    x = te.placeholder((4, 64), name="x")
+    k = te.reduce_axis((0, 64), name="k")
+    y = te.compute((4,), lambda i: te.sum(x[i, k], k), name="y")
+    z = te.compute((8,), lambda i: y[i // 2] * 2.0, name="z")
+    s = te.create_schedule(z)
+    bind(s[z], ty=z.axis[0])
+    s[y].compute_at(s[z], z.axis[0])
+    bind(s[y], ty=s[y].split(k, 8)[1])
+    with pytest.raises(ValueError, match="in each thread's own memory\n  remedy: set_"):
+        te.lower(s, [x, z], target="cuda")  # each thread wants another sum
+    s[y].set_scope("shared")
+    values = noise(4, 64)
+    found = run(*the_function(s, [x, z]), [x, z], values)
+    np.testing.assert_allclose(found, values.sum(1).repeat(2) * 2, rtol=1e-4)
 
 
 def test_a_barrier_is_refused_where_some_threads_do_not_come():

@@ -68,12 +68,13 @@ class _Barriers:
         together = tuple(frozenset().union(*parts) for parts in zip(*ends))
         if isinstance(s, (ir.For, ir.While)) and together != pending:
             return self.nested(s, together)
-        if self.differs(s) and _has_barrier(made):
+        if self.differs(s) and _waits(made):
             raise ValueError(
                 "barrier: threads of a block would have to wait for each other where "
                 f"only some of them come\n  in: {_head(s)}\n  remedy: place what is in "
-                "shared memory at a loop around this condition, bind loops that have as "
-                "many turns as the block has threads, or choose sizes that divide"
+                "shared memory, or a sum over threads, at a loop around this condition, "
+                "bind loops that have as many turns as the block has threads, or choose "
+                "sizes that divide"
             )
         return made, together
 
@@ -134,10 +135,15 @@ def _shared_arrays(body):
             yield from _shared_arrays(inner)
 
 
-def _has_barrier(s):
-    return isinstance(s, ir.Barrier) or any(
-        map(_has_barrier, (inner for body in bodies_of(s) for inner in body))
-    )
+def _waits(s):
+    """Whether threads meet in a statement, at a barrier or to exchange values."""
+    if isinstance(s, ir.Barrier) or any(map(_exchanges, expressions_of(s))):
+        return True
+    return any(map(_waits, (inner for body in bodies_of(s) for inner in body)))
+
+
+def _exchanges(e):
+    return isinstance(e, ir.Exchange) or any(map(_exchanges, e.args))
 
 
 def _head(s):

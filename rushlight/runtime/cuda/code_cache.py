@@ -201,7 +201,16 @@ def allow_shared(card, function, bytes):
     """Lets launches of a kernel ask for more shared memory than any card gives.
 
     It is not in the machine code, so that the driver is told whenever that is loaded.
+
+    Raises:
+        RuntimeError: the card has not so much.
     """
+    most = card.properties.shared_memory_per_block_optin
+    if bytes > most:
+        raise RuntimeError(
+            f"a block would take {bytes} bytes of shared memory; {card.properties.name} "
+            f"has {most}\n  remedy: smaller tiles"
+        )
     which = card.driver.bindings.CUfunction_attribute(OPTIN_SHARED_BYTES)
     card.call("cuFuncSetAttribute", function, which, bytes)
 

@@ -525,8 +525,8 @@ def run_program(kernels, device, addresses, ints, may_refuse):
     """Runs kernels over the same arrays, one after the other, in this thread's queue.
 
     Args:
-        kernels: for each the kernel, the length of its axis, and the threads of the blocks
-            that divide that, or None.
+        kernels: for each the kernel, the length of its axis, the threads of the blocks
+            that divide that, or None, and the bytes of shared memory that those ask for.
         device: where.
         addresses, ints: the data pointers and integers of all of them.
         may_refuse: whether the kernels look at indices: one that lies outside is an
@@ -534,11 +534,11 @@ def run_program(kernels, device, addresses, ints, may_refuse):
     """
     batched_launch.flush()
     card = contexts.card(device.index)
-    for kernel, turns, threads in kernels:
+    for kernel, turns, threads, shared in kernels:
         if threads is None:
             kernel.run_spans(card, addresses, ints, turns)
         else:
-            kernel.run_blocks(card, addresses, ints, turns, threads)
+            kernel.run_blocks(card, addresses, ints, turns, threads, shared=shared)
     if may_refuse:
         count_launch()  # who writes launches down cannot leave this out
         faults = ProgramFaults(card, tuple(kernel.name for kernel, *_ in kernels))
