@@ -203,26 +203,26 @@ class Grid:
             total: the variable of each thread.
             op: of the reduction.
         """
-        b, extent, warps = Builder(), self.extents[axis], 1
+        b, extent, width = Builder(), self.extents[axis], 1
         if axis == LANES and extent % WARP == 0 and total.type.itemsize >= 4:
             for distance in (16, 8, 4, 2, 1):
                 b.assign(total, ir.Binary(op, total, ir.Exchange(distance, total)))
-            extent, warps = extent // WARP, WARP
+            extent, width = extent // WARP, WARP
         if extent == 1:
             return b.statements
-        own = ir.Place("thread") // warps
-        apart = prod(self.extents.get(a, 1) for a in THREADS[: THREADS.index(axis)])
+        own = ir.Place("thread") // width
+        stride = prod(self.extents.get(a, 1) for a in THREADS[: THREADS.index(axis)])
         name = self.program.name(f"{total.name}_joined")
         room = ir.Var(name, ir.Pointer(total.type))
-        size = self.threads // warps
+        size = self.threads // width
         self.shared[name] = size * total.type.itemsize
         b.add(ir.Array(room, size, shared=True))
-        with b.when(ir.Place("thread") % warps < 1):
+        with b.when(ir.Place("thread") % width < 1):
             b.store(room, own, total)
-        first = own // (apart * extent) * (apart * extent) + own % apart
+        first = own // (stride * extent) * (stride * extent) + own % stride
         b.assign(total, ir.load(room, first))
         number = self.program.variable("number")
-        other = ir.load(room, first + number * apart)
+        other = ir.load(room, first + number * stride)
         more = ir.Assign(total, ir.Binary(op, total, other))
         b.add(ir.For(number, ir.Const(ir.i64, 1), ir.Const(ir.i64, extent), (more,)))
         return b.statements

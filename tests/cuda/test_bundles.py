@@ -79,6 +79,13 @@ def test_a_bundle_that_is_damaged_or_another_driver_s_is_not_loaded(step):
     assert step(version=13020) == (loss, count)
 
 
+def shifted(number):
+    """A function of `te` that adds a number to three."""
+    x = te.placeholder((3,), name="x")
+    y = te.compute((3,), lambda i: x[i] + float(number), name="y")
+    return te.build(te.create_schedule(y), [x, y], target="cuda")
+
+
 def test_kernels_that_users_call_alike_are_linked_into_one_module(machine):
     library = Library("alike", "DEF")
     for number in range(4):
@@ -89,10 +96,8 @@ def test_kernels_that_users_call_alike_are_linked_into_one_module(machine):
         machine.start(cards=1, memory=1 << 28)
         x, found = rl.ones(3, device="cuda"), []
         for number in range(4):
-            given = te.placeholder((3,), name="given")
-            y = te.compute((3,), lambda i: given[i] + float(number), name="y")
             out = rl.empty(3, device="cuda")
-            te.build(te.create_schedule(y), [given, y], target="cuda")(x, out)
+            shifted(number)(x, out)
             found += getattr(rl.ops.alike, f"f{number}")(x)[0].item(), out[0].item()
         return found, machine.fake.modules
 

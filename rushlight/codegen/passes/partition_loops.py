@@ -54,7 +54,7 @@ class _Partition:
 
     def loop(self, s):
         """The loops that together turn as one does."""
-        first, last = turns_of(s)
+        first, last = iterations_of(s)
         if first is None:
             return [map_statement(s, self.decided, self.block)]
         low, high = first, last + 1
@@ -86,11 +86,11 @@ class _Partition:
             if rest is None or rest[2]:
                 continue
             if count > 0:
-                turn = -(rest[0] // count)  # it holds from there on
-                low = max(low, turn) if turn <= last else low
+                bound = -(rest[0] // count)  # it holds from there on
+                low = max(low, bound) if bound <= last else low
             else:
-                turn = rest[0] // -count + 1  # it holds before
-                high = min(high, turn) if turn > first else high
+                bound = rest[0] // -count + 1  # it holds before
+                high = min(high, bound) if bound > first else high
         return (low, high) if low < high else (first, last + 1)
 
     def decided(self, e):
@@ -118,7 +118,7 @@ def form_of(e):
     return zero.plus(forms[0], left).plus(forms[1], right)
 
 
-def turns_of(s):
+def iterations_of(s):
     """The first and the last turn of a loop; None where they are not known."""
     if not isinstance(s.step, ir.Const) or s.step.value != 1:
         return None, None
@@ -141,7 +141,7 @@ def _tests(body, ranges):
             pending += e.args
         inner = ranges
         if isinstance(s, ir.For):
-            first, last = turns_of(s)
+            first, last = iterations_of(s)
             inner = {key: span for key, span in ranges.items() if key is not s.var}
             if first is not None:
                 inner[s.var] = first, last
@@ -153,7 +153,7 @@ def _size(body):
     """How many statements a body has, those of loops that are written out each time."""
     total = 0
     for s in body:
-        first, last = turns_of(s) if isinstance(s, ir.For) else (None, None)
+        first, last = iterations_of(s) if isinstance(s, ir.For) else (None, None)
         times = last - first + 1 if first is not None and s.kind == "unrolled" else 1
         total += 1 + times * sum(map(_size, bodies_of(s)))
     return total
