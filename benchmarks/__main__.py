@@ -16,7 +16,7 @@ from benchmarks import hidden_instructions, levels
 SUITES = (
     "overhead", "calls", "backward", "pointwise", "reductions", "contractions", "convolution",
     "attention", "factorizations", "transforms", "functions", "training", "compiled",
-    "open_sizes", "scripts", "quantized", "compact", "profiling",
+    "compiled_functions", "open_sizes", "scripts", "quantized", "compact", "profiling",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Operator
 from cython.cimports.rushlight.dispatch.signature import asks
 
-from rushlight.core.layout import Layout, MemoryFormat
+from rushlight.core.layout import Layout, MemoryFormat, Size
 
 _ROOM = cython.declare(cython.int, 200)  # integers that describe a call, at most
 _ANY = cython.declare(uint64_t, ~cython.cast(uint64_t, 0))
@@ -80,7 +80,7 @@ def describe_one(
         words[n] = 8
         words[n + 1] = cython.cast(int64_t, cython.cast(cython.size_t, id(item)))
         return n + 2
-    if type(item) is tuple or type(item) is list:
+    if type(item) is tuple or type(item) is list or type(item) is Size:
         words[n] = 9 + (len(item) << 8)
         n += 1
         for element in item:

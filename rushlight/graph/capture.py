@@ -69,6 +69,7 @@ from cython.cimports.rushlight.graph.tape import (
     COURSE,
     WINDOW,
     Call,
+    Owner,
     Tape,
     Value,
     asks,
@@ -101,11 +102,10 @@ _thread = cython.declare(cython.ulong, 0)
 # Calls of modules behind a branch that is not the first one run their Python as often
 # before it is proven: sizes that come once or twice are not worth it.
 _PUT_OFF = cython.declare(cython.int, 6)
-# Calls that end at one place before it is asked whether following them pays, how many run as
-# they come where it does not, and elements of an argument of theirs at most.
+# Calls that end at one place before it is asked whether following them pays, and how many run
+# as they come where it does not.
 _ASKED = cython.declare(cython.int, 64)
 _PASSED = cython.declare(cython.int, 1024)
-_FEW = cython.declare(int64_t, 2048)
 OUTSIDE = "memory is used outside of operators"
 ELSEWHERE = "another thread reads an element"
 _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
@@ -697,15 +697,23 @@ def begin_path(tape: Tape):
     tape.default = default_dtype()
     tape.replaced = replacements()
     tape.chosen = switch_bits()
-    roots: dict = tape.owner.roots
-    key = (tape.default, current_card(), tape.replaced, tape.chosen)
-    root = roots.get(key)
-    if root is None:
-        for known in list(roots):
+    owner: Owner = tape.owner
+    device: cython.int = current_card()
+    if (
+        owner.last is None
+        or owner.default is not tape.default
+        or owner.device != device
+        or owner.replaced != tape.replaced
+        or owner.chosen != tape.chosen
+    ):
+        key = (tape.default, device, tape.replaced, tape.chosen)
+        for known in list(owner.roots):
             if known[2] != tape.replaced:
-                del roots[known]  # operators ran other kernels then
-        root = roots[key] = Call()
-    tape.at = tape.root = root
+                del owner.roots[known]  # operators ran other kernels then
+        owner.last = owner.roots.setdefault(key, Call())
+        owner.default, owner.device = tape.default, device
+        owner.replaced, owner.chosen = tape.replaced, tape.chosen
+    tape.at = tape.root = owner.last
 
 
 def begin(owner, holder):
@@ -721,7 +729,7 @@ def begin(owner, holder):
 
 
 @cython.cfunc
-def started(owner: object) -> Tape:
+def started(owner: Owner) -> Tape:
     """The same, for `run`."""
     global _tape, _thread
     st: cython.pointer(ThreadState) = state()
@@ -781,19 +789,22 @@ def finished(tape: Tape, why: object) -> cython.int:
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
-def are_few(args: tuple, kwargs: dict) -> cython.bint:
-    """Whether a call is given numbers and small tensors alone."""
+@cython.exceptval(-2, check=False)
+def most_of(args: tuple, kwargs: dict) -> int64_t:
+    """How many elements the largest tensor has that a call is given.
+
+    -1 where it is given more than numbers and tensors.
+    """
+    most: int64_t = 0
     for item in args if not kwargs else (*args, *kwargs.values()):
         if isinstance(item, Tensor):
-            if cython.cast(Tensor, item).numel_ > _FEW:
-                return False
+            most = max(most, cython.cast(Tensor, item).numel_)
         elif item is not None and not isinstance(item, (int, float, str)):
-            return False
-    return True
+            return -1
+    return most
 
 
-def run(owner, function, args: tuple, kwargs: dict, watch):
+def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
     """Calls a function, and follows it.
 
     Args:
@@ -801,9 +812,12 @@ def run(owner, function, args: tuple, kwargs: dict, watch):
         watch: called with a result that has a graph, the owner and the path's last call.
     """
     leaf: Call
-    if owner.passing > 0 and owner.frozen is None and are_few(args, kwargs):
-        owner.passing -= 1
-        return function(*args, **kwargs)
+    most: int64_t
+    if owner.passing > 0 and owner.frozen is None:
+        most = most_of(args, kwargs)
+        if 0 <= most <= owner.most:
+            owner.passing -= 1
+            return function(*args, **kwargs)
     tape: Tape = started(owner)
     if tape is None:
         return function(*args, **kwargs)
@@ -817,10 +831,11 @@ def run(owner, function, args: tuple, kwargs: dict, watch):
     if leaf is None:
         return result
     leaf.ends += 1
-    if leaf.ends >= _ASKED and leaf.tiny >= 0:
-        leaf.tiny = 1 if leaf.tiny or owner.is_tiny(leaf) else -1
-        if leaf.tiny > 0:
+    if leaf.ends >= _ASKED and leaf.pays <= 0:
+        leaf.pays = 1 if leaf.pays == 0 and owner.pays(leaf) else -1
+        if leaf.pays < 0:
             owner.passing = _PASSED
+            owner.most = max(owner.most, most_of(args, kwargs))
     if type(result) is Tensor and cython.cast(Tensor, result).grad_fn_ is None:
         return result
     watch(result, owner, leaf)

@@ -15,7 +15,7 @@ from rushlight.core.logs import counters, shown_line, users_line
 from rushlight.core.tensor import Tensor
 from rushlight.graph import capture
 from rushlight.graph.compile_times import timed
-from rushlight.graph.steps import step_of
+from rushlight.graph.tape import Owner
 
 
 class Sweep(threading.local):
@@ -76,6 +76,11 @@ def difference(call, op, args):
     return f"{op}: other tensors share memory than did"
 
 
+def back_key(leaf):
+    """What the sweeps back from paths of the same operators are found by."""
+    return hash(tuple([call.op for call in leaf.path]))
+
+
 def shown_change(name, what, was, now):
     """Which size of a tensor is another one, or which of what else it has."""
     if isinstance(was, tuple) and len(was) == len(now):
@@ -99,11 +104,12 @@ class Limits:
     debug_dir_root = "torch_compile_debug"
 
 
-class Runner:
+class Runner(Owner):
     """The paths of one compiled function, or of the sweeps back through one.
 
     Attributes:
-        roots: default type, current card and count of replaced kernels -> the paths' root.
+        roots: default type, current card, count of replaced kernels and switches -> the
+            paths' root; ``last`` is the one that was taken last.
         name: what logs call it.
         fullgraph: whether leaving the graph is an error.
         backend: what makes a program of a graph; None for our own.
@@ -117,7 +123,8 @@ class Runner:
         frozen: what is done about calls that no path has: nothing else than ever, or
             ``"eager"``: they run as they come, or ``"fail"``.
         sights: how often it was called while its first call was to run as it comes.
-        passing: how many of the next calls run as they come, since `is_tiny` said so.
+        passing: how many of the next calls run as they come, since `pays` said no.
+        most: elements of an argument of the calls of which it did.
         others: runners of the function with other backends.
         sweeps: the backend of sweeps back, where that of forward graphs has one.
         lent: what a backend of somebody's own made of graphs, by their text.
@@ -149,7 +156,7 @@ class Runner:
         self.courses: dict = {}
         self.sweeps = None
         self.frozen, self.sights, self.others = None, 0, {}
-        self.passing = 0
+        self.passing = self.most = 0
         self.lent: dict = {}
         self.numbers, self.varying, self.marks = None, {}, {}
         self.dynamic = dynamic
@@ -210,26 +217,36 @@ class Runner:
             after = after.last_taken
         return made >= config.open_size_bytes
 
-    def is_tiny(self, leaf):
-        """Whether following a function's calls takes longer than their program can save.
+    def pays(self, leaf):
+        """Whether following a function's calls takes no longer than their programs save.
 
-        An operator on few elements takes no longer than following it does; what pays is
-        Python of several modules that is left out, or memory that nobody writes.
+        Python of several modules that is left out saves more than is counted there.
         """
+        from rushlight.graph import savings
+
         path = leaf.path
         root = path[0].parent if path else leaf
-        if not self.lets_sizes_wait() or root not in self.roots.values():
-            return False
+        if root not in self.roots.values() or not self.lets_sizes_wait():
+            return True
+        if not leaf.programs:
+            return bool(path)
         modules = sum(bool(one.stretches) for one in (root, *path[:-1]))
-        if modules > 1 or modules and len(path) > 2:
-            return False
-        steps = [step_of(call) for call in path]
-        touched = [value for step in steps for value in (*step.reads, *step.writes)]
-        return all(
-            value.device.on_host for value in touched
-        ) and config.tiny_bytes >= sum(
-            [value.count * value.dtype.itemsize for value in touched]
-        )
+        if modules > 1 or modules and len(path) > 2 or not savings.on_host(leaf):
+            return True
+        followed = [leaf]
+        if back_key(leaf) in self.backwards:
+            followed += self.backwards[back_key(leaf)].taken_last()
+        return savings.pay(followed)
+
+    def taken_last(self):
+        """The calls that the paths with programs end in which were taken last."""
+        found = []
+        call = self.last and self.last.last_taken
+        while call:
+            if call.programs:
+                found.append(call)
+            call = call.last_taken
+        return found
 
     def refuses(self):
         """Whether what is not known runs as it comes.
@@ -424,7 +441,7 @@ class Runner:
 
     def behind(self, leaf):
         """The runner of the sweeps back from a path, and from others of its calls."""
-        key = hash(tuple([call.op for call in leaf.path]))
+        key = back_key(leaf)
         found = self.backwards.get(key)
         if found is None:
             name = f"{self.name}, backward"
@@ -437,11 +454,11 @@ class Runner:
 
     def forget(self):
         """Forgets all paths and programs."""
-        self.roots = {}
+        self.roots, self.last = {}, None
         self.backwards, self.families, self.lent = {}, [], {}
         self.courses = {}
         self.breaks, self.graphs = [], []
-        self.graphed = self.sights = self.passing = 0
+        self.graphed = self.sights = self.passing = self.most = 0
         self.others, self.numbers, self.varying = {}, None, {}
 
 

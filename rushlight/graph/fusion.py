@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from math import inf
 
 from rushlight._inductor import config
-from rushlight.codegen.frontend.nest import ALONG, ROW, SHORT, Nest, arrange
-from rushlight.codegen.frontend.nest_loops import is_costly
+from rushlight.codegen.frontend.nest import ALONG, BESIDE, ROW, SHORT, Nest, arrange
 from rushlight.codegen.frontend.pointwise import (
     _COMPUTING,
     COMPUTED_IN,
@@ -347,7 +347,7 @@ class Joined:
                 _converted(*known[key], kind)
                 for key, kind in zip(member.in_keys, member.compute, strict=True)
             ]
-            results = _applied(member, values)
+            results = applied(member, values)
             for key, value, kind in zip(
                 member.out_keys, results, member.out_types, strict=True
             ):
@@ -379,7 +379,8 @@ class FusedRows(Joined, Nest):
     """A kernel over rows."""
 
 
-def _applied(member, values):
+def applied(member, values):
+    """What a member makes of the values of its operands."""
     half = [kind for kind in member.compute if kind in COMPUTED_IN]
     token = _COMPUTING.set((half or [*member.compute, "float32"])[0])
     try:
@@ -520,48 +521,46 @@ def rows_turn(turn, group, kernel, strides, items, places):
         raise TooMany
     found, types = found.with_short_rows(), (in_types, out_types)
     turn.told = FusedRows(group.members, inputs, outputs)
-    if len(group.members) > 1 and computes_again(turn.told, types, found.key):
-        raise ComputedAgain
+    if len(group.members) > 1 and is_slower(turn.told, types, found.key):
+        raise FasterUnfused
     native = turn.told.specialize(in_types, out_types, in_types, found)
     turn.set_kernel(native, places, items)
     turn.set_raw(found.integers, found.rows, found.grain)
     turn.rank, turn.along = found.key[0], found.key[1] in (ALONG, SHORT)
 
 
-class ComputedAgain(Exception):
-    """A group's kernel would compute what takes long in more than one pass over a row."""
+class FasterUnfused(Exception):
+    """A group's kernel would take longer than those of its parts."""
 
 
-_again: dict = {}
+_slower: dict = {}
 
 
-def computes_again(fused, types, key):
-    """Whether a kernel over rows computes what takes long in more than one pass."""
-    asked = fused.digest, types, key
-    if asked not in _again:
-        _again[asked] = fused.program(*types, types[0], key)[0].computes_again()
-    return _again[asked]
+def is_slower(fused, types, key):
+    """Whether a kernel over rows is slower than those of its members.
 
-
-def cut(group):
-    """A group in parts: what takes long before its last reduction, and the rest.
-
-    Returns:
-        Groups in the order in which they run; none where its members run one by one.
+    It is where it computes what takes long in more than one pass over a row; and over
+    columns, of which each pass comes from memory, where it moves as much as they do.
     """
-    members = group.members
-    last = max(k for k, one in enumerate(members) if one.axes is not None)
-    at = 1 + max((k for k in range(last) if takes_long(members[k])), default=last - 1)
-    if not at:
-        return []
-    halves = members[:at], members[at:]
-    return [part for half in halves for part in grouped([m.step for m in half], half)]
+    asked = fused.digest, types, key
+    if asked not in _slower:
+        results, members = fused.program(*types, types[0], key)[0], fused.members
+        axes = next(one.axes for one in members if one.axes is not None)
+        unfused = sum(moves_of(one, axes) for one in members) if key[1] == BESIDE else 0
+        _slower[asked] = results.computes_again() or 0 < unfused <= results.moves()
+    return _slower[asked]
 
 
-def takes_long(member):
-    """Whether a member's expression is more than a few instructions."""
-    values = [_symbol(f"x{k}", kind) for k, kind in enumerate(member.compute)]
-    return any(map(is_costly, _applied(member, values)))
+def moves_of(member, axes):
+    """How many operands' elements a member reads or writes that has its own kernel.
+
+    A reduction takes one pass. What gives a row for a row takes as many passes alone.
+    """
+    found = [
+        sum(is_place(key) and any(key[3][d] for d in axes) for key in keys)
+        for keys in (member.in_keys, member.out_keys)
+    ]
+    return inf if member.axes and found[1] else sum(found)
 
 
 def _plain(compute):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight.codegen.frontend.nest_loops import is_costly
+from rushlight.codegen.frontend.pointwise import _symbol
 from rushlight.core import logs
 from rushlight.core.dtype import get_default_dtype
 from rushlight.core.storage import UntypedStorage
@@ -129,8 +131,8 @@ def launched(graph, group, read_later):
         found = fusion.turn_of(group, stored)
     except fusion.TooMany:
         return [alone(member.step) for member in group.members]
-    except fusion.ComputedAgain:
-        parts = fusion.cut(group) or [member.step for member in group.members]
+    except fusion.FasterUnfused:
+        parts = cut(group) or [member.step for member in group.members]
         return launched_each(graph, parts, read_later)
     if found is None:
         return []
@@ -142,6 +144,29 @@ def launched(graph, group, read_later):
     }
     asks = [slot for slot in slots if slot in made]
     return [Item(turn, slots, asks, group, stored)]
+
+
+def cut(group):
+    """A group in parts: what takes long before its last reduction, and the rest.
+
+    Returns:
+        Groups in the order in which they run; none where its members run one by one.
+    """
+    members = group.members
+    last = max(k for k, one in enumerate(members) if one.axes is not None)
+    at = 1 + max((k for k in range(last) if takes_long(members[k])), default=last - 1)
+    if not at:
+        return []
+    halves = members[:at], members[at:]
+    return [
+        part for half in halves for part in fusion.grouped([m.step for m in half], half)
+    ]
+
+
+def takes_long(member):
+    """Whether a member's expression is more than a few instructions."""
+    values = [_symbol(f"x{k}", kind) for k, kind in enumerate(member.compute)]
+    return any(map(is_costly, fusion.applied(member, values)))
 
 
 def launched_each(graph, parts, read_later):

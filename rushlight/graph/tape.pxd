@@ -75,13 +75,26 @@ cdef class Call:
     cdef object opened              # the family that made the path ending here, and for which size
     cdef readonly int depth
     cdef int ends                   # how often a compiled function's call ended here
-    cdef int tiny                   # whether following such a call does not pay: 1, -1; 0: not asked
+    cdef int pays                   # whether following such a call pays: 1, -1; 0: not asked
     cdef object __weakref__
 
 # Where the operators that a module's call asks for are noted: see `graph.courses`.
 cdef class Notes:
     cdef object begin(self, Operator op, PyObject** slots)
     cdef object end(self, object call, PyObject** slots, object result)
+
+# What each call of a compiled function looks at: see `graph.compiled_function`.
+cdef class Owner:
+    cdef public dict roots          # default type, card, kernels and switches -> the paths' root
+    cdef public object backend      # what makes a program of a graph; None for our own
+    cdef public object frozen       # what is done about calls that no path has
+    cdef public int passing         # how many of the next calls run as they come
+    cdef public int64_t most        # elements of an argument of such a call
+    cdef public Call last           # the root that the last call began at, and what it hangs on
+    cdef DType default
+    cdef int device
+    cdef long long replaced
+    cdef int64_t chosen
 
 # What one thread has followed and not run.
 cdef class Tape:
@@ -114,7 +127,7 @@ cdef class Tape:
     cdef DType default
     cdef int64_t chosen             # the process's switches when the path began
     cdef long long replaced         # what `replacements` was when the path began
-    cdef readonly object owner      # the compiled function
+    cdef readonly Owner owner       # the compiled function
     cdef list shared                # numbers of storages whose memory others may have, too
     cdef bint exposed               # one of them was met: what reads or writes it does not wait
     cdef bint clashes               # a storage was met that lies on another's memory

@@ -316,6 +316,11 @@ class Notes:
         """It has run."""
 
 
+@cython.cclass
+class Owner:
+    """What each call of a compiled function looks at; the rest is `Runner`'s."""
+
+
 @cython.final
 @cython.cclass
 class Tape:

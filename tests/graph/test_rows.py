@@ -252,3 +252,31 @@ def test_groups_that_are_cut_have_the_same_numbers_and_gradients(program, sizes)
         compiled(one).square().sum().backward()
         program(other).square().sum().backward()
         rl.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
+
+
+def between_extremes(x):
+    low, high = x.amin(0), x.amax(0)
+    return (x - low) / (high - low)
+
+
+def deviation_of_columns(x):
+    return (x - x.mean(0)) / (x - x.mean(0)).pow(2).mean(0).sqrt()
+
+
+@pytest.mark.parametrize(
+    ("program", "kernels"),
+    [
+        (lambda x: x - x.mean(0), 2),
+        (lambda x: (x * 2 - 1).mean(0), 1),
+        (between_extremes, 1),
+        (deviation_of_columns, 1),
+        (lambda x: x - x.mean(1, keepdim=True), 1),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(20, 200), (7, 64), (130, 257)])
+def test_columns_are_one_kernel_where_that_moves_less(program, kernels, sizes):
+    compiled, x = rl.compile(program), noise(*sizes)
+    for _ in range(4):
+        assert rl.allclose(compiled(x), program(x), 2e-5, 2e-6)
+    (made,) = compiled._runner.graphs
+    assert len(made.steps) == kernels, made.code

@@ -37,7 +37,7 @@ def test_a_tiny_function_runs_as_it_comes_after_64_calls(make):
 def test_larger_arguments_are_followed_all_the_same():
     compiled = rl.compile(chain)
     called(compiled, rl.randn(2, 4))
-    passing, large = compiled._runner.passing, rl.randn(100, 100)
+    passing, large = compiled._runner.passing, rl.randn(300, 300)
     rl.testing.assert_close(called(compiled, large, 80), chain(large))
     assert compiled._runner.passing == passing
     assert len(compiled._runner.graphs) == 2
@@ -48,10 +48,19 @@ def modules():
 
 
 def wide():
-    return chain, rl.randn(100, 100)
+    return chain, rl.randn(300, 300)
 
 
-@pytest.mark.parametrize("make", [modules, wide])
+def long():
+    def function(x):
+        for _ in range(15):
+            x = (x + 1) * 0.5
+        return x
+
+    return function, rl.randn(2, 4)
+
+
+@pytest.mark.parametrize("make", [modules, wide, long])
 def test_what_following_pays_for_is_followed(make):
     function, x = make()
     compiled = rl.compile(function)
@@ -67,7 +76,7 @@ def test_who_asks_for_a_graph_has_one(how):
 
 
 def test_none_run_as_they_come_where_that_is_switched_off(monkeypatch):
-    monkeypatch.setattr(config, "tiny_bytes", 0)
+    monkeypatch.setattr(config, "follow_bytes", 0)
     compiled = rl.compile(chain)
     called(compiled, rl.randn(2, 4), 200)
     assert not compiled._runner.passing
@@ -86,3 +95,34 @@ def test_gradients_and_changed_parameters_are_those_of_the_function():
         with rl.no_grad():
             layer.weight -= 0.01 * layer.weight.grad
     assert compiled._runner.passing
+
+
+def lone(x):
+    return x.tanh()
+
+
+def centered_columns(x):
+    return x - x.mean(0)
+
+
+@pytest.mark.parametrize(
+    "function", [lone, centered_columns, lambda x: x.erf().var(-1)]
+)
+def test_what_a_program_does_not_do_better_runs_as_it_comes(function):
+    compiled, x = rl.compile(function), rl.randn(200, 300)
+    rl.testing.assert_close(called(compiled, x), function(x))
+    assert compiled._runner.passing
+
+
+def test_sweeps_back_count_with_the_function():
+    def swept(function, x):
+        compiled = rl.compile(function)
+        for _ in range(70):
+            compiled(x).sum().backward()
+        return compiled._runner.passing
+
+    x = rl.randn(64, 64, requires_grad=True)
+    assert swept(lambda x: rl.nn.functional.silu(x) * 2, x)
+    assert not swept(lambda x: (x - x.mean(0)) / x.std(0), x)
+    with rl.no_grad():
+        assert called(rl.compile(lambda x: (x - x.mean(0)) / x.std(0)), x) is not None

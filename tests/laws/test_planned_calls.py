@@ -183,3 +183,9 @@ def test_dropout_between_planned_layers_is_drawn_anew():
     with rl.no_grad():
         sums = {layer(x)[0].sum().item() for _ in range(6)}
     assert len(sums) == 6
+
+
+def test_the_sizes_of_a_tensor_are_as_good_as_a_tuple():
+    x = image(3, 26)
+    found = planned("layer_norm", lambda: F.layer_norm(x, x.shape[1:]))
+    assert all(one.equal(F.layer_norm(x, (26,))) for one in found)

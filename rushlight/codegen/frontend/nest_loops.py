@@ -292,20 +292,27 @@ class Results:
                 known = self.kept
         return False
 
+    def moves(self):
+        """How many operands' elements are read or written, in all passes over a row."""
+        varying = [k for k in range(self.count) if self.operands[k].varies]
+        passes = [[v for state in group for v in state.values] for group in self.levels]
+        passes.append([part for k in varying for part in self.outputs[k]])
+        found = [nodes(roots, lambda e: not isinstance(e, Along)) for roots in passes]
+        read = [e for one in found for e in one if isinstance(e, Var)]
+        return len(varying) + sum(e.name in self.elements for e in read)
+
     def _rows_beside(self, states):
-        """More than one vector of rows where a pass only reads: long runs of rows."""
+        """More than one vector of rows where values are cheap: long runs of memory.
+
+        Columns far apart lie in few sets of a cache, so that a pass finds little of what the
+        one before has read.
+        """
         if self.picks:
             return 0
-        single = len(self.levels) == 1 and not any(
-            operand.varies for operand in self.operands[: self.count]
-        )
-        costly = any(
-            map(is_call, nodes([value for state in states for value in state.values]))
-        )
-        vectors = [state.monoid.vectors for state in states]
-        if single and None not in vectors and not costly:
-            return 2 * min(vectors)
-        return 1
+        values = [value for state in states for value in state.values]
+        if not states or any(map(is_call, nodes([*values, *self.flat]))):
+            return 1 + (len(self.levels) == 1 and not any(map(is_call, self.flat)))
+        return 2 * min([state.monoid.vectors or CHEAP_COPIES for state in states])
 
 
 class State:

@@ -143,7 +143,9 @@ def _compiled(
 
     @functools.wraps(model)
     def compiled(*args, **kwargs):
-        return call(follow, model, args, kwargs)
+        if follow is None or follow.backend or _ever_set or config.disable:
+            return call(follow, model, args, kwargs)
+        return run_followed(follow, model, args, kwargs, watch_back)
 
     compiled._torchdynamo_orig_callable = model
     compiled._runner = follow

@@ -10,8 +10,8 @@ Attributes:
     open_size_calls: others once that size has come so often.
     other_size_calls: how often operands of other sizes come, before a small program is
         planned for theirs, too; those that are larger (`open_size_bytes`) do not wait.
-    tiny_bytes: functions whose operators read and write so little run as they come, once a
-        call has come 64 times; 0 for none.
+    follow_bytes: functions whose programs save fewer bytes of what operators read and write
+        run as they come, once a call has come 64 times; 0 for none.
     trace: files for those who look at programs: ``enabled`` (``TORCH_COMPILE_DEBUG=1``), which
         files there are, ``debug_dir`` for their folder, and ``save_real_tensors``
         (``TORCH_COMPILE_DEBUG_SAVE_REAL=1``), which keeps each program's arguments.
@@ -29,7 +29,7 @@ open_size_bytes = 4 << 20
 open_size_calls = 64
 other_size_calls = 64
 replay_modules = True
-tiny_bytes = 16 << 10
+follow_bytes = 192 << 10
 # PyTorch's, kept for programs that set them.
 allow_buffer_reuse = True
 batch_invariant = False
