@@ -1,9 +1,14 @@
-"""A card that is not there: see `tests.cuda.driver`."""
+"""A card that is not there: see `tests.cuda.driver`.
+
+With RUSHLIGHT_REAL_CARD=1 the laws are asked of the machine's own cards, and those that look
+behind the imagined driver are skipped.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 
 import pytest
 
@@ -90,6 +95,27 @@ class Machine:
         return contexts.card(index)
 
 
+class RealMachine:
+    """The machine's own cards, behind whose driver nothing can be seen."""
+
+    def start(self, cards=1, memory=1 << 26, architecture=None, **_options):
+        """Leaves what is there, unless a test wants another."""
+        if memory < 1 << 26 or architecture:
+            pytest.skip("asks a small card, or one of a certain generation")
+
+    def card(self, index=0):
+        """One of its cards."""
+        return contexts.card(index)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        pytest.skip(f"looks behind the imagined driver ({name})")
+
+    def __setattr__(self, name, _value):
+        getattr(self, name)
+
+
 @contextlib.contextmanager
 def imagined(made, folder=None):
     """Puts imagined cards in place of the machine's, and takes them away again.
@@ -132,6 +158,9 @@ def imagined(made, folder=None):
 @pytest.fixture
 def machine(tmp_path):
     """A machine with two cards; `start` makes others."""
+    if os.environ.get("RUSHLIGHT_REAL_CARD") == "1":
+        yield RealMachine()
+        return
     with imagined(Machine(), tmp_path) as made:
         yield made
 

@@ -32,7 +32,7 @@ if __name__ == "__main__":
     parser.add_argument("stages", nargs="+", choices=STAGES)
     parser.add_argument("--out", default="first_hour", help="where findings are kept")
     parser.add_argument("--part", default="all", help="0 or 1: half of the sweep")
-    parser.add_argument("--names", nargs="*", help="operators, or suspects")
+    parser.add_argument("--names", nargs="*", help="operators, suspects or parts")
     parser.add_argument("--most", type=int, default=3, help="samples of an operator")
     parser.add_argument("--compiled", action="store_true", help="sweep compiled, too")
     parser.add_argument("--limit", type=float, default=360, help="seconds of the sweep")

@@ -269,6 +269,210 @@ def elements():
     )
 
 
+def patterns():
+    """Layouts, broadcasts and reductions that programs are full of."""
+    both(
+        "transposed copy 8192",
+        case(lambda t, x: x.t().contiguous(), 8192, 8192),
+        8 << 26,
+    )
+    both(
+        "heads to rows bf16",
+        case(
+            lambda t, x: x.transpose(1, 2).contiguous(),
+            8,
+            16,
+            2048,
+            64,
+            dtype="bfloat16",
+        ),
+        4 << 24,
+    )
+    both(
+        "add a row bf16",
+        case(lambda t, x: x + x[0], 32768, 4096, dtype="bfloat16"),
+        4 * n,
+    )
+    both("add a column", case(lambda t, x: x + x[:, :1], 32768, 4096), 8 * n)
+    both("x > 0", case(lambda t, x: x > 0, n), 5 * n)
+    both("silu bf16", case(lambda t, x: F(t).silu(x), n, dtype="bfloat16"), 4 * n)
+    both("x ** 3", case(lambda t, x: x**3, n), 8 * n)
+    both("pow 1.7", case(lambda t, x: x.abs_().pow(1.7), n), 12 * n)
+    both("float to bf16", case(lambda t, x: x.bfloat16(), n), 6 * n)
+    both("sum of all bf16", case(lambda t, x: x.sum(), n, dtype="bfloat16"), 2 * n)
+    both("var rows 32768x4096", case(lambda t, x: x.var(1), 32768, 4096), 4 * n)
+    both("var columns 32768x4096", case(lambda t, x: x.var(0), 32768, 4096), 4 * n)
+    both(
+        "sum of channels 64x256x56x56",
+        case(lambda t, x: x.sum((0, 2, 3)), 64, 256, 56, 56),
+        4 * 64 * 256 * 56 * 56,
+    )
+    both(
+        "amax rows bf16",
+        case(lambda t, x: x.amax(1), 32768, 4096, dtype="bfloat16"),
+        2 * n,
+    )
+    both("logsumexp rows", case(lambda t, x: x.logsumexp(1), 32768, 4096), 4 * n)
+    both("softmax 1<<20 x 128", case(lambda t, x: x.softmax(1), 1 << 20, 128), 8 * n)
+    both(
+        "rms_norm 32768x4096 bf16",
+        case(lambda t, x: F(t).rms_norm(x, (4096,)), 32768, 4096, dtype="bfloat16"),
+        4 * n,
+    )
+    both(
+        "group_norm 64x256x56x56",
+        case(lambda t, x: F(t).group_norm(x, 32), 64, 256, 56, 56),
+        8 * 64 * 256 * 56 * 56,
+    )
+
+    def picked(f):
+        return lambda t: (lambda x, i: lambda: f(x, i))(
+            tensors(t, 65536, 1024), t.randint(0, 65536, (65536,), device="cuda")
+        )
+
+    both(
+        "index_select rows 64k x 1024",
+        picked(lambda x, i: x.index_select(0, i)),
+        8 << 26,
+    )
+    both("x[i] rows 64k x 1024", picked(lambda x, i: x[i]), 8 << 26)
+    both(
+        "index_add rows 64k x 1024",
+        picked(lambda x, i: x.index_add_(0, i, x)),
+        16 << 26,
+    )
+    both("flip rows", case(lambda t, x: x.flip(1), 8192, 8192), 8 << 26)
+    both("roll", case(lambda t, x: x.roll(3, 1), 8192, 8192), 8 << 26)
+    both("nonzero 1<<24", case(lambda t, x: (x > 1).nonzero(), 1 << 24), least=3)
+    both("cummax rows 4096x4096", case(lambda t, x: x.cummax(1), 4096, 4096), 16 << 24)
+    both(
+        "interpolate x2 bilinear",
+        case(
+            lambda t, x: F(t).interpolate(x, scale_factor=2, mode="bilinear"),
+            32,
+            64,
+            64,
+            64,
+        ),
+    )
+    both(
+        "avg_pool2d 64x64x56x56",
+        case(lambda t, x: F(t).avg_pool2d(x, 2), 64, 64, 56, 56),
+    )
+    both("fft 1024x16384", case(lambda t, x: t.fft.rfft(x), 1024, 16384))
+    both(
+        "bmm 256x128x128x128 bf16",
+        case(lambda t, x: x @ x, 256, 128, 128, dtype="bfloat16"),
+        flops=2 * 256 * 128**3,
+    )
+    both(
+        "cholesky 64x256x256",
+        case(
+            lambda t, x: t.linalg.cholesky(x @ x.mT + 300 * t.eye(256, device="cuda")),
+            64,
+            256,
+            256,
+        ),
+        least=3,
+    )
+    both("eigh 512", case(lambda t, x: t.linalg.eigh(x + x.t()), 512, 512), least=2)
+
+    def conv(t):
+        w = tensors(t, 256, 256, 3, 3, dtype="bfloat16")
+        x = tensors(t, 64, 256, 28, 28, dtype="bfloat16")
+        x, w = (v.to(memory_format=t.channels_last).requires_grad_() for v in (x, w))
+        g = t.ones_like(x)
+        return lambda: F(t).conv2d(x, w, padding=1).backward(g)
+
+    both("conv and gradients, channels_last bf16", conv, least=5)
+
+    def fused(t):
+        ps = [
+            tensors(t, 1 << k).requires_grad_()
+            for k in (8, 12, 16, 20)
+            for _ in range(30)
+        ]
+        for p in ps:
+            p.grad = t.ones_like(p)
+        return t.optim.AdamW(ps, fused=True).step
+
+    both("AdamW of 120 tensors", fused, least=10)
+
+
+def launches():
+    """What a call of little work takes, the host's share of it."""
+    few = dict(least=500)
+    both("empty", lambda t: lambda: t.empty(16, device="cuda"), **few)
+    both("x.view", case(lambda t, x: x.view(4, 4), 16), **few)
+    both("layer_norm 8x64", case(lambda t, x: F(t).layer_norm(x, (64,)), 8, 64), **few)
+    both("softmax 8x64", case(lambda t, x: x.softmax(1), 8, 64), **few)
+    both("sum 8x64", case(lambda t, x: x.sum(), 8, 64), **few)
+    both("mm 64", case(lambda t, x: x @ x, 64, 64), **few)
+    both("cat 8x64", case(lambda t, x: t.cat([x, x]), 8, 64), **few)
+    both(
+        "conv2d 1x8x8x8",
+        lambda t: (lambda x, w: lambda: F(t).conv2d(x, w))(
+            tensors(t, 1, 8, 8, 8), tensors(t, 8, 8, 3, 3)
+        ),
+        **few,
+    )
+    both(
+        "attention 1x4x16x64 bf16",
+        case(
+            lambda t, x: F(t).scaled_dot_product_attention(x, x, x),
+            1,
+            4,
+            16,
+            64,
+            dtype="bfloat16",
+        ),
+        **few,
+    )
+
+    def backward(t):
+        w = tensors(t, 64, 64).requires_grad_()
+        return lambda: (w * 2 + 1).sum().backward()
+
+    both("w * 2 + 1, sum, backward", backward, **few)
+
+
+def steps():
+    """Training steps, eager, compiled and as a graph of launches."""
+    both("GPT-2 small step, bf16, 4x1024", gpt, least=3)
+
+    def lenet(t, wrap=lambda f: f):
+        model = models(t)[0]().to("cuda")
+        optimizer = t.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+        x, y = tensors(t, 64, 1, 28, 28), t.randint(0, 10, (64,), device="cuda")
+        loss = wrap(lambda: F(t).cross_entropy(model(x), y))
+
+        def step():
+            optimizer.zero_grad()
+            loss().backward()
+            optimizer.step()
+
+        return step
+
+    both("LeNet step, 64", lenet, least=50)
+    told["LeNet step, 64, compiled"] = of(rl, lenet(rl, rl.compile), 50)
+    print("LeNet step, 64, compiled", told["LeNet step, 64, compiled"], flush=True)
+
+    def captured(t):
+        model = models(t)[0]().to("cuda")
+        x = tensors(t, 64, 1, 28, 28)
+        with t.no_grad():
+            side = t.cuda.Stream()
+            with t.cuda.stream(side):
+                model(x)
+            t.cuda.synchronize()
+            graph = t.cuda.CUDAGraph()
+            with t.cuda.graph(graph):
+                model(x)
+        return graph.replay
+
+    both("LeNet forward as a CUDA graph", captured, least=100)
+
+
 def orders():
     both("sort rows 4096x1024", case(lambda t, x: x.sort(1), 4096, 1024))
     both(
@@ -308,9 +512,26 @@ def gpt(t, size=(50257, 768, 12, 12, 1024), batch=4):
     return step
 
 
+PARTS = (
+    bandwidths,
+    products,
+    rows,
+    gradients,
+    elements,
+    orders,
+    patterns,
+    launches,
+    steps,
+)
+
+
 def main(args):
     """Every case, one after the other: a card is timed alone."""
-    for part in (bandwidths, products, rows, gradients, elements, orders):
-        part()
-    both("GPT-2 small step, bf16, 4x1024", gpt, least=3)
-    put(args.out, "timings", told)
+    for part in PARTS:
+        if args.names and part.__name__ not in args.names:
+            continue
+        try:
+            part()
+        except Exception as error:
+            print(part.__name__, type(error).__name__, str(error)[:300], flush=True)
+        put(args.out, "_".join(["timings", *(args.names or ())]), told)
