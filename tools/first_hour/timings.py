@@ -325,6 +325,10 @@ def patterns():
         8 * 64 * 256 * 56 * 56,
     )
 
+
+def places():
+    """Elements that are picked, turned, resampled, and products of small matrices."""
+
     def picked(f):
         return lambda t: (lambda x, i: lambda: f(x, i))(
             tensors(t, 65536, 1024), t.randint(0, 65536, (65536,), device="cuda")
@@ -338,7 +342,7 @@ def patterns():
     both("x[i] rows 64k x 1024", picked(lambda x, i: x[i]), 8 << 26)
     both(
         "index_add rows 64k x 1024",
-        picked(lambda x, i: x.index_add_(0, i, x)),
+        picked(lambda x, i: x.new_zeros(65536, 1024).index_add_(0, i, x)),
         16 << 26,
     )
     both("flip rows", case(lambda t, x: x.flip(1), 8192, 8192), 8 << 26)
@@ -376,6 +380,10 @@ def patterns():
         least=3,
     )
     both("eigh 512", case(lambda t, x: t.linalg.eigh(x + x.t()), 512, 512), least=2)
+
+
+def layers():
+    """A convolution with its gradients, and a step over many parameters."""
 
     def conv(t):
         w = tensors(t, 256, 256, 3, 3, dtype="bfloat16")
@@ -520,6 +528,8 @@ PARTS = (
     elements,
     orders,
     patterns,
+    places,
+    layers,
     launches,
     steps,
 )
