@@ -432,6 +432,11 @@ def set_rng_state(new_state) -> None:
     shared.set_state(new_state)
 
 
+def index_of(device) -> int:
+    """The number of an accelerator that is named by it, by a text or by a device."""
+    return device if isinstance(device, int) else max(as_device(device).index or 0, 0)
+
+
 @contextlib.contextmanager
 def fork_rng(
     devices=None,
@@ -440,12 +445,13 @@ def fork_rng(
     _devices_kw="devices",
     device_type=None,
 ):
-    """Restores the default generator's state at the end of the block.
+    """Restores the states of the default generator and of devices' at the end of the block.
 
     Args:
-        devices: accepted; the generators of other devices stay.
+        devices: accelerators whose generators are restored, or their numbers; by default
+            all that are in use.
         enabled: whether anything is restored.
-        device_type: accepted.
+        device_type: of the devices that numbers name.
 
     >>> import rushlight as rl
     >>> _ = rl.manual_seed(0)
@@ -457,8 +463,15 @@ def fork_rng(
     if not enabled:
         yield
         return
-    state = shared.state_bytes()
+    global _last_seed
+    numbers = None if devices is None else set(map(index_of, devices))
+    state, last_seed = shared.state_bytes(), _last_seed
+    before = [(one, one.state()) for one in _followers]
     try:
         yield
     finally:
         shared.set_state_bytes(state)
+        _last_seed = last_seed
+        for generator, kept in before:
+            if numbers is None or generator.index in numbers:
+                generator.restore(kept)

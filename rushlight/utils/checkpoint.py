@@ -17,6 +17,7 @@ from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.utils import _selective
+from rushlight.utils._pytree import tree_leaves
 from rushlight.utils._selective import *  # noqa: F403
 
 __all__ = [
@@ -60,21 +61,49 @@ class DefaultDeviceType:
         return DefaultDeviceType._kind
 
 
+def _accelerators(args):
+    """The accelerators that tensors among the arguments are on, each once."""
+    found = {
+        value.device: None
+        for value in tree_leaves(args)
+        if isinstance(value, Tensor) and value.device.type not in ("cpu", "meta")
+    }
+    kinds = {device.type for device in found}
+    kind = "cuda" if "cuda" in kinds else next((d.type for d in found), None)
+    return kind, [device.index for device in found if device.type == kind]
+
+
 def get_device_states(*args):
-    """Devices of the arguments with random states of their own: none on the CPU."""
-    return [], []
+    """The accelerators that the arguments are on, and their generators' states.
+
+    Args:
+        args: tensors, nests of them, and others.
+
+    Returns:
+        Two lists: numbers of devices, and a state for each.
+
+    >>> import rushlight as rl
+    >>> get_device_states(rl.ones(2))
+    ([], [])
+    """
+    kind, numbers = _accelerators(args)
+    module = rl.get_device_module(kind) if numbers else None
+    return numbers, [module.get_rng_state(number) for number in numbers]
 
 
 def set_device_states(devices, states, *, device_type=None):
-    """Gives devices their random states back: there are none beside the CPU's.
+    """Gives devices' generators their states back.
 
     Args:
         devices: their numbers.
         states: a state for each.
-        device_type: the kind of device.
+        device_type: the kind of device; `DefaultDeviceType`'s by default.
 
     >>> set_device_states([], [])
     """
+    kind = device_type or DefaultDeviceType.get_device_type()
+    for number, state in zip(devices, states):
+        rl.get_device_module(kind).set_rng_state(state, number)
 
 
 def noop_context_fn():
@@ -167,12 +196,20 @@ def set_checkpoint_debug_enabled(enabled):
 
 
 class _Surroundings:
-    """The random state and the autocast settings in which a part ran."""
+    """The random states and the autocast settings in which a part ran.
 
-    def __init__(self, keep_random):
+    Args:
+        keep_random: whether the states of the host's generator, and of those of the devices
+            that arguments are on, are kept.
+        args: the part's arguments.
+    """
+
+    def __init__(self, keep_random, args):
         from rushlight.amp.autocast_mode import current_settings
 
         self.random = rl.get_rng_state() if keep_random else None
+        self.kind = _accelerators(args)[0]
+        self.devices, self.states = get_device_states(*args if keep_random else ())
         self.autocast = current_settings()
 
     @contextlib.contextmanager
@@ -181,9 +218,13 @@ class _Surroundings:
         from rushlight.amp.autocast_mode import settings
 
         keep = self.random is not None
-        with rl.random.fork_rng(devices=[], enabled=keep), settings(self.autocast):
+        with (
+            rl.random.fork_rng(self.devices, enabled=keep, device_type=self.kind),
+            settings(self.autocast),
+        ):
             if keep:
                 rl.set_rng_state(self.random)
+                set_device_states(self.devices, self.states, device_type=self.kind)
             yield
 
 
@@ -248,7 +289,7 @@ def checkpoint(
         function,
         args,
         kwargs,
-        _Surroundings(preserve),
+        _Surroundings(preserve, args),
         context_fn(),
         determinism_check == "default",
         early_stop and _early_stop[0],
@@ -370,7 +411,7 @@ class CheckpointFunction(Function):
         """The part's result, recorded as one step."""
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.around = _Surroundings(preserve_rng_state)
+        ctx.around = _Surroundings(preserve_rng_state, args)
         ctx.inputs = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.places))

@@ -220,3 +220,38 @@ def test_one_seed_is_all_devices_seed_also_of_those_first_used_later(machine):
     assert rl.cuda.initial_seed() == chosen == rl.initial_seed()
     rl.default_generator.manual_seed(5)
     assert rl.cuda.initial_seed() == chosen, "a generator's own seed is its own"
+
+
+def halves(x):
+    return F.dropout((x * 3).tanh(), 0.5)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_part_that_is_computed_again_draws_the_same_numbers(machine, reentrant):
+    x = rl.linspace(-1, 1, 64, device="cuda").requires_grad_()
+    rl.manual_seed(0)
+    halves(x).sum().backward()
+    after, wanted, x.grad = rl.rand(2, device="cuda").tolist(), x.grad.tolist(), None
+    rl.manual_seed(0)
+    rl.utils.checkpoint.checkpoint(halves, x, use_reentrant=reentrant).sum().backward()
+    assert x.grad.tolist() == wanted
+    assert rl.rand(2, device="cuda").tolist() == after  # and the stream goes on
+
+
+@pytest.mark.parametrize("devices", [None, [0], ["cuda"], [rl.device("cuda", 0)]])
+def test_a_forked_generator_is_restored(machine, devices):
+    rl.manual_seed(3)
+    rl.rand(2, device="cuda")
+    state = rl.cuda.get_rng_state()
+    with rl.random.fork_rng(devices):
+        rl.manual_seed(4)
+        rl.rand(2, device="cuda")
+    assert rl.equal(rl.cuda.get_rng_state(), state)
+
+
+def test_generators_of_devices_that_are_not_named_go_on(machine):
+    rl.manual_seed(3)
+    state = rl.cuda.get_rng_state()
+    with rl.random.fork_rng([]):
+        rl.rand(2, device="cuda")
+    assert not rl.equal(rl.cuda.get_rng_state(), state)
