@@ -397,6 +397,15 @@ def data_of(t: Tensor):
     return detached(t) if listened_to(t) else t
 
 
+def can_show(t: Tensor, value: Tensor) -> bool:
+    """Whether a tensor can be one over another's memory, its object staying the same."""
+    return (
+        value.layout is t.layout
+        and value.storage.device.has_memory == t.storage.device.has_memory
+        and not (value.keys ^ t.keys) >> KEY_ABSENT & 1
+    )
+
+
 def set_data(t: Tensor, other):
     """Have a tensor show what another one shows; history and count stay."""
     if not isinstance(other, Tensor):
@@ -413,11 +422,7 @@ def set_data(t: Tensor, other):
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
         )
-    if (
-        value.layout is not t.layout
-        or value.storage.device.has_memory != t.storage.device.has_memory
-        or (value.keys ^ t.keys) >> KEY_ABSENT & 1
-    ):
+    if not can_show(t, value):
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "
             f"have incompatible tensor type.\n  variable: {t.dtype_}, {t.layout}, on "

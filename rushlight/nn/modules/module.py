@@ -8,6 +8,7 @@ from collections import OrderedDict
 
 import rushlight as rl
 from rushlight.autograd.hooks import RemovableHandle
+from rushlight.autograd.methods import can_show
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.dtypes import bfloat16 as bfloat16_
@@ -28,7 +29,7 @@ from rushlight.nn.modules._hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from rushlight.nn.parameter import Buffer, Parameter
+from rushlight.nn.parameter import Buffer, Parameter, is_lazy
 from rushlight.operators import call as ops
 
 # PyTorch's names, which other programs import from here.
@@ -506,18 +507,20 @@ class Module:
             return
         grad = parameter.grad
         keep = not choices.get_overwrite_module_params_on_conversion()
-        if keep and converted.device.type == parameter.device.type:
+        if keep and can_show(parameter, converted):
             # The object stays, so optimizers that hold it see the new values.
             parameter.data = converted
             target = parameter
         else:
-            target = Parameter(converted, parameter.requires_grad)
+            target = converted
+            if not is_lazy(converted):
+                target = Parameter(converted, parameter.requires_grad)
             self._parameters[name] = target
         if grad is not None:
             with rl.no_grad():
                 converted = fn(grad)
             same = keep and target is parameter
-            if same and converted.device.type == grad.device.type:
+            if same and can_show(grad, converted):
                 grad.data = converted
             else:
                 target.grad = converted.requires_grad_(grad.requires_grad)
