@@ -46,6 +46,7 @@ COMPILED = [
     "core.views",
     "core.indexing",
     "core.factories",
+    "io.dlpack",
     "io.interop",
     "runtime.cpu.pool",
     "runtime.cpu.launch",

@@ -44,7 +44,8 @@ from rushlight.core.layout import (
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.device import get_default_device, set_default_device
-from rushlight.io.interop import from_dlpack, from_numpy
+from rushlight.io.dlpack import from_dlpack
+from rushlight.io.interop import from_numpy
 from rushlight.io.printing import set_printoptions
 from rushlight.random.generator import Generator, default_generator
 from rushlight.core.roles import switches as _switches

@@ -75,6 +75,9 @@ class Streams(Role):
     def synchronize(self, device):
         """Waits until all that was asked of a device is done."""
 
+    def order(self, device, handle):
+        """Has another library's queue, by its handle, wait for the current one's work."""
+
 
 class Launch(Role):
     """Generated kernels: their code, and how they run.

@@ -15,8 +15,8 @@ from rushlight.core.layout import MemoryFormat, contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.core.truth import truth_of_argument
 from rushlight.io import interop
+from rushlight.io.dlpack import to_dlpack as _to_dlpack
 from rushlight.io.interop import from_numpy
-from rushlight.io.interop import to_dlpack as _to_dlpack
 from rushlight.operators import call
 from rushlight.operators.functions import as_tensor
 from rushlight.operators.functions import tensor as make_tensor

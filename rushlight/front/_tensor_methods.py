@@ -31,7 +31,7 @@ from rushlight.dispatch.overridable import (
     method,
     watch_attributes,
 )
-from rushlight.io import interop, pickling, printing
+from rushlight.io import dlpack, interop, pickling, printing
 from rushlight.operators import call
 from rushlight.operators.functions import plain_tensor, tensor, warn_of_copy
 from rushlight.operators.shape import view
@@ -139,8 +139,10 @@ _AUTOGRAD_METHODS = (
 def _methods():
     """Names and functions for ``Tensor``."""
     yield "numpy", _numpy
-    yield "__dlpack__", interop.share_by_dlpack
-    yield "__dlpack_device__", interop.dlpack_device
+    yield "__dlpack__", dlpack.share_by_dlpack
+    yield "__dlpack_device__", dlpack.dlpack_device
+    name = "__cuda_array_interface__"
+    yield name, Attribute(name, interop.cuda_array_interface)
     yield "T", Attribute("T", view.reversed_dims)
     yield "mT", Attribute("mT", view.transposed)
     yield "H", Attribute("H", view.matrix_h)
@@ -470,7 +472,7 @@ def _slots():
         "data": _autograd.data_of,
         "set_data": _autograd.set_data,
         "require_grad": _autograd.set_requires_grad,
-        "dlpack": interop.share_by_dlpack,
+        "dlpack": dlpack.share_by_dlpack,
         "item": _item,
     }
 

@@ -1,26 +1,12 @@
-"""Memory shared with other libraries, without a copy: buffers, NumPy, DLPack."""
+"""Memory shared with other libraries, without a copy: buffers and NumPy."""
 
 import math
 import sys
 
 import cython
 from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_FillInfo
-from cython.cimports.cpython.pycapsule import (
-    PyCapsule_GetPointer,
-    PyCapsule_IsValid,
-    PyCapsule_New,
-    PyCapsule_SetName,
-)
-from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdint import int64_t, uintptr_t
-from cython.cimports.libc.stdlib import calloc, free
-from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CUDA
-from cython.cimports.rushlight.core.dlpack import (
-    DLDataType,
-    DLManagedTensor,
-    DLManagedTensorVersioned,
-    DLTensor,
-)
+from cython.cimports.rushlight.core.device import KIND_CUDA, Device
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
@@ -31,9 +17,10 @@ from cython.cimports.rushlight.core.keys import (
     RECORDING,
 )
 from cython.cimports.rushlight.core.state import state, tell_readers
-from cython.cimports.rushlight.core.storage import Storage, fetch, following, wrap
+from cython.cimports.rushlight.core.storage import Storage, fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor
 
+from rushlight.core.device import backend_for
 from rushlight.core.dtype import TYPE_NAMES, all_dtypes
 from rushlight.core.layout import strided
 from rushlight.core.sparse import layout_of
@@ -61,30 +48,7 @@ NUMPY_KINDS = {
 _DTYPES = all_dtypes()
 _BY_NUMPY_KIND = {kind: _DTYPES[name] for name, kind in NUMPY_KINDS.items()}
 
-# DLPack's (code, bits) -> rushlight's name.
-DLPACK_TYPES = {
-    (6, 8): "bool",
-    (1, 8): "uint8",
-    (1, 16): "uint16",
-    (1, 32): "uint32",
-    (1, 64): "uint64",
-    (0, 8): "int8",
-    (0, 16): "int16",
-    (0, 32): "int32",
-    (0, 64): "int64",
-    (2, 16): "float16",
-    (2, 32): "float32",
-    (2, 64): "float64",
-    (4, 16): "bfloat16",
-    (5, 64): "complex64",
-    (5, 128): "complex128",
-}
-_TO_DLPACK = {name: pair for pair, name in DLPACK_TYPES.items()}
-CPU = 1
-CUDA_HOST = 3
 
-
-@cython.final
 @cython.cclass
 class Loan:
     """Keeps a storage alive, and its bytes where they are, for one who looks at them.
@@ -147,8 +111,8 @@ def check_on_host(storage: Storage, purpose: object) -> cython.int:
     # what a backend from outside points at is its own affair: it may lie on the host
     if absent or storage.device.kind == KIND_CUDA:
         raise TypeError(
-            f"can't convert {storage.device} device type tensor to {purpose}: it has "
-            "no data in host memory. Use Tensor.cpu() to copy the tensor there first."
+            f"can't convert {storage.device} device type tensor to {purpose}. Use "
+            "Tensor.cpu() to copy the tensor to host memory first."
         )
     return 0
 
@@ -289,15 +253,74 @@ def array_interface(tensor: Tensor) -> dict:
             "convert the tensor first, for instance with float()"
         )
     check_on_host(tensor.storage, "numpy")
+    return {"version": 3, **described(tensor, kind)}
+
+
+@cython.cfunc
+def described(tensor: Tensor, kind: str) -> dict:
+    """What both array interfaces say of a tensor's memory."""
     size: int64_t = tensor.dtype_.itemsize
     order = "|" if size == 1 else "<" if sys.byteorder == "little" else ">"
     return {
-        "version": 3,
         "typestr": order + kind,
         "shape": tuple(tensor.shape),
         "strides": tuple([step * size for step in tensor.stride()]),
         "data": (cython.cast(uintptr_t, tensor.pointer()), False),
     }
+
+
+def cuda_array_interface(tensor: Tensor) -> dict:
+    """Numba's and CuPy's description of the memory of a tensor on a card.
+
+    Raises:
+        AttributeError: the tensor is on no card, or sparse.
+        RuntimeError: it requires a gradient.
+    """
+    device: Device = tensor.storage.device
+    if device.kind != KIND_CUDA:
+        raise AttributeError(
+            "Can't get __cuda_array_interface__ on non-CUDA tensor type: "
+            f"{tensor.type()} If CUDA data is required use tensor.cuda() to copy tensor "
+            "to device memory."
+        )
+    if tensor.layout is not strided:
+        raise AttributeError(
+            "Can't get __cuda_array_interface__ on sparse type: "
+            f"{tensor.type()} Use Tensor.to_dense() to convert to a dense tensor first."
+        )
+    if tensor.wants_grad:
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires grad. If "
+            "gradients aren't required, use var.detach() to get Variable that doesn't "
+            "require grad."
+        )
+    backend_for(device).streams.current_stream(device)  # what waited is on its way now
+    told = described(tensor, NUMPY_KINDS.get(tensor.dtype_.name, "V2"))
+    if tensor.row_major:  # of rows without gaps no strides are told
+        told["strides"] = None
+    return {"version": 2, **told}
+
+
+def over_cuda_array(array):
+    """The tensor over memory of a card that another library describes.
+
+    Raises:
+        TypeError: tensors lack the elements' type.
+        ValueError: a stride is negative, or no whole number of elements.
+    """
+    told = array.__cuda_array_interface__
+    dtype = _BY_NUMPY_KIND.get(told["typestr"][1:])
+    if dtype is None:
+        raise TypeError(
+            f"can't convert an array of type {told['typestr']} of a card. The only "
+            f"supported types are: {', '.join(NUMPY_KINDS)}."
+        )
+    shape = list(told["shape"])
+    steps = told.get("strides") or [
+        n * dtype.itemsize for n in row_major_strides(shape)
+    ]
+    address, where = told["data"][0], f"cuda:{backend_for('cuda').current_device()}"
+    return over_memory(address, shape, steps, dtype, array, where)
 
 
 def _layout_name(layout):
@@ -462,8 +485,14 @@ def equal_to_array(tensor, other):
 
 def over_array(array, dtype: DType):
     """The tensor over an array whose type has been found."""
-    shape, steps, size = array.shape, array.strides, array.dtype.itemsize
-    if array.size and any(step < 0 for step in steps):
+    address = array.__array_interface__["data"][0]
+    return over_memory(address, array.shape, array.strides, dtype, array, None)
+
+
+def over_memory(address, shape, steps, dtype: DType, owner, device):
+    """The tensor over memory that another library owns, its strides in bytes."""
+    size, filled = dtype.itemsize, 0 not in shape
+    if filled and any(step < 0 for step in steps):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors "
             "with negative strides are not currently supported. (You can probably work "
@@ -476,256 +505,7 @@ def over_array(array, dtype: DType):
         )
     strides = [abs(step) // size for step in steps]
     reach = 0
-    if array.size:
+    if filled:
         reach = 1 + sum([(n - 1) * step for n, step in zip(shape, strides)])
-    address = array.__array_interface__["data"][0]
-    storage = wrap_address(address, reach * size, array)
-    return make_tensor(storage, shape, strides, 0, dtype)
-
-
-# -- DLPack ------------------------------------------------------------------------
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-@cython.with_gil
-def release(managed: cython.pointer(DLManagedTensor)) -> cython.void:
-    free(managed.dl_tensor.shape)
-    Py_DECREF(cython.cast(object, managed.manager_ctx))
-    free(managed)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-@cython.with_gil
-def release_versioned(managed: cython.pointer(DLManagedTensorVersioned)) -> cython.void:
-    free(managed.dl_tensor.shape)
-    Py_DECREF(cython.cast(object, managed.manager_ctx))
-    free(managed)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def drop_capsule(held: object) -> cython.void:
-    """Frees what nobody has taken out of the capsule; a taken one has another name."""
-    managed: cython.pointer(DLManagedTensor)
-    versioned: cython.pointer(DLManagedTensorVersioned)
-    if PyCapsule_IsValid(held, b"dltensor"):
-        managed = cython.cast(
-            cython.pointer(DLManagedTensor), PyCapsule_GetPointer(held, b"dltensor")
-        )
-        managed.deleter(managed)
-    elif PyCapsule_IsValid(held, b"dltensor_versioned"):
-        versioned = cython.cast(
-            cython.pointer(DLManagedTensorVersioned),
-            PyCapsule_GetPointer(held, b"dltensor_versioned"),
-        )
-        versioned.deleter(versioned)
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
-    """Fills in a DLPack tensor; its sizes and strides are a block to be freed."""
-    if state().included & RECORDING:
-        tell_readers()
-    if following:
-        fetch(tensor.storage)
-    pair = _TO_DLPACK[tensor.dtype_.name]
-    i: cython.int
-    out.data = tensor.pointer()
-    room: cython.pointer(int64_t) = cython.cast(
-        cython.pointer(int64_t), calloc(2 * tensor.ndim_ + 1, cython.sizeof(int64_t))
-    )
-    if room == cython.NULL:
-        raise MemoryError("no memory for a tensor's sizes")
-    for i in range(tensor.ndim_):
-        room[i] = tensor.sizes[i]
-        room[tensor.ndim_ + i] = tensor.strides[i]
-    out.device.device_type = CPU
-    out.device.device_id = 0
-    out.ndim = tensor.ndim_
-    out.dtype.code = pair[0]
-    out.dtype.bits = pair[1]
-    out.dtype.lanes = 1
-    out.shape = room
-    out.strides = room + tensor.ndim_
-    out.byte_offset = 0
-    return 0
-
-
-def dlpack_device(tensor: Tensor) -> tuple:
-    """DLPack's numbers for the tensor's device."""
-    if tensor.keys & DEFERRED:
-        raise BufferError("Can't export tensors with the conjugate or negative bit set")
-    check_on_host(tensor.storage, "DLPack")
-    return (CPU, 0)
-
-
-def share_by_dlpack(
-    tensor: Tensor, stream=None, max_version=None, dl_device=None, copy=None
-):
-    """``Tensor.__dlpack__``: `to_dlpack` of a tensor whose memory is all there is to it.
-
-    Raises:
-        BufferError: the tensor requires a gradient, puts off its conjugate, is sparse,
-            has a type that DLPack lacks, or is wanted on another device.
-    """
-    if tensor.wants_grad:
-        raise BufferError(
-            "Can't export tensors that require gradient, use tensor.detach()"
-        )
-    if tensor.keys & (1 << KEY_CONJUGATE):
-        raise BufferError("Can't export tensors with the conjugate bit set")
-    if tensor.layout is not strided:
-        raise BufferError("Can't export tensors with layout other than torch.strided")
-    return to_dlpack(tensor, max_version, dl_device, copy)
-
-
-def to_dlpack(tensor: Tensor, max_version=None, dl_device=None, copy=None):
-    """A capsule that lends the tensor's memory to the library that takes it.
-
-    Raises:
-        BufferError: the tensor has a type that DLPack lacks, or is wanted on another
-            device.
-        RuntimeError: it is sparse, and has no memory of its own.
-    """
-    if tensor.layout is not strided:
-        raise RuntimeError(
-            "Cannot access data pointer of Tensor that doesn't have storage"
-        )
-    if tensor.dtype_.name not in _TO_DLPACK:
-        raise BufferError(f"{tensor.dtype_.name} tensors cannot be exported by DLPack")
-    check_on_host(tensor.storage, "DLPack")
-    if dl_device is not None and tuple(dl_device) != (CPU, 0):
-        raise BufferError(f"to_dlpack: the tensor is on the host, not on {dl_device}")
-    if copy:
-        tensor = tensor.clone()
-    if max_version is not None and max_version[0] >= 1:
-        return versioned_capsule(tensor)
-    managed: cython.pointer(DLManagedTensor) = cython.cast(
-        cython.pointer(DLManagedTensor), calloc(1, cython.sizeof(DLManagedTensor))
-    )
-    if managed == cython.NULL:
-        raise MemoryError("no memory for a DLPack tensor")
-    describe(tensor, cython.address(managed.dl_tensor))
-    managed.deleter = release
-    loan: Loan = lend(tensor.storage)
-    managed.manager_ctx = cython.cast(cython.p_void, loan)
-    Py_INCREF(loan)
-    return PyCapsule_New(managed, b"dltensor", drop_capsule)
-
-
-@cython.cfunc
-def versioned_capsule(tensor: Tensor) -> object:
-    managed: cython.pointer(DLManagedTensorVersioned) = cython.cast(
-        cython.pointer(DLManagedTensorVersioned),
-        calloc(1, cython.sizeof(DLManagedTensorVersioned)),
-    )
-    if managed == cython.NULL:
-        raise MemoryError("no memory for a DLPack tensor")
-    describe(tensor, cython.address(managed.dl_tensor))
-    managed.version.major = 1
-    managed.deleter = release_versioned
-    loan: Loan = lend(tensor.storage)
-    managed.manager_ctx = cython.cast(cython.p_void, loan)
-    Py_INCREF(loan)
-    return PyCapsule_New(managed, b"dltensor_versioned", drop_capsule)
-
-
-@cython.final
-@cython.cclass
-class Borrowed:
-    """Another library's memory, given back when the last tensor over it is gone."""
-
-    managed: cython.pointer(DLManagedTensor)
-    versioned: cython.pointer(DLManagedTensorVersioned)
-
-    def __dealloc__(self):
-        if self.managed != cython.NULL and self.managed.deleter != cython.NULL:
-            self.managed.deleter(self.managed)
-        if self.versioned != cython.NULL and self.versioned.deleter != cython.NULL:
-            self.versioned.deleter(self.versioned)
-
-
-def from_dlpack(ext_tensor, *, device=None, copy=None):
-    """A tensor over the memory of any array that speaks DLPack, or of its capsule.
-
-    Args:
-        device: where the tensor is to be: on the host.
-        copy: give it memory of its own.
-        ext_tensor: the array, or its capsule.
-
-    Raises:
-        BufferError: the array is not in host memory or of a type that tensors lack.
-        RuntimeError: there is no such device.
-
-    >>> import numpy
-    >>> import rushlight as rl
-    >>> rl.from_dlpack(numpy.arange(3))
-    tensor([0, 1, 2])
-    """
-    shared = over_dlpack(ext_tensor)
-    if device is not None:
-        shared = shared.to(device)
-    return shared.clone() if copy else shared
-
-
-@cython.cfunc
-def over_dlpack(source: object):
-    capsule = source
-    if hasattr(source, "__dlpack__"):
-        try:
-            capsule = source.__dlpack__(max_version=(1, 0))
-        except TypeError:
-            capsule = source.__dlpack__()
-    held: Borrowed = Borrowed.__new__(Borrowed)
-    if PyCapsule_IsValid(capsule, b"dltensor"):
-        held.managed = cython.cast(
-            cython.pointer(DLManagedTensor), PyCapsule_GetPointer(capsule, b"dltensor")
-        )
-        PyCapsule_SetName(capsule, b"used_dltensor")
-        return borrow(cython.address(held.managed.dl_tensor), held)
-    if PyCapsule_IsValid(capsule, b"dltensor_versioned"):
-        held.versioned = cython.cast(
-            cython.pointer(DLManagedTensorVersioned),
-            PyCapsule_GetPointer(capsule, b"dltensor_versioned"),
-        )
-        PyCapsule_SetName(capsule, b"used_dltensor_versioned")
-        if held.versioned.version.major != 1:
-            raise BufferError(
-                "from_dlpack: DLPack version "
-                f"{held.versioned.version.major} is not known"
-            )
-        return borrow(cython.address(held.versioned.dl_tensor), held)
-    raise RuntimeError(
-        "from_dlpack: expected an array with __dlpack__, or a DLPack capsule that has "
-        f"not been used yet\n  source: {type(source).__name__}"
-    )
-
-
-@cython.cfunc
-def borrow(lent: cython.pointer(DLTensor), owner: object) -> object:
-    """The tensor over memory that ``owner`` will give back."""
-    kind: DLDataType = lent.dtype
-    name = DLPACK_TYPES.get((kind.code, kind.bits))
-    if lent.device.device_type not in (CPU, CUDA_HOST):
-        raise BufferError(
-            f"from_dlpack: device type {lent.device.device_type} is not host memory"
-        )
-    if name is None or kind.lanes != 1:
-        raise BufferError(
-            f"from_dlpack: no data type has DLPack's code {kind.code}, {kind.bits} "
-            f"bits and {kind.lanes} lanes"
-        )
-    shape = [lent.shape[i] for i in range(lent.ndim)]
-    strides = row_major_strides(shape)
-    if lent.strides != cython.NULL:
-        strides = [lent.strides[i] for i in range(lent.ndim)]
-    dtype: DType = _DTYPES[name]
-    reach = 0
-    if 0 not in shape:
-        reach = 1 + sum([(n - 1) * step for n, step in zip(shape, strides)])
-    start: cython.p_char = cython.cast(cython.p_char, lent.data) + lent.byte_offset
-    storage: Storage = wrap(start, reach * dtype.itemsize, owner, CPU_DEVICE)
+    storage = wrap_address(address, reach * size, owner, device)
     return make_tensor(storage, shape, strides, 0, dtype)

@@ -18,7 +18,7 @@ from rushlight.dispatch import python_key
 from rushlight.dispatch.kernels import promoted_type
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.dispatch.overridable import open_plain
-from rushlight.io import interop
+from rushlight.io import dlpack, interop
 from rushlight.operators import call
 from rushlight.runtime import pinned
 
@@ -38,7 +38,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     """
     if dtype is not None:
         dtype = by_python_type(dtype)
-    if device is None and not isinstance(data, Tensor):
+    if device is None and not _has_place(data):
         device = get_default_device()
     memory = _over_storage(data, dtype)
     if memory is not None:
@@ -51,6 +51,9 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
                 result = result.to(device)
     elif interop.is_numpy_number(data):
         result = from_sequence(data, dtype, device)
+    elif hasattr(data, "__cuda_array_interface__"):
+        shared = interop.over_cuda_array(data)
+        result = shared.clone().to(dtype=dtype or shared.dtype, device=device)
     elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         import numpy
 
@@ -72,6 +75,15 @@ def warn_of_copy(name):
         "sourceTensor.detach().clone() or "
         f"sourceTensor.detach().clone().requires_grad_(True), rather than {name}"
         "(sourceTensor)."
+    )
+
+
+def _has_place(data):
+    """Whether data are where they are, whatever the default device is: on a card, say."""
+    if isinstance(data, Tensor) or hasattr(data, "__cuda_array_interface__"):
+        return True
+    return (
+        hasattr(data, "__dlpack_device__") and data.__dlpack_device__()[0] != dlpack.CPU
     )
 
 
@@ -108,13 +120,15 @@ def as_tensor(data, dtype=None, device=None):
     >>> as_tensor([1, 2], dtype=rl.float32)
     tensor([1., 2.])
     """
-    if device is None and not isinstance(data, Tensor):
+    if device is None and not _has_place(data):
         device = get_default_device()
     memory = _over_storage(data, dtype)
     if memory is not None:
         result = memory
     elif isinstance(data, Tensor):
         result = data
+    elif hasattr(data, "__cuda_array_interface__"):
+        result = interop.over_cuda_array(data)
     elif hasattr(data, "__array_interface__") and not interop.is_numpy_number(data):
         import numpy
 
@@ -143,7 +157,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """
     dtype = None if dtype is None else by_python_type(dtype)
     shared = True
-    if device is None and not isinstance(obj, Tensor):
+    if device is None and not _has_place(obj):
         device = get_default_device()
     memory = _over_storage(obj, dtype)
     if memory is not None:
@@ -152,8 +166,10 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         result = obj
     elif hasattr(obj, "__array_interface__") and getattr(obj, "ndim", 0):
         result = interop.from_numpy(obj)
+    elif hasattr(obj, "__cuda_array_interface__"):
+        result = interop.over_cuda_array(obj)
     elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
-        result = interop.from_dlpack(obj)
+        result = dlpack.from_dlpack(obj)
     elif interop.is_numpy_number(obj):
         shared, result = False, tensor(obj)  # of its own type, then cast
     elif interop.has_buffer(obj):

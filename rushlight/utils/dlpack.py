@@ -3,8 +3,8 @@
 import enum
 
 from rushlight.core.tensor import Tensor
-from rushlight.io import interop
-from rushlight.io.interop import from_dlpack
+from rushlight.io import dlpack
+from rushlight.io.dlpack import from_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
@@ -51,4 +51,4 @@ def to_dlpack(tensor):
         raise TypeError(
             f"expected Tensor as argument 0, but got {type(tensor).__name__}"
         )
-    return interop.to_dlpack(tensor)
+    return dlpack.to_dlpack(tensor)

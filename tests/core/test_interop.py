@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.io import interop
+from rushlight.io import dlpack, interop
 
 
 def test_numpy_array_and_tensor_are_one_memory_both_ways():
@@ -117,7 +117,7 @@ def test_dlpack_lets_go_of_the_tensor():
     storage = tensor.untyped_storage()
     before = sys.getrefcount(storage)
     array = np.from_dlpack(tensor)
-    unused = interop.to_dlpack(tensor)
+    unused = dlpack.to_dlpack(tensor)
     assert sys.getrefcount(storage) == before + 2
     del array, unused
     gc.collect()
@@ -125,7 +125,7 @@ def test_dlpack_lets_go_of_the_tensor():
 
 
 def test_a_dlpack_capsule_can_be_used_once():
-    capsule = interop.to_dlpack(rl.ones(2))
+    capsule = dlpack.to_dlpack(rl.ones(2))
     assert rl.from_dlpack(capsule).tolist() == [1.0, 1.0]
     with pytest.raises(RuntimeError, match="not been used yet"):
         rl.from_dlpack(capsule)

@@ -21,7 +21,7 @@ from rushlight.runtime.cuda import (
     select,
 )
 from rushlight.runtime.cuda.launch import CompiledBackend
-from rushlight.runtime.cuda.streams import Event
+from rushlight.runtime.cuda.streams import Event, Stream
 
 ROLES = Roles("cuda", "rushlight.runtime.cuda")
 
@@ -262,6 +262,11 @@ class CudaStreams(device_roles.Streams):
     def synchronize(self, device):
         batched_launch.flush()
         context_of(device).wait()
+
+    def order(self, device, handle):
+        current = self.current_stream(device)
+        if handle != current.handle:
+            Stream(current.card, handle).wait_stream(current)
 
     def stream(self, device, priority=0):
         return context_of(device).streams.give(priority)
