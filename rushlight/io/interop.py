@@ -295,10 +295,10 @@ def cuda_array_interface(tensor: Tensor) -> dict:
             "require grad."
         )
     backend_for(device).streams.current_stream(device)  # what waited is on its way now
-    told = described(tensor, NUMPY_KINDS.get(tensor.dtype_.name, "V2"))
-    if tensor.row_major:  # of rows without gaps no strides are told
-        told["strides"] = None
-    return {"version": 2, **told}
+    interface = described(tensor, NUMPY_KINDS.get(tensor.dtype_.name, "V2"))
+    if tensor.row_major:  # of rows without gaps no strides are interface
+        interface["strides"] = None
+    return {"version": 2, **interface}
 
 
 def over_cuda_array(array):
@@ -308,18 +308,18 @@ def over_cuda_array(array):
         TypeError: tensors lack the elements' type.
         ValueError: a stride is negative, or no whole number of elements.
     """
-    told = array.__cuda_array_interface__
-    dtype = _BY_NUMPY_KIND.get(told["typestr"][1:])
+    interface = array.__cuda_array_interface__
+    dtype = _BY_NUMPY_KIND.get(interface["typestr"][1:])
     if dtype is None:
         raise TypeError(
-            f"can't convert an array of type {told['typestr']} of a card. The only "
+            f"can't convert an array of type {interface['typestr']} of a card. The only "
             f"supported types are: {', '.join(NUMPY_KINDS)}."
         )
-    shape = list(told["shape"])
-    steps = told.get("strides") or [
+    shape = list(interface["shape"])
+    steps = interface.get("strides") or [
         n * dtype.itemsize for n in row_major_strides(shape)
     ]
-    address, where = told["data"][0], f"cuda:{backend_for('cuda').current_device()}"
+    address, where = interface["data"][0], f"cuda:{backend_for('cuda').current_device()}"
     return over_memory(address, shape, steps, dtype, array, where)
 
 

@@ -34,7 +34,6 @@ numerical_note = enum.Enum(
 NOT_SET = data_type.NOT_SET
 STORED = {
     data_type.FLOAT: np.float32,
-    data_type.DOUBLE: np.float64,
     data_type.HALF: np.float16,
     data_type.BFLOAT16: np.uint16,
 }
@@ -302,7 +301,7 @@ class Graph:
             and self.operation.kind == "forward"
         ):
             return False
-        return not notes or self.kind is not data_type.DOUBLE
+        return True
 
     def deselect_numeric_notes(self, notes):
         self.go("deselect_numeric_notes", "create_execution_plans")

@@ -99,6 +99,9 @@ def close(found, wanted, near=None):
 def test_outputs_and_gradients_are_the_host_s(machine, name, kind):
     close(gradients(name, kind, "cuda"), gradients(name, kind, "cpu"))
     done = [graph.operation.kind for graph in machine.cudnn.graphs]
+    if kind is rl.float64:  # whose factors the frontend hands over as float32
+        assert not done
+        return
     both = {"forward", "input"}
     # An output that is padded by more than a step is not one that the library knows.
     far = {"forward"}

@@ -98,6 +98,7 @@ def verdict_of(op, args):
 def start(chunk, args):
     """A process that judges some operators."""
     command = [sys.executable, "-m", "tools.first_hour", "sweep", "--out", args.out]
+    command += ["--compiled"] * args.compiled
     command += ["--most", str(args.most), "--names", *chunk]
     errors = open(os.path.join(args.out, "sweep_errors.log"), "a")
     return chunk, subprocess.Popen(
