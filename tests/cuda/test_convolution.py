@@ -109,7 +109,7 @@ def test_outputs_and_gradients_are_the_host_s(machine, name, kind):
     assert len(machine.cudnn.runs) == len(done)
 
 
-@pytest.mark.parametrize("kind", KINDS[1:3], ids=lambda k: k.name)
+@pytest.mark.parametrize("kind", KINDS[::2], ids=lambda k: k.name)
 @pytest.mark.parametrize("name", ["padded", "groups", "volume", "turned"])
 def test_channels_that_are_last_stay_last_without_a_copy(machine, name, kind):
     wanted = gradients(name, kind, "cpu", last=True)
@@ -117,7 +117,7 @@ def test_channels_that_are_last_stay_last_without_a_copy(machine, name, kind):
     form = FORMATS[found[0].ndim]
     for one, other in zip(found[:2], wanted[:2], strict=True):
         assert one.is_contiguous(memory_format=form)
-        near = 3e-2 if kind is rl.float16 else 1e-12
+        near = 3e-2 if kind is rl.float16 else 1e-5
         assert rl.allclose(one.cpu().double(), other.double(), rtol=near, atol=near)
     image = machine.cudnn.graphs[0].operation.first
     assert image.stride[1] == 1 and image.dim[1] > 1
