@@ -63,12 +63,16 @@ ctypedef struct DotsPlan:
     int64_t added
     int64_t row_block
 
-# The rows of `b`, each times an element of the vector `a`, added up.
+# The rows of `b`, each times an element of a row of `a`, added up.
 ctypedef struct CombinePlan:
+    int64_t rows
     int64_t columns
     int64_t depth
+    int64_t a_row
     int64_t a_column
     int64_t b_row
+    int64_t out_row
+    int64_t added_row
     int64_t added_column
     int64_t a_batch
     int64_t b_batch

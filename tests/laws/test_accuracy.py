@@ -291,3 +291,15 @@ def test_the_average_error_of_sums_is_that_of_a_tree(name):
         scale = np.maximum(abs(truth), abs(truth).max() * 1e-3)
         errors.append((abs(result - truth) / scale).max() / np.finfo(dtype).eps)
     assert np.mean(errors) < limit
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_few_rows_by_a_large_matrix_are_sums_of_short_chains(rows):
+    rng = np.random.default_rng(rows)
+    a, b = (
+        rng.standard_normal(s).astype("float32") for s in ((rows, 1024), (1024, 768))
+    )
+    exact = a.astype("float64") @ b
+    result = (rushlight.from_numpy(a) @ rushlight.from_numpy(b)).numpy()
+    off = np.sqrt(((result - exact) ** 2).mean()) / exact.std()
+    assert off < 3.5 * EPSILON["float32"]  # PyTorch's are 4.8 to 4.9

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SHORT_ROW, SHORT_ROWS = 1024, 2048  # bytes; see `Tile`
+DEPTH = 384  # products that a chain of sums adds up: their order, on every processor
 ITEMSIZES = {"float32": 4, "float64": 8, "int32": 4, "int64": 8}
 
 
@@ -24,7 +25,8 @@ class Tile:
 
     A right operand of at most ``short`` columns is read in place, rows of a copy being no
     better for the caches: 2 KB, as longer rows share too few sets of them, and 1 KB where
-    a tile reads one line of the cache of each row.
+    a tile reads one line of the cache of each row. For ``combined`` rows or fewer, whole
+    rows of a large one are added up: such a tile would wait for each line of it.
     """
 
     lanes: int
@@ -33,6 +35,7 @@ class Tile:
     depth: int
     columns: int
     short: int = 512
+    combined: int = 3
 
     @property
     def width(self) -> int:
@@ -61,11 +64,10 @@ def matrix_tile(dtype: str, target) -> Tile:
     lanes = target.lanes(itemsize)
     vectors = 4 if target.registers >= 32 else 2
     width = lanes * vectors
-    depth = 384
     block = target.caches[1] - target.caches[0]
-    columns = block // (depth * itemsize) // width * width
-    short = SHORT_ROWS if width * itemsize > 64 else SHORT_ROW
-    return Tile(lanes, 6, vectors, depth, columns, short // itemsize)
+    columns = block // (DEPTH * itemsize) // width * width
+    short, combined = (SHORT_ROWS, 3) if width * itemsize > 64 else (SHORT_ROW, 8)
+    return Tile(lanes, 6, vectors, DEPTH, columns, short // itemsize, combined)
 
 
 def unit_tile() -> Tile:

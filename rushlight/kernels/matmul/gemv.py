@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from rushlight.codegen.schedule.contraction import DEPTH
 from rushlight.codegen.schedule.register_transpose import transpose
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
@@ -101,15 +102,17 @@ def dot_rows(b, n, p, compute, lanes, first, rows, put):
 
 
 COMBINED_ROWS = 8
-COMBINED_COLUMNS = 4096  # results that stay in the first-level cache
+COMBINED_COLUMNS = 4096  # sums of all rows that stay in the first-level cache
 
 
 def combine(name, a_type, b_type, compute, lanes, epilogue=None) -> ir.Function:
-    """``out[j] = sum_k a[k] b[k, j] + added[j]``: rows of adjacent elements.
+    """``out[i, j] = sum_k a[i, k] b[k, j] + added[i, j]``: rows of adjacent elements.
 
-    Eight whole rows at a time are added to results that stay in the L1 cache: memory is
-    read in long runs (4096: 2.3 ms, against 5.2 as a product of register tiles). The
-    parallel axis counts blocks of columns, then batches. Data as for `dots`.
+    Eight whole rows of ``b`` at a time are added to sums that stay in the L1 cache: memory is
+    read in long runs (4096: 2.3 ms, against 5.2 as a product of register tiles), and once for
+    the few rows of ``a``; with an epilogue there is one. Sums are of blocks of the depth, in
+    the order of register tiles: a row has the same bits beside any others. The parallel axis
+    counts blocks of columns, then batches. Data as for `dots`.
     """
     b = Builder()
     n = planned(b, "combine")
@@ -118,6 +121,7 @@ def combine(name, a_type, b_type, compute, lanes, epilogue=None) -> ir.Function:
     waiting = None
     if epilogue is not None:
         waiting = b.array("waiting", compute, COMBINED_COLUMNS)
+    parts = b.array("parts", compute, COMBINED_COLUMNS)
     across = blocks_across(b, n)
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         batch, j0, width = columns_of_chunk(b, n, chunk, across)
@@ -132,8 +136,21 @@ def combine(name, a_type, b_type, compute, lanes, epilogue=None) -> ir.Function:
             for key, start in starts.items()
         )
         sums = out if epilogue is None else waiting
-        begin_sums(b, n, sums, added, width)
-        combine_rows(b, n, left, right, sums, width, lanes)
+        with b.loop("i", 0, n["rows"]) as i:
+            line = b.let("line", moved(sums, i * n["out_row"]))
+            begin_sums(b, n, line, moved(added, i * n["added_row"]), width)
+        with b.loop("k0", 0, n["depth"], DEPTH) as k0:
+            end = b.let("end", minimum(k0 + DEPTH, n["depth"]))
+            combine_rows(b, n, left, right, parts, (k0, end), width, lanes)
+            with b.loop("i", 0, n["rows"]) as i:
+                line = b.let("line", moved(sums, i * n["out_row"]))
+                part = b.let("part", moved(parts, i * n["column_block"]))
+
+                def add(j, mask, _, line=line, part=part):
+                    pair = (load(x, j, lanes, mask=mask) for x in (part, line))
+                    b.store(line, j, next(pair) + next(pair), mask)
+
+                vector_loop(b, "j", 0, width, lanes, add)
         if epilogue is not None:
             others = [other.at(batch, j0) for other in besides]
             epilogue.write_row(b, sums, out, width, others)
@@ -148,33 +165,39 @@ def begin_sums(b, n, sums, added, width):
         b.store(sums, j, load(added, j * n["added_column"]))
 
 
-def combine_rows(b, n, left, right, sums, width, lanes):
-    """Adds rows of the right operand, times the elements of the left one, to sums."""
-    compute = sums.type.element
+def combine_rows(b, n, left, right, parts, span, width, lanes):
+    """Adds up some rows of the right operand, times the elements of each left row."""
+    compute = parts.type.element
+    first, stop = span
 
     def add_rows(k, rows):
-        values = [
-            b.let(
-                "value",
-                Broadcast(lanes, cast(compute, load(left, (k + r) * n["a_column"]))),
-            )
-            for r in range(rows)
-        ]
         lines = [b.let("row", moved(right, (k + r) * n["b_row"])) for r in range(rows)]
+        with b.loop("i", 0, n["rows"]) as i:
+            start, part = (
+                i * n["a_row"],
+                b.let("part", moved(parts, i * n["column_block"])),
+            )
+            values = [
+                cast(compute, load(left, start + (k + r) * n["a_column"]))
+                for r in range(rows)
+            ]
+            values = [b.let("value", Broadcast(lanes, value)) for value in values]
 
-        def add(j, mask, _):
-            total = load(sums, j, lanes, mask=mask)
-            for value, line in zip(values, lines, strict=True):
-                other = cast(compute, load(line, j, lanes, mask=mask))
-                total = multiply_add(value, other, total)
-            b.store(sums, j, total, mask)
+            def add(j, mask, _):
+                total = load(part, j, lanes, mask=mask)
+                for value, line in zip(values, lines, strict=True):
+                    other = cast(compute, load(line, j, lanes, mask=mask))
+                    total = multiply_add(value, other, total)
+                b.store(part, j, total, mask)
 
-        vector_loop(b, "j", 0, width, lanes, add)
+            vector_loop(b, "j", 0, width, lanes, add)
 
-    whole = b.let("whole", n["depth"] - remainder(n["depth"], COMBINED_ROWS))
-    with b.loop("k", 0, whole, COMBINED_ROWS) as k:
+    with b.loop("j", 0, n["rows"] * n["column_block"], lanes) as j:
+        b.store(parts, j, Broadcast(lanes, Const(compute, 0)))
+    whole = b.let("whole", stop - remainder(stop - first, COMBINED_ROWS))
+    with b.loop("k", first, whole, COMBINED_ROWS) as k:
         add_rows(k, COMBINED_ROWS)
-    with b.loop("k", whole, n["depth"]) as k:
+    with b.loop("k", whole, stop) as k:
         add_rows(k, 1)
 
 

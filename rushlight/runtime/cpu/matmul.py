@@ -81,8 +81,10 @@ LEAST_ROWS = cython.declare(int64_t, 4)
 SHORT_ROWS = cython.declare(int64_t, 512)
 # Of one row worth a second thread: its matrix is then in two second-level caches.
 DOTS_WORK = cython.declare(int64_t, 1 << 17)
-# Results of one row of rows added up that stay in the first-level cache.
+# Sums of rows added up that stay in the first-level cache.
 COMBINED_COLUMNS = cython.declare(int64_t, 4096)
+# Elements of a right operand that several rows have added up: less stays in near caches.
+COMBINED_SIZE = cython.declare(int64_t, 1 << 19)
 # Rows of the left operand up to which rows of the right one are read in place, see
 # `kernels.matmul.dot_tiles`; and how deep they are at least for each of them.
 TILED_ROWS = cython.declare(int64_t, 24)
@@ -99,6 +101,7 @@ _columns = cython.declare(list, [0] * 64)
 _widths = cython.declare(list, [0] * 64)
 _depths = cython.declare(list, [0] * 64)
 _short = cython.declare(list, [0] * 64)
+_combined = cython.declare(list, [0] * 64)
 _scaled = cython.declare(object, None)
 
 
@@ -132,6 +135,7 @@ def load_tile(code: cython.int):
     tile = _find("", code)[1]
     _columns[code], _widths[code] = tile.columns, tile.width
     _depths[code], _short[code] = tile.depth, tile.short
+    _combined[code] = tile.combined
 
 
 @cython.cclass
@@ -266,7 +270,7 @@ def run_combine(
     batch: int64_t,
     behind: Behind = None,
 ) -> cython.int:
-    """One row times a matrix whose rows are adjacent: the rows added up."""
+    """Few rows times a matrix whose rows are adjacent: those added up."""
     kernel: NativeKernel
     if behind is not None:
         kernel = behind.kernels("combine")
@@ -276,13 +280,15 @@ def run_combine(
         kernel = _combines[code]
     data: cython.p_char[28]
     data[OUT], data[LEFT], data[RIGHT], data[ADDED] = out.data, a.data, b.data, d.data
-    across: int64_t = covering(b.columns, COMBINED_COLUMNS)
-    if b.columns * b.rows * batch > PARALLEL_WORK:
+    most: int64_t = COMBINED_COLUMNS // a.rows // 64 * 64
+    across: int64_t = covering(b.columns, most)
+    if a.rows * b.columns * b.rows * batch > PARALLEL_WORK:
         across = max(across, min(covering(2, batch), covering(b.columns, 256)))
     call: CombineCall
     plan: cython.pointer(CombinePlan) = cython.address(call.plan)
-    plan.columns, plan.depth = b.columns, b.rows
-    plan.a_column, plan.b_row, plan.added_column = a.column, b.row, d.column
+    plan.rows, plan.columns, plan.depth = a.rows, b.columns, b.rows
+    plan.a_row, plan.b_row, plan.out_row, plan.added_row = a.row, b.row, out.row, d.row
+    plan.a_column, plan.added_column = a.column, d.column
     plan.a_batch, plan.b_batch = a.batch, b.batch
     plan.out_batch, plan.added_batch = out.batch, d.batch
     plan.added = added
@@ -324,7 +330,14 @@ def run_product(
     words: cython.bint = code == PAIRS or code == TILES
     if a.rows == 1 and b.row == 1 and a.column == 1 and not words:
         return run_dots(code, out, a, b, d, added, batch, behind)
-    if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW and not words:
+    if _widths[code] == 0:
+        load_tile(code)
+    combined: cython.bint = a.rows == 1 or (
+        behind is None
+        and a.rows <= _combined[code]
+        and b.rows * b.columns >= COMBINED_SIZE
+    )
+    if combined and b.column == 1 and b.columns >= SHORT_ROW and not words:
         return run_combine(code, out, a, b, d, added, batch, behind)
     kernel: NativeKernel
     dots: cython.bint = (
@@ -336,8 +349,6 @@ def run_product(
         and not words
         and code != CODE_INT32  # bytes by fours
     )
-    if _widths[code] == 0:
-        load_tile(code)
     if behind is not None:
         kind = "pairs" if code == PAIRS else "dot_tiles" if dots else "product"
         kernel = behind.kernels("tiles" if code == TILES else kind)
