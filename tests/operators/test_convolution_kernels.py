@@ -1,6 +1,7 @@
 """The loops of convolutions with small tiles, run natively and by the reference."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import rushlight
 from rushlight.codegen.schedule.contraction import Tile
 from rushlight.codegen.target import named, using
 from rushlight.ir import expr as ir
-from rushlight.kernels.conv import depthwise, direct
+from rushlight.kernels.conv import conv_geometry, depthwise, direct
 from rushlight.kernels.conv import implicit_gemm as kernels
 from rushlight.kernels.conv.conv_geometry import Geometry, forward_plan
 from rushlight.kernels.conv.weight_geometry import weight_plan
@@ -228,3 +229,19 @@ def test_an_infinite_weight_has_no_share_where_it_sees_zeros_beyond_the_edge():
             out = m.nn.functional.conv2d(x, m.tensor(w), padding=1)
             found.append(m.autograd.grad(out.sum(), x)[0].numpy())
         np.testing.assert_array_equal(*found)
+
+
+def test_padded_planes_of_gradients_do_not_lie_whole_pages_apart():
+    """28 x 28 with margins of two are 32 x 32: one line of the cache for all channels."""
+    shape, taps = (1, 32, 28, 28), (32, 32, 5, 5)
+    _, sizes, margins, _ = conv_geometry.input_plan(
+        shape, taps, shape[2:], (1, 1), (2, 2), (1, 1), 1
+    )
+    assert math.prod(conv_geometry.grown(sizes, margins)) % conv_geometry.PAGE
+    grad, weight = rushlight.rand(shape), rushlight.rand(taps)
+    wide = [x.double() for x in (grad, weight)]
+    narrow, exact = (
+        rushlight.nn.functional.conv_transpose2d(*x, padding=2)
+        for x in ((grad, weight), wide)
+    )
+    assert rushlight.allclose(narrow.double(), exact, 1e-5)

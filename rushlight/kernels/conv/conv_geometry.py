@@ -420,6 +420,9 @@ def input_plan(input, weight, output, stride, padding, dilation, groups):
         if reaches
         else ()
     )
+    # Of planes that lie whole pages apart all channels fall on one line of the cache.
+    if any(map(any, margins)) and math.prod(grown(g.output, margins)[1:]) % PAGE == 0:
+        margins = (*margins[:2], (margins[2][0], margins[2][1] + 1))
     return (
         gaps,
         g.output,
