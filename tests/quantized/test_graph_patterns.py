@@ -130,3 +130,61 @@ def test_nodes_are_computed_with_integers_where_they_are_in_pytorch(name):
     assert ours == theirs
     step = np.abs(expected).max() / 100  # rounding to a neighbour
     assert np.abs(found - expected).max() <= step
+
+
+def fused(t):
+    """Names of a model's modules after layers became one."""
+    quantize_fx = import_module(f"{t.__name__}.ao.quantization.quantize_fx")
+    nn = t.nn
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.ReLU())
+    return quantize_fx, model, t.ao.quantization
+
+
+def kinds(model):
+    return [type(module).__name__ for module in model.modules()]
+
+
+def test_modules_that_became_part_of_another_are_gone_and_eval_models_train():
+    found = []
+    for t in (rushlight, torch):
+        fx, model, quantization = fused(t)
+        mapping = quantization.get_default_qat_qconfig_mapping("fbgemm")
+        seen = fx.prepare_qat_fx(model.eval(), mapping, (t.ones(1, 3, 2, 2),))
+        found.append((kinds(fx.fuse_fx(model.eval())), kinds(seen)))
+    assert found[0] == found[1]
+
+
+def test_layers_that_become_one_have_one_configuration():
+    for t in (rushlight, torch):
+        fx, model, quantization = fused(t)
+        qconfig = quantization.get_default_qconfig("fbgemm")
+        mapping = quantization.QConfigMapping().set_object_type(t.nn.Conv2d, qconfig)
+        with pytest.raises(LookupError, match="same qconfigs for all module types"):
+            fx.prepare_fx(model.eval(), mapping, (t.ones(1, 3, 2, 2),))
+
+
+@pytest.mark.parametrize("inputs, outputs", [([0], []), ([], [0]), ([0], [0])])
+def test_integers_come_in_and_go_out_where_a_user_says_so(inputs, outputs):
+    results = []
+    for t in (rushlight, torch):
+        fx, model, quantization = fused(t)
+        t.manual_seed(0)
+        custom = import_module(f"{t.__name__}.ao.quantization.fx.custom_config")
+        settings = custom.PrepareCustomConfig()
+        settings.set_input_quantized_indexes(inputs)
+        settings.set_output_quantized_indexes(outputs)
+        settings.set_preserved_attributes(["kept"])
+        model.kept = 7
+        x = t.arange(12.0).view(1, 3, 2, 2)
+        mapping = quantization.get_default_qconfig_mapping("fbgemm")
+        again = custom.PrepareCustomConfig.from_dict(settings.to_dict())
+        seen = fx.prepare_fx(model.eval(), mapping, (x,), again)
+        assert seen.kept == 7
+        seen(x)
+        given = t.quantize_per_tensor(x, 0.1, 3, t.quint8) if inputs else x
+        found = fx.convert_fx(seen)
+        y = found(given)
+        nodes = [node.op for node in found.graph.nodes]
+        results.append((nodes, y.is_quantized))
+    assert results[0] == results[1]
+    assert results[0][1] == bool(outputs)

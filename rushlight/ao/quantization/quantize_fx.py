@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 
 from rushlight.ao.quantization.fx.convert import Converting, Referencing, convert
-from rushlight.ao.quantization.fx.custom_config import PrepareCustomConfig
+from rushlight.ao.quantization.fx.custom_config import (
+    ConvertCustomConfig,
+    FuseCustomConfig,
+    PrepareCustomConfig,
+)
 from rushlight.ao.quantization.fx.fuse import fuse
 from rushlight.ao.quantization.fx.prepare import (
     Configured,
@@ -51,18 +55,24 @@ class QuantizationTracer(Tracer):
 
 
 def _traced(model, custom):
-    custom = custom or PrepareCustomConfig()
-    if isinstance(custom, dict):
-        custom = PrepareCustomConfig.from_dict(custom)
     tracer = QuantizationTracer(
         custom.non_traceable_module_names, custom.non_traceable_module_classes
     )
     graph = tracer.trace(model)
-    found = GraphModule(model, graph)
+    found = GraphModule(model, graph).train(model.training)
+    return _preserving(found, model, custom), scopes_of(tracer, graph)
+
+
+def _preserving(made, model, custom):
+    """A module made of another one, with the attributes that a user wants kept."""
     for name in custom.preserved_attributes:
-        setattr(found, name, getattr(model, name))
-    found.train(model.training)
-    return found, scopes_of(tracer, graph)
+        setattr(made, name, getattr(model, name))
+    return made
+
+
+def _custom(given, kind):
+    """What a user says of a model, which may be a dictionary or nothing."""
+    return given if isinstance(given, kind) else kind.from_dict(given or {})
 
 
 def fuse_fx(model, fuse_custom_config=None, backend_config=None):
@@ -74,8 +84,9 @@ def fuse_fx(model, fuse_custom_config=None, backend_config=None):
         backend_config: the host's is used.
     """
     deprecated()
-    found, _ = _traced(model, None)
-    return fuse(found, False)
+    custom = _custom(fuse_custom_config, FuseCustomConfig)
+    found, _ = _traced(model, PrepareCustomConfig())
+    return _preserving(fuse(found, False), model, custom)
 
 
 def _prepared(model, mapping, is_qat, custom):
@@ -83,6 +94,7 @@ def _prepared(model, mapping, is_qat, custom):
         mapping = QConfigMapping.from_dict(mapping)
     if not isinstance(mapping, QConfigMapping):
         raise AssertionError("qconfig_mapping must be a QConfigMapping")
+    custom = _custom(custom, PrepareCustomConfig)
     found, scopes = _traced(copy.deepcopy(model), custom)
     fuse(found, is_qat)
     modules = dict(found.named_modules(remove_duplicate=False))
@@ -90,11 +102,16 @@ def _prepared(model, mapping, is_qat, custom):
     qconfigs = {node: configured.of(node) for node in found.graph.nodes}
     if is_qat:
         swap_for_training(found, qconfigs)
-    rules = Observing(found, qconfigs).run()
+    observing = Observing(found, qconfigs, custom.input_quantized_indexes)
+    rules, given = observing.run(), [node.name for node in observing.placeholders]
     found.graph.lint()
     found = GraphModule(found, found.graph).train(model.training)
+    _preserving(found, model, custom)
     names = {node.name: qconfig for node, qconfig in qconfigs.items()}
-    found.meta[FACTS] = {"rules": rules, "qconfigs": names, "scopes": scopes}
+    found.meta[FACTS] = {
+        "rules": rules, "qconfigs": names, "scopes": scopes, "inputs": given,
+        "outputs": custom.output_quantized_indexes,
+    }  # fmt: skip
     return found
 
 
@@ -156,7 +173,7 @@ def convert_fx(
     >>> type(made.get_submodule("0")).__name__
     'Linear'
     """
-    return _converted(graph_module, Converting)
+    return _converted(graph_module, Converting, convert_custom_config)
 
 
 def convert_to_reference_fx(
@@ -185,10 +202,10 @@ def convert_to_reference_fx(
     >>> made.get_submodule("0")
     QuantizedLinear(Reference)(in_features=2, out_features=2, bias=True)
     """
-    return _converted(graph_module, Referencing)
+    return _converted(graph_module, Referencing, convert_custom_config)
 
 
-def _converted(graph_module, writer):
+def _converted(graph_module, writer, custom):
     deprecated()
     if not isinstance(graph_module, GraphModule):
         raise ValueError(
@@ -201,4 +218,5 @@ def _converted(graph_module, writer):
             "incoming model must be produced by prepare_fx\n  remedy: call prepare_fx "
             "or prepare_qat_fx first"
         )
-    return convert(graph_module, facts, writer)
+    custom = _custom(custom, ConvertCustomConfig)
+    return _preserving(convert(graph_module, facts, writer), graph_module, custom)

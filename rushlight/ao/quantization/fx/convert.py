@@ -22,7 +22,8 @@ class Converting:
 
     Args:
         model: the observed `GraphModule`.
-        facts: what preparing found: ``rules``, ``qconfigs`` and ``scopes`` by node's name.
+        facts: what preparing found: ``rules``, ``qconfigs`` and ``scopes`` by node's name,
+            ``inputs`` that are integers by name, and ``outputs`` by number.
     """
 
     def __init__(self, model, facts):
@@ -43,11 +44,29 @@ class Converting:
                 self.quantized(node, *self.facts["rules"][node.name])
             elif node.name in last_names:  # part of the node before it
                 self.values[node] = self.values[node.args[0]]
+            elif node.op == "output":
+                self.values[node] = self.graph.output(self.results(node.args[0]))
             else:
                 self.values[node] = self.graph.node_copy(node, self.numbers)
+                if node.name in self.facts["inputs"]:
+                    self.integers.add(self.values[node])
         self.graph.lint()
         found = GraphModule(self.model, self.graph)
         return found
+
+    def results(self, outputs):
+        """What the graph gives: numbers, but for what is to stay integers."""
+        several = isinstance(outputs, tuple | list)
+        found = [
+            rl.fx.map_arg(
+                each,
+                self.values.__getitem__
+                if index in self.facts["outputs"]
+                else self.numbers,
+            )
+            for index, each in enumerate(outputs if several else [outputs])
+        ]
+        return type(outputs)(found) if several else found[0]
 
     def numbers(self, node):
         """A value as numbers."""
@@ -80,9 +99,8 @@ class Converting:
             return
         seen = self.modules[node.target]
         user = next(iter(node.users), None)
-        own = any(
-            source.name in (name, rule[2]) for name, rule in self.facts["rules"].items()
-        )
+        configured = self.facts["qconfigs"].get(source.name)
+        own = source.op != "placeholder" and configured is not None
         scope = self.scope(source if own or user is None else user)
         prefix = scope + ("" if own else "_input")
         scale, point = seen.calculate_qparams()

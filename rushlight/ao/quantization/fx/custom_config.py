@@ -37,16 +37,23 @@ class ConvertCustomConfig(_Preserving):
 
 
 class PrepareCustomConfig(_Preserving):
-    """Settings of `prepare_fx`: what is not looked into.
+    """Settings of `prepare_fx`: what is not looked into, what is integers from outside.
 
     >>> PrepareCustomConfig().set_non_traceable_module_names(["head"]).to_dict()
     {'non_traceable_module_name': ['head']}
     """
 
+    KEYS = {  # of dictionaries, by attributes
+        "non_traceable_module_names": "non_traceable_module_name",
+        "non_traceable_module_classes": "non_traceable_module_class",
+        "input_quantized_indexes": "input_quantized_idxs",
+        "output_quantized_indexes": "output_quantized_idxs",
+    }
+
     def __init__(self):
         super().__init__()
-        self.non_traceable_module_names = []
-        self.non_traceable_module_classes = []
+        for name in self.KEYS:
+            setattr(self, name, [])
 
     def set_non_traceable_module_names(self, module_names):
         """Names of modules that stay whole."""
@@ -58,25 +65,25 @@ class PrepareCustomConfig(_Preserving):
         self.non_traceable_module_classes = list(module_classes)
         return self
 
+    def set_input_quantized_indexes(self, indexes):
+        """Which inputs of the graph come quantized."""
+        self.input_quantized_indexes = list(indexes)
+        return self
+
+    def set_output_quantized_indexes(self, indexes):
+        """Which outputs of the graph stay quantized."""
+        self.output_quantized_indexes = list(indexes)
+        return self
+
     @classmethod
     def from_dict(cls, settings):
         """The same of a dictionary."""
         found = super().from_dict(settings)
-        found.set_non_traceable_module_names(
-            settings.get("non_traceable_module_name", [])
-        )
-        found.set_non_traceable_module_classes(
-            settings.get("non_traceable_module_class", [])
-        )
+        for name, key in cls.KEYS.items():
+            setattr(found, name, list(settings.get(key, [])))
         return found
 
     def to_dict(self):
         """The same as a dictionary."""
-        found = super().to_dict()
-        for key, value in (
-            ("non_traceable_module_name", self.non_traceable_module_names),
-            ("non_traceable_module_class", self.non_traceable_module_classes),
-        ):
-            if value:
-                found[key] = value
-        return found
+        found = {key: getattr(self, name) for name, key in self.KEYS.items()}
+        return super().to_dict() | {k: value for k, value in found.items() if value}

@@ -46,14 +46,13 @@ def fuse(model, is_qat):
             else nn.ReLU().train(model.training)
             for node in chain
         ]
-        if is_qat and not found[0].training:
-            continue
         fused = fuse_known_modules(found, is_qat)[0]
         set_module(model, chain[0].target, fused)
         chain[-1].replace_all_uses_with(chain[0])
         for node in reversed(chain[1:]):
             model.graph.erase_node(node)
     model.graph.lint()
+    model.delete_all_unused_submodules()
     model.recompile()
     return model
 

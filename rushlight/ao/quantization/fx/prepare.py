@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import rushlight as rl
+from rushlight.ao.nn import intrinsic as nni
 from rushlight.ao.quantization import qconfig as configs
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.ao.quantization.fx.fuse import set_module
@@ -37,7 +38,7 @@ class Configured:
         if node.op == "call_module":
             path = node.target
         kind = kind_of(node, self.modules)
-        found = mapping.object_type_qconfigs.get(kind, mapping.global_qconfig)
+        found = self._of_kind(node, kind)
         for pattern, qconfig in mapping.module_name_regex_qconfigs.items():
             if re.match(pattern, path):
                 found = qconfig
@@ -47,6 +48,25 @@ class Configured:
         number = self.counts[scope, kind] = self.counts.get((scope, kind), -1) + 1
         ordered = mapping.module_name_object_type_order_qconfigs
         return ordered.get((scope, kind, number), found)
+
+    def _of_kind(self, node, kind):
+        """The configuration of a kind; of layers that became one, that of all of them.
+
+        Raises:
+            LookupError: they have several.
+        """
+        known = self.mapping.object_type_qconfigs
+        fused = node.op == "call_module" and self.modules[node.target]
+        if known and isinstance(fused, nni._FusedModule):
+            first, *others = map(type, fused.children())
+            for other in others:
+                if not configs.qconfig_equals(known.get(other), known.get(first)):
+                    raise LookupError(
+                        "During fusion, we need to specify the same qconfigs for all "
+                        f"module types in {type(fused)} offending type: {other}"
+                    )
+            kind = first if known.get(first) is not None else kind
+        return known.get(kind, self.mapping.global_qconfig)
 
     def _named(self, path, found):
         while path:
@@ -62,10 +82,17 @@ class Observing:
     Args:
         model: the `GraphModule`.
         configured: the nodes' configurations, by node.
+        quantized: which placeholders are integers.
+
+    Attributes:
+        placeholders: those that are.
     """
 
-    def __init__(self, model, configured):
+    def __init__(self, model, configured, quantized=()):
         self.model, self.configured = model, configured
+        named = [node for node in model.graph.nodes if node.op == "placeholder"]
+        self.placeholders = [named[index] for index in quantized]
+        self.given = set(self.placeholders)  # integers that nothing observes
         self.count = 0
         self.shared = {}  # by node, the observer that its result has
         self.rules = {}
@@ -101,7 +128,8 @@ class Observing:
             kind = type(self.model.get_submodule(rule.node.target))
             return kind in LAYERS
         if rule.kind == "shared":
-            seen = rule.inputs and rule.inputs[0] in self.shared
+            known = self.shared.keys() | self.given
+            seen = rule.inputs and rule.inputs[0] in known
             return bool(rule.inputs) and static or bool(seen) and reused
         return bool(rule.inputs) and static
 
@@ -120,7 +148,7 @@ class Observing:
         if not activation_is_statically_quantized(qconfig):
             return
         for source in dict.fromkeys(rule.inputs):
-            if source in self.shared:
+            if source in self.shared or source in self.given:
                 continue
             known = [user for user in source.users if user in self.shared]
             seen = known[0] if known else self.made(qconfig.activation(), source)
@@ -139,6 +167,9 @@ class Observing:
         if rule.kind == "table" or not (
             activation_is_statically_quantized(qconfig) or rule.shares
         ):
+            return
+        if rule.shares and not any(arg in self.shared for arg in rule.node.args):
+            self.given.add(last)
             return
         users = list(last.users)
         if rule.shares:  # one observer under another name
