@@ -12,8 +12,6 @@ __path__ += [__path__[0] + "/front", __path__[0] + "/torch_compat/mirrors"]
 # What is made here stays: looking through it finds nothing to free.
 _collecting = _gc.isenabled()
 _gc.disable()
-# Whether the process has little more than Python itself.
-_fresh = len(_gc.get_objects()) < 20_000
 
 # The imports below follow the architecture, from the core upwards.
 from rushlight.core.dtype import DType as dtype
@@ -139,8 +137,7 @@ newaxis = None
 if _collecting:
     if not _gc.get_freeze_count():
         _gc.freeze()
-        if not _fresh:  # what programs made is looked through again, but not at once
-            _gc.unfreeze()
+        _gc.unfreeze()  # all is in the oldest generation now
     _gc.enable()
 
 # What not every program uses is imported when it is first asked for.

@@ -68,10 +68,28 @@ def test_cycles_that_a_program_had_before_are_still_collected():
     assert told(
         "import weakref, gc\n"
         "class Own: pass\n"
-        "held = [Own() for _ in range(30_000)]\n"
         "one = Own(); one.me = one; seen = weakref.ref(one)\n"
         "import rushlight\ndel one\ngc.collect()\nprint(seen() is None)"
     )
+
+
+def test_what_a_program_leaves_open_is_written_at_its_end(tmp_path):
+    path = tmp_path / "log.txt"
+    told(
+        "import rushlight\n"
+        f"kept = open({str(path)!r}, 'w')\n"
+        "_ = kept.write('the last line')\n"
+        "def function(): pass  # a cycle through the program's names\n"
+        "print(None)"
+    )
+    assert path.read_text(encoding="utf-8") == "the last line"
+
+
+def test_every_part_of_sparse_imports_without_docstrings():
+    program = (
+        "import rushlight.sparse as s, rushlight as r\nprint(r.eye(2).to_sparse())"
+    )
+    subprocess.run([sys.executable, "-OO", "-c", program], check=True)
 
 
 def test_the_directory_lists_what_comes_on_demand():

@@ -92,7 +92,8 @@ def _copied(read):
     def copy(self):
         return read(self).clone()
 
-    copy.__doc__ = f"{read.__doc__[:-1]}, copied."
+    if read.__doc__ is not None:  # python -OO leaves docstrings out
+        copy.__doc__ = f"{read.__doc__[:-1]}, copied."
     return copy
 
 
