@@ -7,7 +7,7 @@ import warnings
 import weakref
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.autograd.engine import run_backward
 from cython.cimports.rushlight.autograd.node import (
     AccumulateGrad,
@@ -28,7 +28,13 @@ from cython.cimports.rushlight.autograd.saved import (
 )
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.elements import write_element
-from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED, KEY_PYTHON
+from cython.cimports.rushlight.core.keys import (
+    BELOW_AUTOGRAD,
+    KEY_ABSENT,
+    KEY_BATCHED,
+    KEY_DECOMPOSE,
+    KEY_PYTHON,
+)
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
@@ -407,7 +413,7 @@ def can_show(t: Tensor, value: Tensor) -> bool:
 
 
 def set_data(t: Tensor, other):
-    """Have a tensor show what another one shows; history and count stay."""
+    """Have a tensor show what another one shows; history, count and handlers stay."""
     if not isinstance(other, Tensor):
         raise TypeError(
             f"Variable data has to be a tensor, but got {type(other).__name__}"
@@ -432,7 +438,10 @@ def set_data(t: Tensor, other):
     t.own_counter()
     t.storage = value.storage
     t.dtype_ = value.dtype_
-    t.keys = value.keys
+    one: uint64_t = 1
+    handlers: uint64_t = (one << KEY_PYTHON) | (one << KEY_DECOMPOSE)
+    t.keys = (value.keys & ~handlers) | (t.keys & (handlers | BELOW_AUTOGRAD))
+    t.inference = t.inference and value.inference
     if value is not t:
         t.set_geometry(value.ndim_, value.sizes, value.strides, value.offset)
 

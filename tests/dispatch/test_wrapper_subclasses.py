@@ -224,3 +224,31 @@ def test_a_parameter_of_what_changes_its_type_when_it_is_cut_off_is_refused(
         RuntimeError, match="instance of type Held requires that detach"
     ):
         rl.nn.Parameter(Held(rl.ones(2)))
+
+
+def test_handlers_stay_with_the_tensor_whose_data_is_set():
+    seen = []
+
+    class Listening(rl.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return rl.zeros(3)
+
+    kept = rl.Tensor._make_subclass(Listening, rl.ones(2))
+    plain = rl.ones(2)
+    kept.data = rl.zeros(3)
+    plain.data = rl.Tensor._make_subclass(Listening, rl.zeros(3))
+    seen.clear()
+    assert (kept + 1).shape == (plain + 1).shape == (3,)
+    assert seen == ["aten.add.Tensor"]
+
+
+def test_data_made_in_inference_mode_learns_and_data_from_outside_ends_it():
+    with rl.inference_mode():
+        inference, inside = rl.ones(3), rl.ones(3)
+    weight = rl.zeros(3, requires_grad=True)
+    weight.data, inside.data = inference, rl.full((3,), 2.0)
+    for one in (weight, inside.requires_grad_()):
+        (one * one).sum().backward()
+        assert one.grad.tolist() == (2 * one).tolist()
