@@ -9,6 +9,7 @@ from cython.cimports.rushlight.core._python import (
     p_object,
     pp_object,
 )
+from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Operator, set_entry
 from cython.cimports.rushlight.dispatch.interception import intercept
 from cython.cimports.rushlight.dispatch.signature import (
@@ -38,7 +39,7 @@ def operator_vectorcall(
     try:
         code = op.signature.bind(args, n, kwnames, cython.address(bound))
         if code:
-            raise_mismatch(op.name, [op], args, n, kwnames, code)
+            raise_mismatch(op.name, [op], args, n, kwnames, code, False)
         if bound.exotic or watchers:
             answer = intercept(op, args, n, kwnames)
             if answer is not PASS_BY:
@@ -57,37 +58,48 @@ def raise_mismatch(
     n: cython.Py_ssize_t,
     kwnames: p_object,
     code: cython.int,
+    method: cython.bint,
 ):
-    """TypeError in PyTorch's words: the one schema's fault, or all the schemas."""
+    """TypeError in PyTorch's words: the one schema's fault, or all the schemas.
+
+    A method's own tensor is none of its arguments.
+    """
     i: cython.int
     positional = tuple([cython.cast(object, args[i]) for i in range(n)])
     keywords = keyword_dict(args, n, kwnames)
     only: Operator = overloads[0]
+    if method and positional and not isinstance(positional[0], Tensor):
+        raise TypeError(
+            f"descriptor '{name}' for 'Tensor' objects doesn't apply to a "
+            f"'{type(positional[0]).__name__}' object"
+        )
     if len(overloads) == 1:
-        raise TypeError(only.signature.explain(positional, keywords, code))
+        raise TypeError(only.signature.explain(positional, keywords, code, method))
     for overload in overloads:
         told = cython.cast(Operator, overload).signature.explain_element(positional)
         if told is not None:
             raise TypeError(told)
-    given = [type(value).__name__ for value in positional]
+    given = [type(value).__name__ for value in positional[method:]]
     given += [f"{key}={type(value).__name__}" for key, value in keywords.items()]
     raise TypeError(
         f"{name}() received an invalid combination of arguments - got "
         f"({', '.join(given)}), but expected one of:\n"
-        + "\n".join(f" * {schema_line(op)}" for op in overloads)
+        + "\n".join(f" * {schema_line(op, method)}" for op in overloads)
     )
 
 
-def schema_line(op: Operator):
-    """``(Tensor self, Number other, *, Number alpha=1)``."""
+def schema_line(op: Operator, method: bool):
+    """``(Tensor input, Number other, *, Number alpha=1)``; of a method, without input."""
     from rushlight.dispatch.signature import KIND_NAMES
 
     parts = []
     starred = False
-    for name, kind, default, keyword_only, _, _ in op.signature.rows:
+    for name, kind, default, keyword_only, _, _ in op.signature.rows[method:]:
         if keyword_only and not starred:
             parts.append("*")
             starred = True
+        if name == "self" and KIND_NAMES[kind] == "Tensor":
+            name = "input"
         text = f"{KIND_NAMES[kind]} {name}"
         parts.append(text if default is Ellipsis else f"{text} = {default}")
     return f"({', '.join(parts)})"

@@ -438,7 +438,7 @@ def choose_overload(
     )
     if older is not None:
         return bind_reordered(packet, older[0], older[1], bound)
-    raise_mismatch(packet.name, packet.overloads, args, n, kwnames, code)
+    raise_mismatch(packet.name, packet.overloads, args, n, kwnames, code, packet.method)
 
 
 @cython.cfunc
@@ -471,6 +471,7 @@ def bind_reordered(
         len(values),
         cython.cast(p_object, names),
         code,
+        packet.method,
     )
 
 
@@ -640,6 +641,7 @@ def call_with_out(
             n,
             cython.cast(p_object, names),
             first_code,
+            packet.method,
         )
     raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
 

@@ -520,16 +520,18 @@ class Signature:
                 return postpone(bound, i, NotImplementedError(fault))
         return accept_rare(i, kind, self.list_size[i], item, bound)
 
-    def explain(self, args: tuple, keywords: dict, code: cython.int):
-        """PyTorch's words for why a call does not fit."""
+    def explain(
+        self, args: tuple, keywords: dict, code: cython.int, method: cython.bint
+    ):
+        """PyTorch's words for why a call does not fit; a method's own tensor counts not."""
         kind: cython.int = code & ~255
         i: cython.int = code & 255
         base = self.name.split(".")[0]
         if kind == TOO_MANY:
+            taken, given = self.n_positional - method, len(args) - method
             return (
-                f"{base}() takes {self.n_positional} positional "
-                f"argument{'' if self.n_positional == 1 else 's'} but {len(args)} "
-                f"{'was' if len(args) == 1 else 'were'} given"
+                f"{base}() takes {taken} positional argument{'' if taken == 1 else 's'} "
+                f"but {given} {'was' if given == 1 else 'were'} given"
             )
         if kind == UNKNOWN_KEYWORD:
             wrong = [key for key in keywords if self.find(key) < 0] or ["self"]
@@ -546,14 +548,14 @@ class Signature:
                 f"{base}() missing {len(missing)} required positional "
                 f"argument{'' if len(missing) == 1 else 's'}: {', '.join(missing)}"
             )
-        return self.explain_type(base, args, keywords, i)
+        return self.explain_type(base, args, keywords, i, method)
 
-    def explain_type(self, base, args, keywords, i: cython.int):
+    def explain_type(self, base, args, keywords, i: cython.int, method: cython.bint):
         """Which argument has a type that its kind refuses."""
         name = called(self.names[i])
         wanted = KIND_NAMES[self.kinds[i]]
         if i < len(args):
-            value, place = args[i], f" (position {i + 1})"
+            value, place = args[i], f" (position {i + 1 - method})"
         else:
             given = [v for k, v in keywords.items() if self.find(k) == i]
             value, place = (given[0] if given else None), ""
@@ -565,7 +567,7 @@ class Signature:
                 if not isinstance(v, Tensor if "Tensor" in wanted else int)
             ]
             if odd and "Tensor" in wanted:
-                return wrong_element(base, i, odd[0][0], odd[0][1])
+                return wrong_element(base, i - method, odd[0][0], odd[0][1])
             if odd:
                 return (
                     f"{base}(): argument '{name}'{place} must be {wanted}, but found "

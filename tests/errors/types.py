@@ -168,7 +168,7 @@ def making_a_tensor_of_ragged_rows(rl):
     """
 add() received an invalid combination of arguments - got (Tensor, Tensor, beta=int), \
 but expected one of:
- * (Tensor self, Tensor other, *, Number alpha = 1)
+ * (Tensor input, Tensor other, *, Number alpha = 1)
  * (Number self, Tensor other, *, Number alpha = 1)
 """,
 )
