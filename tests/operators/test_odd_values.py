@@ -193,8 +193,9 @@ def listed(result):
 def test_costs_of_infinite_logits_are_pytorch_s(dtype):
     def costs(m):
         logits = m.tensor([-math.inf, math.inf, 200.0, -200.0], dtype=getattr(m, dtype))
-        shares = m.tensor([-138.0, 0.0, 1.0, 0.5], dtype=getattr(m, dtype))
-        pairs = logits.repeat_interleave(4), shares.repeat(4)
+        shares = [-math.inf, -138.0, 0.0, 1.0, 0.5, 2.0, math.inf]
+        shares = m.tensor(shares, dtype=getattr(m, dtype))
+        pairs = logits.repeat_interleave(7), shares.repeat(4)
         call = m.nn.functional.binary_cross_entropy_with_logits
         return call(*pairs, reduction="none").double().tolist()
 

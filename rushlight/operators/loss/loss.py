@@ -87,9 +87,12 @@ def bce(x, y):
 def bce_with_logits(x, y):
     """``(1 - y) * x - log_sigmoid(x)``, without its cancellation below zero.
 
-    ``0 * x`` leaves no number at -inf, where the formula has none.
+    ``0 * x`` leaves no number at -inf, where the formula has none; targets above one
+    cancel nothing, and are infinite there.
     """
-    return L.where(x < 0, 0 * x - x * y, (1 - y) * x) + L.log1p(L.exp(-abs(x)))
+    cancels = (x < 0) & (y <= 1)
+    linear = L.where(cancels, 0 * x - x * y, (1 - y) * x - L.minimum(x, 0))
+    return linear + L.log1p(L.exp(-abs(x)))
 
 
 def reduce(costs, reduction):
