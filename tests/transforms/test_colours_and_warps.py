@@ -106,6 +106,14 @@ def test_floats_are_what_bytes_are_as_shares(case):
         assert (whole.double() - shares * 255).abs().max() < 6
 
 
+def test_a_grey_picture_is_turned_with_one_colour_around_it():
+    grey = inputs()[0].convert("L")
+    turned = t.functional.rotate(grey, 45, expand=True, fill=7)
+    same = t.functional.rotate(grey, 45, expand=True, fill=[7])
+    assert turned.mode == "L" and turned.getpixel((0, 0)) == 7
+    assert turned.tobytes() == same.tobytes()
+
+
 def test_a_batch_of_images_is_turned_like_one():
     images = rl.rand(2, 3, 8, 9)
     rl.manual_seed(0)

@@ -46,7 +46,7 @@ class Recorder:
     def pytest_sessionfinish(self):
         self.coverage.stop()
         self.coverage.save()
-        Path(self.data + ".json").write_text(json.dumps(self.seconds))
+        Path(self.data + ".json").write_text(json.dumps(self.seconds), encoding="utf-8")
 
 
 def pytest_configure(config):
@@ -71,7 +71,7 @@ def measure(tree: Path, tests: list[str], data: Path) -> None:
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
             command += ["-p", "tools.mutants.coverage_by_test", *part]
             environment = {**os.environ, DATA: target, "PYTHONPATH": str(tree)}
-            with open(target + ".log", "w") as log:
+            with open(target + ".log", "w", encoding="utf-8") as log:
                 started = subprocess.Popen(
                     command, cwd=tree, env=environment, stdout=log, stderr=log
                 )
