@@ -104,6 +104,7 @@ class Image:
 
     Raises:
         ImageError: the bytes are damaged or foreign, or a C function is missing.
+        MemoryError: the system has no memory for the code.
     """
 
     base: cython.p_char
@@ -146,7 +147,7 @@ class Image:
             0,
         )
         if memory == MAP_FAILED:
-            raise ImageError(f"image: no memory for {size} bytes of code")
+            raise MemoryError(f"image: no memory for {size} bytes of code")
         self.base = cython.cast(cython.p_char, memory)
         self.size = size
         memcpy(self.base, source, len(code))

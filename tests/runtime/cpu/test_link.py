@@ -1,8 +1,11 @@
 """Object files become flat images that run anywhere in memory."""
 
 import array
+import dataclasses
 import math
+import resource
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +46,7 @@ def test_a_kernel_keeps_its_memory_alive():
 
 def test_code_is_never_writable_and_executable():
     kernel = loaded(ADD_INDEX)
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", encoding="utf-8") as maps:
         for line in maps:
             bounds, rights = line.split()[:2]
             first, end = (int(part, 16) for part in bounds.split("-"))
@@ -100,6 +103,21 @@ def test_a_cut_image_is_noticed(kept):
     packed = pack(link(object_file(ADD_INDEX.format(name="kernel"))), KEY)
     with pytest.raises(ImageError):
         Image(packed[:kept], KEY)
+
+
+def test_no_memory_for_code_is_a_memory_error():
+    flat = link(object_file(ADD_INDEX.format(name="kernel")))
+    flat = dataclasses.replace(flat, code=flat.code + bytes(1 << 26))
+    packed = pack(flat, KEY)
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    taken = pages * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + (96 << 20), before[1]))
+    try:
+        with pytest.raises(MemoryError, match="no memory for"):
+            Image(packed, KEY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_an_image_made_under_another_key_is_foreign():
