@@ -208,7 +208,7 @@ def measure(options):
 def rows(quick):
     """The rows of the table: geometric means of the times over sizes, and a step."""
     largest = 1 << (22 if quick else 26)
-    with tempfile.TemporaryFile("w+") as file:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         start(SimpleNamespace(processes=2, largest=largest, only=""), file)
         file.seek(0)
         found = re.findall(r"(\S+) .*gloo +(\S+) us +ours +(\S+) us", file.read())

@@ -170,7 +170,7 @@ def assembled(name, text, architecture="sm_90a"):
     """A `Kernel` of a text."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
-        source.write_text(text)
+        source.write_text(text, encoding="utf-8")
         command = [PTXAS, f"-arch={architecture}", "-v", str(source), "-o", "/dev/null"]
         said = subprocess.run(command, capture_output=True, text=True, check=True)
     bound = re.search(r"\.maxntid (\d+)", text)

@@ -67,7 +67,7 @@ def level_of(target) -> str:
 def processor() -> str:
     """What the machine calls its processor."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     except OSError:

@@ -191,7 +191,7 @@ def page(levels: dict[str, list[dict]]) -> str:
 
 def kept_sections(file: Path) -> str:
     """What a page holds behind the cases: sections that other commands write."""
-    text = file.read_text() if file.exists() else ""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
     sections = text.split("\n## ")[1:]
     others = [part for part in sections if not part.startswith("Every case")]
     return "".join(f"\n## {part.rstrip()}\n" for part in others)
@@ -199,4 +199,4 @@ def kept_sections(file: Path) -> str:
 
 def write(file: Path, folder: Path = ROWS) -> None:
     """Makes the page again of what is kept."""
-    file.write_text(page(kept(folder)) + kept_sections(file))
+    file.write_text(page(kept(folder)) + kept_sections(file), encoding="utf-8")

@@ -44,7 +44,7 @@ def measure(program, only, jobs):
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             check=False,
         )
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             scores = json.load(file)["yardsticks"]
     return {
         name: {

@@ -93,7 +93,7 @@ def follow_all(path):
         tell("", call)
         followed(code, names, tell)
     os.kill(os.getpid(), signal.SIGUSR1)
-    Path(path).write_text(json.dumps(told))
+    Path(path).write_text(json.dumps(told), encoding="utf-8")
 
 
 def place_of(symbol):
@@ -138,7 +138,10 @@ def walks():
             cwd=ROOT, env={**usual, "WALK_STOPPED": str(stopped)},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
         )  # fmt: skip
-        return merged(json.loads(told.read_text()), stopped.read_text().split())
+        return merged(
+            json.loads(told.read_text(encoding="utf-8")),
+            stopped.read_text(encoding="utf-8").split(),
+        )
 
 
 def inside(file, function):

@@ -26,7 +26,7 @@ def loaded():
     """Shared objects of the package in the process, and where each begins."""
     begins: dict = {}
     process = gdb.selected_inferior().pid
-    with open(f"/proc/{process}/maps") as maps:
+    with open(f"/proc/{process}/maps", encoding="utf-8") as maps:
         for line in maps:
             span, _, offset, *_, path = line.split()
             if "/rushlight/" in path and path.endswith(".so"):
@@ -60,7 +60,7 @@ def follow():
     Stop("getppid", ".")
     gdb.execute("continue")
     gdb.execute("delete")
-    with open(os.environ["WALK_STOPPED"], "w") as file:
+    with open(os.environ["WALK_STOPPED"], "w", encoding="utf-8") as file:
         file.write("\n".join(STOPPED))
     gdb.execute("continue")
 

@@ -485,7 +485,7 @@ class EventList(list):
         if metric != "self_cpu_time_total":
             metric = "self_device_time_total"
         blank = str.maketrans(" ;\t\n", "____")
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             for event in self:
                 value = int(getattr(event, metric))
                 if event.stack and value > 0:

@@ -149,7 +149,7 @@ def declaration(place):
     """The entry of a YAML file that starts at ``path:line``."""
     path, _, line = place.rpartition(":")
     try:
-        with open(os.path.join(ROOT, path)) as file:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
             lines = file.readlines()[int(line) - 1 :]
     except OSError:
         return "(the file is not installed)"
@@ -364,7 +364,7 @@ def compiled_source(item):
         return None
     path = path.partition(".")[0] + ".py"
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             text = file.read()
     except OSError:
         return None

@@ -962,7 +962,9 @@ def assembled(text, architecture):
     place.mkdir(exist_ok=True)
     kept = place / digest[:32]
     if not kept.exists():
-        with tempfile.NamedTemporaryFile("w", suffix=".ptx") as source:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", suffix=".ptx"
+        ) as source:
             source.write(text)
             source.flush()
             done = subprocess.run(

@@ -41,7 +41,9 @@ def test_folders_are_classes_and_pictures_their_samples(folder):
 
 def test_other_files_count_where_one_says_so(folder):
     data = datasets.DatasetFolder(
-        folder, loader=lambda path: Path(path).read_text(), extensions=(".TXT",)
+        folder,
+        loader=lambda path: Path(path).read_text(encoding="utf-8"),
+        extensions=(".TXT",),
     )
     assert data[0] == ("no picture", 0) and len(data) == 2
     some = datasets.ImageFolder(folder, is_valid_file=lambda path: "deep" in path)

@@ -139,7 +139,7 @@ def work(options):
 
 def resident():
     """Bytes of this process that are in memory."""
-    with open("/proc/self/statm") as file:
+    with open("/proc/self/statm", encoding="utf-8") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -157,8 +157,8 @@ class Run:
 
     def launch(self):
         # two descriptions of one file: the worker's place in it is its own
-        written = tempfile.NamedTemporaryFile("w")
-        self.log = open(written.name)
+        written = tempfile.NamedTemporaryFile("w", encoding="utf-8")
+        self.log = open(written.name, encoding="utf-8")
         self.read_to, self.last, self.phase = 0, self.next, "launch"
         self.text = ""
         command = [sys.executable, "-m", "tests.fuzz", "--seed", str(self.options.seed)]
@@ -266,7 +266,7 @@ def supervise(options):
     if options.ledger:
         print(ledger.told())
     if options.json:
-        with open(options.json, "w") as file:
+        with open(options.json, "w", encoding="utf-8") as file:
             json.dump(differences, file, indent=1)
     report(differences, counts, options.verbose)
     return int(bool(differences))

@@ -126,7 +126,9 @@ def test_texts_give_the_bits_that_programs_gave(traced):
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     trained(layer, rl.randn(2, 5, 16))
     trained(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.GELU()), x)
-    texts = "".join(Path(f, "output_code.py").read_text() for f in traced)
+    texts = "".join(
+        Path(f, "output_code.py").read_text(encoding="utf-8") for f in traced
+    )
     for word in ("fold_norm(", "@epilogue", ".t().contiguous()", "_attention_in_steps"):
         assert word in texts
     assert read_again(traced) == traced

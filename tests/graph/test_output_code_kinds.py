@@ -119,7 +119,7 @@ def test_texts_of_five_models_run_in_another_process(kind, traced):  # noqa: F81
         run(kind, build(0.3 if kind == "drawing" else 0.0), make, traced)
         seen[name] = set(traced) - before
         assert seen[name], f"{name} has no program"
-    texts = {f: Path(f, "output_code.py").read_text() for f in traced}
+    texts = {f: Path(f, "output_code.py").read_text(encoding="utf-8") for f in traced}
     assert all("def call(args" in text for text in texts.values())
     assert any(Path(__file__).name in text for text in texts.values())
     assert read_again(traced) == traced

@@ -100,7 +100,7 @@ def start(chunk, args):
     command = [sys.executable, "-m", "tools.first_hour", "sweep", "--out", args.out]
     command += ["--compiled"] * args.compiled
     command += ["--most", str(args.most), "--names", *chunk]
-    errors = open(os.path.join(args.out, "sweep_errors.log"), "a")
+    errors = open(os.path.join(args.out, "sweep_errors.log"), "a", encoding="utf-8")
     return chunk, subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=errors, text=True
     )

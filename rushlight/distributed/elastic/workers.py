@@ -100,7 +100,7 @@ class Logs:
     def _follow(self, process, name, stream, local_rank):
         target = sys.stdout if stream == OUT else sys.stderr
         prefix = f"[{self.role}{local_rank}]:"
-        with open(name) as file:
+        with open(name, encoding="utf-8") as file:
             while True:
                 over = process.poll() is not None
                 for line in file:

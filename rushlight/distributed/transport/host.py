@@ -10,7 +10,7 @@ __all__ = ["address_for", "is_stopped", "machine"]
 
 def _read(path):
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             return file.read().strip()
     except OSError:
         return ""

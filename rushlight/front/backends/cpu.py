@@ -8,7 +8,7 @@ def get_cpu_capability():
     if platform.machine() in ("aarch64", "arm64"):
         return "NEON"
     try:
-        with open("/proc/cpuinfo") as file:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
             flags = next(
                 (line for line in file if line.startswith("flags")), ""
             ).split()

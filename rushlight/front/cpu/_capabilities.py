@@ -46,7 +46,7 @@ def _texts(folder, start, *names):
 
 
 def _text(path):
-    with open(path) as file:
+    with open(path, encoding="utf-8") as file:
         return file.read()
 
 

@@ -195,5 +195,5 @@ def _ended(run, script) -> Any:
             f"compare_runs: {script} under {run.library} left no record: {reason[0]}; is "
             f"{run.library} installed for {run.python}?"
         )
-    with open(run.path) as file:
+    with open(run.path, encoding="utf-8") as file:
         return json.load(file)

@@ -331,7 +331,7 @@ def main(arguments):
             traceback.print_exc()
     kept = {"failure": failure, "left_out": run.left_out, "library": name}
     kept["records"] = [record.to_json() for record in run.records]
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         json.dump(kept, file)
 
 

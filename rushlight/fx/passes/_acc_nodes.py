@@ -99,7 +99,7 @@ class NodeEventTracker:
         """Writes what the mode says into files."""
         if self.tracker_mode < 1:
             return
-        with open(f"{self.dump_prefix}_all.txt", "w") as file:
+        with open(f"{self.dump_prefix}_all.txt", "w", encoding="utf-8") as file:
             self.print_all(lambda line: file.write(line + "\n"))
         if self.tracker_mode not in (2, 3):
             return
@@ -107,7 +107,7 @@ class NodeEventTracker:
         names = wanted.split(",")
         if self.tracker_mode == 3:
             names = [name for name, found in self.node_events.items() if found[1:]]
-        with open(f"{self.dump_prefix}_nodes.txt", "w") as file:
+        with open(f"{self.dump_prefix}_nodes.txt", "w", encoding="utf-8") as file:
             for name in names:
                 file.write(f"===== Tracking node {name} =====\n")
                 self.print_node(name, True, "|-", lambda line: file.write(line + "\n"))

@@ -63,12 +63,12 @@ class _Drawing:
 
     def write_svg(self, path):
         """Writes the drawing as SVG."""
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(self.to_svg())
 
     def write(self, path, format="raw"):
         """Writes the drawing: as text for Graphviz, or ``format="svg"``."""
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(self.to_svg() if format == "svg" else self.to_string())
 
     def write_raw(self, path):

@@ -323,7 +323,9 @@ def llvm_release() -> str:
     """llvmlite's version, read without importing it."""
     for folder in sys.path:
         try:
-            with open(os.path.join(folder, "llvmlite", "_version.py")) as file:
+            with open(
+                os.path.join(folder, "llvmlite", "_version.py"), encoding="utf-8"
+            ) as file:
                 return file.read()
         except OSError:
             continue

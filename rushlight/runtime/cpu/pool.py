@@ -360,15 +360,15 @@ def initialize_locks() -> cython.void:
 def quota() -> float:
     """CPUs that the control group may use; infinity where there is no limit."""
     try:
-        with open("/sys/fs/cgroup/cpu.max") as file:
+        with open("/sys/fs/cgroup/cpu.max", encoding="utf-8") as file:
             allowed, period = file.read().split()
         return math.inf if allowed == "max" else int(allowed) / int(period)
     except (OSError, ValueError):
         pass
     try:
-        with open("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") as file:
+        with open("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", encoding="utf-8") as file:
             allowed = int(file.read())
-        with open("/sys/fs/cgroup/cpu/cpu.cfs_period_us") as file:
+        with open("/sys/fs/cgroup/cpu/cpu.cfs_period_us", encoding="utf-8") as file:
             period = int(file.read())
         return allowed / period if allowed > 0 else math.inf
     except (OSError, ValueError, ZeroDivisionError):

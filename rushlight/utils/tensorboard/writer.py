@@ -524,22 +524,26 @@ class SummaryWriter:
         config = ProjectorConfig()
         path = os.path.join(top, "projector_config.pbtxt")
         if os.path.exists(path):
-            with open(path) as file:
+            with open(path, encoding="utf-8") as file:
                 text_format.Parse(file.read(), config)
         entry = config.embeddings.add()
         entry.tensor_name = f"{tag}:{str(global_step or 0).zfill(5)}"
         entry.tensor_path = f"{inner}/tensors.tsv"
-        with open(os.path.join(folder, "tensors.tsv"), "w", newline="") as file:
+        with open(
+            os.path.join(folder, "tensors.tsv"), "w", encoding="utf-8", newline=""
+        ) as file:
             csv.writer(file, "excel-tab").writerows(vectors.tolist())
         if metadata is not None:
             if len(metadata) != len(vectors):
                 raise AssertionError("#labels should equal with #data points")
             entry.metadata_path = f"{inner}/metadata.tsv"
-            with open(os.path.join(folder, "metadata.tsv"), "w", newline="") as file:
+            with open(
+                os.path.join(folder, "metadata.tsv"), "w", encoding="utf-8", newline=""
+            ) as file:
                 rows = [row if metadata_header else [row] for row in metadata]
                 head = [metadata_header] if metadata_header else []
                 csv.writer(file, "excel-tab").writerows(head + rows)
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text_format.MessageToString(config))
 
     def flush(self):

@@ -27,13 +27,13 @@ def main(folder):
         dcp.save(state, checkpoint_id=path)
         if rank == 0 and state["step"] == first + 2:  # it has learned something
             words = f"RESULT {size} {attempt} {first} {state['step']}"
-            with open(os.path.join(folder, "rounds"), "a") as file:
+            with open(os.path.join(folder, "rounds"), "a", encoding="utf-8") as file:
                 file.write(words + "\n")
         stop = torch.tensor(float(os.path.exists(os.path.join(folder, "stop"))))
         dist.all_reduce(stop)
         is_over = bool(stop)
     if rank == 0:
-        with open(os.path.join(folder, "rounds"), "a") as file:
+        with open(os.path.join(folder, "rounds"), "a", encoding="utf-8") as file:
             file.write(f"END {state['total'][0]:.4f} {state['step']}\n")
     dist.destroy_process_group()
 

@@ -76,13 +76,13 @@ def lose_the_store(say):
         server = os.fork()
         if server == 0:
             store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
-            with open(place + ".new", "w") as file:
+            with open(place + ".new", "w", encoding="utf-8") as file:
                 file.write(str(store.port))
             os.rename(place + ".new", place)
             signal.pause()
     while not os.path.exists(place):
         time.sleep(0.01)
-    with open(place) as file:
+    with open(place, encoding="utf-8") as file:
         port = int(file.read())
     store = dist.TCPStore("127.0.0.1", port, None, False)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)

@@ -73,7 +73,7 @@ def train(**options):
 def mappings():
     """How many memories this process shares with others."""
     gc.collect()
-    with open("/proc/self/maps") as file:
+    with open("/proc/self/maps", encoding="utf-8") as file:
         return sum("rushlight-collectives" in line for line in file)
 
 

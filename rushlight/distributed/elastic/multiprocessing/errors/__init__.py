@@ -58,7 +58,7 @@ def _note(error, handler):
             "timestamp": str(time.time()),
         },
     }
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         json.dump({"message": message}, file)
 
 
@@ -84,7 +84,7 @@ class ProcessFailure:
 
     def __post_init__(self):
         try:
-            with open(self.error_file) as file:
+            with open(self.error_file, encoding="utf-8") as file:
                 info = json.load(file)["message"]
         except (OSError, ValueError, KeyError):
             self.message = self._from_status()

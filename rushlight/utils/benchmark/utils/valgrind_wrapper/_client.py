@@ -82,5 +82,5 @@ def write_kernels(path) -> None:
     from rushlight.runtime.cpu.code_cache import by_address
 
     names = {address: kernel.name for address, kernel in by_address.items()}
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         json.dump(names, file)

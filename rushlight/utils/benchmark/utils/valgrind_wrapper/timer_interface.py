@@ -394,7 +394,7 @@ def _environment():
 def _run(folder, program):
     """Runs a program under Valgrind, in a folder that gets its counts."""
     path, log = os.path.join(folder, "statement.py"), os.path.join(folder, "log.txt")
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         file.write(program)
     command = [
         "valgrind",
@@ -412,15 +412,17 @@ def _run(folder, program):
             command, stdout=file, stderr=subprocess.STDOUT, env=_environment()
         )
     if done.returncode:
-        with open(log, errors="replace") as file:
+        with open(log, encoding="utf-8", errors="replace") as file:
             raise OSError(f"Failed to collect callgrind profile:\n{file.read()}")
 
 
 def _read(folder, place):
     """Both sums of one dump, with the text that they are of."""
-    with open(os.path.join(folder, "kernels.json")) as file:
+    with open(os.path.join(folder, "kernels.json"), encoding="utf-8") as file:
         kernels = {int(address): name for address, name in json.load(file).items()}
-    with open(os.path.join(folder, f"counts.{place}"), errors="replace") as file:
+    with open(
+        os.path.join(folder, f"counts.{place}"), encoding="utf-8", errors="replace"
+    ) as file:
         text = file.read()
     own, both = read_profile(text.splitlines(), kernels)
     total = sum(own.values())
