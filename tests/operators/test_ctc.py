@@ -8,6 +8,10 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
+from rushlight.export import export
+from rushlight.fx.experimental.proxy_tensor import make_fx
+from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from rushlight.testing import assert_close
 
 
 def scores(steps, batch, classes, seed=0):
@@ -152,3 +156,26 @@ def test_states_without_ways_cost_no_more_than_others_and_give_infinity_where_al
     ]
     loss = F.ctc_loss(far, rl.tensor([[1, 2]]), (4,), (2,), reduction="sum")
     assert loss.item() == pytest.approx(-max(ways), rel=1e-12)
+
+
+def test_lengths_in_tensors_stay_arguments_of_a_recorded_loss():
+    """A recording with the numbers of its example would be wrong for all others."""
+    logits, targets = scores(20, 3, 5), rl.randint(1, 5, (3, 6))
+    times = rl.tensor([20, 18, 15])
+    recorded = make_fx(F.ctc_loss)(logits, targets, times, rl.tensor([6, 3, 5]))
+    other = logits, targets, times, rl.tensor([1, 2, 4])
+    assert_close(recorded(*other), F.ctc_loss(*other))
+
+
+def test_an_export_says_that_lengths_are_not_known():
+    class Loss(rl.nn.Module):
+        def forward(self, logits, targets, lengths):
+            counts = lengths.tolist() if self.listed else lengths
+            times = [20, 18, 15] if self.listed else rl.tensor([20, 18, 15])
+            return F.ctc_loss(logits, targets, times, counts)
+
+    loss = Loss()
+    given = scores(20, 3, 5), rl.randint(1, 5, (3, 6)), rl.tensor([6, 3, 5])
+    for loss.listed in (True, False):
+        with pytest.raises(GuardOnDataDependentSymNode, match="_ctc_loss"):
+            export(loss, given)

@@ -35,7 +35,8 @@ from rushlight.graph.fake_conversion import (
     sizes_of,
 )
 from rushlight.graph.fake_shapes import DerivedShapes
-from rushlight.ir.sizes import Unbacked
+from rushlight.ir.formulas import number_in
+from rushlight.ir.sizes import EXPRESSIONS, Unbacked
 from rushlight.ir.symbolic import (
     LASTING,
     NATIVE,
@@ -566,6 +567,8 @@ class FakeTensorMode(TorchDispatchMode):
         except Exception as error:
             if symbolic:
                 self._made_equal(func, flat, spec, placed)
+                if any(number_in(one) for one in given if isinstance(one, EXPRESSIONS)):
+                    raise elements.refused(f"call {func}") from error
                 # does the program itself work?
                 run = functools.partial(
                     self._run, func, self._given(flat), spec, placed

@@ -8,7 +8,6 @@ labels. ``alpha[t, s]`` is the log-probability of all ways to state ``s`` at tim
 from __future__ import annotations
 
 import math
-from operator import index
 
 from rushlight.codegen.language import exp, log, maximum, minimum, select
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
@@ -348,52 +347,51 @@ def ctc_loss_backward(
     return out
 
 
-def lengths_of(lengths, name):
-    """Lengths as numbers.
+def numbers_of(lengths, name):
+    """The elements of a tensor of lengths.
 
     Raises:
-        RuntimeError: their tensor is not of integers.
-        TypeError: they are no integers.
+        RuntimeError: it is not of integers.
     """
-    if not isinstance(lengths, Tensor):
-        position = 3 if name == "input_lengths" else 4
-        words = (
-            f"ctc_loss(): argument '{name}' (position {position}) must be tuple of ints"
-        )
-        if not isinstance(lengths, (list, tuple)):
-            raise TypeError(f"{words}, not {type(lengths).__name__}")
-        for at, length in enumerate(lengths):
-            if isinstance(length, bool) or not hasattr(length, "__index__"):
-                kind = type(length).__name__
-                raise TypeError(
-                    f"{words}, but found element of type {kind} at pos {at}"
-                )
-        return [index(length) for length in lengths]
     if lengths.dtype.category != INTEGER:
         raise RuntimeError(f"{name} must be integral")
     return lengths.reshape([-1]).tolist()
 
 
+def ctc_loss_forward_by_tensors(
+    log_probs, targets, input_lengths, target_lengths, blank, zero_infinity
+):
+    """`ctc_loss_forward` of the numbers in two tensors."""
+    inputs = numbers_of(input_lengths, "input_lengths")
+    labels = numbers_of(target_lengths, "target_lengths")
+    return ctc_loss_forward(log_probs, targets, inputs, labels, blank, zero_infinity)
+
+
+def ctc_loss_backward_by_tensors(
+    grad, log_probs, targets, input_lengths, target_lengths, *rest
+):
+    """`ctc_loss_backward` of the numbers in two tensors."""
+    inputs = numbers_of(input_lengths, "input_lengths")
+    labels = numbers_of(target_lengths, "target_lengths")
+    return ctc_loss_backward(grad, log_probs, targets, inputs, labels, *rest)
+
+
 def ctc_loss(
     log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
 ):
-    """The losses put together."""
-    if isinstance(input_lengths, Tensor) != isinstance(target_lengths, Tensor):
-        raise TypeError(
-            "ctc_loss(): arguments 'input_lengths' and 'target_lengths' must both be "
-            "Tensor, or both be tuple of ints"
-        )
-    inputs = lengths_of(input_lengths, "input_lengths")
-    labels = lengths_of(target_lengths, "target_lengths")
+    """The losses put together; lengths are numbers, or tensors of them."""
     batched = log_probs.ndim == 3
     scores = log_probs if batched else log_probs.unsqueeze(1)
-    loss = ops._ctc_loss(scores, targets, inputs, labels, blank, zero_infinity)[0]
+    loss = ops._ctc_loss(
+        scores, targets, input_lengths, target_lengths, blank, zero_infinity
+    )[0]
     if zero_infinity:
         nothing = ops.zeros([], dtype=loss.dtype, device=loss.device)
         loss = ops.where(loss == INF, nothing, loss)
     if reduction == MEAN:
-        weights = [max(length, 1) for length in labels]
-        weights = tensor(weights, dtype=loss.dtype, device=loss.device)
+        if not isinstance(target_lengths, Tensor):
+            target_lengths = tensor(target_lengths, dtype=int64)
+        weights = target_lengths.to(loss.device, loss.dtype).clamp_min(1)
         return (loss / weights).mean()
     if reduction == SUM:
         return loss.sum()
