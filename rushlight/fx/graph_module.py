@@ -135,7 +135,6 @@ def _deserialize_graph_module(forward, body, graph_module_cls=None):
 
     _CodeOnlyModule.forward = forward
     tracer_cls = body.get("_tracer_cls") or Tracer
-    name = body.get("_graphmodule_cls_name", "GraphModule")
     extras = body.get("_tracer_extras") or {}
 
     class KeepModules(tracer_cls):
@@ -146,7 +145,7 @@ def _deserialize_graph_module(forward, body, graph_module_cls=None):
     root = _CodeOnlyModule(body)
     graph = KeepModules().trace(root, **extras)
     graph._tracer_cls = tracer_cls
-    made = (graph_module_cls or GraphModule)(root, graph, class_name=name)
+    made = (graph_module_cls or GraphModule)(root, graph)
     for key, value in body.items():
         if key not in made.__dict__:
             made.__dict__[key] = value
@@ -302,11 +301,14 @@ class GraphModule(Module):
         if isinstance(root, Module):
             if hasattr(root, "training"):
                 self.training = root.training
-            for hook in getattr(root, "_deepcopy_hooks", ()):
-                hook(self)
-            for node in graph.nodes:
-                if node.op in ("get_attr", "call_module"):
-                    _copy_attr(root, self, node.target)
+            targets = [
+                n.target for n in graph.nodes if n.op in ("get_attr", "call_module")
+            ]
+            if isinstance(root, _CodeOnlyModule):  # a copy has what no step reads, too
+                own = root._modules | root._buffers | root._parameters
+                targets = [key for key, v in own.items() if v is not None] + targets
+            for target in targets:
+                _copy_attr(root, self, target)
         elif isinstance(root, dict):
             self._copy_from_dict(root, graph)
         else:
@@ -322,10 +324,6 @@ class GraphModule(Module):
             self._tracer_cls = graph._tracer_cls
         self._tracer_extras = graph._tracer_extras or {}
         self.meta = {}
-        for source in (root, graph):
-            found = getattr(source, "meta", None)
-            if isinstance(found, dict):
-                self.meta.update(found)
 
     def _copy_from_dict(self, root, graph):
         targets = []
@@ -574,7 +572,6 @@ class GraphModule(Module):
         del body["_graph"]
         if body.get("_tracer_cls") is None:
             body.pop("_tracer_cls", None)
-        body["_graphmodule_cls_name"] = type(self).__name__
         return reduce_graph_module, (body, imports)
 
     def _deepcopy_init(self):
@@ -588,18 +585,15 @@ class GraphModule(Module):
         for name in (
             "_state_dict_hooks", "_load_state_dict_pre_hooks",
             "_load_state_dict_post_hooks", "_replace_hooks", "_create_node_hooks",
-            "_erase_node_hooks", "_deepcopy_hooks", "_forward_hooks",
-            "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-            "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs",
+            "_erase_node_hooks", "_deepcopy_hooks",
         ):  # fmt: skip
             if name in self.__dict__:
                 made.__dict__[name] = root.__dict__[name]
-        made.meta = self.meta.copy()
-        keep = self.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY)
-        if keep is not None:
-            for name, value in keep.items():
-                setattr(made, name, value)
-        type(made).__name__ = type(self).__name__
+        made.meta = root.__dict__["meta"]
+        for name, value in made.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
+            setattr(made, name, value)
+        for hook in self._deepcopy_hooks:
+            hook(made)
         return made
 
     def __copy__(self):

@@ -60,6 +60,56 @@ def test_a_copy_of_a_graph_module_is_called_edited_moved_and_loaded(copied):
     assert made(x).dtype is rl.float32
 
 
+def test_a_deepcopy_of_any_graph_module_is_as_pytorchs():
+    torch = pytest.importorskip("torch")
+    assert described_copies(rl, fx) == described_copies(torch, torch.fx)
+
+
+def described_copies(library, fx):
+    """What deep copies of graph modules have: notes, hooks, what no step reads."""
+
+    class Part(fx.GraphModule):
+        pass
+
+    class Outer(library.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = library.nn.Sequential(library.nn.Linear(3, 3))
+            self.register_buffer("scale", library.ones(3), persistent=False)
+
+        def forward(self, x):
+            return self.inner(x) * self.scale
+
+    told, heard = [], []
+    for kind in fx.GraphModule, Part:
+        root = Outer().eval()
+        module = kind(root, fx.Tracer().trace(root), "Named")
+        module.unread = library.nn.Linear(2, 2)
+        module.twin = module.unread.weight
+        module.register_buffer("count", library.zeros(1))
+        module.register_buffer("nothing", None)
+        module.own = "left behind"
+        module.meta.update(notes=[1], _user_preserved_attributes={"kept": 2})
+        next(iter(module.graph.nodes)).meta["seen"] = [3]
+        module.register_forward_hook(lambda *_: 5)
+        module._register_deepcopy_hook(lambda made: heard.append(made.kept))
+        holder = {"first": module, "second": module, "weight": module.twin}
+        copied = copy.deepcopy(holder)
+        made = copied["first"]
+        first = next(iter(made.graph.nodes))
+        told.append((
+            made is copied["second"], made.twin is copied["weight"],
+            made.unread.weight is made.twin, made.unread.weight is module.twin,
+            type(made).__name__, isinstance(made, kind), sorted(made.state_dict()),
+            made.training, made.inner.training, hasattr(made, "own"), made.kept,
+            made.meta, made.meta["notes"] is module.meta["notes"], first.meta,
+            first.meta["seen"] is next(iter(module.graph.nodes)).meta["seen"],
+            "nothing" in made._buffers, module(library.ones(1, 3)),
+            made(library.ones(1, 3)).shape == (1, 3), fx.GraphModule(made, made.graph).meta,
+        ))  # fmt: skip
+    return told, heard
+
+
 def test_recorded_and_exported_modules_are_copied():
     x = rl.randn(2, 3)
     for module in (

@@ -80,10 +80,10 @@ def test_a_module_comes_back_from_a_folder(tmp_path, monkeypatch):
     assert rl.equal(Saved().eval()(x), module(x))
 
 
-def test_a_pickled_module_keeps_its_name_and_tracer():
+def test_a_pickled_module_keeps_its_tracer_and_is_named_as_pytorchs():
     module = fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
     again = pickle.loads(pickle.dumps(module))
-    assert type(again).__name__ == "Sequential"
+    assert type(again).__name__ == "GraphModule"
     assert again.graph._tracer_cls is fx.Tracer
     assert again.code == module.code
 
