@@ -412,7 +412,7 @@ class Operator:
 
     def __getattr__(self, name):
         if name == "__name__":
-            return self.name
+            return self.name if "." in self.name else f"{self.name}.default"
         if name == "__qualname__":
             return f"{self.namespace}::{self.name}"
         if name == "__module__":

@@ -866,6 +866,15 @@ def flush(why="asked for"):
         tape.flush(why)
 
 
+def break_graph(why):
+    """Ends this thread's graph, which is an error where the function was to be one."""
+    tape: Tape = current()
+    if tape is not None:
+        tape.flush(why)
+        if tape.owner.fullgraph:
+            tape.owner.broken(why)
+
+
 def pause() -> bool:
     """Runs what waits, and has operators run as they come; whether they were followed."""
     st: cython.pointer(ThreadState) = state()

@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 
+from rushlight._dynamo.exc import RecompileError, Unsupported
 from rushlight._inductor import config
 from rushlight.autograd.engine import when_ending
 from rushlight.core import logs, naming, spans
@@ -28,6 +29,10 @@ _open = Sweep()
 _runners: weakref.WeakSet = weakref.WeakSet()
 GRAPHED = ("reduce-overhead", "max-autotune")  # modes
 END = "the function ends"
+TITLES = {  # PyTorch's first lines of errors, by what ends a graph
+    "a part that is not compiled": "Skip calling `torch.compiler.disable()`d function",
+    "torch._dynamo.graph_break()": "Call to `torch._dynamo.graph_break()`",
+}
 # where marks are on a tensor -> whether the sizes are to stay as they are
 MARKS = {
     "_dynamo_dynamic_indices": 0,
@@ -36,10 +41,6 @@ MARKS = {
     "_dynamo_static_indices": 1,
 }
 QUIET = (END, capture.OUTSIDE)  # not by what the program asks for
-
-
-class Unsupported(RuntimeError):
-    """A program cannot be one graph: it needs a value in the middle."""
 
 
 def of_our_own():
@@ -93,13 +94,18 @@ class Limits:
     """How many branches are kept at one place; PyTorch's names (``torch._dynamo.config``).
 
     Attributes:
-        recompile_limit, cache_size_limit: so many are noted at first sight, others
-            when they come again.
+        recompile_limit: so many are noted at first sight, others when they come again.
         accumulated_recompile_limit: so many are kept.
+        automatic_dynamic_shapes: whether sizes that were others before are open.
+        suppress_errors: whether graphs that a backend fails at run as they are.
+        error_on_recompile: whether a second program for a function's graph is an error.
         debug_dir_root: the folder of `rushlight.graph.debug_trace`.
     """
 
-    recompile_limit = cache_size_limit = 8
+    automatic_dynamic_shapes = True
+    error_on_recompile = suppress_errors = False
+
+    recompile_limit = 8
     accumulated_recompile_limit = 256
     debug_dir_root = "torch_compile_debug"
 
@@ -176,10 +182,7 @@ class Runner(Owner):
         """
         if self.backend is not None or self.fullgraph:
             return sys.maxsize
-        limit = self.limits.recompile_limit
-        if limit == Limits.recompile_limit:
-            limit = self.limits.cache_size_limit  # its older name
-        return max(limit, 1)
+        return max(self.limits.recompile_limit, 1)
 
     def most_branches(self):
         """How many branches are kept at one place."""
@@ -255,9 +258,10 @@ class Runner(Owner):
             RuntimeError: it was to be an error.
         """
         if self.frozen == "fail":
+            file, number, _ = users_line()
             raise RuntimeError(
                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
-                f"filename: {shown_line(users_line())}, function name: {self.name}"
+                f"filename: '{file}', function name: '{self.name}', line number: {number}"
             )
         return self.frozen is not None
 
@@ -269,7 +273,7 @@ class Runner(Owner):
             op: the operator.
             args: what it is given.
         """
-        counters["frames"]["recompiled"] += 1
+        self.recompiles()
         spans.end(spans.begin(f"torch.compile: recompile {self.name}"))
         if logs.recompiles.active:
             logs.recompiles.say(
@@ -277,6 +281,18 @@ class Runner(Owner):
                 f"{difference(call.children[-1], op, args)}",
                 line=True,
             )
+
+    def recompiles(self):
+        """A graph gets another program than those that it has.
+
+        Raises:
+            RecompileError: that was to be an error.
+        """
+        counters["frames"]["recompiled"] += 1
+        if self.limits.error_on_recompile:
+            file, number, _ = users_line()
+            name = self.name.rpartition(".")[2]
+            raise RecompileError(f"Recompiling function {name} in {file}:{number}")
 
     def evicted(self, call):
         """Forgets the programs of a branch that made room for another."""
@@ -307,6 +323,8 @@ class Runner(Owner):
         if wanted not in leaf.programs:
             program = self.of_backend(leaf, wanted, storages, views)
             leaf.keep_program(wanted, program)
+            if not self.is_sweep and all(step_of(call).pure for call in leaf.path):
+                program.give_again(storages)
 
     def of_backend(self, leaf, wanted, storages, views):
         """What a backend of somebody's own makes of a path."""
@@ -330,8 +348,8 @@ class Runner(Owner):
             logs.graph_breaks.say(f"{self.name}: {why}\n  {shown_line(line)}")
         if self.fullgraph:
             raise Unsupported(
-                f"torch.compile(fullgraph=True): {why} needs a value in the middle of "
-                f"the graph\n  from user code: {shown_line(line)}"
+                f"{TITLES.get(why, why)}\n  torch.compile(fullgraph=True): {why} needs a "
+                f"value in the middle of the graph\n  from user code: {shown_line(line)}"
             )
 
     def build(self, tape, leaf, wanted, why):
@@ -437,7 +455,8 @@ class Runner(Owner):
 
     def opens_sizes(self):
         """Whether paths for sizes that were not met are made of some that were."""
-        return self.dynamic is not False and self.mode not in GRAPHED
+        asked = self.limits.automatic_dynamic_shapes or self.dynamic
+        return bool(asked) and self.dynamic is not False and self.mode not in GRAPHED
 
     def behind(self, leaf):
         """The runner of the sweeps back from a path, and from others of its calls."""

@@ -44,20 +44,21 @@ class LiftedNumbers:
     Args:
         groups: which argument each is; None for a constant. Without it all are constants.
         everywhere: whether each is an argument of its own.
+        sizes: how many open sizes are arguments besides, which no call has as a number.
 
     Attributes:
         found: the numbers.
     """
 
-    def __init__(self, groups=(), everywhere=False):
-        self.groups, self.everywhere = groups, everywhere
+    def __init__(self, groups=(), everywhere=False, sizes=0):
+        self.groups, self.everywhere, self.sizes = groups, everywhere, sizes
         self.found: list = []
         self.nodes: list = []
 
     def begin(self, graph):
         """Gives a graph its arguments that are numbers, before the tensors."""
         self.graph = graph
-        count = len({one for one in self.groups if one is not None})
+        count = len({one for one in self.groups if one is not None}) + self.sizes
         self.nodes = [graph.placeholder(f"s{at}") for at in range(count)]
 
     def arguments(self, op, values):

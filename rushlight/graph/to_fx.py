@@ -6,12 +6,11 @@ import operator
 from math import prod
 
 from rushlight import fx
-from rushlight._dynamo.exc import BackendCompilerFailed
+from rushlight._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
 from rushlight.core import logs
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.state import excluded_keys, included_keys, set_keys
 from rushlight.core.storage import UntypedStorage
-from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.named_overload import written_arguments, written_as
 from rushlight.fx.experimental.pre_dispatch import user_stack
@@ -103,11 +102,15 @@ class Exported:
             if found is not None:
                 return found
         if value.dtype is not first.dtype:
-            node = self.graph.call_function(ops.view.overloads[1], (node, value.dtype))
+            node = self._call(ops.view.overloads[1], (node, value.dtype))
         strided = ops.as_strided.overloads[0]
         args = [node, list(value.sizes), list(value.strides), value.offset]
-        return self.graph.call_function(
-            strided, tuple(self.lifted.arguments(strided, args))
+        return self._call(strided, tuple(self.lifted.arguments(strided, args)))
+
+    def _call(self, op, args, kwargs=None):
+        """A node that is named after an operator without its overload."""
+        return self.graph.create_node(
+            "call_function", op, args, kwargs, name=op._opname
         )
 
     def _view(self, slot, look, seen):
@@ -130,7 +133,7 @@ class Exported:
             if any(one is None and is_window(was) for one, was in zip(args, made[1])):
                 return None
             args = self.lifted.arguments(op, args)
-            node = self.graph.call_function(op, *arguments_of(op, args))
+            node = self._call(op, *arguments_of(op, args))
             if several:
                 self.split[id(made)] = node
         if several:
@@ -156,7 +159,7 @@ class Exported:
         made = self.lifted.arguments(call.op, made)
         shown = written_as(call.op, call.values, _is_value, whole=False)
         args, kwargs = arguments_of(call.op, made)
-        node = self.graph.call_function(shown, written_arguments(shown, args), kwargs)
+        node = self._call(shown, written_arguments(shown, args), kwargs)
         if call.notes is not None:
             node.meta["stack_trace"] = user_stack([call.notes])
         for number, (kind, value) in enumerate(call.results):
@@ -261,11 +264,41 @@ class Lent:
         if self.again and not all(fits(tape.slots[one.slot], one) for one in values):
             self.narrow = self.narrow or self.again(tape.slots)
             return self.narrow(tape)
-        made = self.function(*self.numbers, *[window(tape, value) for value in values])
-        made = (made,) if isinstance(made, Tensor) else tuple(made)
-        for value, result in zip(self.exported.outputs, made, strict=True):
+        for value, result in self.results(tape):
             hold(tape, value, result)
-        return None
+
+    def results(self, tape):
+        """The windows that come back, each with what the function gives for it.
+
+        Raises:
+            IndexError: it gives too little.
+        """
+        given = [window(tape, value) for value in self.exported.inputs]
+        made = self.function(*self.numbers, *given)
+        return [(value, made[n]) for n, value in enumerate(self.exported.outputs)]
+
+    def give_again(self, storages):
+        """Has the call that was noted, which ran as it is, give the function's results.
+
+        Not where what it was given is gone since.
+        """
+        for one in self.exported.inputs:
+            if storages[one.slot] is None or not fits(storages[one.slot], one):
+                return
+
+        class Tape:
+            slots = storages
+
+        keys = included_keys(), excluded_keys()
+        try:
+            set_keys(0, keys[1])
+            for value, result in self.results(Tape):
+                storage = storages[value.slot]
+                version = storage.version
+                window(Tape, value).copy_(result)
+                storage.version = version  # nobody has seen what was there before
+        finally:
+            set_keys(*keys)
 
 
 def program(runner, leaf, wanted, examples, views=None):
@@ -293,18 +326,27 @@ def program(runner, leaf, wanted, examples, views=None):
     again = views and (lambda slots: program(runner, leaf, wanted, slots))
     for one in lenders:
         if one.is_for(sizes, found):
-            return Lent(whole, one.function, graph, one.numbers_of(found), again)
+            return Lent(whole, one.function, graph, one.numbers_of(found, sizes), again)
     before = [(one.sizes, one.found) for one in lenders] if runner.opens_sizes() else []
     groups = groups_of(found, [one[1] for one in before], runner.open_numbers(sizes))
-    exported = Exported(*given, lifted=LiftedNumbers(groups))
+    open_dims = opened(runner, whole, examples, [one[0] for one in before])
+    lender = Lender(sizes, found, groups, open_dims)
+    lifted = LiftedNumbers(groups, sizes=len(lender.places))
+    exported = Exported(*given, lifted=lifted)
     if logs.graph.active:
         logs.graph.say(f"{runner.name}:\n{exported.module.code}")
-    open_dims = opened(runner, exported, examples, [one[0] for one in before])
-    lender = Lender(sizes, found, groups, open_dims)
-    lender.function = compiled(runner, exported, examples, lender)
-    runner.counted(len(leaf.path))
+    if lenders:
+        runner.recompiles()
+    if len(lenders) < runner.limits.recompile_limit:
+        lender.function = compiled(runner, exported, examples, lender)
+        runner.counted(len(leaf.path))
+    elif runner.fullgraph:
+        raise FailOnRecompileLimitHit("Hard failure due to fullgraph=True")
+    else:
+        lender.function = exported.module.forward
     lenders.append(lender)
-    return Lent(exported, lender.function, graph, lender.numbers_of(found), again)
+    numbers = lender.numbers_of(found, sizes)
+    return Lent(exported, lender.function, graph, numbers, again)
 
 
 def opened(runner, exported, examples, before):
@@ -321,7 +363,7 @@ def opened(runner, exported, examples, before):
         wanted, fixed = runner.marks.get(
             (id(examples[value.slot]), tuple(value.sizes)), ((), ())
         )
-        found.append((dims | {*wanted}) - {*fixed})
+        found.append(((dims | {*wanted}) - {*fixed}) & {*range(len(value.sizes))})
     return found
 
 
@@ -333,11 +375,20 @@ class Lender:
         found: the numbers at all places.
         groups: which argument each place is; None for a constant.
         open_dims: the dimensions of each input that may have any size.
+
+    Attributes:
+        places: an input and its dimension for each open size that is no number of a call.
     """
 
     def __init__(self, sizes, found, groups, open_dims):
         self.sizes, self.found, self.groups = sizes, found, groups
         self.open_dims, self.function = open_dims, None
+        numbers, self.places = set(self.numbers_of(found)), []
+        for n, dims in enumerate(open_dims):
+            for d in sorted(dims):
+                if sizes[n][d] not in numbers:
+                    numbers.add(sizes[n][d])
+                    self.places.append((n, d))
 
     def is_for(self, sizes, found):
         """Whether it is for a call's sizes and numbers."""
@@ -350,13 +401,15 @@ class Lender:
             for number, was, group in zip(found, self.found, self.groups, strict=True)
         )
 
-    def numbers_of(self, found):
+    def numbers_of(self, found, sizes=None):
         """The arguments that are numbers, in the graph's order."""
         given: dict = {}
         for number, group in zip(found, self.groups, strict=True):
             if group is not None:
                 given.setdefault(group, number)
-        return tuple(given.values())
+        if sizes is None:
+            return tuple(given.values())
+        return *given.values(), *[sizes[n][d] for n, d in self.places]
 
 
 def compiled(runner, exported, examples, lender):
@@ -373,7 +426,8 @@ def compiled(runner, exported, examples, lender):
     for one, dims in zip(inputs, lender.open_dims, strict=True):
         if dims:
             one._dynamo_dynamic_indices = dims
-    inputs = [*exported.lifted.examples(lender.numbers_of(lender.found)), *inputs]
+    numbers = lender.numbers_of(lender.found, lender.sizes)
+    inputs = [*exported.lifted.examples(numbers), *inputs]
     # the backend's own operators are nobody's path
     keys = included_keys(), excluded_keys()
     try:
@@ -384,7 +438,11 @@ def compiled(runner, exported, examples, lender):
                 f"the backend {runner.backend!r} gave {function!r}, which is no function"
             )
     except Exception as error:
-        raise BackendCompilerFailed(runner.backend, error) from error
+        failure = BackendCompilerFailed(runner.backend, error)
+        if not runner.limits.suppress_errors:
+            raise failure from error
+        logs.graph_breaks.warn(f"{failure}\n  torch._dynamo.config.suppress_errors")
+        function = exported.module.forward
     finally:
         set_keys(*keys)
     return function

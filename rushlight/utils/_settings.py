@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import sys
+from types import ModuleType
 
 
 def place_of(module, name):
@@ -58,3 +59,47 @@ def patcher(name):
                 setattr(*owners[one], value)
 
     return patch
+
+
+def keeper(name):
+    """What gives a module settings that change nothing, for programs that set them.
+
+    Args:
+        name: the module's name.
+    """
+
+    def keep(value, names):
+        vars(sys.modules[name]).update(dict.fromkeys(names.split(), value))
+
+    return keep
+
+
+class Settings(ModuleType):
+    """A module that has the settings it was written with, and no others."""
+
+    def __setattr__(self, name, value):
+        settings = vars(self)
+        name = settings["_aliases"].get(name, name)
+        if name not in settings and name[:2] != "__" and not settings["_known"](name):
+            raise AttributeError(f"{self.__name__}.{name} does not exist")
+        super().__setattr__(name, value)
+
+
+def sealed(name, known=lambda name: False, **aliases):
+    """Has a module refuse settings that it does not have; its ``__getattr__``.
+
+    Args:
+        name: the module's name.
+        known: whether there is a setting that has no value yet.
+        aliases: further names of its settings.
+    """
+    module = sys.modules[name]
+    vars(module).update(_aliases=aliases, _known=known)
+    module.__class__ = Settings
+
+    def __getattr__(name):
+        if name in aliases:
+            return getattr(module, aliases[name])
+        raise AttributeError(f"{module.__name__}.{name} does not exist")
+
+    return __getattr__

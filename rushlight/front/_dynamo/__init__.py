@@ -10,7 +10,12 @@ from rushlight._dynamo.backends import (
     lookup_backend,
     register_backend,
 )
-from rushlight._dynamo.eval_frame import OptimizedModule, export, optimize
+from rushlight._dynamo.eval_frame import (
+    OptimizedModule,
+    export,
+    optimize,
+    optimize_assert,
+)
 from rushlight._dynamo.explaining import explain
 from rushlight._dynamo.decorators import (
     allow_in_graph,
@@ -53,6 +58,7 @@ __all__ = [
     "maybe_mark_dynamic",
     "nonstrict_trace",
     "optimize",
+    "optimize_assert",
     "register_backend",
     "reset",
     "reset_code_caches",

@@ -177,7 +177,7 @@ def substitute_in_graph(original_fn, **options):
 def graph_break(msg=""):
     """Ends the graph: what waits runs."""
     if is_following():
-        capture.flush(msg or "torch._dynamo.graph_break()")
+        capture.break_graph(f"torch._dynamo.graph_break({msg})")
 
 
 def _note(t, name, index):

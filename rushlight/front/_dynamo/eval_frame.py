@@ -30,6 +30,7 @@ __all__ = [
     "export",
     "is_dynamo_supported",
     "optimize",
+    "optimize_assert",
 ]
 
 
@@ -59,8 +60,9 @@ def compile(
         dynamic: False where each size is to have a program planned for it alone. Else
             programs are made of one that three sizes have opened
             (`rushlight.graph.open_sizes`); kernels take sizes as they come, whatever it is.
-        backend: ``"inductor"`` (our own, as None is), ``"eager"``, or a function that is given a
-            `GraphModule` of operators and example inputs, and gives a function.
+        backend: ``"inductor"`` (our own, as None is), another name of `list_backends`, or a
+            function that is given a `GraphModule` of operators and example inputs, and gives
+            a function.
         mode: one of PyTorch's; not together with ``options``. With ``"reduce-overhead"`` and
             ``"max-autotune"`` programs of a GPU are launched as one CUDA graph.
         options: a dict by PyTorch's names (``torch._inductor.list_options()``).
@@ -128,7 +130,7 @@ def _compiled(
         )
     backend = find_backend(get_default_backend() if backend is None else backend)
     disable = disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1"
-    if disable or is_disabled(model) or backend == "eager" and not fullgraph:
+    if disable or is_disabled(model):
         follow = None
     else:
         name = getattr(model, "__qualname__", type(model).__qualname__)
@@ -179,7 +181,7 @@ def custom_passes():
         gm.recompile()
         return gm.forward
 
-    return aot_autograd(fw_compiler=compiler, retrace=True)
+    return aot_autograd(fw_compiler=compiler)
 
 
 def call(runner, function, args, kwargs):
@@ -199,7 +201,7 @@ FROZEN = {"eager_on_recompile": "eager", "fail_on_recompile": "fail"}
 def call_by_stance(runner, function, args, kwargs):
     """Calls a function as its thread's stance asks for: see `set_stance`."""
     stance, backend = current_stance(), current_backend()
-    if stance == "force_eager" or backend == "eager":
+    if stance == "force_eager":
         return function(*args, **kwargs)
     if stance.endswith("eager_then_compile"):
         runner.sights += 1
@@ -218,6 +220,11 @@ def call_by_stance(runner, function, args, kwargs):
 def optimize(backend="inductor", *, nopython=False, **options):
     """A decorator that does what ``torch.compile`` does."""
     return lambda model: _compiled(model, backend, fullgraph=nopython)
+
+
+def optimize_assert(backend, **options):
+    """A decorator that does what ``torch.compile(fullgraph=True)`` does."""
+    return optimize(backend, nopython=True)
 
 
 def is_dynamo_supported():

@@ -6,6 +6,7 @@ import enum
 
 __all__ = [
     "BackendCompilerFailed",
+    "FailOnRecompileLimitHit",
     "InternalTorchDynamoError",
     "InvalidBackend",
     "RecompileError",
@@ -58,6 +59,10 @@ class BackendCompilerFailed(TorchDynamoException):
 
 class RecompileError(TorchDynamoException):
     """A function takes another course than before, where that was to be an error."""
+
+
+class FailOnRecompileLimitHit(Exception):
+    """A function has more programs than it may, where that was to be an error."""
 
 
 class Unsupported(TorchDynamoException):

@@ -20,7 +20,7 @@ Attributes:
 import os as _os
 from types import SimpleNamespace
 
-from rushlight.utils._settings import copier, patcher
+from rushlight.utils._settings import copier, patcher, sealed
 
 fuse = True
 keep_prepared = True
@@ -97,3 +97,13 @@ disabled_passes = ""
 
 patch = patcher(__name__)
 get_config_copy = shallow_copy_dict = copier(__name__)
+
+
+def _known(name):
+    """Whether PyTorch has a setting of that name, or a section."""
+    from rushlight._inductor.options import OPTIONS  # a long table
+
+    return any(one.partition(".")[0] == name for one in OPTIONS)
+
+
+__getattr__ = sealed(__name__, _known)

@@ -1,6 +1,6 @@
 """Settings of compiled programs that PyTorch has in one place: kept for programs that set them."""
 
-from rushlight.utils._settings import copier, patcher
+from rushlight.utils._settings import copier, patcher, sealed
 
 cache_key_tag = ""
 dynamic_sources = ""
@@ -12,3 +12,4 @@ unbacked_sources = ""
 
 patch = patcher(__name__)
 get_config_copy = shallow_copy_dict = copier(__name__)
+__getattr__ = sealed(__name__)

@@ -12,9 +12,8 @@ def aot_autograd(**kwargs):
         fw_compiler: ``fw_compiler(graph_module, example_inputs)`` gives a function.
         bw_compiler: the same for the graphs of sweeps back; by default the first.
         inference_compiler: the same where no gradients are recorded; by default the first.
-        decompositions: what to run in place of an operator, by operator.
-        retrace: whether graphs are of the operators that theirs call, with what each gives
-            (``meta["val"]``), though nothing is decomposed.
+        decompositions: what to run in place of an operator, by operator; those that are
+            composed of others are taken apart in any case.
 
     >>> import rushlight as rl
     >>> found = []
@@ -44,7 +43,6 @@ class AotAutograd:
         bw_compiler=None,
         inference_compiler=None,
         decompositions=None,
-        retrace=False,
         **more,
     ):
         if fw_compiler is None:
@@ -53,7 +51,6 @@ class AotAutograd:
         self.bw_compiler = bw_compiler or fw_compiler
         self.inference_compiler = inference_compiler or fw_compiler
         self.decompositions = decompositions or {}
-        self.retrace = retrace
         self.more = more
 
     def __call__(self, gm, example_inputs, **kwargs):
@@ -69,8 +66,6 @@ class AotAutograd:
 
     def compiled(self, compiler, gm, example_inputs):
         """What a compiler makes of a graph, called with separate arguments."""
-        if not self.decompositions and not self.retrace:
-            return Compiled(compiler(gm, example_inputs), self)
         return Decomposed(compiler, self, gm, example_inputs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 
 from rushlight._dynamo.exc import InvalidBackend
 
@@ -13,10 +14,12 @@ __all__ = [
     "register_backend",
 ]
 
-# PyTorch's own backends. "eager" and those for looking only run the graph as it is.
+# PyTorch's own backends; `debugging` has those that run graphs as they are.
 OURS = ("inductor", "cudagraphs", "onnxrt", "openxla", "tvm")
 PLAIN = ("eager", "aot_eager", "aot_eager_decomp_partition", "eager_noexcept")
-_registered: dict = {}
+# name -> a function, or None for one of PyTorch's; and the tags that it has
+_registered: dict = {name: None for name in OURS + PLAIN}
+_tags: dict = {name: ("debug",) for name in PLAIN}
 
 
 def register_backend(compiler_fn=None, name=None, tags=()):
@@ -25,11 +28,17 @@ def register_backend(compiler_fn=None, name=None, tags=()):
     Args:
         compiler_fn: ``compiler_fn(graph_module, example_inputs)`` gives a function.
         name: by default the function's own.
-        tags: kept for PyTorch's programs.
+        tags: by which `list_backends` leaves it out.
+
+    Raises:
+        AssertionError: there is a backend of that name.
     """
     if compiler_fn is None:
         return functools.partial(register_backend, name=name, tags=tags)
-    _registered[name or compiler_fn.__name__] = compiler_fn
+    name = name or compiler_fn.__name__
+    if name in _registered:
+        raise AssertionError(f"duplicate name: {name}")
+    _registered[name], _tags[name] = compiler_fn, tuple(tags)
     return compiler_fn
 
 
@@ -45,13 +54,14 @@ def list_backends(exclude_tags=("debug", "experimental")):
         exclude_tags: leaves out backends that have one of these tags.
 
     >>> list_backends()
-    ['inductor']
+    ['cudagraphs', 'inductor', 'onnxrt', 'openxla', 'tvm']
     """
-    return sorted(["inductor", *_registered])
+    left_out = set(exclude_tags or ())
+    return sorted(one for one in _registered if not left_out & {*_tags.get(one, ())})
 
 
 def find_backend(backend):
-    """A function for graphs, ``"inductor"`` for our own, or ``"eager"``.
+    """A function for graphs, or ``"inductor"`` for our own compiler.
 
     Raises:
         InvalidBackend: there is no backend of that name.
@@ -60,7 +70,8 @@ def find_backend(backend):
         return "inductor"
     if isinstance(backend, str):
         if backend in PLAIN:
-            return "eager"
+            home = importlib.import_module("rushlight._dynamo.backends.debugging")
+            return getattr(home, backend)
         if backend in _registered:
             return _registered[backend]
     elif callable(backend):
