@@ -49,6 +49,18 @@ def with_bit(t: Tensor, bit: uint64_t, wanted: cython.bint) -> Tensor:
     return shown
 
 
+@cython.cfunc
+@cython.inline
+def is_seen(keys: uint64_t) -> cython.bint:
+    """Whether a mode or a type of somebody's sees the operators on a tensor.
+
+    It is shown a copy of the tensor as it is, as by PyTorch: that a window of the numbers is
+    no conjugate would be lost where calls are recorded.
+    """
+    st: cython.pointer(ThreadState) = state()
+    return ((keys | st.included) & ~st.excluded) >> KEY_PYTHON & 1
+
+
 @cython.final
 @cython.cclass
 class DeferredKernel(Kernel):
@@ -56,22 +68,24 @@ class DeferredKernel(Kernel):
 
     bit = cython.declare(uint64_t)
     compute = cython.declare(Operator)
+    clone = cython.declare(Operator)
 
-    def __init__(self, key, compute):
+    def __init__(self, key, compute, clone):
         self.bit = _ONE << cython.cast(cython.int, int(key))
-        self.compute = compute
+        self.compute, self.clone = compute, clone
 
     @cython.cfunc
     def settle(self, t: Tensor) -> Tensor:
         """A fresh tensor of the numbers that ``t`` stands for."""
         slots: p_object[1]
-        plain: Tensor = with_bit(t, self.bit, False)
-        slots[0] = cython.cast(p_object, plain)
         st: cython.pointer(ThreadState) = state()
         before: uint64_t = st.excluded
+        seen: cython.bint = is_seen(t.keys)
+        plain: Tensor = t if seen else with_bit(t, self.bit, False)
+        slots[0] = cython.cast(p_object, plain)
         st.excluded = before | ((_ONE << KEY_AUTOGRAD) | (_ONE << KEY_ADINPLACEORVIEW))
         try:
-            return self.compute.call(slots)
+            return self.clone(t) if seen else self.compute.call(slots)
         finally:
             st.excluded = before
 
@@ -146,6 +160,8 @@ class DeferredKernel(Kernel):
         i: cython.int
         at: cython.int
         written: cython.int = -1
+        if op.name in ("copy_", "clone") and is_seen(keys):
+            return op.run(slots, keys & ~self.bit)
         if op.name == "copy_":
             return self.copy(op, slots, keys)
         if op.form == INPLACE:

@@ -8,7 +8,6 @@ import sys
 import threading
 import weakref
 
-from rushlight._dynamo.exc import RecompileError, Unsupported
 from rushlight._inductor import config
 from rushlight.autograd.engine import when_ending
 from rushlight.core import logs, naming, spans
@@ -290,6 +289,8 @@ class Runner(Owner):
         """
         counters["frames"]["recompiled"] += 1
         if self.limits.error_on_recompile:
+            from rushlight._dynamo.exc import RecompileError
+
             file, number, _ = users_line()
             name = self.name.rpartition(".")[2]
             raise RecompileError(f"Recompiling function {name} in {file}:{number}")
@@ -347,6 +348,8 @@ class Runner(Owner):
         if logs.graph_breaks.active:
             logs.graph_breaks.say(f"{self.name}: {why}\n  {shown_line(line)}")
         if self.fullgraph:
+            from rushlight._dynamo.exc import Unsupported
+
             raise Unsupported(
                 f"{TITLES.get(why, why)}\n  torch.compile(fullgraph=True): {why} needs a "
                 f"value in the middle of the graph\n  from user code: {shown_line(line)}"
@@ -564,4 +567,4 @@ def make_runner(name, *how, **more):
     return Runner(name, *how, **more)
 
 
-__all__ = ["Runner", "Unsupported", "counters", "make_runner", "reset", "run"]
+__all__ = ["Runner", "counters", "make_runner", "reset", "run"]

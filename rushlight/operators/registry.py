@@ -107,11 +107,11 @@ def defer():
             op.set_fallthrough(DispatchKey.Conjugate)
             op.set_fallthrough(DispatchKey.Negative)
     bind_lazy_conj(call._conj)
-    conjugate, negate = call._conj_physical.overloads[0], call.neg.overloads[0]
-    set_fallback(
-        DispatchKey.Conjugate, DeferredKernel(DispatchKey.Conjugate, conjugate)
-    )
-    set_fallback(DispatchKey.Negative, DeferredKernel(DispatchKey.Negative, negate))
+    for key, packet in (
+        (DispatchKey.Conjugate, call._conj_physical), (DispatchKey.Negative, call.neg),
+    ):  # fmt: skip
+        kernel = DeferredKernel(key, packet.overloads[0], call.clone.overloads[0])
+        set_fallback(key, kernel)
 
 
 def define_packet(entries, namespace="aten"):

@@ -6,8 +6,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight._dynamo.exc import Unsupported
 from rushlight.core.state import is_following
-from rushlight.graph import compiled_function
 
 
 def thrice(function, *makers):
@@ -225,7 +225,7 @@ def test_one_graph_is_asked_for_and_a_value_is_needed():
         return x + x.sum().item()
 
     with pytest.raises(
-        compiled_function.Unsupported, match=r"test_compiled.py.*in reads_one"
+        Unsupported, match=r"test_compiled.py.*in reads_one"
     ):
         reads_one(rl.ones(2))
 

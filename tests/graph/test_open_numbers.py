@@ -71,7 +71,7 @@ def test_an_open_integer_is_a_named_argument_before_the_tensors():
     assert inputs_of == ["s0", "arg0"]
     assert isinstance(inputs[0], rl.SymInt) and str(inputs[0]) == "s0"
     assert graph(*inputs)[0].item() == 20.0  # it computes as the integer that it was
-    assert "sum.dim_IntList(mul_tensor, [0]" in graph.code
+    assert "sum.dim_IntList(mul, [0]" in graph.code
 
 
 def test_dimensions_stay_constants_of_graphs():

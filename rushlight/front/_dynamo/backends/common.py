@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight.operators import call as ops
+
 __all__ = ["AotAutograd", "aot_autograd"]
 
 
@@ -65,7 +67,13 @@ class AotAutograd:
         return self.compiled(self.bw_compiler, gm, example_inputs)
 
     def compiled(self, compiler, gm, example_inputs):
-        """What a compiler makes of a graph, called with separate arguments."""
+        """What a compiler makes of a graph, called with separate arguments.
+
+        Where a graph looks beside its inputs' windows, it is given as it is.
+        """
+        beside = ops.as_strided.overloads[0], ops.view.overloads[1]
+        if any(node.target in beside for node in gm.graph.nodes):
+            return Compiled(compiler(gm, example_inputs), self)
         return Decomposed(compiler, self, gm, example_inputs)
 
 
