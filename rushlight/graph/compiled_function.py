@@ -350,9 +350,10 @@ class Runner(Owner):
         if self.fullgraph:
             from rushlight._dynamo.exc import Unsupported
 
+            title = f"{TITLES[why]}\n  " if why in TITLES else ""
             raise Unsupported(
-                f"{TITLES.get(why, why)}\n  torch.compile(fullgraph=True): {why} needs a "
-                f"value in the middle of the graph\n  from user code: {shown_line(line)}"
+                f"{title}torch.compile(fullgraph=True): {why} needs a value in the middle "
+                f"of the graph\n  from user code: {shown_line(line)}"
             )
 
     def build(self, tape, leaf, wanted, why):

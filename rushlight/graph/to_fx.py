@@ -63,15 +63,24 @@ class Exported:
         self.module = fx.GraphModule(Module(), self.graph)
 
     def _place_inputs(self, path):
-        """A placeholder for each storage that was there: what its windows are views of."""
+        """A placeholder for each storage that was there: what its windows are views of.
+
+        Of windows that are no views of one known the widest type's: a complex tensor's parts
+        have no memory for the other.
+        """
+        bases: dict = {}
         for call in path:
             for value in _windows(call):
-                if value.slot not in self.nodes and not self.wanted[value.slot]:
-                    node = self.graph.placeholder(f"arg{len(self.inputs)}")
+                if not self.wanted[value.slot]:
                     value = self._base(value)
-                    node.meta["value"] = value
-                    self._keep(value, node)
-                    self.inputs.append(value)
+                    first = bases.setdefault(value.slot, value)
+                    if value.dtype.itemsize > first.dtype.itemsize:
+                        bases[value.slot] = value
+        for value in bases.values():
+            node = self.graph.placeholder(f"arg{len(self.inputs)}")
+            node.meta["value"] = value
+            self._keep(value, node)
+            self.inputs.append(value)
 
     def _keep(self, value, node):
         """Has a node be the first window on a storage."""

@@ -224,9 +224,7 @@ def test_one_graph_is_asked_for_and_a_value_is_needed():
     def reads_one(x):
         return x + x.sum().item()
 
-    with pytest.raises(
-        Unsupported, match=r"test_compiled.py.*in reads_one"
-    ):
+    with pytest.raises(Unsupported, match=r"test_compiled.py.*in reads_one"):
         reads_one(rl.ones(2))
 
 

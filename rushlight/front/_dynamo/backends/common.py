@@ -71,8 +71,8 @@ class AotAutograd:
 
         Where a graph looks beside its inputs' windows, it is given as it is.
         """
-        beside = ops.as_strided.overloads[0], ops.view.overloads[1]
-        if any(node.target in beside for node in gm.graph.nodes):
+        windows = ops.as_strided.overloads[0], ops.view.overloads[1]
+        if any(node.target in windows for node in gm.graph.nodes):
             return Compiled(compiler(gm, example_inputs), self)
         return Decomposed(compiler, self, gm, example_inputs)
 
