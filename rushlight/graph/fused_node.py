@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 
 @dataclass(eq=False)
@@ -107,6 +108,17 @@ class Member:
     def device(self):
         """Where its operands lie."""
         return self.outputs[0].device
+
+    def moves(self, axes):
+        """How many operands' elements along some dimensions its own kernel reads or writes.
+
+        A reduction takes one pass. What gives a row for a row takes as many passes alone.
+        """
+        read, written = [
+            sum(key[0] != "one" and any(key[3][d] for d in axes) for key in keys)
+            for keys in (self.in_keys, self.out_keys)
+        ]
+        return inf if self.axes and written else read + written
 
     def key(self):
         """What the member computes, as text; wiring apart."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from math import inf
+from math import prod
 
 from rushlight._inductor import config
 from rushlight.codegen.frontend.nest import ALONG, BESIDE, ROW, SHORT, Nest, arrange
@@ -40,6 +40,7 @@ REAL = frozenset(
 INPUTS = 18  # of one kernel
 OPERANDS = 24  # outputs included
 MEMBERS = 48  # steps in one kernel
+LONE = 1 << 14  # places of one row of values that take long
 DEPTH = 2  # reductions behind one another: each computes again what lies before
 MOVES = ("clone", "_to_copy", "copy_")
 FLOATS = ("float32", "float64")
@@ -521,7 +522,7 @@ def rows_turn(turn, group, kernel, strides, items, places):
         raise TooMany
     found, types = found.with_short_rows(), (in_types, out_types)
     turn.told = FusedRows(group.members, inputs, outputs)
-    if len(group.members) > 1 and is_slower(turn.told, types, found.key):
+    if len(group.members) > 1 and is_slower(turn.told, types, found):
         raise FasterUnfused
     native = turn.told.specialize(in_types, out_types, in_types, found)
     turn.set_kernel(native, places, items)
@@ -536,31 +537,23 @@ class FasterUnfused(Exception):
 _slower: dict = {}
 
 
-def is_slower(fused, types, key):
+def is_slower(fused, types, found):
     """Whether a kernel over rows is slower than those of its members.
 
-    It is where it computes what takes long in more than one pass over a row; and over
-    columns, of which each pass comes from memory, where it moves as much as they do.
+    It is where it computes what takes long in more than one pass over a row, or of a lone row,
+    which threads do not share; and over columns, of which each pass comes from memory, where it
+    moves as much as they do.
     """
-    asked = fused.digest, types, key
+    lone = found.rows == 1 and prod(found.integers[: found.key[0]]) > LONE
+    asked = fused.digest, types, found.key, lone
     if asked not in _slower:
-        results, members = fused.program(*types, types[0], key)[0], fused.members
+        results, members = fused.program(*types, types[0], found.key)[0], fused.members
         axes = next(one.axes for one in members if one.axes is not None)
-        unfused = sum(moves_of(one, axes) for one in members) if key[1] == BESIDE else 0
-        _slower[asked] = results.computes_again() or 0 < unfused <= results.moves()
+        columns = found.key[1] == BESIDE
+        unfused = sum(one.moves(axes) for one in members) if columns else 0
+        again = results.computes_again() or (lone and results.calls)
+        _slower[asked] = again or 0 < unfused <= results.moves()
     return _slower[asked]
-
-
-def moves_of(member, axes):
-    """How many operands' elements a member reads or writes that has its own kernel.
-
-    A reduction takes one pass. What gives a row for a row takes as many passes alone.
-    """
-    found = [
-        sum(is_place(key) and any(key[3][d] for d in axes) for key in keys)
-        for keys in (member.in_keys, member.out_keys)
-    ]
-    return inf if member.axes and found[1] else sum(found)
 
 
 def _plain(compute):

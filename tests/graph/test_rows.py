@@ -280,3 +280,15 @@ def test_columns_are_one_kernel_where_that_moves_less(program, kernels, sizes):
         assert rl.allclose(compiled(x), program(x), 2e-5, 2e-6)
     (made,) = compiled._runner.graphs
     assert len(made.steps) == kernels, made.code
+
+
+@pytest.mark.parametrize(("side", "kernels"), [(50, 1), (200, 2)])
+def test_a_long_lone_row_of_costly_values_is_left_to_threads(side, kernels):
+    def program(x):
+        return (x * 2).sigmoid().sum()
+
+    compiled, x = rl.compile(program), noise(side, side)
+    for _ in range(4):
+        assert rl.allclose(compiled(x), program(x), 2e-5, 2e-6)
+    (made,) = compiled._runner.graphs
+    assert len(made.steps) == kernels, made.code

@@ -190,6 +190,7 @@ class Results:
         kept: the costly value, if any, that a pass leaves in the output for later ones.
         kept_in: the number of that output.
         costly: whether a value takes more than a few instructions for each place.
+        calls: whether it computes a function of more than a few instructions.
         repeats: whether a state has several leaves, some of which may be equal.
     """
 
@@ -221,6 +222,7 @@ class Results:
             self.lanes = 1
         self.kept, self.kept_in = self._to_keep()
         self.costly = self.kept is not None or any(map(is_costly, self.flat))
+        self.calls = any(map(is_call, nodes(self.flat)))
         self.beside = self._rows_beside(states)
 
     def varies(self, e) -> bool:
@@ -309,8 +311,7 @@ class Results:
         """
         if self.picks:
             return 0
-        values = [value for state in states for value in state.values]
-        if not states or any(map(is_call, nodes([*values, *self.flat]))):
+        if not states or self.calls:
             return 1 + (len(self.levels) == 1 and not any(map(is_call, self.flat)))
         return 2 * min([state.monoid.vectors or CHEAP_COPIES for state in states])
 

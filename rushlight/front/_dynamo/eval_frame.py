@@ -300,7 +300,10 @@ class OptimizedModule(Module):
     def forward(self, *args, **kwargs):
         """The other module's result."""
         fields = self.__dict__
-        return call(fields["_runner"], fields["_modules"]["_orig_mod"], args, kwargs)
+        runner, module = fields["_runner"], fields["_modules"]["_orig_mod"]
+        if runner is None or runner.backend or _ever_set or config.disable:
+            return call(runner, module, args, kwargs)
+        return run_followed(runner, module, args, kwargs, watch_back)
 
     def train(self, mode=True):
         """Switches both."""
