@@ -319,7 +319,10 @@ def over_cuda_array(array):
     steps = interface.get("strides") or [
         n * dtype.itemsize for n in row_major_strides(shape)
     ]
-    address, where = interface["data"][0], f"cuda:{backend_for('cuda').current_device()}"
+    address, where = (
+        interface["data"][0],
+        f"cuda:{backend_for('cuda').current_device()}",
+    )
     return over_memory(address, shape, steps, dtype, array, where)
 
 
