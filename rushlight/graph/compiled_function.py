@@ -15,6 +15,7 @@ from rushlight.core.logs import counters, shown_line, users_line
 from rushlight.core.tensor import Tensor
 from rushlight.graph import capture
 from rushlight.graph.compile_times import timed
+from rushlight.graph.steps import step_of
 from rushlight.graph.tape import Owner
 
 
