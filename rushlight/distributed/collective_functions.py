@@ -65,6 +65,27 @@ def check_tensor(value, name):
         )
 
 
+def on_root_alone(values, is_root, name, side):
+    """Whether this is the one rank, which alone has a list of tensors.
+
+    Args:
+        values: the list.
+        is_root: whether this is the rank.
+        name: the collective's name.
+        side: what the rank is: destination or source.
+
+    Raises:
+        ValueError: the rank has none, or another one has.
+    """
+    if is_root and not values:
+        raise ValueError(f"Argument ``{name}_list`` must be specified on {side} rank.")
+    if values and not is_root:
+        raise ValueError(
+            f"Argument ``{name}_list`` must NOT be specified on non-{side} ranks."
+        )
+    return is_root
+
+
 def check_list(values, name):
     """A list of tensors.
 
@@ -339,18 +360,11 @@ def gather(
     if dst is None and group_dst is None:
         group_dst = 0
     root = rank_in_group(chosen, dst, group_dst, "dst")
-    if chosen.rank() == root:
-        if not gather_list:
-            raise ValueError(
-                "Argument ``gather_list`` must be specified on destination rank."
-            )
+    is_root = chosen.rank() == root
+    if on_root_alone(gather_list, is_root, "gather", "destination"):
         check_list(gather_list, "gather_list")
         _as_many(gather_list, chosen, "gather_list")
         _equal_sizes(gather_list, tensor, "gather")
-    elif gather_list:
-        raise ValueError(
-            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
-        )
     return chosen._gather(gather_list or [], tensor, root, async_op)
 
 
@@ -374,18 +388,11 @@ def scatter(
     if src is None and group_src is None:
         group_src = 0
     root = rank_in_group(chosen, src, group_src, "src")
-    if chosen.rank() == root:
-        if not scatter_list:
-            raise ValueError(
-                "Argument ``scatter_list`` must be specified on source rank."
-            )
+    is_root = chosen.rank() == root
+    if on_root_alone(scatter_list, is_root, "scatter", "source"):
         check_list(scatter_list, "scatter_list")
         _as_many(scatter_list, chosen, "scatter_list")
         _equal_sizes(scatter_list, tensor, "scatter")
-    elif scatter_list:
-        raise ValueError(
-            "Argument ``scatter_list`` must NOT be specified on non-source ranks."
-        )
     return chosen._scatter(tensor, scatter_list or [], root, async_op)
 
 

@@ -11,6 +11,7 @@ from rushlight.distributed.collective_functions import (
     broadcast,
     gather,
     group_for,
+    on_root_alone,
     rank_in_group,
     scatter,
 )
@@ -110,14 +111,7 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
         group_dst = 0
     root = rank_in_group(chosen, dst, group_dst, "dst")
     is_root = chosen.rank() == root
-    if is_root and not object_gather_list:
-        raise ValueError(
-            "Argument ``gather_list`` must be specified on destination rank."
-        )
-    if not is_root and object_gather_list:
-        raise ValueError(
-            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
-        )
+    on_root_alone(object_gather_list, is_root, "gather", "destination")
     data, size = to_tensor(obj, chosen)
     sizes = _all_sizes(size, chosen)
     most = max(sizes)
