@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rushlight
 
-_MISSING = object()
+MISSING = object()  # where a module has had nothing
 
 
 def swap_tensor(module, name, tensor, allow_missing=False):
@@ -28,7 +28,7 @@ def swap_tensor(module, name, tensor, allow_missing=False):
     """
     if not isinstance(module, rushlight.nn.Module):
         raise TypeError(f"{module} is not an instance of torch.nn.Module")
-    if tensor is not _MISSING and not isinstance(tensor, rushlight.Tensor | None):
+    if tensor is not MISSING and not isinstance(tensor, rushlight.Tensor | None):
         raise TypeError(f"{tensor} is not an instance of torch.Tensor")
     if "." in name:
         raise KeyError('tensor name can\'t contain "."')
@@ -37,19 +37,19 @@ def swap_tensor(module, name, tensor, allow_missing=False):
     for table in (module._parameters, module._buffers):
         if name in table:
             old = table[name]
-            if tensor is _MISSING:
+            if tensor is MISSING:
                 del table[name]
             else:
                 table[name] = tensor
             return old
-    old = getattr(module, name, _MISSING)
-    if old is _MISSING and not allow_missing:
+    old = getattr(module, name, MISSING)
+    if old is MISSING and not allow_missing:
         raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-    if old is not _MISSING and not isinstance(old, rushlight.Tensor):
+    if old is not MISSING and not isinstance(old, rushlight.Tensor):
         raise TypeError(f"attribute `{name}`: {old} is not an instance of torch.Tensor")
-    if tensor is not _MISSING:
+    if tensor is not MISSING:
         setattr(module, name, tensor)
-    elif old is not _MISSING:
+    elif old is not MISSING:
         delattr(module, name)
     return old
 
@@ -167,7 +167,7 @@ class NamedMemberAccessor:
         try:
             for name, value in named_tensors.items():
                 before = self.swap_tensor(name, value, allow_missing=True)
-                if before is _MISSING:
+                if before is MISSING:
                     missing.append(name)
                 old[name] = before
             if missing and not allow_missing:

@@ -4,74 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
-from rushlight.nn.modules.module import Module
+from rushlight.nn.utils._named_member_accessor import MISSING, NamedMemberAccessor
 
 __all__ = ["functional_call"]
-
-_ABSENT = object()  # where a module has had nothing
-
-
-def _table_of(owner, name):
-    """The dictionary of parameters or buffers that has a name, or None."""
-    for table in (owner._parameters, owner._buffers):
-        if name in table:
-            return table
-    return None
-
-
-def _owner(module, path):
-    """The submodule that has the tensor at a path.
-
-    Raises:
-        AttributeError: a part of the path is no attribute.
-        TypeError: it is no module.
-    """
-    route = path.split(".")[:-1]
-    for depth, name in enumerate(route):
-        child = module._modules.get(name) or getattr(module, name, _ABSENT)
-        if child is _ABSENT:
-            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-        if not isinstance(child, Module):
-            raise TypeError(
-                f"submodule `{'.'.join(route[: depth + 1])}`: {child} is not an instance "
-                "of torch.nn.Module"
-            )
-        module = child
-    return module
-
-
-def _swap(module, path, tensor):
-    """Puts a tensor, or nothing, where a module has another; returns that one.
-
-    Raises:
-        KeyError: the path is empty.
-        TypeError: what is given, or what is there, is no tensor.
-    """
-    owner, name = _owner(module, path), path.rpartition(".")[2]
-    if tensor is not None and tensor is not _ABSENT and not isinstance(tensor, Tensor):
-        raise TypeError(f"{tensor} is not an instance of torch.Tensor")
-    if name == "":
-        raise KeyError('tensor name can\'t be empty string ""')
-    table = _table_of(owner, name)
-    if table is not None:
-        before = table[name]
-        if tensor is _ABSENT:
-            del table[name]
-        else:
-            table[name] = tensor
-        return before
-    before = getattr(owner, name, _ABSENT)
-    if before is not None and before is not _ABSENT and not isinstance(before, Tensor):
-        raise TypeError(
-            f"attribute `{name}`: {before} is not an instance of torch.Tensor"
-        )
-    if tensor is not _ABSENT:
-        setattr(owner, name, tensor)
-    elif before is not _ABSENT:
-        delattr(owner, name)
-    return before
 
 
 def _names_of_tensors(module):
@@ -137,15 +73,19 @@ def _reparametrize_module(
     if strict:
         _check_names(module, values)
     saved: dict = {}
+    swap = NamedMemberAccessor(module).swap_tensor
     try:
         for path, tensor in values.items():
-            saved[path] = _swap(module, path, tensor)
+            saved[path] = swap(path, tensor, allow_missing=True)
         yield
     finally:
-        left = {path: _swap(module, path, own) for path, own in reversed(saved.items())}
+        left = {
+            path: swap(path, own, allow_missing=True)
+            for path, own in reversed(saved.items())
+        }
         for path in parameters_and_buffers.keys() & left.keys():
             if left[path] is not parameters_and_buffers[path] and (
-                left[path] is not _ABSENT
+                left[path] is not MISSING
             ):
                 parameters_and_buffers[path] = left[path]
 
