@@ -1,5 +1,6 @@
 """What each thread has switched on: gradient recording, inference, dispatch keys."""
 
+import contextlib
 import threading
 
 import cython
@@ -400,6 +401,32 @@ class Scope:
         except BaseException:
             self._restore()
             raise
+
+
+class AttributeScope(Scope, contextlib.ContextDecorator):
+    """A block in which an object has other attributes; one of a thread's own, in it alone.
+
+    Args:
+        owner: the object.
+        changes: its attributes in the block, by name.
+    """
+
+    def __init__(self, owner, **changes):
+        self.owner, self.changes = owner, changes
+
+    def _recreate_cm(self):  # a function that it decorates may call itself
+        return AttributeScope(self.owner, **self.changes)
+
+    def _save(self):
+        self.earlier = {name: getattr(self.owner, name, None) for name in self.changes}
+
+    def _change(self):
+        for name, value in self.changes.items():
+            setattr(self.owner, name, value)
+
+    def _restore(self):
+        for name, value in self.earlier.items():
+            setattr(self.owner, name, value)
 
 
 class GradModeScope:

@@ -6,13 +6,13 @@ only (``TORCH_WARN_ONCE``), unless ``set_warn_always`` asks for all.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
 import warnings
 
 from rushlight.core import switches
+from rushlight.core.state import AttributeScope
 from rushlight.core.truth import truth_of_switch
 
 # Where the package's own code is: in its folder, and in translated programs.
@@ -64,15 +64,9 @@ def warn_of_freedom(name):
     )
 
 
-@contextlib.contextmanager
 def quiet():
     """A block of this thread whose warnings were given already, in other words."""
-    before = getattr(_local, "quiet", False)
-    _local.quiet = True
-    try:
-        yield
-    finally:
-        _local.quiet = before
+    return AttributeScope(_local, quiet=True)
 
 
 def set_warn_always(b, /):

@@ -7,9 +7,9 @@ tensors themselves.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 
+from rushlight.core.state import AttributeScope
 from rushlight.ir.sizes import ENDLESS
 
 __all__ = ["FakeImplCtx", "WantsContext", "calling", "get_ctx"]
@@ -68,7 +68,6 @@ class _Current(threading.local):
 _current = _Current()
 
 
-@contextlib.contextmanager
 def calling(context=None, retries=False):
     """A block in which functions for shapes run.
 
@@ -76,12 +75,7 @@ def calling(context=None, retries=False):
         context: what they get; None for nothing.
         retries: whether those that ask for one are called again.
     """
-    before = _current.context, _current.retries
-    _current.context, _current.retries = context, retries
-    try:
-        yield
-    finally:
-        _current.context, _current.retries = before
+    return AttributeScope(_current, context=context, retries=retries)
 
 
 def get_ctx():

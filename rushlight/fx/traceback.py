@@ -9,6 +9,8 @@ import traceback
 from enum import Enum
 from typing import Any
 
+from rushlight.core.state import AttributeScope
+
 __all__ = [
     "NodeSource",
     "NodeSourceAction",
@@ -152,19 +154,13 @@ class _State:
 _state = _State()
 
 
-@contextlib.contextmanager
 def preserve_node_meta(enable=True):
     """A block in which recorded steps get the current notes.
 
     Args:
         enable: False for a block in which they do not.
     """
-    before = _state.preserve, _state.meta
-    _state.preserve, _state.meta = enable, before[1].copy()
-    try:
-        yield
-    finally:
-        _state.preserve, _state.meta = before
+    return AttributeScope(_state, preserve=enable, meta=_state.meta.copy())
 
 
 def has_preserved_node_meta():

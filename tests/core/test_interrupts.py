@@ -24,6 +24,10 @@ from rushlight.dispatch.disabled import DisableTorchFunctionSubclass
 from rushlight.dispatch.guard import GradMode, Guard
 from rushlight.dispatch.keys import DispatchKey, KeySet
 from rushlight.dispatch.torch_function import BaseTorchFunctionMode, TorchFunctionMode
+from rushlight.distributed.tensor import _dispatch as spread
+from rushlight.distributed.tensor.experimental import implicit_replication
+from rushlight.distributed.tensor.parallel import loss_parallel
+from rushlight.fx import traceback
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils.checkpoint import checkpoint
@@ -122,6 +126,9 @@ def what_is_on():
         (THREAD.at, THREAD.dual),
         len(graph.stack.pairs),
         str(rl.get_default_device()),
+        bool(getattr(spread.state, "implicit", False)),
+        bool(getattr(spread.state, "loss_parallel", False)),
+        traceback._state.preserve,
     )
 
 
@@ -143,6 +150,9 @@ BLOCKS = {
     "saved tensors": lambda: graph.saved_tensors_hooks(keep, keep),
     "saved on the host": graph.save_on_cpu,
     "dual level": forward_ad.dual_level,
+    "tensors that are whole on every rank": implicit_replication,
+    "losses of cut classes": loss_parallel,
+    "marks of steps": traceback.preserve_node_meta,
     "keys": lambda: Guard(exclude=KeySet.of(DispatchKey.Autograd)),
     "mode of gradients": lambda: GradMode(False),
     "untransformed": Untransformed,

@@ -11,6 +11,7 @@ import itertools
 import threading
 
 import rushlight as rl
+from rushlight.core.state import AttributeScope
 from rushlight.utils import _pytree as pytree
 
 __all__ = [
@@ -63,19 +64,13 @@ def _context(number):
         return _contexts.setdefault(number, _Context(number))
 
 
-@contextlib.contextmanager
 def entered(number):
     """A block that belongs to a context; to none where the number is None.
 
     Args:
         number: the context's.
     """
-    before = getattr(_here, "number", None)
-    _here.number = number
-    try:
-        yield
-    finally:
-        _here.number = before
+    return AttributeScope(_here, number=number)
 
 
 @contextlib.contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 
 import rushlight as rl
 from rushlight._value_types import is_elementwise
+from rushlight.core.state import AttributeScope
 from rushlight.dispatch.declared import rule_of, says
 from rushlight.distributed.tensor import _loss_rules, _sharding_rules
 from rushlight.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
@@ -48,15 +48,9 @@ def register_rule(func, rule):
     _plans.clear()
 
 
-@contextlib.contextmanager
 def implicit_replication():
     """Take plain tensors as whole on every rank, for the length of a block."""
-    before = getattr(state, "implicit", False)
-    state.implicit = True
-    try:
-        yield
-    finally:
-        state.implicit = before
+    return AttributeScope(state, implicit=True)
 
 
 def _rule_of(func):

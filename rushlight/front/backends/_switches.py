@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import types
 
+from rushlight.core.state import AttributeScope
 from rushlight.core.truth import truth_of_switch
 
 ARGUMENTS = (
@@ -109,13 +109,7 @@ def replace(module, names, values):
     return before
 
 
-@contextlib.contextmanager
 def replaced(module, **values):
-    """A block in which a module's switches have other values."""
-    before = {name: getattr(module, name) for name in values}
-    try:
-        replace(module, values, values.values())
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(module, name, value)
+    """A block in which a module's switches have other values; None leaves one as it is."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return AttributeScope(module, **given)

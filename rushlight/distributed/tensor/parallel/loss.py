@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-
+from rushlight.core.state import AttributeScope
 from rushlight.distributed.tensor._dispatch import state
 
 __all__ = ["loss_parallel"]
 
 
-@contextlib.contextmanager
 def loss_parallel():
     """A block in which ``cross_entropy`` works on classes where they are.
 
     Logits that are cut along the classes stay so: each row costs two reductions of a
     number in place of all logits. ``backward`` belongs into the block.
     """
-    before = getattr(state, "loss_parallel", False)
-    state.loss_parallel = True
-    try:
-        yield
-    finally:
-        state.loss_parallel = before
+    return AttributeScope(state, loss_parallel=True)
