@@ -91,6 +91,8 @@ RECORD = cython.declare(cython.int, 9)  # a user's object that has such attribut
 OPEN = cython.declare(cython.int, 10)  # any integer
 _IMMUTABLE = (type(None), bool, int, float, str, bytes, complex, DType, Device, ref)
 _IMMUTABLE += (Overridable, OperatorPacket)
+# What CPython says of a class: Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE.
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 _HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -431,7 +433,7 @@ def known_of(tensor):
 
 def may_change(kind):
     """Whether a class can be given other attributes."""
-    return bool(kind.__flags__ & 1 << 9) and not kind.__flags__ & 1 << 8
+    return kind.__flags__ & (_HEAP_TYPE | _IMMUTABLE_TYPE) == _HEAP_TYPE
 
 
 @cython.cfunc

@@ -48,7 +48,7 @@ def _element(kind):
     return _scalar(kind.getElementType()) if isinstance(kind, _types.ListType) else None
 
 
-class Step:
+class LoopBody:
     """The program of a loop in the making.
 
     ``inputs`` are values of the graph around, in the order of their slots; a list has a
@@ -421,6 +421,6 @@ def compiled(node):
     if _short(node):
         return None
     try:
-        return CompiledLoop(Step(node))
+        return CompiledLoop(LoopBody(node))
     except Unsuited:
         return None

@@ -40,7 +40,7 @@ class Memory:
         self.offset = value.storage_offset()  # of the first value, in its storage
 
 
-class Step:
+class ViewMeta:
     """One view on the way from the whole to a window; of several results, one of them.
 
     ``op`` is called with the tensor and ``rest``.
@@ -168,7 +168,7 @@ class FunctionalLevel(Level):
 
         def window(value, number=None):
             tensor = self.on_memory_of(source, value)
-            steps = (*before, Step(op, rest, number))
+            steps = (*before, ViewMeta(op, rest, number))
             tensor._stand = Window(self, value, stand.memory, steps)
             return tensor
 
@@ -275,7 +275,7 @@ class FunctionalLevel(Level):
         found = [one for one in viewed.overloads if _overload(one) == _overload(op)]
         view = _copying(found[0]) if self.copies else found[0]
         value = self.outside(view, values)
-        stand.steps = (*stand.steps, Step(view, values[1:]))
+        stand.steps = (*stand.steps, ViewMeta(view, values[1:]))
         stand.value = value
         follow(target, self.on_memory_of(target, value))
         return target
