@@ -5,6 +5,7 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao.nn.quantized.common import load_parameters, save_parameters
+from rushlight.core.tensor import Tensor
 
 
 class FloatFunctional(nn.Module):
@@ -30,7 +31,7 @@ class FloatFunctional(nn.Module):
         """The sum."""
         return self.activation_post_process(rl.add(x, y))
 
-    def add_scalar(self, x, y):
+    def add_scalar(self, x, y: float):
         """The sum with a number; not observed."""
         return rl.add(x, y)
 
@@ -38,11 +39,11 @@ class FloatFunctional(nn.Module):
         """The product."""
         return self.activation_post_process(rl.mul(x, y))
 
-    def mul_scalar(self, x, y):
+    def mul_scalar(self, x, y: float):
         """The product with a number; not observed."""
         return rl.mul(x, y)
 
-    def cat(self, x, dim=0):
+    def cat(self, x: list[Tensor], dim: int = 0):
         """Values one after another."""
         return self.activation_post_process(rl.cat(x, dim=dim))
 
@@ -128,37 +129,38 @@ class QFunctional(nn.Module):
             "operation"
         )
 
-    def _scaled(self, name, *given):
-        found = getattr(rl.ops.quantized, name)(*given, self.scale, self.zero_point)
-        return self.activation_post_process(found)
-
     def add(self, x, y):
         """The sum."""
-        return self._scaled("add", x, y)
+        found = rl.ops.quantized.add(x, y, self.scale, self.zero_point)
+        return self.activation_post_process(found)
 
-    def add_scalar(self, x, y):
+    def add_scalar(self, x, y: float):
         """The sum with a number."""
         return self.activation_post_process(rl.ops.quantized.add_scalar(x, y))
 
     def mul(self, x, y):
         """The product."""
-        return self._scaled("mul", x, y)
+        found = rl.ops.quantized.mul(x, y, self.scale, self.zero_point)
+        return self.activation_post_process(found)
 
-    def mul_scalar(self, x, y):
+    def mul_scalar(self, x, y: float):
         """The product with a number."""
         return self.activation_post_process(rl.ops.quantized.mul_scalar(x, y))
 
-    def cat(self, x, dim=0):
+    def cat(self, x: list[Tensor], dim: int = 0):
         """Values one after another."""
-        return self._scaled("cat", x, dim)
+        found = rl.ops.quantized.cat(x, dim, self.scale, self.zero_point)
+        return self.activation_post_process(found)
 
     def add_relu(self, x, y):
         """The sum; what is below zero becomes zero."""
-        return self._scaled("add_relu", x, y)
+        found = rl.ops.quantized.add_relu(x, y, self.scale, self.zero_point)
+        return self.activation_post_process(found)
 
     def matmul(self, x, y):
         """The product of matrices."""
-        return self._scaled("matmul", x, y)
+        found = rl.ops.quantized.matmul(x, y, self.scale, self.zero_point)
+        return self.activation_post_process(found)
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
