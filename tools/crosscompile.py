@@ -7,7 +7,8 @@ but the few functions of `ALLOWED`. Then the compiler's tests, which hold native
 to the reference emitter, run with kernels of the older levels.
 
 ``--every N`` takes each N-th kernel, ``--no-run`` leaves the tests out; names of targets
-choose among them.
+choose among them. ``--modules`` compiles the C of the core's modules, which a build leaves
+beside them, for ARM's Linux and macOS instead, by zig's compiler (``pip install ziglang``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -32,6 +34,7 @@ ROOT = Path(__file__).parent.parent
 ALLOWED = {"memcpy", "memmove", "memset", "rushlight_scratch"}
 COMPILED = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-n1")
 RUN = ("x86-64-v2", "x86-64-v3")
+SYSTEMS = ("aarch64-linux-gnu.2.28", "aarch64-macos")  # as zig names them
 TESTS = [
     f"tests/codegen/test_{name}.py"
     for name in ("emitters", "loops", "pointwise", "reduction", "rowwise", "te")
@@ -60,6 +63,21 @@ def compile_all(kernels, target) -> list:
     return [f"{target.name}: {fault}" for fault in faults]
 
 
+def compile_modules(system) -> list:
+    """The modules whose C does not compile for a system, with what its compiler says."""
+    faults, include = [], sysconfig.get_path("include")
+    for source in sorted((ROOT / "rushlight").rglob("*.c")):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [
+                sys.executable, "-m", "ziglang", "cc", "-target", system, f"-I{include}",
+                "-fPIC", "-w", "-O0", "-c", source, "-o", Path(folder, "module.o"),
+            ]  # fmt: skip
+            ended = subprocess.run(command, capture_output=True, text=True)
+        if ended.returncode:
+            faults.append(f"{system}: {source.relative_to(ROOT)}\n{ended.stderr}")
+    return faults
+
+
 def run_tests(name) -> bool:
     """Whether the compiler's tests pass with kernels for another processor."""
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +97,12 @@ def main(arguments) -> int:
     parser.add_argument("targets", nargs="*", default=COMPILED, metavar="TARGET")
     parser.add_argument("--every", type=int, default=1, help="take each N-th kernel")
     parser.add_argument("--no-run", action="store_true", help="compile only")
+    parser.add_argument("--modules", action="store_true", help="the core instead")
     options = parser.parse_args(arguments)
+    if options.modules:
+        faults = [fault for system in SYSTEMS for fault in compile_modules(system)]
+        print("\n".join(faults) or "all modules are well")
+        return int(bool(faults))
     unknown = [name for name in options.targets if name not in TARGETS]
     if unknown:
         parser.error(f"{unknown[0]} is no target; there are {', '.join(TARGETS)}")

@@ -47,8 +47,17 @@ cdef extern from "sys/mman.h" nogil:
     int mprotect(void*, size_t, int)
     int madvise(void*, size_t, int)
     int PROT_NONE, PROT_READ, PROT_WRITE, PROT_EXEC
-    int MAP_PRIVATE, MAP_ANONYMOUS, MADV_HUGEPAGE
+    int MAP_PRIVATE, MAP_ANONYMOUS
     void* MAP_FAILED
+
+cdef extern from *:
+    """
+    #include <sys/mman.h>
+    #ifndef MADV_HUGEPAGE  /* of Linux alone: elsewhere memory is as it comes */
+    #define MADV_HUGEPAGE MADV_NORMAL
+    #endif
+    """
+    int MADV_HUGEPAGE
 
 cdef extern from * nogil:
     int __builtin_clzll(unsigned long long)

@@ -164,7 +164,7 @@ def version_of(kind: p_object) -> cython.uint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def asks(item: object) -> cython.bint:
-    kind: p_object = Py_TYPE(cython.cast(p_object, item))
+    kind: p_object = cython.cast(p_object, Py_TYPE(cython.cast(p_object, item)))
     if (
         (kind == _PLAIN and version_of(kind) == _PLAIN_VERSION)
         or kind == cython.cast(p_object, Tensor)
