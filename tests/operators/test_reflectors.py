@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.codegen.target import named, using
 from rushlight.kernels.linalg import reflectors
 
 torch = pytest.importorskip("torch")
@@ -48,6 +49,14 @@ def test_columns_of_zeros_have_no_reflector_and_what_is_no_number_stays(kind):
     ours[2, 4] = float("nan")
     assert rl.linalg.qr(ours).R[:4, :4].isfinite().all()
     assert rl.linalg.qr(ours).R[:, 4].isnan().any()
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+def test_kernels_are_for_processors_that_mask_their_elements(itemsize):
+    for name, fit in (("x86-64-v2", False), ("x86-64-v3", True), ("x86-64-v4", True)):
+        with using(named(name)):
+            assert reflectors.fits(64, 64, itemsize) is fit
+            assert not reflectors.fits(256, 128, itemsize)
 
 
 def test_a_matrix_that_near_caches_hold_is_factored_by_kernels(monkeypatch):

@@ -170,7 +170,7 @@ def fits(rows: int, columns: int, itemsize: int) -> bool:
         rows, columns: of the matrix.
         itemsize: bytes of an element.
     """
-    return rows * columns * itemsize <= MOST and current().has_masks
+    return rows * columns * itemsize <= MOST and current().masks(itemsize)
 
 
 @functools.cache
