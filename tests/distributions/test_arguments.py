@@ -8,7 +8,7 @@ import pytest
 import rushlight as rl
 from rushlight import distributions as D
 from rushlight.distributions import utils
-from tests.distributions.table import Drawn
+from tests.distributions.table import LAWS, Drawn, Side
 
 torch = pytest.importorskip("torch")
 
@@ -297,3 +297,43 @@ def test_lazy_attributes_are_properties_of_the_class():
         probs = rl.tensor(0.25, requires_grad=True)
         assert D.Bernoulli(probs).logits.requires_grad
     assert law.logits is law.logits
+
+
+def turned(value):
+    """An argument below nothing, where it is a number or an array of them."""
+    floats = isinstance(value, (float, numpy.ndarray))
+    return -1.5 - numpy.abs(value) if floats else value
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", LAWS)
+def test_parameters_are_looked_at_where_pytorch_s_are_and_when_it_is_wanted(name):
+    arguments = LAWS[name](Drawn(5, (2,)))
+
+    def outcomes(module):
+        found = []
+        for wrong in arguments:
+            for checks in (True, False):
+                given = {**arguments, wrong: turned(arguments[wrong])}
+                given["validate_args"] = checks
+                try:
+                    Side(module, given, name)
+                    found.append(None)
+                except Exception as error:
+                    found.append(type(error).__name__)
+        return found
+
+    assert outcomes(rl) == outcomes(torch)
+
+
+def test_a_transform_with_more_parameters_than_the_base_expands_its_batch():
+    def law(m, d):
+        base = d.Independent(d.Normal(m.zeros(3), 1.0), 1)
+        step = d.AffineTransform(m.arange(12.0).reshape(4, 3), 2.0, event_dim=1)
+        made = d.TransformedDistribution(base, [step])
+        shapes = tuple(made.batch_shape), tuple(made.event_shape)
+        return shapes, made.log_prob(m.ones(3)).tolist()
+
+    (shapes, ours), (expected, theirs) = law(rl, D), law(torch, torch.distributions)
+    assert shapes == expected == ((4,), (3,))
+    assert ours == pytest.approx(theirs)

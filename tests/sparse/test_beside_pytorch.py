@@ -237,3 +237,17 @@ def test_gradients_of_sparse_tensors_are_pytorchs(layout):
             y.backward(y.detach())
             found.append((str(x.grad.layout).split(".")[1], x.grad.to_dense().tolist()))
         assert found[0] == found[1], name
+
+
+@pytest.mark.parametrize("coordinates", [1, 2, 3, 4])
+def test_sums_along_any_dimensions_of_a_hybrid_tensor_are_pytorchs(coordinates):
+    def sums(m):
+        dense = m.arange(120.0).reshape(2, 3, 4, 5)
+        tensor = dense.to_sparse(coordinates)
+        for count in (1, 2, 3):
+            for dims in itertools.combinations(range(4), count):
+                found = m.sparse.sum(tensor, dims)
+                whole = found.to_dense() if found.is_sparse else found
+                yield dims, found.is_sparse, whole.tolist()
+
+    assert list(sums(rl)) == list(sums(torch))
