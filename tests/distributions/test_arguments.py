@@ -317,7 +317,9 @@ def test_parameters_are_looked_at_where_pytorch_s_are_and_when_it_is_wanted(name
                 given = {**arguments, wrong: turned(arguments[wrong])}
                 given["validate_args"] = checks
                 try:
-                    Side(module, given, name)
+                    law = Side(module, given, name, "float32").law
+                    sizes = tuple(law.batch_shape + law.event_shape)
+                    law.log_prob(module.full(sizes, -1.5))
                     found.append(None)
                 except Exception as error:
                     found.append(type(error).__name__)
