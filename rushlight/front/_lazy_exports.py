@@ -98,7 +98,6 @@ NAMES = {
         "per_tensor_symmetric",
         "qscheme",
     ),
-    "nn._functions.bags": ("embedding_bag",),
     "random": ("thread_safe_generator",),
     "serialization": ("load", "save"),
     "sparse.factories": tuple(

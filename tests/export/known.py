@@ -4,7 +4,6 @@ _READ = "elements are read to know the sizes"
 
 KNOWN = {
     ("combinations", "differs"): "PyTorch checks a size that it takes for unknown",
-    ("nn.functional.embedding_bag", "refused"): _READ,
     ("tensor_split", "differs"): "PyTorch checks where in memory the parts begin, too",
     ("to_sparse", "refused"): "programs have dense tensors only",
 }

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import rushlight as rl
+from rushlight.dispatch.python_key import recording
 from rushlight.operators import call
+from rushlight.operators.indexing.bags import (
+    bounds_from_offsets,
+    check_bag_types,
+    row_number,
+    values_of_bags,
+)
 
 OLDER_ORDER = (
     "Argument order of nn.functional.embedding_bag was changed. Usage "
@@ -175,11 +181,16 @@ def embedding_bag(
     if offsets is not None and offsets.dtype != input.dtype:
         common = rl.promote_types(input.dtype, offsets.dtype)
         input, offsets = input.to(common), offsets.to(common)
-    _check_bag_types(input, weight, offsets, per_sample_weights)
+    check_bag_types(input, weight, offsets, per_sample_weights)
     if not weight.device.has_memory:
         last = 1 if include_last_offset and offsets is not None else 0
         bags = input.shape[0] if input.dim() == 2 else offsets.numel() - last
         return weight.sum(0, dtype=weight.dtype).expand(bags, weight.size(1)).clone()
+    if recording():
+        return _recorded_bags(
+            input, weight, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+            include_last_offset, padding_idx,
+        )  # fmt: skip
     length = None
     if input.dim() == 2:
         bags, length = input.shape
@@ -188,137 +199,26 @@ def embedding_bag(
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
     else:
-        bounds = _bounds_from_offsets(input, offsets, include_last_offset)
-        bags = bounds.numel() - 1
+        bounds = bounds_from_offsets(input, offsets, include_last_offset)
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
-    padding = -1 if padding_idx is None else _row_number(padding_idx, weight)
-    common = padding, scale_grad_by_freq, sparse
-    alone = not _in_batch(weight, input)
-    try:
-        if alone and mode == "max":
-            return _largest_rows(weight, input, bounds, padding)
-        if alone and per_sample_weights is None:
-            return call._bag_sum(weight, input, bounds, mode == "mean", *common)
-        rows = call.embedding(weight, input, *common)
-    except IndexError:
-        raise RuntimeError(
-            "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to "
-            f"be {_first_outside(input, weight.size(0))}\n  rows: {weight.size(0)}"
-        ) from None
-    # Half precision is summed in float32.
-    half = rows.dtype in (rl.float16, rl.bfloat16)
-    if half:
-        rows = rows.float()
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.to(rows.dtype).unsqueeze(-1)
-    kept = None if padding_idx is None else input != padding
-    bag_of = _bag_of_each(input, bounds, bags, length)
-    result = _reduce_bags(rows, bag_of, bags, mode, kept)
-    return result.to(weight.dtype) if half else result
+    padding = -1 if padding_idx is None else row_number(padding_idx, weight)
+    options = padding, scale_grad_by_freq, sparse
+    return values_of_bags(
+        weight, input, bounds, mode, per_sample_weights, options, length
+    )
 
 
-def _largest_rows(weight, input, bounds, padding):
-    """The largest of each bag's rows, column by column; zero where a bag has none."""
-    if not weight.size(0):
-        return weight.new_zeros((bounds.numel() - 1, weight.size(1)))
-    chosen = call._bag_rows(weight.detach(), input, bounds, padding)
-    return weight.gather(0, chosen.clamp_min(0)).masked_fill(chosen < 0, 0)
-
-
-def _bag_of_each(input, bounds, bags, length):
-    """The number of each index's bag; that of no bag behind the last one's end."""
-    if length is not None:
-        return rl.arange(bags, device=input.device).repeat_interleave(length)
-    place = rl.arange(input.numel(), device=input.device)
-    return rl.searchsorted(bounds[1:], place, right=True)
-
-
-def _in_batch(*tensors):
-    """Whether a transformation sees one of them as many."""
-    return any(tensor._stand is not None for tensor in tensors)
-
-
-def _row_number(padding_idx, weight):
-    if isinstance(padding_idx, rl.Tensor) and padding_idx.ndim == 0:
-        padding_idx = padding_idx.item()
-    if (
-        isinstance(padding_idx, bool)
-        or hasattr(type(padding_idx), "__len__")
-        or not hasattr(padding_idx, "__index__")
-    ):
-        raise TypeError(
-            "embedding_bag(): argument 'padding_idx' (position 9) must be int, not "
-            f"{type(padding_idx).__name__}"
+def _recorded_bags(input, weight, offsets, scale, mode, sparse, factors, last, padding):
+    """The values by the one operator that PyTorch has for them."""
+    if input.dim() == 2:
+        offsets = call.arange(
+            0, input.numel(), input.shape[1], dtype=input.dtype, device=input.device
         )
-    if not -(1 << 63) <= padding_idx < 1 << 63:
-        raise ValueError("Overflow when unpacking long long")
-    rows = weight.size(0)
-    if not -rows <= padding_idx < rows:
-        raise RuntimeError(
-            f"padding_idx must be within the number of embeddings, {-rows} through "
-            f"{rows - 1}, but got {padding_idx}"
-        )
-    return padding_idx % rows
-
-
-def _first_outside(input, rows):
-    outside = (input < 0) | (input >= rows)
-    return input[outside][0].item()
-
-
-def _check_bag_types(input, weight, offsets, per_sample_weights):
-    if not weight.is_floating_point():
-        raise RuntimeError(
-            "expected scalar type Float, Double, Half or BFloat16 for weight but found "
-            f"{weight.dtype.name.capitalize()}"
-        )
-    for name, tensor in (("indices", input), ("offsets", offsets)):
-        if tensor is not None and tensor.dtype not in (rl.int64, rl.int32):
-            raise RuntimeError(
-                f"Expected tensor for argument #1 '{name}' to have one of the following "
-                f"scalar types: Long, Int; but got {tensor.dtype.name} instead (while "
-                "checking arguments for embedding_bag)"
-            )
-    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
-        raise RuntimeError(
-            "embedding_bag: expected per_sample_weights to have the dtype of weight: "
-            f"{weight.dtype}, but got {per_sample_weights.dtype}"
-        )
-
-
-def _bounds_from_offsets(input, offsets, include_last_offset):
-    """Where each bag starts and the last one ends.
-
-    Raises:
-        RuntimeError: the offsets don't rise from 0 to the input's length at most.
-    """
-    length, count = input.numel(), offsets.numel()
-    offsets = offsets.to(rl.int64)
-    if include_last_offset and count == 0:
-        raise RuntimeError("include_last_offset: number of offset should be at least 1")
-    if not count:
-        return offsets.new_zeros(1)
-    call._check_bag_offsets(offsets, length)
-    if include_last_offset:
-        return offsets
-    return call.constant_pad_nd(offsets, [0, 1], length)
-
-
-def _reduce_bags(rows, bag_of, bags, mode, kept):
-    """The rows of each bag put together, but for those that are not kept."""
-    if mode == "max":
-        if kept is not None:
-            rows = rows.masked_fill(~kept.unsqueeze(-1), -math.inf)
-        least = rows.new_full((bags + 1, rows.size(1)), -math.inf)
-        index = bag_of.unsqueeze(-1).expand(rows.shape)
-        found = least.scatter_reduce(0, index, rows, "amax")[:bags]
-        return found.masked_fill(found == -math.inf, 0)
-    if kept is not None:
-        rows = rows.masked_fill(~kept.unsqueeze(-1), 0)
-    total = rows.new_zeros((bags + 1, rows.size(1))).index_add(0, bag_of, rows)
-    if mode == "sum":
-        return total[:bags].clone()
-    ones = rows.new_ones(bag_of.numel()) if kept is None else kept.to(rows.dtype)
-    counts = rows.new_zeros(bags + 1).index_add(0, bag_of, ones)
-    return total[:bags] / counts[:bags].clamp_min(1).unsqueeze(-1)
+        input = input.reshape(-1)
+        factors = None if factors is None else factors.reshape(-1)
+    number = ("sum", "mean", "max").index(mode)
+    operator = call.embedding_bag.overloads[1]
+    return operator(
+        weight, input, offsets, scale, number, sparse, factors, last, padding
+    )[0]
