@@ -273,7 +273,7 @@ def deviation_of_columns(x):
         (lambda x: x - x.mean(1, keepdim=True), 1),
     ],
 )
-@pytest.mark.parametrize("sizes", [(20, 200), (7, 64), (130, 257)])
+@pytest.mark.parametrize("sizes", [(20, 200), (7, 64), (130, 257), (33, 256), (9, 384)])
 def test_columns_are_one_kernel_where_that_moves_less(program, kernels, sizes):
     compiled, x = rl.compile(program), noise(*sizes)
     for _ in range(4):

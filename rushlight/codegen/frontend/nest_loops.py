@@ -33,6 +33,7 @@ LENGTH = "row_length"
 ALONG, BESIDE, SINGLE, TURNED = "along", "beside", "single", "turned"
 SHORT = "short"  # along, but for rows that are worth turning
 CHEAP_CALLS = ("sqrt", "fma", "floor", "ceil", "trunc", "round", "copysign", "isnan")
+CROWDED = 512  # bytes: places that are a multiple of it apart share few sets of a cache
 CHEAP_COPIES = 4  # of accumulators: cheap values arrive faster than one chain of sums
 
 
@@ -112,7 +113,7 @@ class _Place:
             lanes, wide = program.lanes, program.lanes * program.beside
             with b.when(self.shape.beside):
                 if program.beside > 1:
-                    full = b.let("full", self.length // wide * wide)
+                    full = b.let("full", self.full(wide))
                     self.write(BESIDE, lanes, program.beside, ZERO, full)
                     b.assign(near, full)
                 last = self.length
@@ -123,6 +124,19 @@ class _Place:
             if self.masks and isinstance(self.shape.beside, Const):
                 return
         self.write(SINGLE, 1, 1, near)
+
+    def full(self, wide):
+        """How many rows go several vectors at a time: all that fill these, or none.
+
+        What a pass reads is there for the next one where a vector's lines fit in the first
+        cache. They do not where they lie in few of its sets.
+        """
+        full = self.length // wide * wide
+        operands = zip(self.program.operands, self.shape.steps, strict=True)
+        steps = [steps[-1] for operand, steps in operands if operand.varies]
+        if self.program.reads_once or not steps:
+            return full
+        return ir.select(steps[0] % CROWDED == 0, full, ZERO)
 
     def write_along(self):
         """The loops of rows whose elements lie beside each other: short ones in tiles."""
@@ -190,6 +204,7 @@ class Results:
         kept: the costly value, if any, that a pass leaves in the output for later ones.
         kept_in: the number of that output.
         costly: whether a value takes more than a few instructions for each place.
+        reads_once: whether there is one pass over a row.
         calls: whether it computes a function of more than a few instructions.
         repeats: whether a state has several leaves, some of which may be equal.
     """
@@ -223,6 +238,8 @@ class Results:
         self.kept, self.kept_in = self._to_keep()
         self.costly = self.kept is not None or any(map(is_costly, self.flat))
         self.calls = any(map(is_call, nodes(self.flat)))
+        results = self.operands[: self.count]
+        self.reads_once = len(self.levels) == 1 and not any(k.varies for k in results)
         self.beside = self._rows_beside(states)
 
     def varies(self, e) -> bool:
@@ -312,7 +329,7 @@ class Results:
         if self.picks:
             return 0
         if not states or self.calls:
-            return 1 + (len(self.levels) == 1 and not any(map(is_call, self.flat)))
+            return 1 + (self.reads_once and not any(map(is_call, self.flat)))
         return 2 * min([state.monoid.vectors or CHEAP_COPIES for state in states])
 
 
