@@ -87,12 +87,14 @@ def _rows(levels, packed, narrow=False):
     Args:
         narrow: whether none is known to be above 128.
     """
-    depth = levels.shape[-1]
-    count = prod(levels.shape[:-1])
+    *counts, depth = levels.shape
+    count = prod(counts)
     found = windows.rows_of(count, depth, packed.weight.shape[0], narrow)
     levels = levels.contiguous()
     if not narrow:
         found = found.suited(levels)
+    if found.in_place:
+        return levels, found
     around = (1, 1, count), windows.NOTHING, windows.NOTHING
     return windows.room(levels, found, around), found
 
@@ -121,7 +123,7 @@ def _dynamic(x, packed, reduce_range, relu):
     levels, scale, point = quantize(x.detach(), reduce_range)
     rows = _rows(levels, packed, bool(reduce_range))
     out = packed.scaled.numbers(*rows, scale, point, relu)
-    return out.view([*x.shape[:-1], out.shape[-1]])
+    return out if x.ndim == 2 else out.view([*x.shape[:-1], out.shape[-1]])
 
 
 def from_numbers(x, x_scale, x_point, packed):

@@ -208,10 +208,12 @@ def product(x, windows, weight, name, others, stored, start=None):
     if not windows.count or not weight.outputs:
         return out
     start = weight.nothing if start is None else start
-    plan = weight.plans.get((name, windows.way))
+    way = windows.way
+    key = name, way.name, way.lanes
+    plan = weight.plans.get(key)
     if plan is None:
-        plan = _kernel(name, stored.name, windows.way), *weight.packed(windows.way)
-        weight.plans[name, windows.way] = plan
+        plan = _kernel(name, stored.name, way), *weight.packed(way)
+        weight.plans[key] = plan
     kernel, panels, *order = plan
     operands = out, x, panels, windows.table, start, *order, *others
     host.launch.launch(kernel, operands, windows.numbers, windows.chunks, windows.grain)

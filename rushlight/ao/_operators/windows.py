@@ -102,6 +102,7 @@ class Windows:
         way: how they are multiplied.
         numbers, table, chunks, grain: what the kernel is told.
         slack: elements behind the image that may be read.
+        in_place: whether an image is read where it lies if nothing is around it.
     """
 
     def __init__(self, sizes, kernel, stride, dilation, groups, outputs, narrow=False):
@@ -131,6 +132,7 @@ class Windows:
             starts = [start + word for start in starts for word in words]
         self.table = tensor(starts, dtype=int64)
         self._plan(images, [a * b for a, b in zip(steps, stride)], steps, each, outputs)
+        self.in_place = self.tight and self.way.element != "int16"
 
     def _plan(self, images, across, steps, each, outputs):
         planes, height, width = self.grid
@@ -234,11 +236,10 @@ def room(x, windows, around, point=0):
         point: what is around it.
     """
     inner, before, after = around
-    shorts = windows.way.element == "int16"
-    if windows.tight and not shorts and before == NOTHING == after:
+    if windows.in_place and before == NOTHING == after:
         return x
     images, planes, lines, elements, channels = windows.given[0]
-    kind = dtypes.int16 if shorts else dtypes.uint8
+    kind = getattr(dtypes, windows.way.element)
     size = images * planes * lines * elements * channels
     out = fresh(x, (size + windows.slack,), kind)
     depth, height, width = inner
