@@ -141,7 +141,7 @@ def groups(quick):
         ),
         Group(
             "dynamic recurrent layers",
-            0.9,
+            0.8,
             [
                 Case(
                     f"{kind} {i} to {h}, {t} steps of {n}", recurrent(kind, i, h, t, n)

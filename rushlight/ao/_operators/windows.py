@@ -148,6 +148,8 @@ class Windows:
         strip = STRIP_OF_TILES if way.name == "tiles" else STRIP
         strip = max(1, min(strip, positions))
         strips, panels = -(-positions // strip), -(-outputs // way.columns)
+        if way.name != "tiles":  # threads have as many positions each
+            strip = -(-positions // strips) if positions else 1
         pieces = images * planes * lines * strips * groups
         together = min(panels, max(2, -(-panels * pieces // SPREAD)))
         parts = -(-panels // together)
