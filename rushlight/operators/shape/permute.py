@@ -6,9 +6,21 @@ from math import prod
 
 from rushlight.codegen.frontend.type_support import refuse_stored_only
 from rushlight.codegen.loops import T, loops
+from rushlight.core.device import backend_for
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
-from rushlight.operators.loop_calls import brief, fresh, laid_as, mover, name_of, run
+from rushlight.core.window import address_of
+from rushlight.dispatch.kernel_table import KernelTable
+from rushlight.operators.loop_calls import (
+    MOVERS,
+    brief,
+    fresh,
+    laid_as,
+    mover,
+    name_of,
+    run,
+)
+from rushlight.operators.shape.conversion import copy
 from rushlight.operators.shape.formats import format_of, laid_out
 
 
@@ -65,6 +77,43 @@ def _stretches(dims):
     return stretches
 
 
+def _flip_on_host(x, dims):
+    """Kernels over what ``dims`` are, a run of neighbours at a time."""
+    for first, last in _stretches(dims):
+        x = _flip_run(x, first, last)
+    return x
+
+
+def _flip_on_device(x, dims):
+    """One copy, read backwards: its threads take elements, which no row of loops is for."""
+    x = x.resolve_conj().resolve_neg()
+    out, width = fresh(x, x.shape), x.dtype.itemsize
+    if not x.numel():
+        return out
+    sizes, to, back, first = [], [], [], address_of(x)
+    for dim in reversed(range(x.dim())):
+        size, step = x.shape[dim], x.stride(dim) * width
+        if dim in dims:
+            first += (size - 1) * step
+            step = -step
+        if sizes and step == back[-1] * sizes[-1]:
+            sizes[-1] *= size
+        elif size > 1 or not dim:
+            sizes.append(size)
+            back.append(step)
+            to.append(out.stride(dim) * width)
+    launch, kind = backend_for(x.device).launch, MOVERS[width]
+    launch.run_elements(
+        launch.specialize(copy, (kind,), (kind,), kind, ()),
+        *(x.device, (address_of(out), first), tuple(sizes), (tuple(to), tuple(back))),
+        *(b"", x.numel()),
+    )
+    return out
+
+
+_flipped = KernelTable(cpu=_flip_on_host, cuda=_flip_on_device, meta=_flip_on_host)
+
+
 def _flip_run(x, first, last):
     x = x.contiguous()
     out = fresh(x, x.shape)
@@ -78,7 +127,15 @@ def _flip_run(x, first, last):
     return out
 
 
-def _roll_one(x, dim, shift):
+def _roll_on_device(x, dim, shift):
+    """Two copies, of what goes around the end and of the rest."""
+    out, kept = fresh(x, x.shape), x.shape[dim] - shift
+    out.narrow(dim, 0, shift).copy_(x.narrow(dim, kept, shift))
+    out.narrow(dim, shift, kept).copy_(x.narrow(dim, 0, kept))
+    return out
+
+
+def _roll_on_host(x, dim, shift):
     x = x.contiguous()
     out = fresh(x, x.shape)
     outer, size, inner = around(x.shape, dim)
@@ -89,6 +146,9 @@ def _roll_one(x, dim, shift):
     return out
 
 
+_rolled = KernelTable(cpu=_roll_on_host, cuda=_roll_on_device, meta=_roll_on_host)
+
+
 def flip(self, dims):
     """A copy with the order of elements reversed along each of ``dims``."""
     dims = [dims] if isinstance(dims, int) else list(dims)
@@ -97,10 +157,7 @@ def flip(self, dims):
     for dim in chosen:
         if chosen.count(dim) > 1:
             raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")
-    out = self
-    for first, last in _stretches(chosen):
-        out = _flip_run(out, first, last)
-    return laid_as(self, out) if chosen else self.clone()
+    return laid_as(self, _flipped(self, chosen)) if chosen else self.clone()
 
 
 def roll_autocast(self, shifts, dims):
@@ -132,7 +189,7 @@ def roll(self, shifts, dims=()):
         dim = wrap_dim(dim, self.dim())
         size = self.shape[dim] if self.dim() else 1
         if self.numel():
-            out = _roll_one(out, dim, shift % size)
+            out = _rolled(out, dim, shift % size)
     return self.clone() if out is self else laid_out(out, format_of(self))
 
 
