@@ -12,6 +12,7 @@ import ctypes
 from dataclasses import dataclass
 
 from rushlight.core.switches import switch
+from rushlight.runtime.cuda.launch import ProductPlan
 from rushlight.runtime.cuda.libraries import CUBLAS_LT, queue
 
 # cudaDataType, cublasComputeType and attributes of cuBLASLt, by the names in its header.
@@ -53,6 +54,7 @@ BEHIND = {None: 0, "relu": 2, "gelu": 32}  # with a vector, or without one
 WORKSPACE = 32 << 20  # bytes that an algorithm may take, as on PyTorch's newest cards
 RESULT = 96  # bytes of cublasLtMatmulHeuristicResult_t: algorithm, workspace, and more
 KEPT = 1024
+C_FUNCTIONS = "cublasLtMatmul", "cublasLtMatmulDescSetAttribute"
 
 
 @dataclass(frozen=True)
@@ -227,12 +229,14 @@ def run(card, element, compute, result, sizes, operands, scales, batch, behind=N
         if len(card.prepared) >= KEPT:
             card.prepared.clear()
         card.prepared[key] = ready
-    return ready and ready.launch(card, addresses)
+    if ready:
+        ready.run(tuple(addresses))
+    return bool(ready)
 
 
 def prepare(card, element, compute, result, sizes, operands, scales, batch, behind):
-    """What products that differ in addresses alone have in common; False where the
-    library has none."""
+    """The plan of products that differ in addresses alone; False where the library has
+    none."""
     args = element, compute, result, sizes, operands, scales, batch, behind
     found = describe(*args)
     if found is None or not CUBLAS_LT.present():
@@ -245,7 +249,30 @@ def prepare(card, element, compute, result, sizes, operands, scales, batch, behi
         plan = plan_for(card, product, [left, right, added, out])
     if plan is None:
         return False
-    return Prepared(plan, turns(operands[0]), not without, vector is not None, factors)
+    made = Prepared(plan, turns(operands[0]), not without, vector is not None, factors)
+    tf32 = product.tf32
+    if element == "float32":
+
+        def still_holds():
+            return plan.made and reduced_precision() == tf32
+
+    else:
+
+        def still_holds():
+            return plan.made
+
+    def otherwise(places):
+        again = [
+            None if item is None else (place, *item[1:])
+            for item, place in zip(operands, places, strict=True)
+        ]
+        run(card, element, compute, result, sizes, again, scales, batch, behind)
+
+    return ProductPlan(
+        *(card, made, [CUBLAS_LT.pointer(name) for name in C_FUNCTIONS]),
+        [alignment_of(item[0]) if item else 1 for item in operands],
+        *(still_holds, otherwise),
+    )
 
 
 def turns(out):

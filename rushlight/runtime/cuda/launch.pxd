@@ -14,6 +14,15 @@ ctypedef int (*launch_t)(
     void** extra,
 ) noexcept nogil
 
+# cublasLtMatmul, and cublasLtMatmulDescSetAttribute
+ctypedef int (*matmul_t)(
+    void* handle, void* described, void* alpha,
+    void* left, void* left_layout, void* right, void* right_layout, void* beta,
+    void* added, void* added_layout, void* out, void* out_layout,
+    void* algorithm, void* room, size_t n_bytes, void* stream,
+) noexcept nogil
+ctypedef int (*set_attribute_t)(void* described, int which, void* value, size_t n_bytes) noexcept nogil
+
 cdef enum:
     MOST_DATA = 24                  # as in codegen.schedule.gpu_lowering
     MOST_INTS = 64
@@ -41,6 +50,16 @@ cdef class LaunchPlan(PlannedLaunch):
     cdef int64_t ints[64]
     cdef int take_addresses(self, tuple addresses, char** data) except -1
     cdef int put_with(self, char** data, double* numbers, int64_t* ints) except -1
+
+# A product by cuBLASLt but for its addresses.
+cdef class ProductPlan(PlannedLaunch):
+    cdef readonly DeviceContext context
+    cdef readonly object prepared
+    cdef object otherwise, still_holds
+    cdef void* words[12]            # what the library is given, see `ProductPlan`
+    cdef int64_t n_bytes
+    cdef uintptr_t aligned[4]
+    cdef int multiply(self, char** data) except -1
 
 # A kernel of cards: its plans by layout.
 cdef class CachedKernel:

@@ -18,6 +18,8 @@ from cython.cimports.rushlight.core.device import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.runtime.cpu.launch import (
     count_unheard,
+    launched,
+    recount,
     tell_planned,
     watched,
 )
@@ -345,6 +347,126 @@ class LaunchPlan(PlannedLaunch):
         if code or blocking:
             self.kernel.launched(self.context, code)
         return 0
+
+
+MATMUL, SET_ATTRIBUTE, BIAS_POINTER = 0, 1, 8
+
+
+@cython.final
+@cython.cclass
+class ProductPlan(PlannedLaunch):
+    """A product by cuBLASLt but for its addresses: of out, left, right and what is added.
+
+    Args:
+        context: of the card.
+        prepared: launches it by the library's Python functions, whose errors have words;
+            `cublas.Prepared`.
+        functions: the addresses of the library's functions that multiply, and set an
+            attribute; 0 where something stands in for it.
+        aligned: what the four addresses are to be multiples of.
+        still_holds: called without arguments; whether the plan is what is asked for, and
+            the library has its descriptions still.
+        otherwise: called with the four addresses where that is not so.
+    """
+
+    def __init__(
+        self, context: DeviceContext, prepared, functions, aligned, still_holds, otherwise
+    ):
+        i: cython.int
+        word: uintptr_t
+        plan = prepared.plan
+        self.context, self.prepared = context, prepared
+        self.still_holds, self.otherwise = still_holds, otherwise
+        self.n_bytes = plan.n_bytes
+        words = [*functions, plan.handle, plan.described, *prepared.scales]
+        words += [plan.left, plan.right, plan.added, plan.out, plan.algorithm]
+        for i in range(len(words)):
+            word = int(words[i])
+            self.words[i] = cython.cast(cython.p_void, word)
+        for i in range(4):
+            self.aligned[i] = aligned[i]
+
+    def run(self, addresses: tuple) -> None:
+        """Puts the product into this thread's queue."""
+        data: cython.p_char[4]
+        i: cython.int
+        address: uintptr_t
+        for i in range(4):
+            address = addresses[i]
+            data[i] = cython.cast(cython.p_char, address)
+        self.submit(data, cython.NULL)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def submit(self, data: cython.pp_char, numbers: cython.p_double) -> cython.int:
+        i: cython.int
+        none: cython.double[24]
+        before: int64_t
+        fits: cython.bint = self.still_holds()
+        for i in range(4):
+            if cython.cast(uintptr_t, data[i]) % self.aligned[i]:
+                fits = False
+        if not fits:
+            self.otherwise([cython.cast(uintptr_t, data[i]) for i in range(4)])
+            return 0
+        if watched:
+            memset(none, 0, cython.sizeof(none))
+            tell_planned(self, data, 4, none)
+        before = launched()
+        if self.words[MATMUL] == cython.NULL or self.multiply(data):
+            places = [cython.cast(uintptr_t, data[i]) for i in range(4)]
+            self.prepared.launch(self.context, places)
+            recount(before)
+        count_unheard()
+        if blocking:
+            self.context.current_queue().synchronize()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def multiply(self, data: cython.pp_char) -> cython.int:
+        """Calls the library; what it says: 0 is all right."""
+        st: cython.pointer(ThreadState) = state()
+        w: cython.pp_void = self.words
+        turned: cython.bint = self.prepared.turned
+        room: uintptr_t = 0
+        code: cython.int = 0
+        vector: cython.p_void = data[3]
+        added: cython.p_void = data[3] if self.prepared.adds else data[0]
+        if st.card != self.context.index + 1:
+            self.context.enter()
+        stream: uintptr_t = self.context.queue(st)
+        if self.prepared.biased:
+            code = cython.cast(set_attribute_t, w[SET_ATTRIBUTE])(
+                w[3], BIAS_POINTER, cython.address(vector), cython.sizeof(vector)
+            )
+            self.prepared.plan.vector = None
+        if self.n_bytes:
+            room = self.context.allocator.take(self.n_bytes, stream)
+        try:
+            if code == 0:
+                code = cython.cast(matmul_t, w[MATMUL])(
+                    w[2],
+                    w[3],
+                    w[4],
+                    data[2] if turned else data[1],
+                    w[6],
+                    data[1] if turned else data[2],
+                    w[7],
+                    w[5],
+                    added,
+                    w[8],
+                    data[0],
+                    w[9],
+                    w[10],
+                    cython.cast(cython.p_void, room),
+                    self.n_bytes,
+                    cython.cast(cython.p_void, stream),
+                )
+        finally:
+            if room:  # what comes later in the queue may use it
+                self.context.allocator.let_go_of(room)
+        return code
 
 
 def launch_lists(

@@ -70,6 +70,14 @@ class Library:
             return False
         return True
 
+    def pointer(self, function):
+        """The address of a C function; 0 where something stands in for the library."""
+        if getattr(self.bindings(), "__name__", "") != self.module:
+            return 0
+        place, _, name = self.module.rpartition(".")
+        inner = import_module(f"{place}._internal.{name}")
+        return inner._inspect_function_pointers().get(f"__{function}", 0)
+
     def call(self, card, function, *args, **named):
         """What a function gives, called in a card's context.
 
