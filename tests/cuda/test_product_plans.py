@@ -83,7 +83,10 @@ def test_the_library_s_c_functions_are_given_what_its_python_ones_are(monkeypatc
         calls.append("set")
         return 0
 
-    given = {"cublasLtMatmul": multiply, "cublasLtMatmulDescSetAttribute": set_attribute}
+    given = {
+        "cublasLtMatmul": multiply,
+        "cublasLtMatmulDescSetAttribute": set_attribute,
+    }
     monkeypatch.setattr(
         libraries.CUBLAS_LT,
         "pointer",

@@ -64,7 +64,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("length", [100, 128, 384, 1000, 1001])
+@pytest.mark.parametrize("length", [100, 128, 384, 1000, 1001, 1100])
 @pytest.mark.parametrize("number", range(len(KEPT)))
 def test_a_row_that_fits_registers_is_loaded_once(machine, number, length):
     compute = KEPT[number]

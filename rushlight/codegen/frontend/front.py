@@ -132,16 +132,16 @@ class Front:
         with self.refusals(*specialization):
             return ways(self.program(*specialization)[0])
 
-    def grid(self, *specialization, together=None, each=0):
+    def grid(self, *specialization, **how):
         """The kernel over rows as a function of a device's grid.
 
         Args:
-            together, each: as for `gpu_lowering.rows`.
+            how: as for `gpu_lowering.rows`.
         """
         from rushlight.codegen.schedule import gpu_lowering
 
         name = self.kernel_name(*specialization)
-        return gpu_lowering.rows(name, *self.program(*specialization), together, each)
+        return gpu_lowering.rows(name, *self.program(*specialization), **how)
 
     def registers(self, *specialization):
         """What keeping a row takes; see `gpu_lowering.registers_of`."""
@@ -155,12 +155,12 @@ class Front:
 
         return gpu_lowering.parted(*self.program(*specialization))
 
-    def parts(self, *specialization, way, cut):
+    def parts(self, *specialization, **how):
         """The kernel where rows are many blocks'; see `grids.parts`."""
         from rushlight.codegen.schedule import gpu_lowering
 
         name = self.kernel_name(*specialization)
-        return gpu_lowering.parts(name, *self.program(*specialization), way, cut)
+        return gpu_lowering.parts(name, *self.program(*specialization), **how)
 
     def stages(self, *specialization) -> Stages:
         """Every stage of a specialisation, for `rushlight.explain`."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rushlight.codegen.frontend.nest_loops import ALONG, SINGLE, ZERO
 from rushlight.codegen.schedule.gpu_passes import (
-    LOAD,
+    IN_FLIGHT,
     DevicePasses,
     FindingAlone,
     FindingPasses,
@@ -122,7 +122,7 @@ def spread(function: ir.Function) -> ir.Function:
     )
 
 
-def rows(name, program, layout, together=None, each=0) -> ir.Function:
+def rows(name, program, layout, together=None, each=0, long=False) -> ir.Function:
     """A kernel over rows as a function of a grid.
 
     Its parameters are the operands, the integers and how many rows there are. Blocks are
@@ -134,8 +134,9 @@ def rows(name, program, layout, together=None, each=0) -> ir.Function:
         together: whether a row is a block's; otherwise each thread has one. By default
             as the layout says.
         each: how many values of its block's row a thread keeps in registers, where that is
-            the whole row in one loop, and all pointers are aligned to `LOAD`; 0 where rows
+            the whole row in one loop, and all pointers are aligned to 16 bytes; 0 where rows
             are any.
+        long: whether a row is one loop over so many values that a thread has many.
     """
     b = Builder()
     pointers = [
@@ -162,7 +163,9 @@ def rows(name, program, layout, together=None, each=0) -> ir.Function:
         if room is None:
             DevicePasses(*mine).write()
         elif kept is None:
-            GridPasses(*mine, thread, threads, room).write()
+            passes = GridPasses(*mine, thread, threads, room)
+            passes.in_flight = IN_FLIGHT * long
+            passes.write()
         else:
             mine = *mine, thread, threads, room
             _by_registers(b, mine, [RegisterBlock(*given, kept)])
@@ -177,9 +180,7 @@ def _by_registers(b, given, blocks):
     with b.when(quick.may_move()):
         quick.write()
     with b.otherwise():
-        passes = GridPasses(*given)
-        passes.in_flight = LOAD
-        passes.write()
+        GridPasses(*given).write()
 
 
 def registers_of(program, layout):
@@ -228,7 +229,7 @@ def parted(program, layout):
     return Parted(len(program.operands), leaves, shape.sizes_at)
 
 
-def parts(name, program, layout, way, cut) -> ir.Function:
+def parts(name, program, layout, way, cut, long=False) -> ir.Function:
     """A kernel whose rows are many blocks', as one of its two functions of a grid.
 
     Its parameters are the operands, for each leaf of a state the states of parts, the
@@ -239,6 +240,7 @@ def parts(name, program, layout, way, cut) -> ir.Function:
         way: `FINDS`, where a part is a block's, `FINDS_BESIDE`, where it is a thread's and
             the next thread has the same part of the next row, or `JOINS`.
         cut: the number of the loop along a row that is divided.
+        long: whether that loop is the whole row.
     """
     b = Builder()
     pointers = [
@@ -281,6 +283,7 @@ def parts(name, program, layout, way, cut) -> ir.Function:
                 passes = FindingAlone(*given, *goal)
             else:
                 passes = FindingPasses(*given, thread, threads, room, *goal)
+                passes.in_flight = IN_FLIGHT * long
         passes.write()
     parameters = (*pointers, *states, ir.INTS, ir.END)
     return ir.Function(name, parameters, b.statements, grid=True)

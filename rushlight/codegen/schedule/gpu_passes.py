@@ -23,7 +23,7 @@ from rushlight.ir.expr import Const, Var, i64, u32
 
 WARP = 32
 WARPS = 32  # of a block, at most
-IN_FLIGHT = 64  # bytes that a thread asks for before it uses the first
+IN_FLIGHT = 64  # bytes of a long row that a thread asks for before it uses the first
 SEVERAL = 16  # values that these are, at most
 REGISTERS = 32  # of a thread, for the values of a row that it keeps
 CHAINS = 4  # of states that those become
@@ -85,20 +85,22 @@ class DevicePasses(_Passes):
     """The passes of one thread over its places of a row, several places at once.
 
     A thread waits for what it loads before it goes on, so it asks for several values, each
-    with a state of its own, before it uses the first. What is left over of a row is taken at
-    once, too: past its end a thread loads its first one again, and takes it nowhere.
+    with a state of its own, before it uses the first. Where those are many, what is left over
+    of a row is taken at once, too: past its end a thread loads its first one again, and takes
+    it nowhere.
     """
 
     thread, threads = ZERO, Const(i64, 1)
-    in_flight = LOAD
+    in_flight = 0  # bytes, beside what is usual
 
     def several(self, roots):
         """How many places a thread takes at once: as many as there are registers for."""
         program = self.program
         inputs = program.operands[program.count :]
-        bytes = sum(operand.itemsize for operand in inputs if operand.varies)
-        most = min(SEVERAL, self.in_flight // max(bytes, 1))
-        most = 1 << most.bit_length() - 1 if most else 1
+        widths = [operand.itemsize for operand in inputs if operand.varies] or [LOAD]
+        usual = CHAINS * 2 if max(widths) <= 2 else CHAINS
+        most = max(usual, min(SEVERAL, self.in_flight // sum(widths)))
+        most = 1 << most.bit_length() - 1
         found = nodes(roots, within=program.varies)
         weight = sum(NODES_OF_CALL if is_call(e) else 1 for e in found)
         while most > 1 and most * weight > MOST_NODES:
@@ -126,7 +128,11 @@ class DevicePasses(_Passes):
         with b.loop_while(at < last):
             take([block.at(base, b.let("place", at + s), None) for s in steps])
             b.assign(at, at + self.threads * copies)
-        if copies > 1:
+        if copies <= CHAINS:
+            with b.loop_while(at < stop):
+                take([block.at(base, b.let("place", at), None)])
+                b.assign(at, at + self.threads)
+        else:
             with b.when(at < stop):
                 first, rest = b.let("first", at), []
                 for step in steps[1:]:
@@ -147,7 +153,7 @@ class DevicePasses(_Passes):
         b, (block,) = self.b, self.blocks
         roots = [value for state in group for value in state.values]
         values = [_lets(b, "value", block.named(roots, here)) for here in slots]
-        for states, found, here in zip(totals, values, slots, strict=True):
+        for states, found, here in zip(totals, values, slots):
             block.combine(group, states, found, here)
 
     def last_pass(self, varying):
@@ -175,8 +181,6 @@ class GridPasses(DevicePasses):
     def __init__(self, b, program, shape, blocks, thread, threads, room):
         super().__init__(b, program, shape, blocks)
         self.thread, self.threads, self.room = thread, threads, room
-
-    in_flight = IN_FLIGHT
 
     def copies(self, group, roots):
         """Fewer where a state has several leaves, each a register of every copy."""

@@ -36,6 +36,7 @@ NARROW = 1 << 31
 WIDE_FROM = 1 << 16  # elements, from which on a thread takes several: before, all fit
 MOST_BLOCKS = 1 << 16
 MANY = 1024  # rows side by side that a thread each is enough for
+LONG_RUN = 1 << 14  # values of a row, from which on each thread of its block has many
 LONG = 1 << 16  # a row of so many values is many blocks', where few are
 LEAST_BESIDE = 8  # rows side by side that fill what a card reads at once
 
@@ -363,17 +364,19 @@ class DeviceKernel(launch.CachedKernel):
         each = threads = 0
         if together and rows and aligned:
             each, threads = self.keep_row(ints, rows, length) or (0, 0)
-        name = f"{self.name}_{'blocks' if together else 'threads'}{each or ''}"
+        long = length >= LONG_RUN and self.is_one_run(ints, length)
+        mark = each or ("_long" if long else "")
+        name = f"{self.name}_{'blocks' if together else 'threads'}{mark}"
 
         def build():
             with using(NVIDIA):
-                made = self.grid(together=together, each=each)
+                made = self.grid(together=together, each=each, long=long)
                 made = lower(dataclasses.replace(made, name=name))
             most = gpu_lowering.most_threads(made) if together else THREADS
             return device.emit_grid(made, held, most)
 
         entry = gpu_entries.entry_name(name)
-        handle = self.handle(card, (together, each, held), entry, build)
+        handle = self.handle(card, (together, mark, held), entry, build)
         grid, usual = grid_for(card, rows)
         if together and rows:
             usual = threads_for(length, card.block_limits[handle], rows)
@@ -381,14 +384,22 @@ class DeviceKernel(launch.CachedKernel):
         shape = grid, threads or usual, 0
         return launch.LaunchPlan(card, self, handle, count, shape, ints, rows, 1)
 
+    def is_one_run(self, ints, length):
+        """Whether one loop goes along a whole row."""
+        from rushlight.codegen.target import NVIDIA, using
+
+        with using(NVIDIA):
+            _, loops = self.registers()
+        return ints[loops[-1]] == length
+
     def keep_row(self, ints, rows, length):
         """How many values of a row each of how many threads keeps; None if they do not."""
         from rushlight.codegen.schedule import gpu_lowering, gpu_passes
         from rushlight.codegen.target import NVIDIA, using
 
         with using(NVIDIA):
-            needed, loops = self.registers()
-        if not needed or ints[loops[-1]] != length:
+            needed, _ = self.registers()
+        if not needed or not self.is_one_run(ints, length):
             return None
         most = gpu_lowering.MOST_THREADS_OF_DOUBLES
         return keep_row(length, most, rows, gpu_passes.REGISTERS // needed)
@@ -455,19 +466,25 @@ class DeviceKernel(launch.CachedKernel):
         from rushlight.codegen.schedule import gpu_entries, gpu_lowering
         from rushlight.codegen.target import NVIDIA, using
 
-        alone = way == gpu_lowering.FINDS_BESIDE
-        name = f"{self.name}_{way}_{cut}"
+        alone, loops = way == gpu_lowering.FINDS_BESIDE, self.parted().loops
+        long = way == gpu_lowering.FINDS and values >= LONG_RUN // 2
+        long = (
+            long and cut == len(loops) - 1 and all(ints[at] == 1 for at in loops[:-1])
+        )
+        name = f"{self.name}_{way}_{cut}{'_long' if long else ''}"
 
         def build():
             with using(NVIDIA):
                 made = lower(
-                    dataclasses.replace(self.parts(way=way, cut=cut), name=name)
+                    dataclasses.replace(
+                        self.parts(way=way, cut=cut, long=long), name=name
+                    )
                 )
             most = THREADS if alone else gpu_lowering.most_threads(made)
             return device.emit_grid(made, held, most)
 
         handle = self.handle(
-            card, (way, cut, held), gpu_entries.entry_name(name), build
+            card, (way, cut, long, held), gpu_entries.entry_name(name), build
         )
         threads = threads_for(values, card.block_limits[handle], total)
         shape = min(total, MOST_BLOCKS), threads

@@ -370,7 +370,13 @@ class ProductPlan(PlannedLaunch):
     """
 
     def __init__(
-        self, context: DeviceContext, prepared, functions, aligned, still_holds, otherwise
+        self,
+        context: DeviceContext,
+        prepared,
+        functions,
+        aligned,
+        still_holds,
+        otherwise,
     ):
         i: cython.int
         word: uintptr_t

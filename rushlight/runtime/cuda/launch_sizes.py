@@ -7,8 +7,8 @@ THREADS = 256  # as in `emit.device`
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
 EACH = 4  # values of a row that a thread takes at least, where there is a block for it
 MOST_EACH = 32  # and how many where there are threads enough
-EACH_KEPT = 4, 8, 12, 16, 24, 32  # values of a row that a thread may keep in registers
-WELL_KEPT = 16  # so many where there are threads enough
+EACH_KEPT = 4, 8, 12, 16  # values of a row that a thread may keep in registers
+MOST_KEPT = 1024  # of a row: with more, blocks wait for one another's registers
 PART = 1 << 14  # values of a part, at least
 MOST_PARTS = 1024  # of all rows
 LEAST_PART = 32  # values of a row that a thread takes at least of those side by side
@@ -44,12 +44,14 @@ def keep_row(values, most, rows, registers):
     Args:
         registers: that a thread has for them.
 
-    >>> keep_row(4096, 512, 32768, 32), keep_row(768, 512, 4096, 32)
-    ((16, 256), (12, 64))
-    >>> keep_row(16384, 512, 2, 32), keep_row(16385, 512, 2, 32)
-    ((32, 512), None)
+    >>> keep_row(1024, 256, 32768, 32), keep_row(768, 256, 4096, 32)
+    ((16, 64), (12, 64))
+    >>> keep_row(1024, 256, 2, 32), keep_row(1025, 256, 2, 32)
+    ((4, 256), None)
     """
-    threads = threads_for(values, most, rows, min(WELL_KEPT, registers))
+    if values > MOST_KEPT:
+        return None
+    threads = threads_for(values, most, rows, min(EACH_KEPT[-1], registers))
     for each in EACH_KEPT:
         if each <= registers and each * threads >= values:
             return each, -(-values // each // WARP) * WARP
