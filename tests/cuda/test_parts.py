@@ -95,13 +95,23 @@ def test_the_longest_of_several_loops_along_a_row_is_cut(machine, sizes):
     assert "_finds_" in machine.launched()[0]
 
 
+def test_an_outer_loop_is_cut_where_it_has_enough_steps(machine):
+    x = rl.randn(8, 3, 64, 256)
+    there = x.cuda()
+    machine.fake.calls.clear()
+    found = there.sum((0, 2, 3)), there.var((0, 2, 3))
+    assert [name for name in machine.launched() if name.endswith("_finds_1")]
+    near(found[0], x.sum((0, 2, 3)), 1e-4)
+    near(found[1], x.var((0, 2, 3)), 1e-4)
+
+
 def test_rows_that_are_short_are_a_blocks_each(machine):
     for x in (rl.randn(LONG - 1), rl.randn(3, LONG - 1)):
         there = x.cuda()
         machine.fake.calls.clear()
         assert rl.equal(rl.argmax(there, -1).cpu(), rl.argmax(x, -1))
         (entry,) = machine.launched()
-        assert entry.endswith("_blocks")
+        assert entry.endswith("_blocks_long")
 
 
 def test_rows_enough_for_all_blocks_are_not_cut():

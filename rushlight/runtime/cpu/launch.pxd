@@ -19,8 +19,6 @@ cdef int watched
 cdef int64_t launches
 cdef void watch(int more) noexcept
 cdef int64_t launched() noexcept
-# What was launched since there were so many is one launch, which is counted elsewhere.
-cdef void recount(int64_t before) noexcept
 
 # One launch that is about to happen; `numbers` are bytes of the caller's own that some of `data` point into.
 ctypedef struct Launch:

@@ -44,13 +44,6 @@ def launched() -> int64_t:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def recount(before: int64_t) -> cython.void:
-    global launches
-    launches = before
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
 def count_unheard() -> cython.void:
     global launches
     launches += 1

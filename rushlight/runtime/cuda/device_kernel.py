@@ -442,8 +442,11 @@ class DeviceKernel(launch.CachedKernel):
         if parted is None or parted.operands + parted.leaves > gpu_lowering.MOST_DATA:
             return ()
         sizes = [ints[at] for at in parted.loops]
-        cut = max(range(len(sizes)), key=lambda loop: sizes[loop])
         divide = plan_threads if beside else plan_parts
+        wanted, _ = divide(rows, length, length)
+        cut = sizes.index(max(sizes))
+        if not beside:  # an outer loop: threads take what is next to each other
+            cut = next((n for n, size in enumerate(sizes) if size >= wanted), cut)
         parts, span = divide(rows, length, sizes[cut])
         if parts < 2:
             return ()
