@@ -261,10 +261,10 @@ def prepare(card, element, compute, result, sizes, operands, scales, batch, behi
         def still_holds():
             return plan.made
 
-    def otherwise(places):
+    def otherwise(addresses):
         again = [
-            None if item is None else (place, *item[1:])
-            for item, place in zip(operands, places, strict=True)
+            None if item is None else (address, *item[1:])
+            for item, address in zip(operands, addresses, strict=True)
         ]
         run(card, element, compute, result, sizes, again, scales, batch, behind)
 

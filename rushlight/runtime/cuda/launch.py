@@ -419,8 +419,8 @@ class ProductPlan(PlannedLaunch):
             tell_planned(self, data, 4, none)
         before = counts.launches
         if self.words[MATMUL] == cython.NULL or self.multiply(data):
-            places = [cython.cast(uintptr_t, data[i]) for i in range(4)]
-            self.prepared.launch(self.context, places)
+            given = [cython.cast(uintptr_t, data[i]) for i in range(4)]
+            self.prepared.launch(self.context, given)
             counts.launches = before  # the library's calls are one launch
         count_unheard()
         if blocking:
@@ -433,7 +433,7 @@ class ProductPlan(PlannedLaunch):
         """Calls the library; what it says: 0 is all right."""
         st: cython.pointer(ThreadState) = state()
         w: cython.pp_void = self.words
-        turned: cython.bint = self.prepared.turned
+        swap: cython.bint = self.prepared.turned
         room: uintptr_t = 0
         code: cython.int = 0
         vector: cython.p_void = data[3]
@@ -454,9 +454,9 @@ class ProductPlan(PlannedLaunch):
                     w[2],
                     w[3],
                     w[4],
-                    data[2] if turned else data[1],
+                    data[2] if swap else data[1],
                     w[6],
-                    data[1] if turned else data[2],
+                    data[1] if swap else data[2],
                     w[7],
                     w[5],
                     added,
