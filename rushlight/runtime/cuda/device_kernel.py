@@ -344,10 +344,8 @@ class DeviceKernel(launch.CachedKernel):
             return
         if length >= LONG and self.run_parts(*given):
             return
-        bits = 0
-        for address in addresses:
-            bits |= address
-        given = ints, rows, length, beside, held, bits % ALIGNED == 0
+        aligned = not any(address % ALIGNED for address in addresses)
+        given = ints, rows, length, beside, held, aligned
         plan = self.plan(
             (card.serial, "rows", *given), lambda: self.plan_rows(card, count, *given)
         )
@@ -398,8 +396,8 @@ class DeviceKernel(launch.CachedKernel):
         from rushlight.codegen.target import NVIDIA, using
 
         with using(NVIDIA):
-            needed, _ = self.registers()
-        if not needed or not self.is_one_run(ints, length):
+            needed, loops = self.registers()
+        if not needed or ints[loops[-1]] != length:
             return None
         most = gpu_lowering.MOST_THREADS_OF_DOUBLES
         return keep_row(length, most, rows, gpu_passes.REGISTERS // needed)
@@ -475,14 +473,11 @@ class DeviceKernel(launch.CachedKernel):
             long and cut == len(loops) - 1 and all(ints[at] == 1 for at in loops[:-1])
         )
         name = f"{self.name}_{way}_{cut}{'_long' if long else ''}"
+        how = {"way": way, "cut": cut, "long": long}
 
         def build():
             with using(NVIDIA):
-                made = lower(
-                    dataclasses.replace(
-                        self.parts(way=way, cut=cut, long=long), name=name
-                    )
-                )
+                made = lower(dataclasses.replace(self.parts(**how), name=name))
             most = THREADS if alone else gpu_lowering.most_threads(made)
             return device.emit_grid(made, held, most)
 
