@@ -98,8 +98,9 @@ class DevicePasses(_Passes):
         program = self.program
         inputs = program.operands[program.count :]
         widths = [operand.itemsize for operand in inputs if operand.varies] or [LOAD]
-        usual = CHAINS * 2 if max(widths) <= 2 else CHAINS
-        most = max(usual, min(SEVERAL, self.in_flight // sum(widths)))
+        most = max(CHAINS, min(SEVERAL, self.in_flight // sum(widths)))
+        if max(widths) <= 2:  # each fills a register, too: more at a time are slower
+            most = CHAINS * 2
         most = 1 << most.bit_length() - 1
         found = nodes(roots, within=program.varies)
         weight = sum(NODES_OF_CALL if is_call(e) else 1 for e in found)
