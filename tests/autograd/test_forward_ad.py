@@ -156,3 +156,11 @@ def test_jacobians_and_hessians_agree_whichever_way_they_are_taken(strategy):
         functional.hessian(scalar, a, vectorize=True, outer_jacobian_strategy=strategy),
         functional.hessian(scalar, a),
     )
+
+
+def test_tangents_are_seen_where_no_level_is_open_and_inside_of_one():
+    assert fw._is_fwd_grad_enabled()
+    with fw._set_fwd_grad_enabled(False):
+        assert not fw._is_fwd_grad_enabled()
+    with fw.dual_level():
+        assert fw._is_fwd_grad_enabled()

@@ -251,3 +251,18 @@ def test_sums_along_any_dimensions_of_a_hybrid_tensor_are_pytorchs(coordinates):
                 yield dims, found.is_sparse, whole.tolist()
 
     assert list(sums(rl)) == list(sums(torch))
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_nothing_like_a_compressed_tensor_may_have_coordinates(layout):
+    def made(m):
+        tensor = getattr(m.eye(3), f"to_sparse_{layout}")()
+        for asked in (None, m.sparse_coo, tensor.layout):
+            found = m.zeros_like(tensor, layout=asked)
+            yield (
+                str(found.layout).split(".")[-1],
+                found._nnz(),
+                found.to_dense().tolist(),
+            )
+
+    assert list(made(rl)) == list(made(torch))
