@@ -945,7 +945,8 @@ class Function:
 
     A function of a ``grid`` is run by every thread of a device's grid. Its parameters are
     pointers and integers, and it returns nothing. Its loops ``repeat`` values where they
-    carry some that are equal, as counts of what several sums took in are.
+    carry some that are equal, as counts of what several sums took in are. A multiprocessor
+    is to hold so many ``blocks`` at once, at least: registers of a thread follow it.
     """
 
     name: str
@@ -955,6 +956,7 @@ class Function:
     distinct: bool = False
     grid: bool = False
     repeats: bool = False
+    blocks: int = 0
 
     def __str__(self):
         from rushlight.codegen.emit.python import render

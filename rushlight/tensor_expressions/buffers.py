@@ -64,11 +64,16 @@ class Buffer:
 
 @dataclass(frozen=True)
 class View:
-    """A block of a buffer, as an intrinsic sees it."""
+    """A block of a buffer, as an intrinsic sees it.
+
+    It is ``of_units`` where runs of eight along a dimension begin at multiples of eight in
+    a block's shared memory, so that units of a device can read them.
+    """
 
     pointer: ir.Var
     base: ir.Expr
     strides: tuple
+    of_units: bool = False
 
     def index(self, indices):
         """The flat index of an element of the block."""

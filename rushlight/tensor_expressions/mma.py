@@ -60,8 +60,45 @@ FRAGMENT = "fragment"
 
 def add_product(out, left, right):
     """Statements that add a warp's product to each lane's four sums."""
-    b = Builder()
+    b, packed = Builder(), None
     lane = b.let("lane", ir.Place("thread") % 32)
+    if left.of_units and right.of_units:
+        packed, factors = left.pointer.type.element.name, words(b, lane, left, right)
+    else:
+        factors = halves(b, lane, left, right)
+    sums = [b.let("sum", out.load(p)) for p in range(SUMS)]
+    for p in range(SUMS):
+        new = b.let("new", ir.UnitProduct(p, *factors, *sums, packed=packed))
+        b.add(out.store(new, p))
+    return b.statements
+
+
+def words(b, lane, left, right):
+    """A lane's shares of both factors, by the unit that reads rows of eight halves."""
+    half = b.let(
+        "half", lane // 8 % 2 * 8
+    )  # the lower half of a depth, or the upper one
+    if left.strides[1] == 1:
+        first = ir.UnitRows(
+            False, left.pointer, left.index((lane % 16, lane // 16 * 8))
+        )
+    else:
+        row = lane % 8 + lane // 16 * 8
+        first = ir.UnitRows(True, left.pointer, left.index((half, row)))
+    if right.strides[1] == 1:
+        second = ir.UnitRows(True, right.pointer, right.index((lane % 16, 0)))
+    else:
+        second = ir.UnitRows(False, right.pointer, right.index((half, lane % 8)))
+    pairs = (b.let("rows", first), 4), (b.let("rows", second), 2)
+    return [
+        b.let("word", ir.Extract(n, rows))
+        for rows, count in pairs
+        for n in range(count)
+    ]
+
+
+def halves(b, lane, left, right):
+    """The same, one by one, from wherever they lie."""
     group, pair = b.let("group", lane // 4), b.let("pair", lane % 4)
     lefts = [
         b.let("left", left.load(group + 8 * (n // 2 % 2), 2 * pair + _depth(n, 4)))
@@ -70,11 +107,7 @@ def add_product(out, left, right):
     rights = [
         b.let("right", right.load(2 * pair + _depth(n, 2), group)) for n in range(4)
     ]
-    sums = [b.let("sum", out.load(p)) for p in range(SUMS)]
-    new = [b.let("new", ir.UnitProduct(p, *lefts, *rights, *sums)) for p in range(SUMS)]
-    for p, value in enumerate(new):
-        b.add(out.store(value, p))
-    return b.statements
+    return [*lefts, *rights]
 
 
 def _depth(n, half):

@@ -15,6 +15,7 @@ from rushlight.tensor_expressions.threads import AXES, THREADS
 
 FUSED = "float32", "float64"
 ZERO = ir.Const(ir.i64, 0)
+RUN = 8  # halves that units of a device read at once
 FILL, WORK, FINISH = "fill", "work", "finish"  # what loops are written for
 
 
@@ -500,7 +501,13 @@ class Nest:
         strides = tuple(form.terms.get(inner[id(axis)], 0) for axis in axes)
         block = set(inner.values())
         rest = {var: count for var, count in form.terms.items() if var not in block}
-        return View(pointer, Linear(form.constant, rest).expression(), strides)
+        grid, steps = self.program.grid, (form.constant, *rest.values(), *strides)
+        shared = grid is not None and pointer.name in grid.shared
+        runs = [step for step in steps if step % RUN] == [1] and 1 in strides
+        return View(
+            *(pointer, Linear(form.constant, rest).expression(), strides),
+            shared and runs,
+        )
 
 
 def combined(op, total, value):

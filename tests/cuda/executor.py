@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import math
 import re
 import struct
 from types import SimpleNamespace
@@ -46,6 +47,37 @@ SHORT_SUM = re.compile(
 PRODUCT = re.compile(
     r"  (%\S+) = call (\{ float, float, float, float \}) "
     r"@llvm\.nvvm\.mma\.(\S+?)\((.*)\)\n"
+)
+POWER = re.compile(r"call float @llvm\.nvvm\.ex2\.approx\.ftz\.f\(")
+# Two to the power of a float: a polynomial in double precision, then the exponent's bits.
+POWER_BODY = """
+define internal float @exp2_approx(float %x) alwaysinline nounwind {
+  %low = fcmp olt float %x, -126.0
+  %near = select i1 %low, float -126.0, float %x
+  %whole = call float @llvm.rint.f32(float %near)
+  %rest = fsub float %near, %whole
+  %r = fpext float %rest to double
+POLYNOMIAL
+  %value = fptrunc double %p0 to float
+  %number = fptosi float %whole to i32
+  %raised = add i32 %number, 127
+  %shifted = shl i32 %raised, 23
+  %scale = bitcast i32 %shifted to float
+  %scaled = fmul float %value, %scale
+  %known = select i1 %low, float 0.0, float %scaled
+  ret float %known
+}
+declare float @llvm.rint.f32(float)
+""".replace(
+    "POLYNOMIAL",
+    "\n".join(
+        ["  %p9 = fadd double 0.0, " + f"{math.log(2) ** 9 / math.factorial(9):.17e}"]
+        + [
+            f"  %m{n} = fmul double %p{n + 1}, %r\n"
+            f"  %p{n} = fadd double %m{n}, {math.log(2) ** n / math.factorial(n):.17e}"
+            for n in range(8, -1, -1)
+        ]
+    ),
 )
 ROUNDED = re.compile(r"  (%\S+) = call i32 @llvm\.nvvm\.f2tf32\.rna\(float (\S+)\)\n")
 ROWS_READ = re.compile(
@@ -717,6 +749,8 @@ def host_text(text):
     for register in REGISTERS:
         read = f"call i32 @llvm.nvvm.read.ptx.sreg.{register}()"
         text = text.replace(read, f"add i32 %register.{register}, 0")
+    text, powers = POWER.subn("call float @exp2_approx(", text)
     lines = text.split("\n")
     text = "\n".join(line for line in lines if "@llvm.nvvm" not in line)
+    text += POWER_BODY if powers else ""
     return (text, room) if waits else (text + EACH.format(name=head[1]), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -139,7 +140,7 @@ def instructions(text, marker="mma.sync"):
             loops.append(body)
     words = [re.sub(r"^@\S+\s+", "", line) for line in min(loops, key=len)]
     words = [word for word in words if re.match(r"[a-z]", word)]
-    kinds = ("mma.sync", "ld.shared", "bar.sync")
+    kinds = ("mma.sync", "ld.shared", "ldmatrix", "bar.sync")
     return {kind: sum(w.startswith(kind) for w in words) for kind in kinds}, len(words)
 
 
@@ -157,7 +158,9 @@ def test_its_loop_has_no_more_instructions_than_the_built_in_ones():
         function, _, threads = the_function(s, arguments)
         users = device.emit_grid(function, (), threads)
     (kinds, all_of_them), (wanted, most) = instructions(users), instructions(ours)
-    assert kinds == wanted == {"mma.sync": 16, "ld.shared": 64, "bar.sync": 2}
+    same = {"mma.sync": 16, "bar.sync": 2}
+    assert wanted == {**same, "ld.shared": 64, "ldmatrix": 0}
+    assert kinds == {**same, "ld.shared": 0, "ldmatrix": 12}
     assert all_of_them <= most
 
 
@@ -207,3 +210,42 @@ def test_sums_of_a_warp_are_read_by_the_lanes_that_have_them():
         ValueError, match="add in registers of a warp\n  remedy: cache_wr"
     ):
         te.lower(*scheduled_without(True, "shared"), target="cuda")
+
+
+@pytest.mark.parametrize("sides", [*itertools.product([False, True], repeat=2)])
+@pytest.mark.parametrize("gap", [8, 4])
+def test_units_read_factors_whose_rows_lie_in_runs_of_eight(sides, gap):
+    left, right = sides  # whether a factor's depth lies outside
+    a = te.placeholder((16, 16), "float16", name="a")
+    b = te.placeholder((16, 16), "float16", name="b")
+    k = te.reduce_axis((0, 16), name="k")
+
+    def element(i, j):
+        factors = a[k, i] if left else a[i, k], b[k, j] if right else b[j, k]
+        first, second = (te.cast(factor, "float32") for factor in factors)
+        return te.sum(first * second, axis=k)
+
+    c = te.compute((16, 16), element, name="c")
+    s = te.create_schedule(c)
+    sums = s.cache_write(c, scope="fragment")
+    bx, row = s[c].split(c.axis[0], 16)
+    bind(s[c], bx=bx)
+    s[c].bind_lanes(row, c.axis[1])
+    s[sums].compute_at(s[c], bx)
+    columns, column = s[sums].split(sums.axis[1], 8)
+    s[sums].reorder(columns, sums.axis[0], column, k)
+    s[sums].tensorize(sums.axis[0], te.mma("float16"))
+    for tensor in (a, b):
+        copy = s.cache_read(tensor, [sums], scope="shared")
+        s[copy].compute_at(s[c], bx)
+        s[copy].storage_align(copy.axis[0], 16, gap)
+        bind(s[copy], tx=s[copy].split(copy.axis[1], 16)[1])
+    function, blocks, threads = the_function(s, [a, b, c])
+    assert ("unit_rows" in str(function)) == (gap == 8)
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((16, 16)).astype("float16") for _ in "xy")
+    out = np.full((16, 16), np.nan, "f4")
+    places = [array.ctypes.data for array in (x, y, out)]
+    reference_grid.run(function, [*places, 0, blocks], blocks, threads)
+    wanted = (x.T if left else x).astype("f4") @ (y if right else y.T).astype("f4")
+    np.testing.assert_allclose(out, wanted, atol=1e-3)

@@ -57,6 +57,8 @@ class _Entry(llvm._Emitter):
     def __init__(self, module, function, threads):
         super().__init__(module, function)
         bound = f'"nvvm.maxntid"="{threads}" ' if threads else ""
+        blocks = function.blocks
+        bound += f'"nvvm.minctasm"="{blocks}" ' if blocks else ""
         self.attributes = f"nounwind {bound}"
 
     def parameter(self, var):

@@ -154,6 +154,11 @@ class Expressions(Tables):
         halves = self.fresh(f"fptrunc <2 x float> {pair} to <2 x {kind}>")
         return self.fresh(f"bitcast <2 x {kind}> {halves} to i32")
 
+    def exp2_approx(self, e):
+        """Two to the power of a float, to some 2 ** -22 of it; zero where that is subnormal."""
+        name = self.module.declare("llvm.nvvm.ex2.approx.ftz.f", "float", "float")
+        return self.fresh(f"call float @{name}(float {self.value(e.args[0])})")
+
     def word(self, e):
         """The bits of a factor's value; those of a float as TF32."""
         if e.type == ir.f32:
@@ -214,6 +219,9 @@ class Expressions(Tables):
             return self.fresh(f"{logical} {self.typed(left)}, {self.value(right)}")
         if type.is_int:
             name = ("s" if type.is_signed else "u") + stem
+            return self.intrinsic(name, type, self.typed(left), self.typed(right))
+        if self.module.target.is_gpu and type == ir.f32 and op in ("fmin", "fmax"):
+            name = f"{stem}num"  # an instruction of its own
             return self.intrinsic(name, type, self.typed(left), self.typed(right))
         number = isinstance(right, ir.Const) and right.value == right.value
         if number and op in ("min", "max"):
@@ -641,6 +649,7 @@ SPECIAL_CALLS = {
     "dot_int7": llvm_dot.dot_int7,
     "packed_float16": Expressions.packed,
     "packed_bfloat16": Expressions.packed,
+    "exp2_approx": Expressions.exp2_approx,
     "lookup": Expressions.lookup,
     **dict.fromkeys(C_FUNCTIONS, Expressions.of_c),
     "column": Expressions.column,

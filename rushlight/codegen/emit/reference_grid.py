@@ -228,6 +228,11 @@ def packed_bfloat16(low, high):
     return np.array([low, high]).astype(Element("bfloat16").dtype).view(np.uint32)[0]
 
 
+def exp2_approx(x):
+    """Two to the power of a float; zero where that is subnormal."""
+    return np.float32(0 if x < -126 else np.exp2(np.float32(x)))
+
+
 def unit_rows(grid, turned, pointer, index):
     """What a thread yields to be given its words of four blocks: a row of one of them."""
     pointer = Watched(pointer.address, pointer.dtype, grid)
@@ -308,6 +313,7 @@ def run(function: ir.Function, operands, blocks, threads) -> None:
         "match": match, "warp_barrier": WARP_BARRIER,
         "unit_product": unit_product, "unit_rows": unit_rows,
         "packed_float16": packed_float16, "packed_bfloat16": packed_bfloat16,
+        "exp2_approx": exp2_approx,
         "group_product": reference_groups.group_product,
         "await_products": reference_groups.await_products,
     }  # fmt: skip

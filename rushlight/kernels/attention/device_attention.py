@@ -28,7 +28,7 @@ from rushlight.kernels.attention.mma_blocks import (
     Block,
     Rows,
 )
-from rushlight.kernels.attention.online_softmax import LOWEST, larger, soften
+from rushlight.kernels.attention.online_softmax import LOWEST, soften
 
 INTEGERS = (
     "heads", "shared", "queries", "keys", "depth", "width", "causal", "spans", "parts",
@@ -390,6 +390,9 @@ class Forward(Attention):
         """Makes weights of scores, and scales what there is to their largest."""
         b = self.b
 
+        def larger(x, y):
+            return ir.Binary("fmax", x, y)
+
         def joined(top):
             return self.joined("top", top, larger)
 
@@ -397,7 +400,7 @@ class Forward(Attention):
             scores = [own[2 * half + i] for own in sums for i in range(2)]
             each = partial(map, lambda score: (score, partial(b.assign, score)), scores)
             state = tops[half], masses[half]
-            top, mass, factor = soften(b, each, *state, self.power, joined)
+            top, mass, factor = soften(b, each, *state, self.power, joined, larger)
             b.assign(masses[half], mass)
             b.assign(tops[half], top)
             for own in totals:

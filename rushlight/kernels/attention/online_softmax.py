@@ -23,7 +23,7 @@ def larger(x, y):
     return ir.select(x > y, x, y)
 
 
-def soften(b, each, best, mass, exp, joined=None):
+def soften(b, each, best, mass, exp, joined=None, larger=larger):
     """Makes weights of the next scores, relative to the largest so far.
 
     Args:
@@ -31,6 +31,7 @@ def soften(b, each, best, mass, exp, joined=None):
         best, mass: the largest score before, and the sum of weights.
         exp: the exponential of what is not positive.
         joined: makes one largest score of those that lanes have which share a row.
+        larger: of two numbers, a first one without a value passed over.
 
     Returns:
         The largest score, the sum of weights, and what sums of weighted values before

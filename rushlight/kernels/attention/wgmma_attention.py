@@ -11,6 +11,8 @@ Follows Shah et al., "FlashAttention-3" (2024), without its two groups that take
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rushlight.codegen.emit.reference_groups import APART, DEPTH, GROUP, ROWS, RUN
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Pointer, Var, f32, u32
@@ -22,6 +24,7 @@ SQUARE = ROWS * DEPTH  # halves of 64 lines
 RUNS = DEPTH // RUN  # of a line
 MOST = 128  # elements of a query or a value
 WARPS = 8  # of a block: two groups
+BLOCKS = 2  # of few sums: one makes weights while units multiply for the other
 
 
 def tile_for(depth, width) -> Tile:
@@ -42,7 +45,8 @@ def shared_of(tile):
 
 def forward(name, element, tile, mask=None, dropout=False) -> ir.Function:
     """As `attention.forward`, of halves."""
-    return device_attention.forward(name, element, tile, mask, dropout, Groups)
+    made = device_attention.forward(name, element, tile, mask, dropout, Groups)
+    return replace(made, blocks=BLOCKS if tile.width <= DEPTH else 1)
 
 
 class Groups(device_attention.Forward):
