@@ -396,11 +396,14 @@ class Forward(Attention):
         def joined(top):
             return self.joined("top", top, larger)
 
+        def power(x):
+            return b.let("power", ir.Call("exp2_approx", f32, x))
+
         for half in range(2):
             scores = [own[2 * half + i] for own in sums for i in range(2)]
             each = partial(map, lambda score: (score, partial(b.assign, score)), scores)
             state = tops[half], masses[half]
-            top, mass, factor = soften(b, each, *state, self.power, joined, larger)
+            top, mass, factor = soften(b, each, *state, power, joined, larger)
             b.assign(masses[half], mass)
             b.assign(tops[half], top)
             for own in totals:

@@ -24,6 +24,16 @@ WARP = 32
 GAP = RUN = 16  # bytes behind each row of a slice, and of one copy
 STAGES = 2
 LOG2E, LN2 = 1.4426950408889634, 0.6931471805599453
+ROUNDER = 12582912.0  # 1.5 * 2**23: added to a small number, it leaves its whole part
+# 2**x between -0.5 and 0.5, to 1.8e-7
+POWERS = (
+    1.0,
+    0.6931471880262273,
+    0.2402210748530968,
+    0.05550357114222094,
+    0.009676031918255982,
+    0.001339086336353527,
+)
 
 
 @dataclass(frozen=True)
@@ -272,5 +282,15 @@ class Block:
         return value
 
     def power(self, x):
-        """Two to the power of a number, by the unit of a multiprocessor that has it."""
-        return self.b.let("power", ir.Call("exp2_approx", f32, x))
+        """Two to the power of what is not above zero; NaN stays."""
+        b = self.b
+        x = b.let("x", x)
+        near = b.let("near", ir.select(x < -126.0, -126.0, x))
+        shifted = b.let("shifted", near + ROUNDER)
+        rest = b.let("rest", near - (shifted - ROUNDER))
+        result = ir.Const(f32, POWERS[-1])
+        for factor in reversed(POWERS[:-1]):
+            result = ir.Call("fma", f32, result, rest, ir.Const(f32, factor))
+        bits = (ir.Reinterpret(u32, shifted) << 23) + 0x3F800000
+        result = result * ir.Reinterpret(f32, bits)
+        return b.let("power", ir.select(x < -126.0, 0.0, result))
