@@ -28,7 +28,7 @@ from rushlight.kernels.attention.mma_blocks import (
     Block,
     Rows,
 )
-from rushlight.kernels.attention.online_softmax import LOWEST, soften
+from rushlight.kernels.attention.online_softmax import LOWEST, larger, soften
 
 INTEGERS = (
     "heads", "shared", "queries", "keys", "depth", "width", "causal", "spans", "parts",
@@ -386,24 +386,22 @@ class Forward(Attention):
         base = self.b.let("part", ir.Offset(rows.base, skipped * self.element.itemsize))
         return replace(rows, base=base)
 
+    def larger(self, x, y):
+        """The larger of two scores; a first one without a value is passed over."""
+        return larger(x, y)
+
     def soften(self, sums, tops, masses, totals):
         """Makes weights of scores, and scales what there is to their largest."""
         b = self.b
 
-        def larger(x, y):
-            return ir.Binary("fmax", x, y)
-
         def joined(top):
-            return self.joined("top", top, larger)
-
-        def power(x):
-            return b.let("power", ir.Call("exp2_approx", f32, x))
+            return self.joined("top", top, self.larger)
 
         for half in range(2):
             scores = [own[2 * half + i] for own in sums for i in range(2)]
             each = partial(map, lambda score: (score, partial(b.assign, score)), scores)
             state = tops[half], masses[half]
-            top, mass, factor = soften(b, each, *state, power, joined, larger)
+            top, mass, factor = soften(b, each, *state, self.power, joined, self.larger)
             b.assign(masses[half], mass)
             b.assign(tops[half], top)
             for own in totals:

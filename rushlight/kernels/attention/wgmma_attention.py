@@ -85,6 +85,14 @@ class Groups(device_attention.Forward):
             at = place + square * SQUARE + i % ROWS * DEPTH + mixed * RUN
             self.copy_run(self.lines[name], at, rows, first + i, run * RUN)
 
+    def power(self, x):
+        """Two to the power of a number, by the unit of a multiprocessor that has it."""
+        return self.b.let("power", ir.Call("exp2_approx", f32, x))
+
+    def larger(self, x, y):
+        """The larger of two scores, by the instruction for it."""
+        return ir.Binary("fmax", x, y)
+
     def take_queries(self, queries, first, mine):
         """Asks for the block's queries: groups read them from shared memory."""
         none, tile = ir.Const(ir.i64, 0), self.tile
