@@ -29,6 +29,29 @@ def natural_log(u):
     return fma(exponent, f32(0.693359375), m + p)
 
 
+@loops_inline
+def turned(angle):
+    """Cosine and sine of an angle from 0 to a turn, by one reduction to an octant."""
+    octant = (i32(angle * f32(1.2732395447351628)) + i32(1)) & i32(-2)
+    y = f32(octant)
+    r = fma(y, f32(-0.78515625), angle)
+    r = fma(y, f32(-2.4187564849853515625e-4), r)
+    r = fma(y, f32(-3.77489497744594108e-8), r)
+    z = r * r
+    c = fma(f32(2.443315711809948e-5), z, f32(-1.388731625493765e-3))
+    c = fma(c, z, f32(4.166664568298827e-2))
+    c = fma(c * z, z, f32(-0.5) * z) + f32(1)
+    s = fma(f32(-1.9515295891e-4), z, f32(8.3321608736e-3))
+    s = fma(s, z, f32(-1.6666654611e-1))
+    s = fma(s * z, r, r)
+    across = (octant & i32(2)) != i32(0)
+    cosine = s if across else c
+    sine = c if across else s
+    cosine = -cosine if ((octant + i32(2)) & i32(4)) != i32(0) else cosine
+    sine = -sine if (octant & i32(4)) != i32(0) else sine
+    return cosine, sine
+
+
 @loops
 def box_muller(x: "T*", scale: "T*", begin: int, end: int):
     """Blocks of 16: eight radii and eight turns become eight cosines, eight sines.
@@ -42,22 +65,6 @@ def box_muller(x: "T*", scale: "T*", begin: int, end: int):
         for i in range(base, base + 8):
             radius = sqrt(f32(-2) * natural_log(f32(1) - x[i]))
             angle = x[i + 8] * f32(6.283185307179586)
-            octant = (i32(angle * f32(1.2732395447351628)) + i32(1)) & i32(-2)
-            y = f32(octant)
-            r = fma(y, f32(-0.78515625), angle)
-            r = fma(y, f32(-2.4187564849853515625e-4), r)
-            r = fma(y, f32(-3.77489497744594108e-8), r)
-            z = r * r
-            c = fma(f32(2.443315711809948e-5), z, f32(-1.388731625493765e-3))
-            c = fma(c, z, f32(4.166664568298827e-2))
-            c = fma(c * z, z, f32(-0.5) * z) + f32(1)
-            s = fma(f32(-1.9515295891e-4), z, f32(8.3321608736e-3))
-            s = fma(s, z, f32(-1.6666654611e-1))
-            s = fma(s * z, r, r)
-            turned = (octant & i32(2)) != i32(0)
-            cosine = s if turned else c
-            sine = c if turned else s
-            cosine = -cosine if ((octant + i32(2)) & i32(4)) != i32(0) else cosine
-            sine = -sine if (octant & i32(4)) != i32(0) else sine
+            cosine, sine = turned(angle)
             x[i] = fma(radius * cosine, std, mean)
             x[i + 8] = fma(radius * sine, std, mean)

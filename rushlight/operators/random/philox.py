@@ -32,6 +32,7 @@ from rushlight.core.device import backend_for
 from rushlight.core.dtype import CODE_FLOAT32, by_code
 from rushlight.core.window import address_of
 from rushlight.dispatch.trace import unplanned
+from rushlight.kernels.random.box_muller import natural_log, turned
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import run
 from rushlight.random.generator import Generator
@@ -93,10 +94,10 @@ def normal32(part, a, b, c, d):
     """One of four numbers by Box and Muller, as cuRAND pairs the words."""
     one = a if part < 2 else c
     two = b if part < 2 else d
-    radius = sqrt(f32(-2) * log(uniform32(one)))
+    radius = sqrt(f32(-2) * natural_log(uniform32(one)))
     angle = f32(two) * f32(1.4629180792671596e-09)
-    angle = angle + f32(7.314590396335798e-10)
-    return radius * (sin(angle) if part % 2 == 0 else cos(angle))
+    cosine, sine = turned(angle + f32(7.314590396335798e-10))
+    return radius * (sine if part % 2 == 0 else cosine)
 
 
 @loops_inline
@@ -184,10 +185,10 @@ def philox(
                 if good:
                     out[to] = T(near64) if ending == 1 else T(drawn64)
             if mode == 2:
-                turned = normal32(part, a, b, c, d)
-                scaled = fma(turned, f32(float_of(span)), f32(float_of(low)))
+                number = normal32(part, a, b, c, d)
+                scaled = fma(number, f32(float_of(span)), f32(float_of(low)))
                 if good:
-                    out[to] = T(scaled) if ending == 2 else T(turned)
+                    out[to] = T(scaled) if ending == 2 else T(number)
             if mode == 3:
                 turned64 = normal64(part, a, b, c, d)
                 scaled64 = fma(turned64, float_of(span), float_of(low))
