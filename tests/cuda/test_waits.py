@@ -198,3 +198,29 @@ def test_without_a_gpu_nothing_can_be_pinned(monkeypatch):
             make(pin_memory=True)
     with pytest.raises(RuntimeError, match="Cannot access accelerator device when"):
         rl.ones(2).pin_memory()
+
+
+def test_waits_are_told_of_where_a_program_asks_for_that(machine):
+    x = rl.ones(3, device="cuda")
+    calls = (
+        lambda: x.sum().item(),
+        lambda: x.cpu(),
+        lambda: rl.ones(3).cuda(),
+        lambda: x.nonzero(),
+        lambda: bool((x > 0).all()),
+    )
+    words = "called a synchronizing CUDA operation"
+    try:
+        for call in calls:
+            rl.cuda.set_sync_debug_mode("warn")
+            with pytest.warns(UserWarning, match=words):
+                call()
+            rl.cuda.set_sync_debug_mode("error")
+            with pytest.raises(RuntimeError, match=words):
+                call()
+        (x + x).sum()  # waits for nothing
+        rl.ones(3).pin_memory().to("cuda", non_blocking=True)
+        rl.cuda.synchronize()  # is meant
+    finally:
+        rl.cuda.set_sync_debug_mode(0)
+    assert x.sum().item() == 3.0

@@ -347,7 +347,7 @@ def get_sync_debug_mode():
     >>> torch.cuda.get_sync_debug_mode()
     0
     """
-    return _debug[0]
+    return contexts.sync_debug_mode
 
 
 def set_sync_debug_mode(debug_mode):
@@ -374,11 +374,10 @@ def set_sync_debug_mode(debug_mode):
         raise RuntimeError(
             "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
         )
-    _debug[0] = debug_mode
+    contexts.sync_debug_mode = debug_mode
 
 
 _DEBUG = ("default", "warn", "error")
-_debug = [0]
 
 
 # -- what NVIDIA's management library knows ----------------------------------------------

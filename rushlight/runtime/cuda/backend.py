@@ -69,6 +69,8 @@ class CudaMemory(device_roles.Memory):
         if to.on_host or of.on_host:
             card = context_of(of if to.on_host else to)
             queue = contexts.current_stream(card)
+            if not non_blocking:
+                card.tell_of_wait()
             card.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
             host = target if to.on_host else source
             if not non_blocking:

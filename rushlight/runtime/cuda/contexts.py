@@ -16,6 +16,7 @@ import uuid
 from collections import OrderedDict
 
 from rushlight.core.state import tell_of_reading
+from rushlight.core.warning import warn
 from rushlight.random.generator import follow
 from rushlight.runtime.cuda import driver, launch
 from rushlight.runtime.cuda.allocator import Allocator
@@ -44,6 +45,7 @@ SHARED_BYTES_BY_OPTION = 97
 
 _cards: dict = {}
 _lock = threading.RLock()
+sync_debug_mode = 0  # waits are told of by 1 a warning, 2 an error
 
 
 class Chosen(threading.local):
@@ -239,6 +241,18 @@ class Card(launch.DeviceContext):
         self.faults.look(queue, last)
         for item, _ in done:
             item.look()
+
+    def tell_of_wait(self):
+        """Reports that the host will wait for the card, where a program asked for that.
+
+        Raises:
+            RuntimeError: it asked for an error.
+        """
+        words = "called a synchronizing CUDA operation"
+        if sync_debug_mode == 2:
+            raise RuntimeError(words)
+        if sync_debug_mode == 1:
+            warn(words)
 
     def wait_for_event(self, event):
         """Waits for a moment in a queue, and looks for what was refused before it."""
