@@ -129,6 +129,15 @@ def real(monkeypatch):
     resampling.forget_tables()
 
 
+@pytest.fixture(autouse=True)
+def _imagined_only(request):
+    """Keeps from a real card what is of the imagined one: its size, its number, its faults."""
+    if request.node.get_closest_marker("imagined") and (
+        os.environ.get("RUSHLIGHT_REAL_CARD") == "1"
+    ):
+        pytest.skip("is of the imagined card")
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     """Where there is one card, what asks for a second one is skipped."""

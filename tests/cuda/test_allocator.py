@@ -15,6 +15,8 @@ from rushlight.runtime.cuda.memory_stats import BYTES, COUNTS, flat
 
 MIB = 1 << 20
 
+pytestmark = pytest.mark.imagined
+
 
 def current(allocator, name):
     return allocator.statistics.current(name)

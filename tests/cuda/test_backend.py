@@ -30,6 +30,7 @@ def test_elements_go_to_a_card_and_back(cards):
     assert there.cpu()[0].tolist() == [7.0] * 4
 
 
+@pytest.mark.imagined
 def test_a_card_s_memory_comes_back_when_its_tensor_goes(cards):
     card = cards.card()
     x = rl.empty(1000, device="cuda")

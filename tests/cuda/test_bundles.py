@@ -138,6 +138,7 @@ def test_the_first_step_after_an_installation_loads_few_modules(step, packs):
     assert step()[0] == loss  # kernels by themselves compute the same bits
 
 
+@pytest.mark.imagined
 def test_texts_that_came_with_the_package_are_not_made_again(
     packs, machine, monkeypatch
 ):

@@ -13,6 +13,7 @@ from rushlight.runtime.cuda import contexts
 MIB = 1 << 20
 
 
+@pytest.mark.imagined
 def test_a_program_finds_what_a_card_is_like(machine):
     assert rl.cuda.device_count() == 2
     assert rl.cuda.get_device_name(1) == "Imagined H200"
@@ -85,6 +86,7 @@ def test_a_summary_is_pytorchs_table(machine, monkeypatch):
         )
 
 
+@pytest.mark.imagined
 def test_memory_is_counted_capped_and_given_back(machine):
     address = rl.cuda.caching_allocator_alloc(3 * MIB)
     assert rl.cuda.memory_allocated() == 3 * MIB
@@ -105,6 +107,7 @@ def test_memory_is_counted_capped_and_given_back(machine):
         rl.cuda.set_per_process_memory_fraction(1)
 
 
+@pytest.mark.imagined
 def test_a_pool_keeps_what_its_block_asks_for_apart(machine):
     pool = rl.cuda.MemPool()
     with rl.cuda.use_mem_pool(pool):
@@ -139,6 +142,7 @@ def test_work_of_a_block_is_written_down_and_replayed(machine):
     other.reset()
 
 
+@pytest.mark.imagined
 def test_generators_are_seeded_read_and_set(machine):
     rl.cuda.manual_seed_all(5)
     assert rl.cuda.initial_seed() == 5
@@ -153,6 +157,7 @@ def test_generators_are_seeded_read_and_set(machine):
         rl.cuda.set_rng_state(rl.zeros(16))
 
 
+@pytest.mark.imagined
 def test_a_machine_without_a_driver_answers_at_once_and_imports_nothing():
     program = (
         "import rushlight as rl, sys\n"

@@ -344,6 +344,7 @@ def kept_beside(record, seed, machine):
     return found.sum().item() / (5 * SIZE) * SIZE
 
 
+@pytest.mark.imagined
 @pytest.mark.parametrize("program", [total_beside, kept_beside])
 def test_a_missing_wait_is_seen_in_some_order_and_none_is_missed(program, machine):
     assert {program(True, seed, machine) for seed in range(6)} == {float(SIZE)}

@@ -280,6 +280,7 @@ def test_each_matrix_of_a_batch_has_a_code_of_its_own(machine):
         rl.linalg.cholesky(there)
 
 
+@pytest.mark.imagined
 def test_memory_that_is_not_there_is_seen(machine):
     a = rl.eye(3, device="cuda")
     handle = libraries.CUSOLVER.handle(machine.card())

@@ -141,6 +141,7 @@ def test_convolutions_and_their_gradients(settings):
             near(found, wanted)
 
 
+@pytest.mark.imagined
 def test_a_thread_that_waits_alone_is_found(machine, monkeypatch):
     x = rl.randn(2, 100).to("cuda")
     remember = Executor.remember

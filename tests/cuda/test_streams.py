@@ -27,6 +27,8 @@ TEXT = """
 }
 """
 
+pytestmark = pytest.mark.imagined
+
 
 def fill(card, address, value, size, stream):
     card.call("cuMemsetD8Async", address, value, size, stream.handle)

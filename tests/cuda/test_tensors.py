@@ -23,6 +23,7 @@ def test_a_tensor_goes_to_a_card_and_comes_back(machine):
     assert rl.cuda.memory_allocated() == 0
 
 
+@pytest.mark.imagined
 def test_tensors_that_outlive_their_machine_are_nobody_s(machine):
     old = rl.ones(1000, device="cuda")
     place = old.data_ptr()
@@ -140,6 +141,7 @@ def test_tensors_of_the_host_and_of_a_card_do_not_mix(machine):
         here[index[0].to("cuda")]
 
 
+@pytest.mark.imagined
 def test_what_only_the_host_has_is_refused_before_it_reads_anything(machine):
     there = rl.ones(2, 2, device="cuda")
     for library in libraries.ALL:

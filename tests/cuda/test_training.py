@@ -143,6 +143,7 @@ def test_scaled_losses_in_half_precision_are_unscaled_and_skipped():
     assert x.tolist() == [0.5] * 3 and scaler.get_scale() == 4.0
 
 
+@pytest.mark.imagined
 def test_checkpoints_go_from_one_device_to_another():
     model = nn.Linear(3, 2).to("cuda")
     file = io.BytesIO()
