@@ -200,7 +200,8 @@ def test_without_a_gpu_nothing_can_be_pinned(monkeypatch):
         rl.ones(2).pin_memory()
 
 
-def test_waits_are_told_of_where_a_program_asks_for_that(machine):
+def test_waits_are_told_of_where_a_program_asks_for_that(machine, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
     x = rl.ones(3, device="cuda")
     calls = (
         lambda: x.sum().item(),
