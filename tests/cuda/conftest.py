@@ -161,6 +161,7 @@ def imagined(made, folder=None):
         device_kernel._kernels,
         device_kernel._named,
     )
+    packs, code_cache.PACKS = code_cache.PACKS, os.devnull  # texts nobody here read
     before, plain = driver.replace(None), contexts.Allocator
     contexts.Allocator = Guarded
 
@@ -183,6 +184,7 @@ def imagined(made, folder=None):
         contexts.Allocator = plain
         driver.replace(before)
         device.assemble, code_cache.folder = assemble, place
+        code_cache.PACKS = packs
         device_kernel._kernels, device_kernel._named = known, named
 
 
