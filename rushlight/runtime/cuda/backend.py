@@ -70,7 +70,7 @@ class CudaMemory(device_roles.Memory):
             card = context_of(of if to.on_host else to)
             queue = contexts.current_stream(card)
             if not non_blocking:
-                card.tell_of_wait()
+                card.report_wait()
             card.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
             host = target if to.on_host else source
             if not non_blocking:

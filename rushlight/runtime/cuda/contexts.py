@@ -242,7 +242,7 @@ class Card(launch.DeviceContext):
         for item, _ in done:
             item.look()
 
-    def tell_of_wait(self):
+    def report_wait(self):
         """Reports that the host will wait for the card, where a program asked for that.
 
         Raises:
