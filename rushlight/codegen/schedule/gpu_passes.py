@@ -129,7 +129,7 @@ class DevicePasses(_Passes):
         with b.loop_while(at < last):
             take([block.at(base, b.let("place", at + s), None) for s in steps])
             b.assign(at, at + self.threads * copies)
-        if copies <= CHAINS:
+        if not self.in_flight:
             with b.loop_while(at < stop):
                 take([block.at(base, b.let("place", at), None)])
                 b.assign(at, at + self.threads)
