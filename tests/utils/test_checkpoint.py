@@ -124,3 +124,14 @@ def test_a_reentrant_part_is_refused_where_some_gradients_are_asked_for():
             sweep()
     loss.backward()
     assert x.grad is not None and rl.autograd._is_checkpoint_valid()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("device", ["cuda", "meta"])
+def test_parts_of_tensors_without_memory_are_computed_again(device, reentrant):
+    from rushlight._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x = rl.ones(3, device=device, requires_grad=True)
+        checkpoint(lambda v: (v * 2).tanh(), x, use_reentrant=reentrant).sum().backward()
+        assert x.grad.shape == (3,) and x.grad.device.type == device
