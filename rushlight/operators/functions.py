@@ -80,6 +80,8 @@ def warn_of_copy(name):
 
 def _has_place(data):
     """Whether data are where they are, whatever the default device is: on a card, say."""
+    if isinstance(data, (list, tuple, int, float)):
+        return False
     if isinstance(data, Tensor) or hasattr(data, "__cuda_array_interface__"):
         return True
     return (
