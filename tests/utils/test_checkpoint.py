@@ -133,5 +133,7 @@ def test_parts_of_tensors_without_memory_are_computed_again(device, reentrant):
 
     with FakeTensorMode():
         x = rl.ones(3, device=device, requires_grad=True)
-        checkpoint(lambda v: (v * 2).tanh(), x, use_reentrant=reentrant).sum().backward()
+        checkpoint(
+            lambda v: (v * 2).tanh(), x, use_reentrant=reentrant
+        ).sum().backward()
         assert x.grad.shape == (3,) and x.grad.device.type == device
