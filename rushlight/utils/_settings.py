@@ -28,7 +28,9 @@ def copier(name):
         return {
             key: copy.deepcopy(value)
             for key, value in vars(sys.modules[name]).items()
-            if not key.startswith("_") and not callable(value)
+            if not key.startswith("_")
+            and not callable(value)
+            and not isinstance(value, ModuleType)
         }
 
     return get_config_copy
