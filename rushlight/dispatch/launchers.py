@@ -45,13 +45,18 @@ _NATIVE = cython.declare(dict, {})
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def require_host(kernel: object, operands: list, item: Tensor) -> cython.int:
-    """Refuses a tensor of another device beside one of the host's."""
+def require_host(kernel: object, expected: Tensor, item: Tensor) -> cython.int:
+    """Refuses a tensor of another device beside one of the host's, and one without memory."""
     if item.numel_ and not item.storage.device.on_host:
         raise RuntimeError(
             f"Tensor on device {item.storage.device} is not on the expected device "
-            f"{operands[0].device}!\n  operator: {kernel.name}\n"
+            f"{expected.device}!\n  operator: {kernel.name}\n"
             "  remedy: move one of them with .to(device)"
+        )
+    if item.numel_ and item.storage.data == cython.NULL:
+        raise RuntimeError(
+            "Cannot access data pointer of Tensor that doesn't have storage"
+            f"\n  operator: {kernel.name}\n  remedy: compute on a tensor with elements"
         )
     return 0
 
@@ -114,7 +119,7 @@ def host_spans(
                 cython.cast(Tensor, item).storage.data == cython.NULL
                 or not cython.cast(Tensor, item).storage.device.on_host
             ):
-                require_host(kernel, operands, item)
+                require_host(kernel, operands[0], item)
     for i in range(len(numbers)):
         values[i] = numbers[i]
     if watched:
@@ -319,6 +324,8 @@ def host_rows(
     move_rows(operands, size, inner, count, ints)
     for k in range(len(operands)):
         data[k] = cython.cast(Tensor, operands[k][0]).pointer()
+        if cython.cast(Tensor, operands[k][0]).storage.data == cython.NULL:
+            require_host(kernel, operands[0][0], operands[k][0])
     for k in range(n_numbers):
         values[k] = numbers[k]
         data[count - n_numbers + k] = cython.cast(cython.p_char, values + k)
