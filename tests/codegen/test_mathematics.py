@@ -326,3 +326,21 @@ def test_the_compiled_function_is_the_reference(native, reference, name):
     ours = native.pointwise(kernel(name), x)
     theirs = reference.pointwise(kernel(name), x)
     np.testing.assert_allclose(ours, theirs, rtol=3e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_exponential_of_a_number_does_not_hang_on_its_neighbours(native, dtype):
+    """Masked scores lie beside others, and both beside results that are subnormal."""
+    far = [-np.inf, -1e9, -746.0, -745.1, -700.0, -104.1, -104.0, -103.9, -95.0, -87.1]
+    near = [-87.0, -1.0, 0.0, 3.0, 88.9, 89.1, 709.9, np.inf, np.nan]
+    values = np.array(far + near, dtype)
+    x = np.random.default_rng(5).choice(values, 4096)
+    alone = {
+        str(one): native.pointwise(kernel("exp"), np.full(64, one))[0] for one in values
+    }
+    np.testing.assert_array_equal(
+        native.pointwise(kernel("exp"), x), [alone[str(one)] for one in x]
+    )
+    with np.errstate(over="ignore", under="ignore"):
+        exact = np.exp(values.astype(np.longdouble)).astype(dtype)
+    np.testing.assert_allclose(list(alone.values()), exact, rtol=3e-7, atol=5e-324)

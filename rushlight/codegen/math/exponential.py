@@ -46,6 +46,7 @@ from rushlight.codegen.math.pieces import (
     shortened,
     threads_alone,
 )
+from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, Reinterpret, Type, select
 
@@ -184,6 +185,9 @@ def scaled(x, k):
     return x * power_of_two(half, x) * power_of_two(k - half, x)
 
 
+VANISHED = -104.0, -746.0  # of which the exponential is less than half of any number
+
+
 def exp(x):
     """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``.
 
@@ -191,13 +195,17 @@ def exp(x):
 
     Close to the ends of the range a float32 takes the way round by float64, and a float64
     is scaled in two steps: so that subnormal results are rounded once. A GPU's float32 is
-    scaled so, too.
+    scaled so, too. Masked scores are common: zeros are no rare case.
     """
     if x.type.name == "float32" and threads_alone():
         return exp_of_normal(x)
     value = _exp_by_table(x) if permuted_floats() else exp_in_range(x)
     far = ir.Call("far_exp", x.type, x)
-    return ir.Rarely(abs(x) > pick(x, 87.0, 708.0), far, value)
+    rare = abs(x) > pick(x, 87.0, 708.0)
+    if current().has_masks:  # a choice is part of an instruction
+        is_zero = x < pick(x, *VANISHED)
+        rare, value = rare & ~is_zero, select(is_zero, 0.0, value)
+    return ir.Rarely(rare, far, value)
 
 
 # By how many parts of a power of two there are: of a float32 32 or 8, of a float64 16 or 4.
@@ -263,10 +271,13 @@ def _exp_by_table(x):
 
 
 def far_exp(x):
-    """The exponential beyond 87 on both sides, and of a float64 beyond 708."""
+    """The exponential beyond 87 on both sides, and of a float64 beyond 708.
+
+    Lanes that are not so far wait for no float64: a masked score beside others is zero.
+    """
     if x.type.name == "float64":
         return exp_of_normal(x)
-    edge = (x > -104.0) & (x < 89.0)
+    edge = (abs(x) > 87.0) & (x > -104.0) & (x < 89.0)
     fine = ir.cast(x.type, exp_of_normal(ir.cast(ir.f64, x)))
     ends = select(x > 0.0, Const(x.type, INF), 0.0)
     return ir.Rarely(edge, fine, ends)
