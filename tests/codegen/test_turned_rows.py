@@ -93,7 +93,28 @@ def test_short_rows_are_what_they_are_one_by_one(length):
                 )
 
 
-@pytest.mark.parametrize("length", [1, 7, 16, 17, 32])
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("length", [33, 48, 100, 255, 512])
+def test_rows_abreast_have_the_bits_of_a_row_alone(length, kind):
+    shape = (length,)
+    functions = [
+        *OF_FLOATS.values(),
+        lambda x: [
+            rushlight.logsumexp(x, 1),
+            F.layer_norm(x, shape),
+            F.rms_norm(x, shape),
+        ],
+    ]
+    for rows in (2, 3, 4, 5, 7, 13):
+        x = drawn(rows, length, kind)
+        for function in functions:
+            alone = [function(row[None].clone()) for row in x]
+            for k, mine in enumerate(function(x)):
+                others = rushlight.cat([results[k] for results in alone])
+                np.testing.assert_array_equal(bits(mine), bits(others))
+
+
+@pytest.mark.parametrize("length", [1, 7, 16, 17, 32, 40])
 def test_nothing_beside_the_rows_of_a_result_is_written(native, length):
     for rows in ROWS[2:]:
         x = drawn(rows, length, "float32").nan_to_num(0.0, 1.0, -1.0).numpy()
@@ -109,8 +130,9 @@ def test_nothing_beside_the_rows_of_a_result_is_written(native, length):
         assert (whole == 7.0).all()
 
 
-def test_rows_may_be_their_own_result(native):
-    x = drawn(21, 13, "float32").nan_to_num(0.0, 1.0, -1.0).numpy()
+@pytest.mark.parametrize("length", [13, 43])
+def test_rows_may_be_their_own_result(native, length):
+    x = drawn(21, length, "float32").nan_to_num(0.0, 1.0, -1.0).numpy()
     expected = np.zeros_like(x)
     native.rowwise(softmax, [expected], [x])
     native.rowwise(softmax, [x], [x])

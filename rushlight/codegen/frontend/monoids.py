@@ -31,6 +31,7 @@ class Plain:
         vectors: how many vectors of partial results a row has; None to choose by the
             costs of the values.
         levels: of chunks, see `CHUNK`: one for sums, which are of a row as a rule.
+        any_order: whether a state has the same bits in whatever order values are taken in.
     """
 
     vectors = None
@@ -38,6 +39,7 @@ class Plain:
     def __init__(self, name, type):
         self.name, self.types = name, (type,)
         self.levels = int(name == "add")
+        self.any_order = name != "add"
 
     def empty(self, lanes):
         """The state of no values."""
@@ -74,6 +76,7 @@ class Described:
     """
 
     levels = LEVELS
+    any_order = False
 
     def __init__(self, front, type, is_complex=False):
         self.front, self.type, self.complex = front, type, is_complex

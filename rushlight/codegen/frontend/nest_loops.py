@@ -34,6 +34,7 @@ ALONG, BESIDE, SINGLE, TURNED = "along", "beside", "single", "turned"
 SHORT = "short"  # along, but for rows that are worth turning
 CHEAP_CALLS = ("sqrt", "fma", "floor", "ceil", "trunc", "round", "copysign", "isnan")
 CROWDED = 512  # bytes: places that are a multiple of it apart share few sets of a cache
+ABREAST, SHORT_VECTORS = 4, 32  # of rows, and of a row
 CHEAP_COPIES = 4  # of accumulators: cheap values arrive faster than one chain of sums
 
 
@@ -106,7 +107,7 @@ class _Place:
             self.write_turned(Turned(b, program, self.shape))
             return
         if mode in (ALONG, TURNED):
-            self.write(ALONG, program.lanes, 1, ZERO)
+            self.write_rows()
             return
         near = b.declare("near", ZERO)
         if mode == BESIDE and program.beside:
@@ -124,6 +125,31 @@ class _Place:
             if self.masks and isinstance(self.shape.beside, Const):
                 return
         self.write(SINGLE, 1, 1, near)
+
+    def write_rows(self):
+        """The loops of rows that are gone along: short ones several at a time."""
+        b, lanes, count, first = self.b, self.program.lanes, self.abreast(), ZERO
+        if count > 1:
+            short = self.shape.length <= lanes * SHORT_VECTORS
+            full = self.length // count * count
+            first = b.let("full", ir.select(short, full, ZERO))
+            self.write(ALONG, lanes, count, ZERO, first)
+        self.write(ALONG, lanes, 1, first)
+
+    def abreast(self):
+        """How many short rows are gone along at a time: one folds while others are read.
+
+        Their states and the constants of functions are to be in registers.
+        """
+        program = self.program
+        if not program.levels or program.picks or len(self.shape.reduced) > 1:
+            return 1
+        target = current()
+        registers = 2 * target.registers * target.vector_bytes // 64
+        calls = sum(is_call(e) and program.varies(e) for e in nodes(program.flat))
+        states = max(CHEAP_COPIES * len(group) for group in program.levels)
+        most = ABREAST if calls < 2 else ABREAST // 2
+        return max(1, min(most, registers // states))
 
     def full(self, wide):
         """How many rows go several vectors at a time: all that fill these, or none.
@@ -176,13 +202,18 @@ class _Place:
         """A loop over rows, ``count`` vectors of them at a time where they are beside."""
         b = self.b
         last = self.length if last is None else last
-        step = lanes * count if mode == BESIDE else 1
+        step = lanes * count if mode == BESIDE else count
         with _loop(b, "j", first, last, step) as j:
             rows = self.moved_rows(j)
-            blocks = [
-                _Block(b, self.program, self.shape, rows, mode, lanes, u * lanes)
-                for u in range(count)
-            ]
+            given = self.program, self.shape
+            blocks = [_Block(b, *given, rows, mode, lanes)]
+            for u in range(1, count):
+                if mode == BESIDE:
+                    blocks.append(_Block(b, *given, rows, mode, lanes, u * lanes))
+                else:
+                    blocks.append(
+                        _Block(b, *given, self.moved_rows(j + u), mode, lanes)
+                    )
             if masked:
                 blocks[0].only(j, last)
             _Passes(b, self.program, self.shape, blocks).write()
@@ -487,25 +518,25 @@ class _Passes:
             block.hoist(roots)
         copies = self.copies(group, roots)
         levels = self.levels(group)
-        # Partial results: of each copy along a row, or of each block of rows.
-        totals = [
-            self.fresh_states(group) for _ in range(max(copies, len(self.blocks)))
-        ]
+        # Partial results: of each copy along a row, for each block of rows.
+        totals = [self.fresh_states(group) for _ in range(copies * len(self.blocks))]
         with self.over_outer() as base:
             for number, (start, stop, step, masked) in enumerate(self.runs(copies)):
                 if number == 0:
                     self.cascade(group, totals, base, start, stop, step, levels)
                     continue
                 with self.run(start, stop, step, masked) as (index, mask):
-                    self.blocks[0].take(group, totals[0], base, index, mask)
+                    for block, mine in zip(self.blocks, totals[::copies], strict=True):
+                        block.take(group, mine, base, index, mask)
         for block in self.blocks:
             block.stored = block.stored or any(e is program.kept for e in roots)
         self.join(group, totals)
 
     def join(self, group, totals):
         """The state of each row out of its partial ones, as a value of its block's."""
+        copies = len(totals) // len(self.blocks)
         for number, block in enumerate(self.blocks):
-            mine = totals if len(self.blocks) == 1 else totals[number : number + 1]
+            mine = totals[number * copies : (number + 1) * copies]
             for k, state in enumerate(group):
                 leaves = self.folded(state.monoid, [total[k] for total in mine])
                 for e in state.leaves:
@@ -518,7 +549,10 @@ class _Passes:
         wanted = [state.monoid.vectors for state in group]
         if None in wanted and any(map(is_costly, roots)):
             return 1
-        return min(n or CHEAP_COPIES for n in wanted)
+        count = min(n or CHEAP_COPIES for n in wanted)
+        if all(state.monoid.any_order for state in group):
+            return max(1, count // len(self.blocks))  # rows abreast are chains, too
+        return count
 
     def fresh_states(self, group, stem="total"):
         lanes = self.lanes
@@ -544,11 +578,11 @@ class _Passes:
 
     def take_run(self, group, totals, base, start, stop, step):
         """Takes in ``start`` to ``stop``, each step's places into states of their own."""
-        along = self.mode == ALONG
+        copies = len(totals) // len(self.blocks)
         with _loop(self.b, "i", start, stop, step) as index:
-            for u, states in enumerate(totals):
-                block = self.blocks[0] if along else self.blocks[u]
-                here = index + u * self.lanes if along and u else index
+            for number, states in enumerate(totals):
+                block, u = self.blocks[number // copies], number % copies
+                here = index + u * self.lanes if u else index
                 block.take(group, states, base, here, None)
 
     def folded(self, monoid, states):
