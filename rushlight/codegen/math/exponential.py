@@ -185,9 +185,6 @@ def scaled(x, k):
     return x * power_of_two(half, x) * power_of_two(k - half, x)
 
 
-VANISHED = -104.0, -746.0  # of which the exponential is less than half of any number
-
-
 def exp(x):
     """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``.
 
@@ -203,7 +200,7 @@ def exp(x):
     far = ir.Call("far_exp", x.type, x)
     rare = abs(x) > pick(x, 87.0, 708.0)
     if current().has_masks:  # a choice is part of an instruction
-        is_zero = x < pick(x, *VANISHED)
+        is_zero = x < pick(x, -104.0, -746.0)
         rare, value = rare & ~is_zero, select(is_zero, 0.0, value)
     return ir.Rarely(rare, far, value)
 
@@ -271,10 +268,7 @@ def _exp_by_table(x):
 
 
 def far_exp(x):
-    """The exponential beyond 87 on both sides, and of a float64 beyond 708.
-
-    Lanes that are not so far wait for no float64: a masked score beside others is zero.
-    """
+    """The exponential beyond 87 on both sides, and of a float64 beyond 708; else anything."""
     if x.type.name == "float64":
         return exp_of_normal(x)
     edge = (abs(x) > 87.0) & (x > -104.0) & (x < 89.0)
