@@ -12,6 +12,7 @@ from rushlight.autograd.engine import count_expected, current_graph_task_id
 from rushlight.autograd.hooks import RemovableHandle
 from rushlight.autograd.node import Node
 from rushlight.autograd.saved import SavedHooksScope, stack
+from rushlight.core.state import AttributeScope
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 
@@ -115,8 +116,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-@contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message):
+class disable_saved_tensors_hooks(AttributeScope):
     """Context in which switching saved-tensor hooks on raises ``error_message``.
 
     Args:
@@ -128,14 +128,14 @@ def disable_saved_tensors_hooks(error_message):
     >>> with torch.autograd.graph.disable_saved_tensors_hooks("none here"):
     ...     y = torch.ones(2, requires_grad=True).exp()
     """
-    earlier = stack.refusal
-    if stack.pairs:
-        raise RuntimeError(error_message)
-    stack.refusal = error_message
-    try:
-        yield
-    finally:
-        stack.refusal = earlier
+
+    def __init__(self, error_message):
+        super().__init__(stack, refusal=error_message)
+
+    def _save(self):
+        super()._save()
+        if stack.pairs:
+            raise RuntimeError(self.changes["refusal"])
 
 
 class _Kept:
@@ -201,7 +201,7 @@ class _MutationBook:
                 self.cloned[kept] = self.original.pop(kept).clone()
 
 
-class _CopyBeforeChange:
+class _CopyBeforeChange(python_key.DispatchModeScope):
     """A mode below autograd that tells the book what is about to be written."""
 
     sees_own_operators = True
@@ -248,17 +248,12 @@ def allow_mutation_on_saved_tensors():
     if getattr(_ALLOWING, "active", False):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     book = _MutationBook()
-    _ALLOWING.active = True
+    hooks = saved_tensors_hooks(book.pack, book.unpack)
     try:
-        with saved_tensors_hooks(book.pack, book.unpack):
-            python_key.push_mode(_CopyBeforeChange(book))
-            try:
-                yield book
-            finally:
-                python_key.pop_mode()
+        with AttributeScope(_ALLOWING, active=True), hooks, _CopyBeforeChange(book):
+            yield book
     finally:
         book.clear()
-        _ALLOWING.active = False
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):

@@ -319,8 +319,9 @@ def maker():
 @contextmanager
 def using(target: Target):
     """Compiles for another target inside: to look at the code, not to run it."""
-    token = _used.set(target)
+    before = _used.get()
     try:
+        _used.set(target)
         yield target
     finally:
-        _used.reset(token)
+        _used.set(before)

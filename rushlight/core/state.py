@@ -1,6 +1,8 @@
 """What each thread has switched on: gradient recording, inference, dispatch keys."""
 
 import contextlib
+import copy
+import operator
 import threading
 
 import cython
@@ -408,25 +410,29 @@ class AttributeScope(Scope, contextlib.ContextDecorator):
 
     Args:
         owner: the object.
-        changes: its attributes in the block, by name.
+        changes: its attributes in the block, by name; ``a.b`` is one of its ``a``.
     """
 
     def __init__(self, owner, **changes):
         self.owner, self.changes = owner, changes
 
     def _recreate_cm(self):  # a function that it decorates may call itself
-        return AttributeScope(self.owner, **self.changes)
+        return copy.copy(self)
 
     def _save(self):
-        self.earlier = {name: getattr(self.owner, name, None) for name in self.changes}
+        self.earlier = []
+        for path in self.changes:
+            section, _, name = path.rpartition(".")
+            place = operator.attrgetter(section)(self.owner) if section else self.owner
+            self.earlier.append((place, name, getattr(place, name, None)))
 
     def _change(self):
-        for name, value in self.changes.items():
-            setattr(self.owner, name, value)
+        for (place, name, _), value in zip(self.earlier, self.changes.values()):
+            setattr(place, name, value)
 
     def _restore(self):
-        for name, value in self.earlier.items():
-            setattr(self.owner, name, value)
+        for change in self.earlier:
+            setattr(*change)
 
 
 class GradModeScope:

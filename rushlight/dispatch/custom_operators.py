@@ -165,8 +165,8 @@ class CustomOpDef:
                   ("disable", device_type, "disabled")),
             )  # fmt: skip
         change = self._disabled.discard if enabled else self._disabled.add
-        change(device_type)
         try:
+            change(device_type)
             yield
         finally:
             restore = self._disabled.add if before else self._disabled.discard

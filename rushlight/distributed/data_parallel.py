@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from contextlib import contextmanager
 
 import rushlight as rl
+from rushlight.core.state import AttributeScope
 from rushlight.core.tensor import Tensor
 from rushlight.distributed import world as groups
 from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook
@@ -325,18 +325,12 @@ class DistributedDataParallel(Module, Joinable):
             active = int(count)
         self.reducer.divisor = active
 
-    @contextmanager
     def no_sync(self):
         """Gradients are accumulated and not shared; the next backward shares the sums.
 
         The forward must be in the block, too.
         """
-        before = self.require_backward_grad_sync
-        self.require_backward_grad_sync = False
-        try:
-            yield
-        finally:
-            self.require_backward_grad_sync = before
+        return AttributeScope(self, require_backward_grad_sync=False)
 
     def join(
         self,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import rushlight as rl
 from rushlight.core.device import Device
+from rushlight.core.state import AttributeScope
 from rushlight.distributed import nan_check
 from rushlight.distributed.collectives.devices import (
     Communicators,
@@ -230,11 +231,9 @@ class ProcessGroupNCCL(ProcessGroupGloo):
     @contextmanager
     def _together(self):
         """Collectives and messages of the block become one launch, with one ``Work``."""
-        block = self._block = _Block()
-        try:
+        block = _Block()
+        with AttributeScope(self, _block=block):
             yield
-        finally:
-            self._block = None
         if block.launches:
             self._run(block.launches, True, work=block.work)
 

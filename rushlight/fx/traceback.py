@@ -190,8 +190,8 @@ def annotate(annotation_dict):
             f"{type(annotation_dict).__name__}"
         )
     had, before = "custom" in _state.meta, _state.meta.get("custom")
-    _state.meta["custom"] = {**copy.copy(before or {}), **annotation_dict}
     try:
+        _state.meta["custom"] = {**(before or {}), **annotation_dict}
         yield
     finally:
         if had:
@@ -242,7 +242,6 @@ def format_stack():
     return traceback.format_list(traceback.extract_stack()[:-1])
 
 
-@contextlib.contextmanager
 def set_current_meta(node, pass_name=""):
     """A block whose steps get a node's notes.
 
@@ -251,16 +250,9 @@ def set_current_meta(node, pass_name=""):
         pass_name: what the block does, kept as the step's origin.
     """
     if not (_state.preserve and node.meta):
-        yield
-        return
-    before = _state.meta
-    _state.meta = node.meta.copy()
+        return contextlib.nullcontext()
     source = NodeSource(node, pass_name, NodeSourceAction.CREATE)
-    _state.meta["from_node"] = [source]
-    try:
-        yield
-    finally:
-        _state.meta = before
+    return AttributeScope(_state, meta={**node.meta, "from_node": [source]})
 
 
 def get_current_meta():
@@ -268,14 +260,9 @@ def get_current_meta():
     return _state.meta
 
 
-@contextlib.contextmanager
 def set_current_replay_node(node):
     """A block in which a node is being run again."""
-    before, _state.replayed = _state.replayed, node
-    try:
-        yield
-    finally:
-        _state.replayed = before
+    return AttributeScope(_state, replayed=node)
 
 
 def get_current_replay_node():

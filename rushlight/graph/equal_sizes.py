@@ -45,9 +45,9 @@ def equal_pairs(run, exprs, points):
 def _alike(pairs):
     """A block in which the second symbol of each pair has the values of the first."""
     kept = [(other, other.base, other.factors, other.rests) for _, other in pairs]
-    for one, other in pairs:
-        other.base, other.factors, other.rests = one.base, one.factors, one.rests
     try:
+        for one, other in pairs:
+            other.base, other.factors, other.rests = one.base, one.factors, one.rests
         yield
     finally:
         for other, *values in reversed(kept):

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
+
+from rushlight.core.state import AttributeScope
 
 _thread = threading.local()
 
 
-@contextlib.contextmanager
 def exporting():
     """Has `recording_export` be true in this thread."""
-    _thread.depth = getattr(_thread, "depth", 0) + 1
-    try:
-        yield
-    finally:
-        _thread.depth -= 1
+    return AttributeScope(_thread, exporting=True)
 
 
 def recording_export() -> bool:
     """Whether this thread's program is being exported."""
-    return getattr(_thread, "depth", 0) > 0
+    return bool(getattr(_thread, "exporting", False))

@@ -1,12 +1,12 @@
 """Tensors as text: PyTorch's layout of numbers, columns, summaries and suffixes."""
 
-import contextlib
 import math
+import sys
 from collections import namedtuple
 
 from rushlight.core.dtype import get_default_dtype
 from rushlight.core.layout import sparse_coo, strided
-from rushlight.core.state import sees_tangents
+from rushlight.core.state import AttributeScope, sees_tangents
 from rushlight.core.window import make_tensor
 from rushlight.io.sparse_printing import parts_suffixes, parts_text, quantized_suffixes
 
@@ -56,6 +56,14 @@ def set_printoptions(
     >>> rl.set_printoptions(profile="default")
     """
     global _options
+    given = precision, threshold, edgeitems, linewidth
+    _options = _changed(*given, profile=profile, sci_mode=sci_mode)
+
+
+def _changed(
+    precision=None, threshold=None, edgeitems=None, linewidth=None, *, profile=None, sci_mode
+):  # fmt: skip
+    options = _options
     if profile is not None:
         start = PROFILES.get(profile.lower())
         if start is None:
@@ -64,7 +72,7 @@ def set_printoptions(
                 f"the profiles are {', '.join(PROFILES)}"
             )
         # A profile says nothing of scientific notation.
-        _options = start._replace(sci_mode=_options.sci_mode)
+        options = start._replace(sci_mode=options.sci_mode)
     given = {
         "precision": precision,
         "threshold": threshold,
@@ -72,7 +80,7 @@ def set_printoptions(
         "linewidth": linewidth,
     }
     changes = {name: value for name, value in given.items() if value is not None}
-    _options = _options._replace(sci_mode=sci_mode, **changes)
+    return options._replace(sci_mode=sci_mode, **changes)
 
 
 def get_printoptions() -> dict:
@@ -80,16 +88,10 @@ def get_printoptions() -> dict:
     return _options._asdict()
 
 
-@contextlib.contextmanager
 def printoptions(**kwargs):
     """Sets how tensors print inside a ``with`` block."""
-    global _options
-    before = _options
-    set_printoptions(**{"sci_mode": before.sci_mode, **kwargs})
-    try:
-        yield
-    finally:
-        _options = before
+    options = _changed(**{"sci_mode": _options.sci_mode, **kwargs})
+    return AttributeScope(sys.modules[__name__], _options=options)
 
 
 class RealColumn:

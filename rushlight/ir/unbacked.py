@@ -9,9 +9,9 @@ and becomes steps of the program that check it when it runs.
 
 from __future__ import annotations
 
-import contextlib
 import operator
 
+from rushlight.core.state import AttributeScope
 from rushlight.ir import sizes
 from rushlight.ir.formulas import (
     COMPARISONS,
@@ -210,7 +210,6 @@ class Elements:
         self.rounds = 0  # how often the recording was run again, step by step
         self._truths: list = []  # forms that are zero at least, by these
 
-    @contextlib.contextmanager
     def asked_by(self, program):
         """A block in which it is the program that asks, or an operator.
 
@@ -219,11 +218,7 @@ class Elements:
         Args:
             program: whether it is the program.
         """
-        before, self.by_program = self.by_program, program
-        try:
-            yield
-        finally:
-            self.by_program = before
+        return AttributeScope(self, by_program=program)
 
     # -- numbers -----------------------------------------------------------------------
 

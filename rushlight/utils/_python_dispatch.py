@@ -117,13 +117,8 @@ def _pop_mode_temporarily(k=None):
 def _disable_current_modes():
     """A block without any mode; it yields those that were there, the innermost first."""
     stack = python_key.modes()
-    for _ in stack:
-        python_key.pop_mode()
-    try:
+    with python_key.without_modes():
         yield list(reversed(stack))
-    finally:
-        for mode in stack:
-            python_key.push_mode(mode)
 
 
 def is_in_torch_dispatch_mode(include_infra_modes=True):

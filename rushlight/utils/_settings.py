@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
+import operator
 import sys
 from types import ModuleType
 
-
-def place_of(module, name):
-    """The object that has a setting, and its name there: ``triton.cudagraphs``."""
-    *sections, last = name.split(".")
-    for section in sections:
-        module = getattr(module, section)
-    return module, last
+from rushlight.core.state import AttributeScope
 
 
 def copier(name):
@@ -43,22 +37,16 @@ def patcher(name):
         name: the module's name.
     """
 
-    @contextlib.contextmanager
     def patch(changes=None, value=None, **more):
         """A block, or a function, with other settings."""
         if isinstance(changes, str):
             changes = {changes: value}
-        module = sys.modules[name]
-        changes = {**(changes or {}), **more}
-        owners = {one: place_of(module, one) for one in changes}
-        before = {one: getattr(*owners[one]) for one in changes}
-        for one, value in changes.items():
-            setattr(*owners[one], value)
-        try:
-            yield
-        finally:
-            for one, value in before.items():
-                setattr(*owners[one], value)
+        module, changes = sys.modules[name], {**(changes or {}), **more}
+        for one in changes:
+            operator.attrgetter(one)(
+                module
+            )  # a setting that it does not have is refused
+        return AttributeScope(module, **changes)
 
     return patch
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import rushlight as rl
 from rushlight.autograd.function import Function
 from rushlight.autograd.graph import saved_tensors_hooks
+from rushlight.core.state import AttributeScope
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.utils import _selective
@@ -157,18 +159,7 @@ def check_backward_validity(inputs):
         )
 
 
-_early_stop = [True]
-_debug: list = [None]
-
-
-@contextlib.contextmanager
-def _held(switch, value):
-    """A switch at a value, for a block."""
-    before, switch[0] = switch[0], value
-    try:
-        yield
-    finally:
-        switch[0] = before
+_switches = SimpleNamespace(early_stop=True, debug=None)
 
 
 def set_checkpoint_early_stop(enable):
@@ -180,7 +171,7 @@ def set_checkpoint_early_stop(enable):
     >>> with set_checkpoint_early_stop(False):
     ...     pass
     """
-    return _held(_early_stop, enable)
+    return AttributeScope(_switches, early_stop=enable)
 
 
 def set_checkpoint_debug_enabled(enabled):
@@ -192,7 +183,7 @@ def set_checkpoint_debug_enabled(enabled):
     >>> with set_checkpoint_debug_enabled(True):
     ...     pass
     """
-    return _held(_debug, enabled)
+    return AttributeScope(_switches, debug=enabled)
 
 
 class _Surroundings:
@@ -295,7 +286,7 @@ def checkpoint(
         _Surroundings(preserve, args),
         context_fn(),
         determinism_check == "default",
-        early_stop and _early_stop[0],
+        early_stop and _switches.early_stop,
     )
     return part.run()
 

@@ -5,11 +5,13 @@ Python raises KeyboardInterrupt between any two instructions, those of ``__enter
 switched on must not stay.
 """
 
+import ast
 import dis
 import functools
 import itertools
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,13 +26,19 @@ from rushlight.dispatch.disabled import DisableTorchFunctionSubclass
 from rushlight.dispatch.guard import GradMode, Guard
 from rushlight.dispatch.keys import DispatchKey, KeySet
 from rushlight.dispatch.torch_function import BaseTorchFunctionMode, TorchFunctionMode
+from rushlight.distributed.rpc import _codec as rpc_values
 from rushlight.distributed.tensor import _dispatch as spread
 from rushlight.distributed.tensor.experimental import implicit_replication
 from rushlight.distributed.tensor.parallel import loss_parallel
 from rushlight.fx import traceback
 from rushlight.fx.experimental.proxy_tensor import make_fx
+from rushlight.graph import export_state
+from rushlight.graph.export_state import recording_export
+from rushlight.io import printing
+from rushlight.onnx import _state as onnx_state
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils.checkpoint import checkpoint
+from tests.repo.trees import nodes
 
 # An interrupt in a callback of the garbage collector is printed, and goes no further.
 pytestmark = pytest.mark.filterwarnings(
@@ -129,6 +137,16 @@ def what_is_on():
         bool(getattr(spread.state, "implicit", False)),
         bool(getattr(spread.state, "loss_parallel", False)),
         traceback._state.preserve,
+        traceback.get_current_replay_node(),
+        graph.stack.refusal,
+        printing.get_printoptions(),
+        rl._dynamo.config.cache_size_limit,
+        rl._inductor.config.triton.cudagraphs,
+        rl.onnx.is_in_onnx_export(),
+        recording_export(),
+        rpc_values.settings.pickle,
+        rl.backends.cuda.flash_sdp_enabled(),
+        rl.backends.cuda.math_sdp_enabled(),
     )
 
 
@@ -153,6 +171,20 @@ BLOCKS = {
     "tensors that are whole on every rank": implicit_replication,
     "losses of cut classes": loss_parallel,
     "marks of steps": traceback.preserve_node_meta,
+    "no hooks": lambda: graph.disable_saved_tensors_hooks("none here"),
+    "a step that is run again": lambda: traceback.set_current_replay_node("node"),
+    "writes to saved tensors": graph.allow_mutation_on_saved_tensors,
+    "printed text": lambda: printing.printoptions(precision=1),
+    "settings": lambda: rl._dynamo.config.patch(cache_size_limit=3),
+    "settings of a section": lambda: rl._inductor.config.patch(
+        {"triton.cudagraphs": True}
+    ),
+    "export": export_state.exporting,
+    "export to ONNX": onnx_state.exporting,
+    "pickles of callers": rpc_values.allow_pickle,
+    "kernels of attention": lambda: rl.nn.attention.sdpa_kernel(
+        rl.nn.attention.SDPBackend.MATH
+    ),
     "keys": lambda: Guard(exclude=KeySet.of(DispatchKey.Autograd)),
     "mode of gradients": lambda: GradMode(False),
     "untransformed": Untransformed,
@@ -174,6 +206,45 @@ def test_a_block_interrupted_on_its_way_in_or_out_changes_nothing(name):
         assert what_is_on() == before, f"at place {number}"
         if not reached:
             break
+
+
+def changes(statement):
+    """Whether a statement, or one in its body, calls something or sets what others see."""
+    if isinstance(statement, ast.For | ast.If):
+        return any(map(changes, [*statement.body, *statement.orelse]))
+    if isinstance(statement, ast.Assign | ast.AugAssign):
+        targets = getattr(statement, "targets", None) or [statement.target]
+        leaves = [leaf for target in targets for leaf in ast.walk(target)]
+        return any(isinstance(one, ast.Attribute | ast.Subscript) for one in leaves)
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+
+
+def holes(path):
+    """Blocks of a file that change something right before the `try` that puts it back."""
+    for node in nodes(path):
+        if not isinstance(node, ast.FunctionDef) or not any(
+            "contextmanager" in ast.unparse(one) for one in node.decorator_list
+        ):
+            continue
+        for before, after in itertools.pairwise(node.body):
+            if isinstance(after, ast.Try) and after.finalbody and changes(before):
+                yield from {node.name}.difference(PAIRED)
+
+
+# What the end undoes must have been done: counters, stacks, a library's pairs of calls.
+PAIRED = (
+    "cached", "expires", "grouped", "module_call", "premultiplied", "range", "running",
+    "summon_full_params", "_set_replace_hook",
+)  # fmt: skip
+
+
+def test_blocks_change_nothing_before_the_try_that_puts_it_back():
+    found = {
+        path.relative_to(PACKAGE).as_posix(): names
+        for path in Path(PACKAGE).rglob("*.py")
+        if "import cython" not in path.read_text() and (names := list(holes(path)))
+    }
+    assert found == {}
 
 
 x = rl.arange(3.0)

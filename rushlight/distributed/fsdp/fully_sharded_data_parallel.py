@@ -230,8 +230,8 @@ class FullyShardedDataParallel(Module):
     @contextlib.contextmanager
     def no_sync(self):
         """A block in which gradients gather on each process."""
-        self.module.set_requires_gradient_sync(False)
         try:
+            self.module.set_requires_gradient_sync(False)
             yield
         finally:
             self.module.set_requires_gradient_sync(True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from rushlight import nn
+from rushlight.core.state import AttributeScope
 
 __all__ = [
     "CustomPolicy",
@@ -20,7 +21,7 @@ __all__ = [
     "wrap",
 ]
 
-_blocks: list[tuple[Any, dict]] = []
+_block = SimpleNamespace(wrapper=None, options=None)
 
 
 def always_wrap_policy(*args, **kwargs) -> bool:
@@ -153,7 +154,6 @@ class CustomPolicy:
         return chosen
 
 
-@contextlib.contextmanager
 def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
     """A block in which `wrap` wraps modules.
 
@@ -161,11 +161,7 @@ def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
         wrapper_cls: what is called with each module.
         wrapper_kwargs: its further arguments.
     """
-    _blocks.append((wrapper_cls, wrapper_kwargs))
-    try:
-        yield
-    finally:
-        _blocks.pop()
+    return AttributeScope(_block, wrapper=wrapper_cls, options=wrapper_kwargs)
 
 
 def wrap(module: nn.Module, **wrap_overrides) -> nn.Module:
@@ -183,10 +179,9 @@ def wrap(module: nn.Module, **wrap_overrides) -> nn.Module:
     >>> wrap(nn.Identity())
     Identity()
     """
-    if not _blocks:
+    if _block.wrapper is None:
         return module
-    wrapper, kwargs = _blocks[-1]
-    return wrapper(module, **{**kwargs, **wrap_overrides})
+    return _block.wrapper(module, **{**_block.options, **wrap_overrides})
 
 
 def chosen_modules(root, policy, options):

@@ -90,8 +90,8 @@ def annotate_split_points(mod, spec):
 @contextlib.contextmanager
 def _annotated(mod, spec):
     """The same while a model is recorded: afterwards it is as it was."""
-    annotate_split_points(mod, spec)
     try:
+        annotate_split_points(mod, spec)
         yield
     finally:
         for path in spec:

@@ -6,18 +6,19 @@ has loaded: in the main program, in this package, in modules that are not Python
 
 from __future__ import annotations
 
-import contextlib
 import io
 import pickle
 import sys
+from types import SimpleNamespace
 
 import rushlight as rl
+from rushlight.core.state import AttributeScope
 from rushlight.utils import _pytree as pytree
 
 __all__ = ["allow_pickle", "decode", "encode", "resolve"]
 
 FUNCTION, REFERENCE, WORKER, TENSOR = "\0function", "\0rref", "\0worker", "\0tensor"
-settings = {"pickle": False}
+settings = SimpleNamespace(pickle=False)
 _kinds: dict = {}  # type -> its tag, and what it is sent as
 _makers: dict = {}  # tag -> what makes the value again
 
@@ -34,18 +35,12 @@ def register(kind, tag, dump, make):
     _kinds[kind], _makers[tag] = (tag, dump), make
 
 
-@contextlib.contextmanager
 def allow_pickle():
     """A block in which values that ``load`` would refuse are pickled, and unpickled.
 
     Whoever can reach this process can make it run any program then.
     """
-    before = settings["pickle"]
-    settings["pickle"] = True
-    try:
-        yield
-    finally:
-        settings["pickle"] = before
+    return AttributeScope(settings, pickle=True)
 
 
 def _plain(value):
@@ -104,10 +99,10 @@ def encode(value):
     stream = io.BytesIO()
     try:
         rl.save(plain, stream)
-        if not settings["pickle"]:
+        if not settings.pickle:
             return b"S" + stream.getvalue()
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        if not settings["pickle"]:
+        if not settings.pickle:
             raise TypeError(
                 f"rpc: {error}\n  remedy: send tensors, numbers, text and containers"
             ) from error
@@ -124,7 +119,7 @@ def decode(octets):
         UnpicklingError: they name what is not allowed.
     """
     if octets[:1] == b"P":
-        if not settings["pickle"]:
+        if not settings.pickle:
             raise pickle.UnpicklingError(
                 "rpc: a pickle has come, and none is allowed\n  remedy: "
                 "rpc.allow_pickle() on both sides, where all are trusted"

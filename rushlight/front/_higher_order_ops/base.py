@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
-from rushlight.core.state import excluded_keys, included_keys, set_keys
+from rushlight.core.state import excluded_keys
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
-from rushlight.dispatch.keys import DispatchKey
+from rushlight.dispatch.guard import Guard
+from rushlight.dispatch.keys import DispatchKey, KeySet
 
 OPERATORS: dict = {}
 
@@ -28,13 +29,9 @@ def unrecorded():
     """A block that nobody writes down; fake tensors stay fake."""
     from rushlight.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
-    before = included_keys(), excluded_keys()
-    set_keys(before[0], before[1] | 1 << DispatchKey.PreDispatch)
-    try:
+    with Guard(exclude=KeySet.of(DispatchKey.PreDispatch)):
         with disable_proxy_modes_tracing():
             yield
-    finally:
-        set_keys(included_keys(), before[1])
 
 
 class HigherOrderOperator:

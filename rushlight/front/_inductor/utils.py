@@ -61,10 +61,10 @@ def fresh_cache(cache_entries=None, dir=None, delete=True):
     """
     folder = tempfile.mkdtemp(dir=dir)
     before = os.environ.get("RUSHLIGHT_CACHE")
-    os.environ["RUSHLIGHT_CACHE"] = folder
-    code_cache.forget()
-    reset()
     try:
+        os.environ["RUSHLIGHT_CACHE"] = folder
+        code_cache.forget()
+        reset()
         yield
         if cache_entries is not None:
             cache_entries.update(

@@ -6,6 +6,7 @@ import contextlib
 import enum
 
 from rushlight.backends._switches import checked_precision
+from rushlight.core.state import Scope
 from rushlight.core.switches import set_switch, switch
 from rushlight.core.truth import truth_of_switch
 from rushlight.core.warning import warn
@@ -228,20 +229,25 @@ def is_flash_attention_available():
     return False
 
 
-@contextlib.contextmanager
-def allowed_kernels(**kinds):
+class allowed_kernels(Scope, contextlib.ContextDecorator):
     """A block in which attention may use the kernels that are named as true."""
-    before = {
-        kind: set_switch(f"{kind}_sdp", int(bool(may))) for kind, may in kinds.items()
-    }
-    try:
-        yield
-    finally:
-        for kind, may in before.items():
+
+    def __init__(self, **kinds):
+        self.kinds = kinds
+
+    def _save(self):
+        self.earlier = {kind: switch(f"{kind}_sdp") for kind in self.kinds}
+
+    def _change(self):
+        for kind, may in self.kinds.items():
+            set_switch(f"{kind}_sdp", int(bool(may)))
+        return {}
+
+    def _restore(self):
+        for kind, may in self.earlier.items():
             set_switch(f"{kind}_sdp", may)
 
 
-@contextlib.contextmanager
 def sdp_kernel(
     enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True
 ):
@@ -252,13 +258,12 @@ def sdp_kernel(
         "new context manager, with updated signature.",
         FutureWarning,
     )
-    with allowed_kernels(
+    return allowed_kernels(
         flash=enable_flash,
         math=enable_math,
         mem_efficient=enable_mem_efficient,
         cudnn=enable_cudnn,
-    ):
-        yield {}
+    )
 
 
 class _LinalgBackend(enum.Enum):

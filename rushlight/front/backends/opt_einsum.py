@@ -61,8 +61,9 @@ def set_flags(_enabled=None, _strategy=None):
 @contextmanager
 def flags(enabled=None, strategy=None):
     """A block with other values of the switches."""
-    before = set_flags(enabled, strategy)
+    before = set_flags()
     try:
+        set_flags(enabled, strategy)
         yield
     finally:
         set_flags(*before)

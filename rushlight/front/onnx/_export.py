@@ -337,8 +337,8 @@ def in_mode(model, training):
         yield
         return
     before = {module: module.training for module in model.modules()}
-    model.train(training == 2)
     try:
+        model.train(training == 2)
         yield
     finally:
         for module, mode in before.items():

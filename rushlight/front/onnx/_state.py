@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 
+from rushlight.core.state import AttributeScope
 
-class _Thread(threading.local):
-    def __init__(self):
-        self.depth = 0
-
-
-_THREAD = _Thread()
+_thread = threading.local()
 # Functions that write operators, by name and version of ONNX's operators.
 SYMBOLICS: dict = {}
 
@@ -23,17 +18,12 @@ def is_in_onnx_export():
     >>> rl.onnx.is_in_onnx_export()
     False
     """
-    return _THREAD.depth > 0
+    return bool(getattr(_thread, "exporting", False))
 
 
-@contextlib.contextmanager
 def exporting():
     """A block in which a model is being exported."""
-    _THREAD.depth += 1
-    try:
-        yield
-    finally:
-        _THREAD.depth -= 1
+    return AttributeScope(_thread, exporting=True)
 
 
 def registered(opset):

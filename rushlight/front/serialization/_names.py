@@ -105,8 +105,8 @@ def safe_globals(safe_globals: list):
     ...     assert torch.serialization.get_safe_globals()
     """
     before = dict(user_globals())
-    add_safe_globals(safe_globals)
     try:
+        add_safe_globals(safe_globals)
         yield
     finally:
         user_globals().clear()

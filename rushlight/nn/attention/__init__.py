@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 
 from rushlight.backends import cuda as _switches
 from rushlight.backends.cuda import SDPBackend
@@ -29,7 +28,6 @@ _KINDS = {
 }
 
 
-@contextlib.contextmanager
 def sdpa_kernel(backends, set_priority=False):
     """A block in which attention may be computed in some ways only.
 
@@ -54,8 +52,7 @@ def sdpa_kernel(backends, set_priority=False):
             "Backend must be an instance of SDPBackend or a list of them"
         )
     may = {word: kind in backends for kind, word in _KINDS.items()}
-    with _switches.allowed_kernels(**may):
-        yield {}
+    return _switches.allowed_kernels(**may)
 
 
 def _cur_sdpa_kernel_backends(with_priority=False):

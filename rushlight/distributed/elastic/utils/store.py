@@ -21,8 +21,8 @@ def store_timeout(store, timeout):
         timeout: seconds.
     """
     before = store.timeout
-    store.set_timeout(timedelta(seconds=timeout))
     try:
+        store.set_timeout(timedelta(seconds=timeout))
         yield
     finally:
         kept = before if isinstance(before, timedelta) else timedelta(seconds=before)

@@ -57,8 +57,8 @@ def freeze_rng_state():
 def set_default_dtype(dtype):
     """Floats are of another type inside."""
     before = rl.get_default_dtype()
-    rl.set_default_dtype(dtype)
     try:
+        rl.set_default_dtype(dtype)
         yield
     finally:
         rl.set_default_dtype(before)

@@ -155,10 +155,10 @@ def capture_logs(is_mode=False, **unused):
     lines: list = []
     handler = LoggingTensorHandler(lines, use_shortid_for_all_tensors=is_mode)
     before = LOG.level, LOG.propagate
-    LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
-    LOG.propagate = False
     try:
+        LOG.addHandler(handler)
+        LOG.setLevel(logging.INFO)
+        LOG.propagate = False
         yield lines
     finally:
         LOG.removeHandler(handler)
