@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
+from rushlight.core.docstrings import describe_arguments
 from rushlight.core.state import is_transforming
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call
@@ -148,14 +149,6 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
 
     Differentiates the vector-Jacobian product once more. Arguments as in ``vjp``,
     ``v`` having the shapes of the inputs.
-
-    Args:
-        func: a function of tensors that gives a tensor, or a tuple of them.
-        inputs: a tensor, or a tuple of them.
-        v: the vector, in the shape of the inputs; not needed where there is one
-            number.
-        create_graph: whether the results can be differentiated.
-        strict: whether an output that does not depend on an input is an error.
 
     >>> jvp(lambda x: x**2, rl.tensor([1.0, 2.0]), rl.tensor([1.0, 0.0]))
     (tensor([1., 4.]), tensor([2., 0.]))
@@ -321,10 +314,6 @@ def hessian(
     Arguments as in ``jacobian``.
 
     Args:
-        func: a function of tensors that gives a tensor, or a tuple of them.
-        inputs: a tensor, or a tuple of them.
-        create_graph: whether the results can be differentiated.
-        strict: whether an output that does not depend on an input is an error.
         vectorize: whether all rows are computed at once, by vmap.
         outer_jacobian_strategy: ``"reverse-mode"`` or, with ``vectorize``,
             ``"forward-mode"``.
@@ -374,14 +363,6 @@ def _forward_hessian(func, inputs, several, create_graph, strict):
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
     """``func(*inputs)`` and the product of its Hessian with ``v``.
 
-    Args:
-        func: a function of tensors that gives a tensor, or a tuple of them.
-        inputs: a tensor, or a tuple of them.
-        v: the vector, in the shape of the inputs; not needed where there is one
-            number.
-        create_graph: whether the results can be differentiated.
-        strict: whether an output that does not depend on an input is an error.
-
     >>> hvp(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]), rl.tensor([1.0, 0.0]))
     (tensor(9.), tensor([6., 0.]))
     """
@@ -390,14 +371,6 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
     """``func(*inputs)`` and the product of ``v`` with its Hessian.
-
-    Args:
-        func: a function of tensors that gives a tensor, or a tuple of them.
-        inputs: a tensor, or a tuple of them.
-        v: the vector, in the shape of the inputs; not needed where there is one
-            number.
-        create_graph: whether the results can be differentiated.
-        strict: whether an output that does not depend on an input is an error.
 
     >>> vhp(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]), rl.tensor([1.0, 0.0]))
     (tensor(9.), tensor([6., 0.]))
@@ -420,3 +393,13 @@ def _second_product(func, inputs, v, create_graph, strict, where):
         _finish(outputs, create_graph)[0],
         _packed(_finish(second, create_graph), several),
     )
+
+
+describe_arguments(
+    globals(),
+    func="a function of tensors that gives a tensor, or a tuple of them.",
+    inputs="a tensor, or a tuple of them.",
+    create_graph="whether the results can be differentiated.",
+    strict="whether an output that does not depend on an input is an error.",
+    v=("the vector, in the shape of the inputs; not needed where there is one number."),
+)

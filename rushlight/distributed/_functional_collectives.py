@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.autograd.function import Function
+from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed.device_mesh import DeviceMesh
 from rushlight.distributed.nn import functional
 from rushlight.distributed.process_group import ProcessGroup
@@ -115,10 +116,7 @@ def broadcast(self, src, group, tag=""):
     """One rank's tensor, on every rank.
 
     Args:
-        self: this rank's tensor.
         src: the rank in the group.
-        group: the group, as `_resolve_group` takes it.
-        tag: without effect.
     """
     chosen = _resolve_group(group, tag)
     return functional.broadcast(self, get_global_rank(chosen, src), chosen)
@@ -128,11 +126,8 @@ def all_reduce(self, reduceOp, group, tag=""):
     """The tensors of all ranks reduced, on every rank.
 
     Args:
-        self: this rank's tensor.
         reduceOp: ``sum``, ``avg``, ``product``, ``min``, ``max``, ``band``, ``bor`` or
             ``bxor``.
-        group: the group, as `_resolve_group` takes it.
-        tag: without effect.
 
     Raises:
         RuntimeError: a gradient goes back through another reduction than a sum.
@@ -151,10 +146,7 @@ def all_gather_tensor(self, gather_dim, group, tag=""):
     """The tensors of all ranks behind one another, on every rank.
 
     Args:
-        self: this rank's tensor.
         gather_dim: the dimension along which they lie.
-        group: the group, as `_resolve_group` takes it.
-        tag: without effect.
     """
     return rl.cat(functional.all_gather(self, _resolve_group(group, tag)), gather_dim)
 
@@ -163,11 +155,8 @@ def reduce_scatter_tensor(self, reduceOp, scatter_dim, group, tag=""):
     """The tensors of all ranks reduced, of which each rank gets its part.
 
     Args:
-        self: this rank's tensor.
         reduceOp: the reduction, as for `all_reduce`.
         scatter_dim: the dimension that is cut.
-        group: the group, as `_resolve_group` takes it.
-        tag: without effect.
 
     Raises:
         AssertionError: the dimension cannot be cut into equal parts.
@@ -198,8 +187,6 @@ def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag=""
         self: this rank's rows for all ranks, in their order.
         output_split_sizes: how many rows come from each; equal where None.
         input_split_sizes: how many rows go to each; equal where None.
-        group: the group, as `_resolve_group` takes it.
-        tag: without effect.
     """
     rows = self.size(0) if output_split_sizes is None else sum(output_split_sizes)
     return functional.all_to_all_single(
@@ -215,10 +202,7 @@ def permute_tensor(self, src_dst, group, tag=""):
     """The tensor of the rank that sends it here: ``src_dst[m]`` is where ``m`` sends.
 
     Args:
-        self: this rank's tensor.
         src_dst: the receiver of each rank.
-        group: the group, as `_resolve_group` takes it.
-        tag: without effect.
     """
     chosen = _resolve_group(group, tag)
     here, rows = get_rank(chosen), self.size(0)
@@ -252,3 +236,11 @@ reduce_scatter_tensor_autograd = reduce_scatter_tensor
 all_to_all_single_autograd = all_to_all_single
 all_gather_single_coalesced = all_gather_into_tensor_coalesced
 reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+
+
+describe_arguments(
+    globals(),
+    group="the group, as `_resolve_group` takes it.",
+    tag="without effect.",
+    self="this rank's tensor.",
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from rushlight.core.docstrings import describe_arguments
 from rushlight.core.tensor import Tensor
 from rushlight.distributed import coalescing
 from rushlight.distributed.reductions import ReduceOp
@@ -117,7 +118,6 @@ def group_for(group, operator):
     """The group that a collective runs in; None where this process is not in it.
 
     Args:
-        group: the group; all processes without it.
         operator: the collective's name, for the warning.
     """
     if group is GroupMember.NON_GROUP_MEMBER:
@@ -182,9 +182,6 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
 
     Args:
         tensor: this rank's tensor; it becomes the result.
-        op: how values become one.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
 
     Returns:
         A ``Work`` if ``async_op``; else None.
@@ -205,9 +202,6 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
 
     Args:
         tensors: this rank's tensors, all of one type.
-        op: how values become one.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
     """
     tensors = [tensors] if isinstance(tensors, Tensor) else tensors
     check_list(tensors, "tensor")
@@ -226,9 +220,6 @@ def reduce(
     Args:
         tensor: this rank's tensor; on the one rank it becomes the result.
         dst: the one rank, among all processes.
-        op: how values become one.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
         group_dst: the one rank, in the group.
     """
     check_tensor(tensor, "tensor")
@@ -245,8 +236,6 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
     Args:
         tensor: what is sent on ``src``, and filled on the others.
         src: the rank, among all processes.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
         group_src: the rank, in the group.
     """
     check_tensor(tensor, "tensor")
@@ -265,8 +254,6 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
     Args:
         tensor_list: a tensor for each rank's, of its sizes.
         tensor: this rank's.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
     """
     check_list(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
@@ -298,8 +285,6 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
     Args:
         output_tensor: where they go, behind one another or stacked.
         input_tensor: this rank's.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
     """
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
@@ -324,8 +309,6 @@ def all_gather_coalesced(
     Args:
         output_tensor_lists: for each rank, a tensor for each of its tensors.
         input_tensor_list: this rank's.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
     """
     check_list(input_tensor_list, "input_tensor_list")
     chosen = group_for(group, "all_gather_coalesced")
@@ -349,8 +332,6 @@ def gather(
         tensor: this rank's.
         gather_list: on that rank, a tensor for each rank's.
         dst: the rank, among all processes; 0 without it.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
         group_dst: the rank, in the group.
     """
     check_tensor(tensor, "tensor")
@@ -377,8 +358,6 @@ def scatter(
         tensor: where this rank's goes.
         scatter_list: on that rank, a tensor for each.
         src: the rank that has them, among all processes; 0 without it.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
         group_src: the rank, in the group.
     """
     check_tensor(tensor, "tensor")
@@ -402,9 +381,6 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=Fal
     Args:
         output: where this rank's result goes.
         input_list: a tensor for each rank.
-        op: how values become one.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
     """
     check_tensor(output, "output")
     check_list(input_list, "input_list")
@@ -422,9 +398,6 @@ def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=F
     Args:
         output: where this rank's part goes.
         input: a tensor that has a part for each rank.
-        op: how values become one.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
@@ -447,8 +420,6 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
     Args:
         output_tensor_list: where the tensor from each rank goes.
         input_tensor_list: the tensor for each rank.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
     """
     check_list(output_tensor_list, "output_tensor_list")
     check_list(input_tensor_list, "input_tensor_list")
@@ -492,8 +463,6 @@ def all_to_all_single(
         input: the rows for all ranks, in that order.
         output_split_sizes: how many rows come from each; equal without it.
         input_split_sizes: how many rows go to each; equal without it.
-        group: the group; all processes without it.
-        async_op: whether to return at once.
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
@@ -510,8 +479,6 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     """Wait until every rank has come.
 
     Args:
-        group: the group; all processes without it.
-        async_op: whether to return at once.
         device_ids: without effect on the host.
         timeout: how long to wait, a ``timedelta``; as the group without it.
     """
@@ -526,10 +493,17 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
     """Wait until every rank has come; rank 0 says which do not.
 
     Args:
-        group: the group; all processes without it.
         timeout: how long to wait, a ``timedelta``; as the group without it.
         wait_all_ranks: whether to name all that are late, or the first.
     """
     chosen = group_for(group, "monitored_barrier")
     if chosen is not None:
         chosen._monitored_barrier(timeout, wait_all_ranks)
+
+
+describe_arguments(
+    globals(),
+    group="the group; all processes without it.",
+    async_op="whether to return at once.",
+    op="how values become one.",
+)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 
 __all__ = [
     "SCHEDULES",
@@ -101,21 +102,13 @@ def _ring(source, place, size):
 
 
 def ring(cluster):
-    """All-reduce along a ring: ``2 (P - 1)`` rounds of a ``P``-th of the array.
-
-    Args:
-        cluster: the ranks.
-    """
+    """All-reduce along a ring: ``2 (P - 1)`` rounds of a ``P``-th of the array."""
     ranks = rl.arange(cluster.ranks)
     return _ring((ranks - 1) % cluster.ranks, ranks, cluster.ranks)
 
 
 def direct(cluster):
-    """All-reduce in which each rank sends a part to each: Rushlight's between machines.
-
-    Args:
-        cluster: the ranks.
-    """
+    """All-reduce in which each rank sends a part to each: Rushlight's between machines."""
     size, ranks = cluster.ranks, rl.arange(cluster.ranks)
     phases = []
     for step in range(1, size):
@@ -128,11 +121,7 @@ def direct(cluster):
 
 
 def tree(cluster):
-    """Reduce to rank 0 along a binomial tree, and broadcast along it.
-
-    Args:
-        cluster: the ranks.
-    """
+    """Reduce to rank 0 along a binomial tree, and broadcast along it."""
     size, ranks = cluster.ranks, rl.arange(cluster.ranks)
     zeros, distance, distances = ranks * 0, 1, []
     while distance < size:
@@ -177,9 +166,6 @@ def halving_doubling(cluster):
 
     Of ranks that are no power of two, some give theirs to a neighbour before, and get the
     result after.
-
-    Args:
-        cluster: the ranks.
     """
     size, ranks = cluster.ranks, rl.arange(cluster.ranks)
     power = 1 << (size.bit_length() - 1)
@@ -280,7 +266,6 @@ def simulate(phases, cluster, n_bytes, start=None):
 
     Args:
         phases: a schedule.
-        cluster: the ranks.
         n_bytes: the array's octets.
         start: when each rank comes to it, in seconds; at once without it.
 
@@ -310,7 +295,6 @@ def compare(cluster, n_bytes, schedules=None):
     """The seconds of each schedule until the last rank has the result.
 
     Args:
-        cluster: the ranks.
         n_bytes: the array's octets.
         schedules: names; all without it.
     """
@@ -346,3 +330,9 @@ def run(phases, values):
                 come = before[source, low : low + phase.count * size]
                 into.copy_(into + come if phase.reduces else come)
     return values
+
+
+describe_arguments(
+    globals(),
+    cluster="the ranks.",
+)

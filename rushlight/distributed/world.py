@@ -9,6 +9,7 @@ import warnings
 from datetime import timedelta
 
 from rushlight.core.device import Device
+from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed.backends import (
     Backend,
     BackendConfig,
@@ -140,9 +141,6 @@ def get_node_local_rank(fallback_rank=None):
 def get_rank(group=None):
     """This process's number in a group; -1 where it is not in it.
 
-    Args:
-        group: the group; all processes without it.
-
     Raises:
         ValueError: it has joined none.
     """
@@ -155,9 +153,6 @@ def get_rank(group=None):
 def get_world_size(group=None):
     """The number of processes in a group; -1 where this one is not in it.
 
-    Args:
-        group: the group; all processes without it.
-
     Raises:
         ValueError: it has joined none.
     """
@@ -167,20 +162,12 @@ def get_world_size(group=None):
 
 
 def get_backend(group=None):
-    """The name of a group's backend.
-
-    Args:
-        group: the group; all processes without it.
-    """
+    """The name of a group's backend."""
     return Backend(world.membership(group).backend)
 
 
 def get_backend_config(group=None):
-    """The backend of each device, as text.
-
-    Args:
-        group: the group; all processes without it.
-    """
+    """The backend of each device, as text."""
     return str(BackendConfig(world.membership(group).backend))
 
 
@@ -445,3 +432,9 @@ def default_store():
     """
     world.membership()
     return world.store
+
+
+describe_arguments(
+    globals(),
+    group="the group; all processes without it.",
+)

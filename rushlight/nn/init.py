@@ -13,6 +13,7 @@ import warnings
 
 import rushlight as rl
 from rushlight.core import naming
+from rushlight.core.docstrings import describe_arguments
 from rushlight.dispatch.overridable import open_functions
 
 __all__ = [
@@ -74,10 +75,8 @@ def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Fill with values between ``a`` and ``b``, all equally likely.
 
     Args:
-        tensor: what is filled, in place.
         a: the lower end.
         b: the upper end.
-        generator: where the random numbers come from; by default the device's own.
 
     >>> _ = rl.manual_seed(0)
     >>> uniform_(rl.empty(3))
@@ -91,10 +90,7 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
     """Fill with values of a normal distribution.
 
     Args:
-        tensor: what is filled, in place.
         mean: the mean.
-        std: the standard deviation.
-        generator: where the random numbers come from; by default the device's own.
 
     >>> _ = rl.manual_seed(0)
     >>> normal_(rl.empty(3))
@@ -108,12 +104,9 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Fill with values of a normal distribution, drawn anew outside ``[a, b]``.
 
     Args:
-        tensor: what is filled, in place.
         mean: the mean.
-        std: the standard deviation.
         a: the lower end.
         b: the upper end.
-        generator: where the random numbers come from; by default the device's own.
 
     >>> _ = rl.manual_seed(0)
     >>> trunc_normal_(rl.empty(3))
@@ -276,11 +269,6 @@ def _calculate_correct_fan(tensor, mode):
 def xavier_uniform_(tensor, gain=1.0, generator=None):
     """Fill uniformly so that variance survives both passes (Glorot and Bengio).
 
-    Args:
-        tensor: what is filled, in place.
-        gain: the factor of the standard deviation.
-        generator: where the random numbers come from; by default the device's own.
-
     >>> _ = rl.manual_seed(0)
     >>> xavier_uniform_(rl.empty(2, 2))
     tensor([[-0.0092,  0.6570],
@@ -294,11 +282,6 @@ def xavier_uniform_(tensor, gain=1.0, generator=None):
 
 def xavier_normal_(tensor, gain=1.0, generator=None):
     """Fill normally so that variance survives both passes (Glorot and Bengio).
-
-    Args:
-        tensor: what is filled, in place.
-        gain: the factor of the standard deviation.
-        generator: where the random numbers come from; by default the device's own.
 
     >>> _ = rl.manual_seed(0)
     >>> xavier_normal_(rl.empty(2, 2))
@@ -351,11 +334,9 @@ def kaiming_normal_(
     """Fill normally so that variance survives rectifiers (He et al.).
 
     Args:
-        tensor: what is filled, in place.
         a: the slope of a leaky ReLU that follows.
         mode: ``"fan_in"`` keeps the variance forwards, ``"fan_out"`` backwards.
         nonlinearity: the name of the function that follows, for its gain.
-        generator: where the random numbers come from; by default the device's own.
 
     >>> _ = rl.manual_seed(0)
     >>> kaiming_normal_(rl.empty(2, 2))
@@ -369,11 +350,6 @@ def kaiming_normal_(
 
 def orthogonal_(tensor, gain=1, generator=None):
     """Fill with a matrix whose rows, or columns, are orthogonal and of length gain.
-
-    Args:
-        tensor: what is filled, in place.
-        gain: the factor of the standard deviation.
-        generator: where the random numbers come from; by default the device's own.
 
     >>> _ = rl.manual_seed(0)
     >>> x = orthogonal_(rl.empty(2, 2))
@@ -401,10 +377,7 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     """Fill a matrix normally and set a share of every column to zero.
 
     Args:
-        tensor: what is filled, in place.
         sparsity: which part of each column is zero.
-        std: the standard deviation.
-        generator: where the random numbers come from; by default the device's own.
 
     >>> _ = rl.manual_seed(0)
     >>> sparse_(rl.empty(4, 1), sparsity=0.5).count_nonzero()
@@ -461,3 +434,12 @@ kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
+
+
+describe_arguments(
+    globals(),
+    tensor="what is filled, in place.",
+    generator="where the random numbers come from; by default the device's own.",
+    std="the standard deviation.",
+    gain="the factor of the standard deviation.",
+)

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 
+from rushlight.core.docstrings import describe_arguments
 from rushlight.optim._combined import (
     ChainedScheduler,
     ReduceLROnPlateau,
@@ -98,10 +99,8 @@ class MultiplicativeLR(_ByFunction):
     """The last rate times a function of the step; arguments as in ``LambdaLR``.
 
     Args:
-        optimizer: whose rates are changed.
         lr_lambda: a function of the step that gives a factor, or one for each
             group.
-        last_epoch: how many steps there were already, less one.
     """
 
     def get_lr(self):
@@ -118,10 +117,7 @@ class StepLR(LRScheduler):
     """Multiplies the rate by ``gamma`` after every ``step_size`` steps.
 
     Args:
-        optimizer: whose rates are changed.
         step_size: how many steps a rate lasts.
-        gamma: what the rate is multiplied by.
-        last_epoch: how many steps there were already, less one.
 
     >>> from rushlight import nn, optim
     >>> optimizer = optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
@@ -152,10 +148,7 @@ class MultiStepLR(LRScheduler):
     """Multiplies the rate by ``gamma`` at each of the given steps.
 
     Args:
-        optimizer: whose rates are changed.
         milestones: the steps, in rising order.
-        gamma: what the rate is multiplied by.
-        last_epoch: how many steps there were already, less one.
     """
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
@@ -179,10 +172,7 @@ class ConstantLR(LRScheduler):
     """``factor`` times the rate for the first ``total_iters`` steps.
 
     Args:
-        optimizer: whose rates are changed.
         factor: what the rate is multiplied by.
-        total_iters: for how many steps.
-        last_epoch: how many steps there were already, less one.
     """
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
@@ -213,11 +203,8 @@ class LinearLR(LRScheduler):
     """Moves a factor of the rate linearly over the first ``total_iters`` steps.
 
     Args:
-        optimizer: whose rates are changed.
         start_factor: the first factor.
         end_factor: the last factor.
-        total_iters: for how many steps.
-        last_epoch: how many steps there were already, less one.
     """
 
     def __init__(
@@ -259,13 +246,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiplies the rate by ``gamma`` at every step.
-
-    Args:
-        optimizer: whose rates are changed.
-        gamma: what the rate is multiplied by.
-        last_epoch: how many steps there were already, less one.
-    """
+    """Multiplies the rate by ``gamma`` at every step."""
 
     def __init__(self, optimizer, gamma, last_epoch=-1):
         self.gamma = gamma
@@ -285,10 +266,7 @@ class PolynomialLR(LRScheduler):
     """Lowers the rate to zero over ``total_iters`` steps, along a power of time.
 
     Args:
-        optimizer: whose rates are changed.
-        total_iters: for how many steps.
         power: the power of the polynomial.
-        last_epoch: how many steps there were already, less one.
     """
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
@@ -313,10 +291,8 @@ class CosineAnnealingLR(LRScheduler):
     """Lowers the rate to ``eta_min`` over ``T_max`` steps, along half a cosine.
 
     Args:
-        optimizer: whose rates are changed.
         T_max: half a period, in steps.
         eta_min: the lowest rate.
-        last_epoch: how many steps there were already, less one.
     """
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
@@ -348,3 +324,12 @@ class CosineAnnealingLR(LRScheduler):
         return [
             self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs
         ]
+
+
+describe_arguments(
+    globals(),
+    optimizer="whose rates are changed.",
+    last_epoch="how many steps there were already, less one.",
+    gamma="what the rate is multiplied by.",
+    total_iters="for how many steps.",
+)

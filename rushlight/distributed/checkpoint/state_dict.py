@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed import collective_functions as collectives
 from rushlight.distributed.octet_collectives import broadcast_octets
 from rushlight.distributed.tensor import DTensor, distribute_tensor
@@ -140,7 +141,6 @@ def get_model_state_dict(model, *, submodules=None, options=None):
     Args:
         model: the module; spread or wrapped in any way.
         submodules: those whose state is wanted; all without it.
-        options: a ``StateDictOptions``.
     """
     options = options or StateDictOptions()
     state = _model_state(model, options)
@@ -219,7 +219,6 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
     Args:
         model: the module; spread or wrapped in any way.
         model_state_dict: values by name.
-        options: a ``StateDictOptions``.
 
     Returns:
         The names that are missing and those that are not expected, as
@@ -347,10 +346,7 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     """The state of a model's optimizers by the names of its parameters.
 
     Args:
-        model: the module.
-        optimizers: one, or several.
         submodules: those whose parameters' state is wanted; all without it.
-        options: a ``StateDictOptions``.
     """
     options = options or StateDictOptions()
     names, prefixes = _parameter_names(model), _prefixes(model, submodules)
@@ -380,10 +376,7 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
     """Load the state of a model's optimizers by the names of its parameters.
 
     Args:
-        model: the module.
-        optimizers: one, or several.
         optim_state_dict: as ``get_optimizer_state_dict`` gives it.
-        options: a ``StateDictOptions``.
 
     Raises:
         KeyError: the state of a parameter is missing.
@@ -436,10 +429,7 @@ def get_state_dict(model, optimizers, *, submodules=None, options=None):
     """The states of a model and of its optimizers, by the parameters' own names.
 
     Args:
-        model: the module.
-        optimizers: one, or several.
         submodules: those whose state is wanted; all without it.
-        options: a ``StateDictOptions``.
     """
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
@@ -455,11 +445,8 @@ def set_state_dict(
     """Load the states of a model and of its optimizers.
 
     Args:
-        model: the module.
-        optimizers: one, or several.
         model_state_dict: the model's.
         optim_state_dict: the optimizers'.
-        options: a ``StateDictOptions``.
 
     Returns:
         What ``set_model_state_dict`` gives.
@@ -467,3 +454,11 @@ def set_state_dict(
     if optim_state_dict or (options and options.broadcast_from_rank0):
         set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return set_model_state_dict(model, model_state_dict, options=options)
+
+
+describe_arguments(
+    globals(),
+    options="a ``StateDictOptions``.",
+    model="the module.",
+    optimizers="one, or several.",
+)

@@ -8,6 +8,7 @@ A large all-reduce is a reduce-scatter and an all-gather: each rank sends
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed.collectives.operands import octets, reduce_into
 
 __all__ = [
@@ -44,12 +45,7 @@ def barrier(channel):
 
 
 def collect(channel, flat):
-    """The flat tensors of all ranks, in their order.
-
-    Args:
-        channel: the group.
-        flat: this rank's.
-    """
+    """The flat tensors of all ranks, in their order."""
     found = [flat] * channel.size
     own = octets(flat)
     for rank in others(channel):
@@ -65,9 +61,7 @@ def all_reduce(channel, flat, reduction):
     """Reduce the arrays of all ranks, on every rank.
 
     Args:
-        channel: the group.
         flat: this rank's array; it becomes the result.
-        reduction: the name of the reduction.
     """
     if flat.numel() * flat.element_size() > SPLIT_BYTES and channel.size > 2:
         bounds = [part(flat.numel(), channel.size, i) for i in range(channel.size)]
@@ -86,9 +80,7 @@ def reduce(channel, flat, reduction, root):
     """Reduce the arrays of all ranks, on one.
 
     Args:
-        channel: the group.
         flat: this rank's array; on the root it becomes the result.
-        reduction: the name of the reduction.
         root: the rank.
     """
     if channel.rank != root:
@@ -109,7 +101,6 @@ def broadcast(channel, flat, root):
     """Copy one rank's array to all, along a tree of halving distances.
 
     Args:
-        channel: the group.
         flat: the array.
         root: the rank that it comes from.
     """
@@ -130,9 +121,7 @@ def all_gather(channel, outs, flat):
     """Bring the arrays of all ranks to every rank.
 
     Args:
-        channel: the group.
         outs: where each rank's array goes.
-        flat: this rank's.
     """
     for rank in others(channel):
         channel.receive(rank, octets(outs[rank]))
@@ -148,9 +137,7 @@ def gather(channel, outs, flat, root):
     """Bring the arrays of all ranks to one.
 
     Args:
-        channel: the group.
         outs: on the root, where each rank's array goes.
-        flat: this rank's.
         root: the rank.
     """
     if channel.rank != root:
@@ -166,7 +153,6 @@ def scatter(channel, flat, parts, root):
     """Bring one of the root's arrays to each rank.
 
     Args:
-        channel: the group.
         flat: where this rank's goes.
         parts: on the root, the array of each rank.
         root: the rank that they come from.
@@ -184,10 +170,8 @@ def reduce_scatter(channel, out, parts, reduction):
     """Reduce the arrays that all ranks have for each, on that rank.
 
     Args:
-        channel: the group.
         out: where this rank's result goes; it may be its own part.
         parts: an array for each rank.
-        reduction: the name of the reduction.
     """
     values = [parts[channel.rank]] * channel.size
     for rank in others(channel):
@@ -205,7 +189,6 @@ def all_to_all(channel, outs, parts):
     """Bring an array from each rank to each rank.
 
     Args:
-        channel: the group.
         outs: where the array from each rank goes.
         parts: the array for each rank.
     """
@@ -215,3 +198,11 @@ def all_to_all(channel, outs, parts):
         channel.send(rank, octets(parts[rank]))
     outs[channel.rank].copy_(parts[channel.rank])
     channel.finish()
+
+
+describe_arguments(
+    globals(),
+    channel="the group.",
+    flat="this rank's.",
+    reduction="the name of the reduction.",
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.autograd.function import Function
+from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed import collective_functions as collectives
 from rushlight.distributed.reductions import ReduceOp
 from rushlight.distributed.world import get_rank, get_world_size, group, world
@@ -154,7 +155,6 @@ def broadcast(tensor, src, group=None):
     Args:
         tensor: this rank's tensor.
         src: the rank.
-        group: the group; all processes without it.
     """
     return _Broadcast.apply(src, _where(group)[0], tensor)
 
@@ -163,9 +163,7 @@ def gather(tensor, dst=0, group=None):
     """Bring the tensors of all ranks to one; each gets its gradient back.
 
     Args:
-        tensor: this rank's.
         dst: the rank, in the group.
-        group: the group; all processes without it.
 
     Returns:
         A tuple of tensors, zero on all other ranks.
@@ -179,7 +177,6 @@ def scatter(tensors, src=0, group=None):
     Args:
         tensors: a tensor for each rank, on ``src``; of the same sizes elsewhere.
         src: the rank, in the group.
-        group: the group; all processes without it.
     """
     return _Scatter.apply(src, _where(group)[0], *tensors)
 
@@ -188,10 +185,7 @@ def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
     """Reduce the tensors of all ranks, on one; all get its gradient.
 
     Args:
-        tensor: this rank's.
         dst: the rank.
-        op: how values become one.
-        group: the group; all processes without it.
     """
     return _Reduce.apply(dst, op, _where(group)[0], tensor)
 
@@ -202,18 +196,12 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
     Args:
         output: a tensor of the result's sizes.
         input_list: a tensor for each rank.
-        op: how values become one.
-        group: the group; all processes without it.
     """
     return _ReduceScatter.apply(op, _where(group)[0], output, *input_list)
 
 
 def all_gather(tensor, group=None):
     """Bring the tensors of all ranks to every rank; gradients of all are summed.
-
-    Args:
-        tensor: this rank's.
-        group: the group; all processes without it.
 
     Returns:
         A tuple of tensors.
@@ -227,7 +215,6 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None):
     Args:
         output_tensor_list: a tensor of the sizes of what comes from each rank.
         input_tensor_list: the tensor for each rank.
-        group: the group; all processes without it.
 
     Returns:
         A tuple of tensors.
@@ -246,7 +233,6 @@ def all_to_all_single(
         input: the rows for all ranks, in their order.
         output_split_sizes: how many rows come from each; equal without it.
         input_split_sizes: how many rows go to each; equal without it.
-        group: the group; all processes without it.
     """
     chosen, size = _where(group)
 
@@ -260,11 +246,13 @@ def all_to_all_single(
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None):
-    """Reduce the tensors of all ranks, on every rank; so are the gradients.
-
-    Args:
-        tensor: this rank's.
-        op: how values become one.
-        group: the group; all processes without it.
-    """
+    """Reduce the tensors of all ranks, on every rank; so are the gradients."""
     return _AllReduce.apply(op, _where(group)[0], tensor)
+
+
+describe_arguments(
+    globals(),
+    group="the group; all processes without it.",
+    tensor="this rank's.",
+    op="how values become one.",
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 
+from rushlight.core.docstrings import describe_arguments
 from rushlight.core.warning import warn
 from rushlight.cuda import _where
 from rushlight.cuda.streams import _refuse
@@ -45,9 +46,6 @@ def _statistics(device):
 def memory_stats_as_nested_dict(device=None):
     """The allocator's figures, as dictionaries in dictionaries; empty without a GPU.
 
-    Args:
-        device: a GPU; the current one by default.
-
     >>> isinstance(torch.cuda.memory_stats_as_nested_dict(), dict)
     True
     """
@@ -57,9 +55,6 @@ def memory_stats_as_nested_dict(device=None):
 
 def memory_stats(device=None):
     """The allocator's figures by name, such as ``allocated_bytes.all.peak``.
-
-    Args:
-        device: a GPU; the current one by default.
 
     >>> memory_stats().get("allocated_bytes.all.current", 0)
     0
@@ -80,9 +75,6 @@ def _peak(name, device):
 def memory_allocated(device=None):
     """The bytes that tensors of a GPU take.
 
-    Args:
-        device: a GPU; the current one by default.
-
     Returns:
         bytes; 0 without a GPU.
 
@@ -94,9 +86,6 @@ def memory_allocated(device=None):
 
 def max_memory_allocated(device=None):
     """The most bytes that tensors of a GPU ever took.
-
-    Args:
-        device: a GPU; the current one by default.
 
     Returns:
         bytes since the process began, or since `reset_peak_memory_stats`.
@@ -110,9 +99,6 @@ def max_memory_allocated(device=None):
 def memory_reserved(device=None):
     """The bytes of a GPU that are kept, taken or free.
 
-    Args:
-        device: a GPU; the current one by default.
-
     Returns:
         bytes; 0 without a GPU.
 
@@ -124,9 +110,6 @@ def memory_reserved(device=None):
 
 def max_memory_reserved(device=None):
     """The most bytes of a GPU that were ever kept.
-
-    Args:
-        device: a GPU; the current one by default.
 
     Returns:
         bytes since the process began, or since `reset_peak_memory_stats`.
@@ -144,9 +127,6 @@ max_memory_cached = max_memory_reserved
 def reset_peak_memory_stats(device=None):
     """Begins counting the highest memory use anew.
 
-    Args:
-        device: a GPU; the current one by default.
-
     Raises:
         AssertionError: there is no GPU.
 
@@ -158,9 +138,6 @@ def reset_peak_memory_stats(device=None):
 
 def reset_accumulated_memory_stats(device=None):
     """Begins counting what is taken and given back anew.
-
-    Args:
-        device: a GPU; the current one by default.
 
     Raises:
         AssertionError: there is no GPU.
@@ -188,9 +165,6 @@ def empty_cache():
 def mem_get_info(device=None):
     """Free and total bytes of a GPU, as the driver counts them.
 
-    Args:
-        device: a GPU; the current one by default.
-
     Raises:
         AssertionError: there is no GPU.
 
@@ -206,7 +180,6 @@ def set_per_process_memory_fraction(fraction, device=None):
 
     Args:
         fraction: from 0 to 1.
-        device: a GPU; the current one by default.
 
     Raises:
         TypeError: ``fraction`` is no float.
@@ -225,9 +198,6 @@ def set_per_process_memory_fraction(fraction, device=None):
 
 def get_per_process_memory_fraction(device=None):
     """The share of a GPU's memory that this process's tensors may take.
-
-    Args:
-        device: a GPU; the current one by default.
 
     Raises:
         AssertionError: there is no GPU.
@@ -261,7 +231,6 @@ def memory_summary(device=None, abbreviated=False):
     """A table of the allocator's figures.
 
     Args:
-        device: a GPU; the current one by default.
         abbreviated: leaves the rows of the two kinds of pools out.
 
     Raises:
@@ -312,9 +281,6 @@ def _shown(value, scale, in_bytes):
 def list_gpu_processes(device=None):
     """The processes that use a GPU, as text; the driver's bindings do not tell.
 
-    Args:
-        device: a GPU; the current one by default.
-
     Raises:
         AssertionError: there is no GPU.
 
@@ -330,7 +296,6 @@ def caching_allocator_alloc(size, device=None, stream=None):
 
     Args:
         size: bytes.
-        device: a GPU; the current one by default.
         stream: the queue that uses them, or the driver's pointer to it; the current one by
             default.
 
@@ -448,7 +413,6 @@ def use_mem_pool(pool, device=None):
 
     Args:
         pool: the `MemPool`.
-        device: a GPU; the current one by default.
 
     Raises:
         AssertionError: there is no GPU.
@@ -518,3 +482,9 @@ class CUDAPluggableAllocator:
             f"torch.cuda.{type(self).__name__} requires CUDA support: Rushlight's "
             "allocator can not be replaced"
         )
+
+
+describe_arguments(
+    globals(),
+    device="a GPU; the current one by default.",
+)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 import rushlight
+from rushlight.core.docstrings import describe_arguments
 from rushlight.core.dtype import FLOATING
 from rushlight.masked import _sparse
 from rushlight.operators import call as _call
@@ -149,13 +150,6 @@ def _summed(input, dtype):
 def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Sum of what counts; zero where nothing does.
 
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
-
     >>> sum(rl.tensor([1, 5, 3]), mask=rl.tensor([True, False, True]))
     tensor(4)
     """
@@ -169,13 +163,6 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Product of what counts; one where nothing does.
-
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     >>> prod(rl.tensor([2, 3, 4]), mask=rl.tensor([True, False, True]))
     tensor(8)
@@ -194,12 +181,6 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def cumsum(input, dim, *, dtype=None, mask=None):
     """Sums so far of what counts.
 
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
-
     >>> cumsum(rl.tensor([2, 3, 4]), 0, mask=rl.tensor([True, False, True]))
     tensor([2, 2, 6])
     """
@@ -210,12 +191,6 @@ def cumsum(input, dim, *, dtype=None, mask=None):
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """Products so far of what counts.
-
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     >>> cumprod(rl.tensor([2, 3, 4]), 0, mask=rl.tensor([True, False, True]))
     tensor([2, 2, 8])
@@ -228,13 +203,6 @@ def cumprod(input, dim, *, dtype=None, mask=None):
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Largest of what counts; the lowest value of the type where nothing does.
-
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     >>> amax(rl.tensor([1, 5, 3]), mask=rl.tensor([True, False, True]))
     tensor(3)
@@ -250,13 +218,6 @@ def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Smallest of what counts; the highest value of the type where nothing does.
 
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
-
     >>> amin(rl.tensor([1, 5, 3]), mask=rl.tensor([False, True, True]))
     tensor(3)
     """
@@ -271,13 +232,6 @@ def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Where the largest of what counts is, in the input's type.
 
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
-
     >>> argmax(rl.tensor([1, 5, 3]), dim=0, mask=rl.tensor([True, False, True]))
     tensor(2)
     """
@@ -287,13 +241,6 @@ def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Where the smallest of what counts is, in the input's type.
-
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     >>> argmin(rl.tensor([1, 5, 3]), dim=0, mask=rl.tensor([False, True, True]))
     tensor(2)
@@ -315,13 +262,6 @@ def _counted(input, dim, keepdim, dtype, mask):
 
 def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Mean of what counts; NaN where nothing does.
-
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     Raises:
         ValueError: the type is of integers.
@@ -347,13 +287,6 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     """Median of what counts; NaN where nothing does.
-
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     Raises:
         ValueError: nothing counts, and the type has no NaN.
@@ -382,12 +315,7 @@ def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Norm of what counts, as a vector.
 
     Args:
-        input: the tensor.
         ord: the order of the norm.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     >>> norm(rl.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=rl.tensor([True, False, True]))
     tensor(5.)
@@ -405,13 +333,8 @@ def var(
     """Variance of what counts; NaN where too little does.
 
     Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
         unbiased: whether the divisor is one less; replaced by ``correction``.
         correction: what is taken off the number of elements in the divisor.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     Raises:
         AssertionError: both ``correction`` and ``unbiased`` are given.
@@ -428,13 +351,8 @@ def std(
     """Standard deviation of what counts; NaN where too little does.
 
     Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
         unbiased: whether the divisor is one less; replaced by ``correction``.
         correction: what is taken off the number of elements in the divisor.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     Raises:
         AssertionError: both ``correction`` and ``unbiased`` are given.
@@ -477,12 +395,6 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
 def softmax(input, dim, *, dtype=None, mask=None):
     """Softmax over what counts.
 
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
-
     >>> softmax(rl.tensor([0.0, 1.0, 0.0]), 0, mask=rl.tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
     """
@@ -494,12 +406,6 @@ def softmax(input, dim, *, dtype=None, mask=None):
 def log_softmax(input, dim, *, dtype=None, mask=None):
     """Logarithm of `softmax`.
 
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
-
     >>> log_softmax(rl.tensor([0.0, 1.0, 0.0]), 0, mask=rl.tensor([True, False, True]))
     tensor([-0.6931,    -inf, -0.6931])
     """
@@ -510,12 +416,6 @@ def log_softmax(input, dim, *, dtype=None, mask=None):
 
 def softmin(input, dim, *, dtype=None, mask=None):
     """Softmax of what counts, negated.
-
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     >>> softmin(rl.tensor([0.0, 1.0, 0.0]), 0, mask=rl.tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
@@ -529,12 +429,8 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     """What counts over its norm; zero elsewhere.
 
     Args:
-        input: the tensor.
         ord: the order of the norm.
-        dim: the dimensions; None takes all.
         eps: the smallest norm that is divided by.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
 
     >>> normalize(rl.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=rl.tensor([True, False, True]))
     tensor([0.6000, 0.0000, 0.8000])
@@ -548,9 +444,7 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
     """Logarithm of the sum of the exponentials of what counts on either side.
 
     Args:
-        input: the tensor.
         other: the second operand.
-        dtype: what the input is converted to before.
         input_mask: True where an element of the first counts.
         other_mask: True where an element of the second counts.
 
@@ -567,13 +461,6 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Logarithm of the sum of the exponentials of what counts.
 
-    Args:
-        input: the tensor.
-        dim: the dimensions; None takes all.
-        keepdim: whether reduced dimensions stay, with size 1.
-        dtype: what the input is converted to before.
-        mask: True where an element counts; None lets all count.
-
     >>> logsumexp(rl.tensor([0.0, 1.0, 0.0]), 0, mask=rl.tensor([True, False, True]))
     tensor(0.6931)
     """
@@ -581,3 +468,13 @@ def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     whole = _filled("logsumexp", input, mask)
     result = _call.logsumexp(whole, dims, keepdim)
     return result.to(dtype=input.dtype if dtype is None else dtype)
+
+
+describe_arguments(
+    globals(),
+    input="the tensor.",
+    dtype="what the input is converted to before.",
+    dim="the dimensions; None takes all.",
+    mask="True where an element counts; None lets all count.",
+    keepdim="whether reduced dimensions stay, with size 1.",
+)

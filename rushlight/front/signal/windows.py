@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterable
 
 import rushlight
+from rushlight.core.docstrings import describe_arguments
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
@@ -85,8 +86,6 @@ def exponential(points, sym, center=None, tau=1.0):
     """Falls off exponentially on both sides of ``center``, by e every ``tau`` points.
 
     Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
         center: the place of the peak; the middle by default, and always where
             ``sym``.
         tau: how fast it falls.
@@ -114,10 +113,6 @@ def exponential(points, sym, center=None, tau=1.0):
 def cosine(points, sym):
     """One arch of a sine.
 
-    Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
-
     >>> cosine(4)
     tensor([0.3827, 0.9239, 0.9239, 0.3827])
     """
@@ -133,8 +128,6 @@ def gaussian(points, sym, std=1.0):
     """A normal density of deviation ``std``, one at its middle.
 
     Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
         std: the standard deviation, in samples.
 
     Raises:
@@ -158,8 +151,6 @@ def kaiser(points, sym, beta=12.0):
     """Kaiser's window, by the Bessel function of order zero.
 
     Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
         beta: the shape: the larger, the narrower.
 
     Raises:
@@ -187,8 +178,6 @@ def general_cosine(points, sym, *, a):
     """A sum of cosines with the weights ``a``, of alternating sign.
 
     Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
         a: the weights of the cosines.
 
     Raises:
@@ -223,8 +212,6 @@ def general_hamming(points, sym, alpha=0.54):
     """A cosine on a pedestal of height ``alpha``.
 
     Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
         alpha: the constant of the window.
 
     >>> general_hamming(4)
@@ -237,10 +224,6 @@ def general_hamming(points, sym, alpha=0.54):
 def hamming(points, sym):
     """Hamming's window.
 
-    Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
-
     >>> hamming(4)
     tensor([0.0800, 0.7700, 0.7700, 0.0800])
     """
@@ -250,10 +233,6 @@ def hamming(points, sym):
 @_window
 def hann(points, sym):
     """Hann's window: a raised cosine.
-
-    Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
 
     >>> hann(4)
     tensor([0.0000, 0.7500, 0.7500, 0.0000])
@@ -265,10 +244,6 @@ def hann(points, sym):
 def blackman(points, sym):
     """Blackman's window.
 
-    Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
-
     >>> blackman(4)
     tensor([-1.4901e-08,  6.3000e-01,  6.3000e-01, -1.4901e-08])
     """
@@ -278,10 +253,6 @@ def blackman(points, sym):
 @_window
 def nuttall(points, sym):
     """Nuttall's window of four cosines.
-
-    Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
 
     >>> nuttall(4)
     tensor([3.6280e-04, 5.2923e-01, 5.2923e-01, 3.6280e-04])
@@ -297,10 +268,6 @@ def _cosines(points, sym, weights):
 def bartlett(points, sym):
     """A triangle that is zero at both ends.
 
-    Args:
-        M: how many points the window has.
-        sym: whether it is symmetric, not one period of a longer one.
-
     >>> bartlett(4)
     tensor([0.0000, 0.6667, 0.6667, 0.0000])
     """
@@ -308,3 +275,10 @@ def bartlett(points, sym):
         return None
     step = 2.0 / points.period
     return 1 - rushlight.abs(points(-1, -1 + points.last * step))
+
+
+describe_arguments(
+    globals(),
+    M="how many points the window has.",
+    sym="whether it is symmetric, not one period of a longer one.",
+)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import warnings
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.operators import call
 
 
 def relu(input, inplace=False):
     """``max(input, 0)`` of each element.
-
-    Args:
-        input: the elements, of any shape.
-        inplace: whether the input itself is written to.
 
     >>> relu(rl.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -23,10 +20,6 @@ def relu(input, inplace=False):
 
 def relu6(input, inplace=False):
     """Each element kept between 0 and 6.
-
-    Args:
-        input: the elements, of any shape.
-        inplace: whether the input itself is written to.
 
     >>> relu6(rl.tensor([-1.0, 3.0, 8.0]))
     tensor([0., 3., 6.])
@@ -38,9 +31,7 @@ def elu(input, alpha=1.0, inplace=False):
     """``x`` where positive, else ``alpha * (exp(x) - 1)``.
 
     Args:
-        input: the elements, of any shape.
         alpha: the factor of what is below zero.
-        inplace: whether the input itself is written to.
 
     >>> elu(rl.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
@@ -50,10 +41,6 @@ def elu(input, alpha=1.0, inplace=False):
 
 def selu(input, inplace=False):
     """A scaled ``elu`` that keeps activations normalised.
-
-    Args:
-        input: the elements, of any shape.
-        inplace: whether the input itself is written to.
 
     >>> selu(rl.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
@@ -65,9 +52,7 @@ def celu(input, alpha=1.0, inplace=False):
     """``max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)``.
 
     Args:
-        input: the elements, of any shape.
         alpha: the factor of what is below zero.
-        inplace: whether the input itself is written to.
 
     >>> celu(rl.tensor([-1.0, 2.0]), alpha=2.0)
     tensor([-0.7869,  2.0000])
@@ -79,9 +64,7 @@ def leaky_relu(input, negative_slope=0.01, inplace=False):
     """``x`` where positive, else ``negative_slope * x``.
 
     Args:
-        input: the elements, of any shape.
         negative_slope: the factor of negative elements.
-        inplace: whether the input itself is written to.
 
     >>> leaky_relu(rl.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
@@ -95,10 +78,8 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """Each element kept between ``min_val`` and ``max_val``.
 
     Args:
-        input: the elements, of any shape.
         min_val: the lower bound.
         max_val: the upper bound.
-        inplace: whether the input itself is written to.
 
     >>> hardtanh(rl.tensor([-2.0, 0.5, 2.0]))
     tensor([-1.0000,  0.5000,  1.0000])
@@ -113,10 +94,6 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
 def hardsigmoid(input, inplace=False):
     """``clamp(x / 6 + 1 / 2, 0, 1)``.
 
-    Args:
-        input: the elements, of any shape.
-        inplace: whether the input itself is written to.
-
     >>> hardsigmoid(rl.tensor([-4.0, 0.0, 1.5]))
     tensor([0.0000, 0.5000, 0.7500])
     """
@@ -125,10 +102,6 @@ def hardsigmoid(input, inplace=False):
 
 def hardswish(input, inplace=False):
     """``x * hardsigmoid(x)``.
-
-    Args:
-        input: the elements, of any shape.
-        inplace: whether the input itself is written to.
 
     >>> hardswish(rl.tensor([-4.0, 1.0, 4.0]))
     tensor([-0.0000, 0.6667, 4.0000])
@@ -139,10 +112,6 @@ def hardswish(input, inplace=False):
 def silu(input, inplace=False):
     """``x * sigmoid(x)``.
 
-    Args:
-        input: the elements, of any shape.
-        inplace: whether the input itself is written to.
-
     >>> silu(rl.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.0000,  0.7311])
     """
@@ -151,10 +120,6 @@ def silu(input, inplace=False):
 
 def mish(input, inplace=False):
     """``x * tanh(softplus(x))``.
-
-    Args:
-        input: the elements, of any shape.
-        inplace: whether the input itself is written to.
 
     >>> mish(rl.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.3034,  0.0000,  0.8651])
@@ -166,10 +131,8 @@ def threshold(input, threshold, value, inplace=False):
     """``x`` where greater than ``threshold``, else ``value``.
 
     Args:
-        input: the elements, of any shape.
         threshold: what elements must be above to stay.
         value: what the others become.
-        inplace: whether the input itself is written to.
 
     >>> threshold(rl.tensor([0.5, 2.0]), 1.0, -1.0)
     tensor([-1.,  2.])
@@ -183,11 +146,9 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """``leaky_relu`` with slopes drawn between ``lower`` and ``upper`` in training.
 
     Args:
-        input: the elements, of any shape.
         lower: the smallest slope.
         upper: the largest slope.
         training: whether slopes are drawn; otherwise it is the middle of both.
-        inplace: whether the input itself is written to.
 
     >>> rrelu(rl.tensor([-2.4, 2.0]), 0.1, 0.4)
     tensor([-0.6000,  2.0000])
@@ -200,9 +161,6 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
 def tanh(input):
     """Hyperbolic tangent of each element.
 
-    Args:
-        input: the elements, of any shape.
-
     >>> tanh(rl.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616])
     """
@@ -211,9 +169,6 @@ def tanh(input):
 
 def sigmoid(input):
     """``1 / (1 + exp(-x))``.
-
-    Args:
-        input: the elements, of any shape.
 
     >>> sigmoid(rl.tensor([0.0, 1.0]))
     tensor([0.5000, 0.7311])
@@ -224,9 +179,6 @@ def sigmoid(input):
 def tanhshrink(input):
     """``x - tanh(x)``.
 
-    Args:
-        input: the elements, of any shape.
-
     >>> tanhshrink(rl.tensor([0.0, 1.0]))
     tensor([0.0000, 0.2384])
     """
@@ -235,9 +187,6 @@ def tanhshrink(input):
 
 def softsign(input):
     """``x / (1 + |x|)``.
-
-    Args:
-        input: the elements, of any shape.
 
     >>> softsign(rl.tensor([0.0, 1.0]))
     tensor([0.0000, 0.5000])
@@ -271,9 +220,7 @@ def softmax(input, dim=None, _stacklevel=3, dtype=None):
     """Exponentials along a dimension, scaled to the sum 1.
 
     Args:
-        input: the elements, of any shape.
         dim: the dimension along which the results sum to one.
-        dtype: what the input is converted to before.
 
     >>> softmax(rl.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([0.0900, 0.2447, 0.6652])
@@ -289,9 +236,7 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
     """``softmax`` of the negated input.
 
     Args:
-        input: the elements, of any shape.
         dim: the dimension along which the results sum to one.
-        dtype: what the input is converted to before.
 
     >>> softmin(rl.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([0.6652, 0.2447, 0.0900])
@@ -305,9 +250,7 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """Logarithm of ``softmax``, computed without overflow.
 
     Args:
-        input: the elements, of any shape.
         dim: the dimension along which the exponentials of the results sum to one.
-        dtype: what the input is converted to before.
 
     >>> log_softmax(rl.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([-2.4076, -1.4076, -0.4076])
@@ -343,3 +286,11 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     index = soft.argmax(dim, keepdim=True)
     one_hot = rl.zeros_like(logits, memory_format=rows).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft
+
+
+describe_arguments(
+    globals(),
+    input="the elements, of any shape.",
+    inplace="whether the input itself is written to.",
+    dtype="what the input is converted to before.",
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from rushlight.core.docstrings import describe_arguments
 from rushlight.operators import call
 
 
@@ -17,9 +18,6 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
     Args:
         input: the elements.
-        p: the probability that something is dropped, from 0 to 1.
-        training: whether anything is dropped; otherwise the input comes back.
-        inplace: whether the input itself is written to.
 
     >>> _ = rl.manual_seed(0)
     >>> dropout(rl.ones(6))
@@ -43,9 +41,6 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 
     Args:
         input: the elements.
-        p: the probability that something is dropped, from 0 to 1.
-        training: whether anything is dropped; otherwise the input comes back.
-        inplace: whether the input itself is written to.
 
     >>> _ = rl.manual_seed(0)
     >>> alpha_dropout(rl.ones(4), training=True)
@@ -62,9 +57,6 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
 
     Args:
         input: a batch of shape ``(N, C, ...)``.
-        p: the probability that something is dropped, from 0 to 1.
-        training: whether anything is dropped; otherwise the input comes back.
-        inplace: whether the input itself is written to.
 
     >>> _ = rl.manual_seed(0)
     >>> feature_alpha_dropout(rl.ones(1, 3, 2), training=True)
@@ -83,9 +75,6 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 
     Args:
         input: ``(N, C, L)`` or ``(C, L)``.
-        p: the probability that something is dropped, from 0 to 1.
-        training: whether anything is dropped; otherwise the input comes back.
-        inplace: whether the input itself is written to.
 
     >>> _ = rl.manual_seed(0)
     >>> dropout1d(rl.ones(1, 4, 2))
@@ -115,9 +104,6 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        p: the probability that something is dropped, from 0 to 1.
-        training: whether anything is dropped; otherwise the input comes back.
-        inplace: whether the input itself is written to.
 
     >>> _ = rl.manual_seed(0)
     >>> dropout2d(rl.ones(1, 4, 1, 2)).flatten()
@@ -153,9 +139,6 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
 
     Args:
         input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        p: the probability that something is dropped, from 0 to 1.
-        training: whether anything is dropped; otherwise the input comes back.
-        inplace: whether the input itself is written to.
 
     >>> _ = rl.manual_seed(0)
     >>> dropout3d(rl.ones(1, 4, 1, 1, 2)).flatten()
@@ -178,3 +161,11 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
     if inplace:
         return _drop_channels(input.unsqueeze_(0), p, training, True).squeeze_(0)
     return _drop_channels(input.unsqueeze(0), p, training, False).squeeze(0)
+
+
+describe_arguments(
+    globals(),
+    p="the probability that something is dropped, from 0 to 1.",
+    training="whether anything is dropped; otherwise the input comes back.",
+    inplace="whether the input itself is written to.",
+)

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.dispatch.python_key import recording
 from rushlight.nn._functions.reduction import (
     chosen_reduction,
@@ -33,7 +34,6 @@ def cross_entropy(
             the input's shape.
         weight: one factor for each class.
         ignore_index: a class number that counts for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         label_smoothing: share of the target that is spread over all classes.
 
     >>> cross_entropy(rl.tensor([[0.0, 0.0]]), rl.tensor([1]))
@@ -62,11 +62,7 @@ def nll_loss(
     Args:
         input: log-probabilities ``(N, C, ...)`` or ``(C,)``.
         target: class numbers without the class dimension.
-        weight: what each element, or each class, counts; None counts them alike.
-        size_average: replaced by ``reduction``.
         ignore_index: a class number that counts for nothing.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> nll_loss(rl.tensor([[-1.0, -2.0], [-3.0, -0.5]]), rl.tensor([0, 1]))
     tensor(0.7500)
@@ -105,14 +101,6 @@ def mse_loss(
 ):
     """Squared difference of input and target.
 
-    Args:
-        input: predictions.
-        target: what they should be, of the same shape.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        weight: what each element, or each class, counts; None counts them alike.
-
     >>> mse_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.0, 4.0]))
     tensor(2.)
     """
@@ -127,14 +115,6 @@ def l1_loss(
     input, target, size_average=None, reduce=None, reduction="mean", weight=None
 ):
     """Absolute difference of input and target.
-
-    Args:
-        input: predictions.
-        target: what they should be, of the same shape.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        weight: what each element, or each class, counts; None counts them alike.
 
     >>> l1_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.0, 4.0]))
     tensor(1.)
@@ -153,11 +133,6 @@ def smooth_l1_loss(
     """Squared difference over ``2 * beta`` below ``beta``, else absolute.
 
     Args:
-        input: predictions.
-        target: what they should be, of the same shape.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         beta: where the parabola becomes a line.
 
     >>> smooth_l1_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.5, 4.0]), reduction='none')
@@ -174,11 +149,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Half the squared difference below ``delta``, else linear.
 
     Args:
-        input: predictions.
-        target: what they should be, of the same shape.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         delta: where the parabola becomes a line.
-        weight: what each element, or each class, counts; None counts them alike.
 
     >>> huber_loss(rl.tensor([1.0, 2.0]), rl.tensor([1.5, 4.0]), reduction='none')
     tensor([0.1250, 1.5000])
@@ -198,11 +169,6 @@ def binary_cross_entropy(
 
     Args:
         input: probabilities from 0 to 1.
-        target: what they should be, of the same shape.
-        weight: what each element, or each class, counts; None counts them alike.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> binary_cross_entropy(rl.tensor([0.9, 0.2]), rl.tensor([1.0, 0.0]))
     tensor(0.1643)
@@ -232,11 +198,6 @@ def binary_cross_entropy_with_logits(
 
     Args:
         input: logits.
-        target: what they should be, of the same shape.
-        weight: what each element, or each class, counts; None counts them alike.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         pos_weight: what positive examples count, for each class.
 
     >>> binary_cross_entropy_with_logits(rl.tensor([2.0, -1.0]), rl.tensor([1.0, 0.0]))
@@ -261,8 +222,6 @@ def kl_div(
     Args:
         input: log-probabilities.
         target: probabilities, or with ``log_target`` their logarithms.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
         reduction: ``"none"``, ``"batchmean"``, ``"sum"`` or ``"mean"``.
         log_target: whether targets are logarithms.
 
@@ -300,14 +259,10 @@ def poisson_nll_loss(
     """Negative log likelihood of counts under Poisson distributions.
 
     Args:
-        input: predictions.
         target: counts.
         log_input: whether the input is the logarithm of the rate.
         full: whether Stirling's approximation of ``log(target!)`` is added.
-        size_average: replaced by ``reduction``.
         eps: a small number against division by zero.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> poisson_nll_loss(rl.tensor([0.0, 1.0]), rl.tensor([1.0, 2.0]))
     tensor(0.8591)
@@ -329,11 +284,9 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 
     Args:
         input: the means.
-        target: what they should be, of the same shape.
         var: the variances, one for all of a row or one for each element.
         full: whether the constant ``log(2 pi) / 2`` is added.
         eps: a small number against division by zero.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         ValueError: a negative variance, or one of another shape than the input.
@@ -399,3 +352,14 @@ def ctc_loss(
         reduction_number(reduction),
         zero_infinity,
     )
+
+
+describe_arguments(
+    globals(),
+    reduction='``"none"``, ``"mean"`` or ``"sum"``.',
+    size_average="replaced by ``reduction``.",
+    reduce="replaced by ``reduction``.",
+    target="what they should be, of the same shape.",
+    weight="what each element, or each class, counts; None counts them alike.",
+    input="predictions.",
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.nn._functions.reduction import (
     chosen_reduction,
     reduce_loss,
@@ -18,9 +19,6 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     Args:
         input: predictions.
         target: 1 or -1 for each element.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> soft_margin_loss(rl.tensor([1.0, -1.0]), rl.tensor([1.0, 1.0]))
     tensor(0.8133)
@@ -38,10 +36,6 @@ def margin_ranking_loss(
         input1: scores.
         input2: scores.
         target: 1 where the first should be larger, -1 where the second should.
-        margin: how far apart is enough.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> margin_ranking_loss(rl.tensor([1.0, 2.0]), rl.tensor([2.0, 1.0]), rl.tensor([1.0, 1.0]))
     tensor(0.5000)
@@ -64,10 +58,6 @@ def hinge_embedding_loss(
     Args:
         input: distances.
         target: 1 or -1 for each of them.
-        margin: how far apart is enough.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> hinge_embedding_loss(rl.tensor([0.5, 0.25]), rl.tensor([1.0, -1.0]))
     tensor(0.6250)
@@ -85,10 +75,6 @@ def cosine_embedding_loss(
         input1: vectors ``(N, D)`` or ``(D,)``.
         input2: vectors of the same shape.
         target: 1 where they should be alike, -1 where not.
-        margin: how far apart is enough.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> cosine_embedding_loss(rl.tensor([[1.0, 0.0]]), rl.tensor([[1.0, 1.0]]), rl.tensor([1.0]))
     tensor(0.2929)
@@ -113,11 +99,7 @@ def multi_margin_loss(
         input: scores ``(N, C)`` or ``(C,)``.
         target: class numbers.
         p: 1 or 2, the power of what a margin is missed by.
-        margin: how far apart is enough.
         weight: what each element, or each class, counts; None counts them alike.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> multi_margin_loss(rl.tensor([[0.1, 0.8, 0.2]]), rl.tensor([1]))
     tensor(0.2333)
@@ -140,9 +122,6 @@ def multilabel_margin_loss(
     Args:
         input: scores ``(N, C)`` or ``(C,)``.
         target: class numbers, of the same shape; -1 ends the list.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> multilabel_margin_loss(rl.tensor([0.1, 0.8, 0.2]), rl.tensor([1, -1, 0]))
     tensor(0.2333)
@@ -160,9 +139,6 @@ def multilabel_soft_margin_loss(
         input: logits ``(N, C)`` or ``(C,)``.
         target: 0 or 1 for each class.
         weight: what each element, or each class, counts; None counts them alike.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> multilabel_soft_margin_loss(rl.tensor([[1.0, -1.0]]), rl.tensor([[1.0, 0.0]]))
     tensor(0.3133)
@@ -206,14 +182,10 @@ def triplet_margin_loss(
         anchor: what both are compared with, ``(N, D)``.
         positive: what should be near the anchor.
         negative: what should be far from it.
-        margin: how far apart is enough.
         p: the order of the norm.
         eps: what is added to each difference.
         swap: whether the distance from positive to negative counts if it is
             smaller.
-        size_average: replaced by ``reduction``.
-        reduce: replaced by ``reduction``.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> x, near, far = rl.zeros(1, 2), rl.tensor([[0.0, 1.0]]), rl.tensor([[3.0, 4.0]])
     >>> triplet_margin_loss(x, near, far, margin=5.0)
@@ -244,10 +216,8 @@ def triplet_margin_with_distance_loss(
         negative: what should be far from it.
         distance_function: a function of two tensors; ``pairwise_distance`` by
             default.
-        margin: how far apart is enough.
         swap: whether the distance from positive to negative counts if it is
             smaller.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     >>> x, near, far = rl.zeros(1, 1), rl.tensor([[1.0]]), rl.tensor([[3.0]])
     >>> triplet_margin_with_distance_loss(x, near, far, margin=5.0)
@@ -259,3 +229,12 @@ def triplet_margin_with_distance_loss(
         call.pairwise_distance if distance_function is None else distance_function
     )
     return _triplet(anchor, positive, negative, distance, margin, swap, number)
+
+
+describe_arguments(
+    globals(),
+    reduction='``"none"``, ``"mean"`` or ``"sum"``.',
+    size_average="replaced by ``reduction``.",
+    reduce="replaced by ``reduction``.",
+    margin="how far apart is enough.",
+)

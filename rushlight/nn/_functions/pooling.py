@@ -2,72 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import rushlight
+from rushlight.core.docstrings import describe_arguments
 from rushlight.operators import call
 
-_MAX_POOL_ARGUMENTS = """
-
-    Args:
-        input: {sizes}, or without ``N``.
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-        dilation: step between the elements of a window.
-        ceil_mode: whether a last, partly covered window counts.
-        return_indices: also return where the largest were.
-
-    >>> {example}
-    {result}
-    """
-_AVG_POOL_ARGUMENTS = """
-
-    Args:
-        input: {sizes}, or without ``N``.
-        kernel_size: size of the window, one number or one for each dimension.
-        stride: step of the window; the window's size where it is left out.
-        padding: how many zeros windows take in at the edges, at most half the window.
-        ceil_mode: whether a last, partly covered window counts.
-        count_include_pad: whether zeros of the padding count in the divisor.
-        divisor_override: what sums are divided by instead of the number of elements.
-        out: where the result is written, or None.
-
-    >>> {example}
-    {result}
-    """
-_FRACTIONAL_ARGUMENTS = """
-
-    Args:
-        input: {sizes}, or without ``N``.
-        kernel_size: size of the window, one number or one for each dimension.
-        output_size: how many windows, or
-        output_ratio: how many for each element of the input, between 0 and 1.
-        return_indices: also return where the largest were.
+_EXTENTS = {1: "dimension", 2: "two dimensions", 3: "three dimensions"}
+_FRACTIONAL_ERRORS = """
 
     Raises:
-        ValueError: neither a size nor a ratio is given.
-
-    >>> {example}
-    {result}
-    """
-_SIZES = {1: "``(N, C, L)``", 2: "``(N, C, H, W)``", 3: "``(N, C, D, H, W)``"}
+        ValueError: neither a size nor a ratio is given."""
 
 
-def _named(function, name, text):
+def _named(function, name, summary, example, result):
     """A function that was made for a number of dimensions, under its name for them."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = text
+    function.__doc__ = (
+        f"{summary}\n\n    >>> torch.nn.functional.{name}({example}\n    {result}\n    "
+    )
     return function
 
 
-def _example(name, dims):
-    """A call over two elements along each dimension."""
-    sizes = ", ".join(("1", *"2" * dims))
-    return f"torch.nn.functional.{name}(torch.arange({2**dims}.0).reshape({sizes}), 2)"
+def _counted(dims):
+    """The first numbers, two along each dimension of a channel."""
+    return f"torch.arange({2**dims}.0).reshape(1{', 2' * dims})"
 
 
-def _max_pools(dims, text):
+def _result(dims, number):
+    """The text of a tensor of one number, in a channel of so many dimensions."""
+    return f"tensor({'[' * (dims + 1)}{number}{']' * (dims + 1)})"
+
+
+def _max_pools(dims):
     """``max_pool`` of so many dimensions, and the same that always returns places."""
     name = f"max_pool{dims}d"
     values, both = getattr(call, name), getattr(call, f"{name}_with_indices")
@@ -96,42 +64,25 @@ def _max_pools(dims, text):
     ):
         return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
-    largest, both_names = 2.0**dims - 1, f"{name}_with_indices"
-    brackets = "[" * (dims + 1), "]" * (dims + 1)
-    shown = f"tensor({brackets[0]}{largest:.0f}.{brackets[1]})"
-    place = f"tensor({brackets[0]}{largest:.0f}{brackets[1]})"
+    summary = f"Largest value of each window along the last {_EXTENTS[dims]}."
     positions = f"``{name}`` together with the places of the largest values."
+    shown, place = _result(dims, f"{2**dims - 1}."), _result(dims, 2**dims - 1)
+    example = f"{_counted(dims)}, 2)"
     return (
-        _named(
-            max_pool,
-            name,
-            text
-            + _MAX_POOL_ARGUMENTS.format(
-                sizes=_SIZES[dims], example=_example(name, dims), result=shown
-            ),
-        ),
+        _named(max_pool, name, summary, example, shown),
         _named(
             with_indices,
-            both_names,
-            positions
-            + _MAX_POOL_ARGUMENTS.format(
-                sizes=_SIZES[dims],
-                example=_example(both_names, dims),
-                result=f"({shown}, {place})",
-            ),
+            f"{name}_with_indices",
+            positions,
+            example,
+            f"({shown}, {place})",
         ),
     )
 
 
-max_pool1d, max_pool1d_with_indices = _max_pools(
-    1, "Largest value of each window along the last dimension."
-)
-max_pool2d, max_pool2d_with_indices = _max_pools(
-    2, "Largest value of each window over the last two dimensions."
-)
-max_pool3d, max_pool3d_with_indices = _max_pools(
-    3, "Largest value of each window over the last three dimensions."
-)
+max_pool1d, max_pool1d_with_indices = _max_pools(1)
+max_pool2d, max_pool2d_with_indices = _max_pools(2)
+max_pool3d, max_pool3d_with_indices = _max_pools(3)
 
 
 def _spread(value, count):
@@ -149,11 +100,6 @@ def avg_pool1d(
     """Mean of each window along the last dimension.
 
     Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        kernel_size: size of the window.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
-        ceil_mode: whether a last, partly covered window counts.
         count_include_pad: whether zeros of the padding count in the divisor.
 
     >>> avg_pool1d(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
@@ -165,7 +111,7 @@ def avg_pool1d(
     )
 
 
-def _avg_pool(dims, extent):
+def _avg_pool(dims):
     """``avg_pool`` of so many dimensions."""
     pool = getattr(call, f"avg_pool{dims}d")
 
@@ -189,18 +135,17 @@ def _avg_pool(dims, extent):
         settings = stride, padding, ceil_mode, count_include_pad, divisor_override
         return pool(input, kernel_size, *settings, out=out)
 
-    text = f"Mean of each window over the last {extent} dimensions."
-    brackets = "[" * (dims + 1), "]" * (dims + 1)
-    text += _AVG_POOL_ARGUMENTS.format(
-        sizes=_SIZES[dims],
-        example=_example(f"avg_pool{dims}d", dims),
-        result=f"tensor({brackets[0]}{(2**dims - 1) / 2:.4f}{brackets[1]})",
+    return _named(
+        avg_pool,
+        f"avg_pool{dims}d",
+        f"Mean of each window along the last {_EXTENTS[dims]}.",
+        f"{_counted(dims)}, 2)",
+        _result(dims, f"{(2**dims - 1) / 2:.4f}"),
     )
-    return _named(avg_pool, f"avg_pool{dims}d", text)
 
 
-avg_pool2d = _avg_pool(2, "two")
-avg_pool3d = _avg_pool(3, "three")
+avg_pool2d = _avg_pool(2)
+avg_pool3d = _avg_pool(3)
 
 
 def _filled_size(output_size, input, count):
@@ -253,158 +198,66 @@ def adaptive_avg_pool3d(input, output_size):
     return call.adaptive_avg_pool3d(input, _filled_size(output_size, input, 3))
 
 
-def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """Largest value of windows that divide the last dimension evenly.
+def _adaptive_max_pools(dims):
+    """``adaptive_max_pool`` of so many dimensions, and that which returns places."""
+    name = f"adaptive_max_pool{dims}d"
+    pool = getattr(call, name)
 
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        output_size: how many windows; None keeps the input's size.
-        return_indices: also return where the largest were.
+    def adaptive_max_pool(input, output_size, return_indices=False):
+        if dims > 1:
+            output_size = _filled_size(output_size, input, dims)
+        values, indices = pool(input, output_size)
+        return (values, indices) if return_indices else values
 
-    >>> adaptive_max_pool1d(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
-    tensor([[3., 4.]])
-    """
-    values, indices = call.adaptive_max_pool1d(input, output_size)
-    return (values, indices) if return_indices else values
+    def with_indices(input, output_size, return_indices=False):
+        return adaptive_max_pool(input, output_size, True)
 
-
-def adaptive_max_pool2d(input, output_size, return_indices=False):
-    """Largest value of windows that divide the last two dimensions evenly.
-
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        output_size: how many windows; None keeps the input's size.
-        return_indices: also return where the largest were.
-
-    >>> adaptive_max_pool2d(rl.arange(16.0).reshape(1, 4, 4), 2)
-    tensor([[[ 5.,  7.],
-             [13., 15.]]])
-    """
-    values, indices = call.adaptive_max_pool2d(
-        input, _filled_size(output_size, input, 2)
+    summary = f"Largest value of windows that divide the last {_EXTENTS[dims]} evenly."
+    positions = f"``{name}`` together with the places of the largest values."
+    shown, place = _result(dims, f"{2**dims - 1}."), _result(dims, 2**dims - 1)
+    example = f"{_counted(dims)}, 1)"
+    return (
+        _named(adaptive_max_pool, name, summary, example, shown),
+        _named(
+            with_indices,
+            f"{name}_with_indices",
+            positions,
+            example,
+            f"({shown}, {place})",
+        ),
     )
-    return (values, indices) if return_indices else values
 
 
-def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """Largest value of windows that divide the last three dimensions evenly.
+adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pools(1)
+adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _adaptive_max_pools(2)
+adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pools(3)
 
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        output_size: how many windows; None keeps the input's size.
-        return_indices: also return where the largest were.
 
-    >>> adaptive_max_pool3d(rl.arange(8.0).reshape(1, 2, 2, 2), 1)
-    tensor([[[[7.]]]])
-    """
-    values, indices = call.adaptive_max_pool3d(
-        input, _filled_size(output_size, input, 3)
+def _lp_pool(dims, most, mean):
+    """``lp_pool`` of so many dimensions, by two pools of as many."""
+
+    def lp_pool(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+        if isinstance(norm_type, (int, float)) and abs(norm_type) == float("inf"):
+            sign = 1 if norm_type > 0 else -1
+            return sign * most(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+        kernel = _spread(kernel_size, dims)
+        stride = _spread(kernel if stride is None else stride, dims)
+        means = mean(input.pow(norm_type), kernel, stride, 0, ceil_mode)
+        powers = means.sign() * means.abs().relu() * math.prod(kernel)
+        return powers.pow(1.0 / norm_type)
+
+    return _named(
+        lp_pool,
+        f"lp_pool{dims}d",
+        f"``norm_type``-norm of each window along the last {_EXTENTS[dims]}.",
+        f"torch.ones(1{', 2' * dims}), 1, 2)",
+        _result(dims, f"{2**dims}."),
     )
-    return (values, indices) if return_indices else values
 
 
-def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool1d`` together with the places of the largest values.
-
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        output_size: how many windows; None keeps the input's size.
-        return_indices: also return where the largest were.
-
-    >>> adaptive_max_pool1d_with_indices(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
-    (tensor([[3., 4.]]), tensor([[1, 3]]))
-    """
-    return adaptive_max_pool1d(input, output_size, True)
-
-
-def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool2d`` together with the places of the largest values.
-
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        output_size: how many windows; None keeps the input's size.
-        return_indices: also return where the largest were.
-
-    >>> adaptive_max_pool2d_with_indices(rl.arange(4.0).reshape(1, 2, 2), 1)
-    (tensor([[[3.]]]), tensor([[[3]]]))
-    """
-    return adaptive_max_pool2d(input, output_size, True)
-
-
-def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool3d`` together with the places of the largest values.
-
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        output_size: how many windows; None keeps the input's size.
-        return_indices: also return where the largest were.
-
-    >>> adaptive_max_pool3d_with_indices(rl.arange(8.0).reshape(1, 2, 2, 2), 1)
-    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
-    """
-    return adaptive_max_pool3d(input, output_size, True)
-
-
-def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, count, pool):
-    if isinstance(norm_type, (int, float)) and abs(norm_type) == float("inf"):
-        sign = 1 if norm_type > 0 else -1
-        most = (max_pool1d, max_pool2d, max_pool3d)[count - 1]
-        return sign * most(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
-    kernel = _spread(kernel_size, count)
-    stride = _spread(kernel if stride is None else stride, count)
-    cells = 1
-    for size in kernel:
-        cells *= size
-    mean = pool(input.pow(norm_type), kernel, stride, 0, ceil_mode)
-    return (mean.sign() * mean.abs().relu() * cells).pow(1.0 / norm_type)
-
-
-def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``norm_type``-norm of each window along the last dimension.
-
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        norm_type: the order of the norm.
-        kernel_size: size of the window.
-        stride: step of the window; the window's size where it is left out.
-        ceil_mode: whether a last, partly covered window counts.
-
-    >>> lp_pool1d(rl.tensor([[3.0, 4.0, 6.0, 8.0]]), 2, 2)
-    tensor([[ 5., 10.]])
-    """
-    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1, avg_pool1d)
-
-
-def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``norm_type``-norm of each window over the last two dimensions.
-
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        norm_type: the order of the norm.
-        kernel_size: size of the window.
-        stride: step of the window; the window's size where it is left out.
-        ceil_mode: whether a last, partly covered window counts.
-
-    >>> lp_pool2d(rl.ones(1, 2, 2), 2, 2)
-    tensor([[[2.]]])
-    """
-    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2, avg_pool2d)
-
-
-def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``norm_type``-norm of each window over the last three dimensions.
-
-    Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        norm_type: the order of the norm.
-        kernel_size: size of the window.
-        stride: step of the window; the window's size where it is left out.
-        ceil_mode: whether a last, partly covered window counts.
-
-    >>> lp_pool3d(rl.ones(1, 2, 2, 2), 1, 2)
-    tensor([[[[8.]]]])
-    """
-    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, avg_pool3d)
+lp_pool1d = _lp_pool(1, max_pool1d, avg_pool1d)
+lp_pool2d = _lp_pool(2, max_pool2d, avg_pool2d)
+lp_pool3d = _lp_pool(3, max_pool3d, avg_pool3d)
 
 
 def _unpooled_size(input, kernel, stride, padding, output_size):
@@ -463,11 +316,6 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     """Put values back where ``max_pool1d`` found them, zeros elsewhere.
 
     Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        indices: where the values were, as pooling gave them.
-        kernel_size: size of the window.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
         output_size: the size of the result; by default what pooling just fits.
 
     >>> max_unpool1d(rl.tensor([[[3.0, 4.0]]]), rl.tensor([[[1, 3]]]), 2)
@@ -482,11 +330,6 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
     """Put values back where ``max_pool2d`` found them, zeros elsewhere.
 
     Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        indices: where the values were, as pooling gave them.
-        kernel_size: size of the window.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
         output_size: the sizes of the result; by default what pooling just fits.
 
     >>> max_unpool2d(rl.tensor([[[3.0]]]), rl.tensor([[[3]]]), 2)
@@ -501,11 +344,6 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
     """Put values back where ``max_pool3d`` found them, zeros elsewhere.
 
     Args:
-        input: a batch ``(N, C, ...)``, or one of it without ``N``.
-        indices: where the values were, as pooling gave them.
-        kernel_size: size of the window.
-        stride: step of the window; the window's size where it is left out.
-        padding: how far windows reach over the edges, at most half the window.
         output_size: the sizes of the result; by default what pooling just fits.
 
     >>> max_unpool3d(rl.tensor([[[[3.0]]]]), rl.tensor([[[[7]]]]), 2)
@@ -542,7 +380,7 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     return pool(input, kernel_size, output_size, samples)
 
 
-def _fractional_max_pools(dims, text, text_of_both):
+def _fractional_max_pools(dims):
     """``fractional_max_pool`` of so many dimensions, and that which returns places."""
     name = f"fractional_max_pool{dims}d"
 
@@ -571,30 +409,48 @@ def _fractional_max_pools(dims, text, text_of_both):
         )
         return both if return_indices else both[0]
 
-    call_of = f"torch.nn.functional.{{}}(torch.ones({'4, ' * dims}4), 2, 2)"
-    result = f"rushlight.Size([{', '.join(['4'] + ['2'] * dims)}])"
-    both_names = f"{name}_with_indices"
-    text += _FRACTIONAL_ARGUMENTS.format(
-        sizes=_SIZES[dims], example=call_of.format(name) + ".shape", result=result
+    summary = (
+        f"Largest value of windows at random places, along the last {_EXTENTS[dims]}."
     )
-    text_of_both += _FRACTIONAL_ARGUMENTS.format(
-        sizes=_SIZES[dims],
-        example=call_of.format(both_names) + "[1].shape",
-        result=result,
-    )
+    positions = f"``{name}`` together with the places of the largest values."
+    example = f"torch.ones({'4, ' * dims}4), 2, 2)"
+    sizes = f"rushlight.Size([4{', 2' * dims}])"
     return (
-        _named(fractional_max_pool, name, text),
-        _named(with_indices, both_names, text_of_both),
+        _named(
+            fractional_max_pool,
+            name,
+            summary + _FRACTIONAL_ERRORS,
+            f"{example}.shape",
+            sizes,
+        ),
+        _named(
+            with_indices,
+            f"{name}_with_indices",
+            positions + _FRACTIONAL_ERRORS,
+            f"{example}[1].shape",
+            sizes,
+        ),
     )
 
 
-fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pools(
-    2,
-    "Largest value of windows at random places of planes.",
-    "Largest value of windows at random places of planes, and where it is.",
-)
-fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pools(
-    3,
-    "Largest value of windows at random places of volumes.",
-    "Largest value of windows at random places of volumes, and where it is.",
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pools(2)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pools(3)
+
+
+describe_arguments(
+    globals(),
+    input="a batch ``(N, C, ...)``, or one of it without ``N``.",
+    kernel_size="size of the window, one number or one for each dimension.",
+    stride="step of the window; the window's size where it is left out.",
+    output_size="how many windows; None keeps the input's size.",
+    return_indices="also return where the largest were.",
+    padding="how far windows reach over the edges, at most half the window.",
+    ceil_mode="whether a last, partly covered window counts.",
+    norm_type="the order of the norm.",
+    indices="where the values were, as pooling gave them.",
+    dilation="step between the elements of a window.",
+    count_include_pad="whether zeros of the padding count in the divisor.",
+    divisor_override="what sums are divided by instead of the number of elements.",
+    out="where the result is written, or None.",
+    output_ratio="how many windows for each element of the input, between 0 and 1.",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.ir.symbolic import SymInt
 from rushlight.nn._functions import pooling
 from rushlight.operators import call
@@ -179,9 +180,6 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
     """The older name of ``interpolate``.
 
     Args:
-        input: a batch of shape ``(N, C, ...)``.
-        size: the sizes of the result's last dimensions, or
-        scale_factor: the factors by which they grow.
         mode: ``"nearest"``, ``"linear"``, ``"bilinear"``, ``"bicubic"`` or
             ``"trilinear"``.
         align_corners: whether the centres of the corner pixels stay at the corners.
@@ -202,11 +200,6 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
 def upsample_nearest(input, size=None, scale_factor=None):
     """The older name of ``interpolate`` with ``"nearest"``.
 
-    Args:
-        input: a batch of shape ``(N, C, ...)``.
-        size: the sizes of the result's last dimensions, or
-        scale_factor: the factors by which they grow.
-
     >>> import pytest
     >>> with pytest.warns(UserWarning):
     ...     upsample_nearest(rl.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -223,11 +216,6 @@ def upsample_nearest(input, size=None, scale_factor=None):
 def upsample_bilinear(input, size=None, scale_factor=None):
     """The older name of ``interpolate`` with ``"bilinear"`` and aligned corners.
 
-    Args:
-        input: a batch of shape ``(N, C, ...)``.
-        size: the sizes of the result's last dimensions, or
-        scale_factor: the factors by which they grow.
-
     >>> import pytest
     >>> with pytest.warns(UserWarning):
     ...     upsample_bilinear(rl.tensor([[[[1.0, 3.0]]]]), size=(1, 3))
@@ -239,3 +227,11 @@ def upsample_bilinear(input, size=None, scale_factor=None):
         stacklevel=2,
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+describe_arguments(
+    globals(),
+    input="a batch of shape ``(N, C, ...)``.",
+    size="the sizes of the result's last dimensions, or",
+    scale_factor="the factors by which they grow.",
+)

@@ -7,6 +7,7 @@ import numbers
 import warnings
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
@@ -326,10 +327,8 @@ class RNN(RNNBase):
 
     Args:
         input_size: features of the input.
-        hidden_size: features of the state.
         num_layers: layers on top of one another.
         nonlinearity: ``"tanh"`` or ``"relu"``.
-        bias: whether there are biases.
         batch_first: whether inputs are ``(N, L, features)``, not ``(L, N, features)``.
         dropout: probability of dropping an output between layers.
         bidirectional: whether a second network reads backwards.
@@ -413,8 +412,6 @@ class RNNCellBase(Module):
 
     Args:
         input_size: features of the input.
-        hidden_size: features of the state.
-        bias: whether there are biases.
         num_chunks: how many gates share the weights.
 
     >>> rl.nn.LSTMCell(3, 4).weight_ih.shape
@@ -509,12 +506,7 @@ class RNNCell(RNNCellBase):
     """One step of ``RNN``.
 
     Args:
-        input_size: features of an input.
-        hidden_size: features of the state.
-        bias: whether there are biases.
         nonlinearity: ``"tanh"`` or ``"relu"``.
-        device: where the parameters lie.
-        dtype: their data type.
     """
 
     def __init__(
@@ -537,15 +529,7 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of ``LSTM``: the next hidden state and cell state.
-
-    Args:
-        input_size: features of an input.
-        hidden_size: features of the state.
-        bias: whether there are biases.
-        device: where the parameters lie.
-        dtype: their data type.
-    """
+    """One step of ``LSTM``: the next hidden state and cell state."""
 
     _mode = "LSTM"
 
@@ -562,15 +546,7 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of ``GRU``.
-
-    Args:
-        input_size: features of an input.
-        hidden_size: features of the state.
-        bias: whether there are biases.
-        device: where the parameters lie.
-        dtype: their data type.
-    """
+    """One step of ``GRU``."""
 
     _mode = "GRU"
 
@@ -579,3 +555,13 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         return self._step(input, None if hx is None else (hx,))[0]
+
+
+describe_arguments(
+    globals(),
+    hidden_size="features of the state.",
+    bias="whether there are biases.",
+    input_size="features of an input.",
+    device="where the parameters lie.",
+    dtype="their data type.",
+)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.nn.utils.convert_parameters import parameters_to_vector
 
 __all__ = [
@@ -420,23 +421,13 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module, name):
-    """Keep a tensor and a mask of ones: nothing is pruned.
-
-    Args:
-        module: the module, which is changed and returned.
-        name: the tensor's name.
-    """
+    """Keep a tensor and a mask of ones: nothing is pruned."""
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module, name, amount):
     """Prune elements at random.
-
-    Args:
-        module: the module, which is changed and returned.
-        name: the tensor's name.
-        amount: how many, or, as a float, which share of them.
 
     >>> layer = random_unstructured(rl.nn.Linear(2, 3), "weight", amount=1)
     >>> int((layer.weight_mask == 0).sum())
@@ -450,9 +441,6 @@ def l1_unstructured(module, name, amount, importance_scores=None):
     """Prune the elements of the smallest size.
 
     Args:
-        module: the module, which is changed and returned.
-        name: the tensor's name.
-        amount: how many, or, as a float, which share of them.
         importance_scores: what is looked at instead of the values.
 
     >>> layer = l1_unstructured(rl.nn.Linear(2, 3), "weight", amount=0.5)
@@ -469,9 +457,6 @@ def random_structured(module, name, amount, dim):
     """Prune channels at random.
 
     Args:
-        module: the module, which is changed and returned.
-        name: the tensor's name.
-        amount: how many, or, as a float, which share of them.
         dim: the dimension that counts channels.
     """
     RandomStructured.apply(module, name, amount, dim)
@@ -482,9 +467,6 @@ def ln_structured(module, name, amount, n, dim, importance_scores=None):
     """Prune the channels of the smallest norm.
 
     Args:
-        module: the module, which is changed and returned.
-        name: the tensor's name.
-        amount: how many, or, as a float, which share of them.
         n: the norm's order.
         dim: the dimension that counts channels.
         importance_scores: what is looked at instead of the values.
@@ -545,8 +527,6 @@ def custom_from_mask(module, name, mask):
     """Prune what a mask leaves out.
 
     Args:
-        module: the module, which is changed and returned.
-        name: the tensor's name.
         mask: 1 where an element stays.
     """
     CustomFromMask.apply(module, name, mask)
@@ -555,10 +535,6 @@ def custom_from_mask(module, name, mask):
 
 def remove(module, name):
     """Make a pruned tensor a plain parameter, zeros included.
-
-    Args:
-        module: the module, which is changed and returned.
-        name: the tensor's name.
 
     Raises:
         ValueError: the tensor is not pruned.
@@ -636,3 +612,11 @@ def _compute_norm(t, n, dim):
     dims = list(range(t.dim()))
     dims.remove(dims[dim])
     return rl.norm(t, p=n, dim=dims)
+
+
+describe_arguments(
+    globals(),
+    module="the module, which is changed and returned.",
+    name="the tensor's name.",
+    amount="how many, or, as a float, which share of them.",
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed.world import default_group
 
 __all__ = [
@@ -22,12 +23,7 @@ def _average(group, tensor):
 
 
 def allreduce_hook(process_group, bucket):
-    """Average a bucket over the ranks.
-
-    Args:
-        process_group: the group; all processes where it is None.
-        bucket: a ``GradBucket``.
-    """
+    """Average a bucket over the ranks."""
     return _average(process_group, bucket.buffer())
 
 
@@ -42,22 +38,12 @@ def _average_as(dtype, group, bucket):
 
 
 def fp16_compress_hook(process_group, bucket):
-    """Average a bucket over the ranks in half precision.
-
-    Args:
-        process_group: the group; all processes where it is None.
-        bucket: a ``GradBucket``.
-    """
+    """Average a bucket over the ranks in half precision."""
     return _average_as(rl.float16, process_group, bucket)
 
 
 def bf16_compress_hook(process_group, bucket):
-    """Average a bucket over the ranks in bfloat16.
-
-    Args:
-        process_group: the group; all processes where it is None.
-        bucket: a ``GradBucket``.
-    """
+    """Average a bucket over the ranks in bfloat16."""
     return _average_as(rl.bfloat16, process_group, bucket)
 
 
@@ -93,3 +79,10 @@ def bf16_compress_wrapper(hook):
         hook: a communication hook.
     """
     return _wrapper(rl.bfloat16, hook)
+
+
+describe_arguments(
+    globals(),
+    process_group="the group; all processes where it is None.",
+    bucket="a ``GradBucket``.",
+)
