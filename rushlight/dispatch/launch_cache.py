@@ -56,10 +56,10 @@ from cython.cimports.rushlight.dispatch.trace import (
     NOTHING,
     NUMBER,
     TRUTH,
+    LaunchPlan,
     Place,
-    Plan,
+    PlannedStep,
     Recorder,
-    Step,
     begin,
     end,
     finished,
@@ -143,18 +143,18 @@ class PlannedKernel(PythonKernel):
         words[0] |= switches
         key = PyBytes_FromStringAndSize(cython.cast(cython.p_char, words), n * 8)
         found = self.plans.get(key)
-        if type(found) is Plan:
+        if type(found) is LaunchPlan:
             result = follow(found, tensors, False)
             if result is not None:
                 if (
                     _CHECKED
-                    and not cython.cast(Plan, found).writes
+                    and not cython.cast(LaunchPlan, found).writes
                     and may_repeat(tensors)
                 ):
                     with quiet():
                         agree(op, result, PythonKernel.run(self, op, slots, keys))
                 return result
-            if cython.cast(Plan, found).misses > _MISSES:
+            if cython.cast(LaunchPlan, found).misses > _MISSES:
                 self.plans[key] = False
         elif found is None and not _CHECKED:
             if len(self.plans) >= _KEPT:
@@ -175,7 +175,7 @@ class PlannedKernel(PythonKernel):
             result = PythonKernel.run(self, op, slots, keys)
         finally:
             end(notes)
-        plan: Plan = finished(notes, result)
+        plan: LaunchPlan = finished(notes, result)
         if plan is not None and not plan.writes and may_repeat(tensors):
             # followed once beside the function before it is trusted
             with quiet():  # what it says was said just now
@@ -282,13 +282,13 @@ def window(place: Place, tensors: list) -> Tensor:
 
 
 @cython.cfunc
-def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
+def follow(plan: LaunchPlan, tensors: list, tried: cython.bint) -> object:
     """Does what a plan says for these; None where a look found something else.
 
     Args:
         tried: fresh memory holds a pattern, which nothing may depend on.
     """
-    step: Step
+    step: PlannedStep
     data: cython.p_char[24]
     inner: p_object[24]
     held: list
@@ -305,7 +305,7 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
             for place, more in plan.changed
         ]
     for item in plan.steps:
-        step = cython.cast(Step, item)
+        step = cython.cast(PlannedStep, item)
         if step.kind == LAUNCH:
             for i in range(step.n_data):
                 if step.bases[i] >= 0:

@@ -33,7 +33,7 @@ cdef class Place:
     cdef bint viewed                # autograd knows it as a view
     cdef int deferred               # keys that it has and the base has not, or the other way
 
-cdef class Step:
+cdef class PlannedStep:
     cdef int kind
     # ask
     cdef int ndim
@@ -63,7 +63,7 @@ cdef class Step:
     cdef Place place
     cdef bint truth
 
-cdef class Plan:
+cdef class LaunchPlan:
     cdef list steps
     cdef list results
     cdef bint single
@@ -93,7 +93,7 @@ cdef class Recorder:
     cdef int add(self, Tensor t) except -1
     cdef int base_of(self, Tensor t) except -2
     cdef int base_at(self, char* address) noexcept
-    cdef int put_operand(self, Step step, int i, char* address) except -1
+    cdef int put_operand(self, PlannedStep step, int i, char* address) except -1
     cdef bint knows(self, char* address) except -1
     cdef Place place(self, Tensor t)
 
@@ -103,7 +103,7 @@ cdef int recording
 cdef Recorder begin(list tensors)
 cdef int end(Recorder notes) except -1
 # The plan of what was noted; None where that is not all that happened.
-cdef Plan finished(Recorder notes, object result)
+cdef LaunchPlan finished(Recorder notes, object result)
 cdef tuple look_of(Tensor t)
 
 # What functions that run kernels tell the plan that is being written down, if any.

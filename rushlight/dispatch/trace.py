@@ -64,13 +64,13 @@ class Place:
 
 @cython.final
 @cython.cclass
-class Step:
+class PlannedStep:
     """Memory to ask for, a kernel to launch, an operator to call, a value to look at."""
 
 
 @cython.final
 @cython.cclass
-class Plan:
+class LaunchPlan:
     """The steps of a call, and where its results lie afterwards."""
 
 
@@ -117,7 +117,7 @@ class Recorder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put_operand(
-        self, step: Step, i: cython.int, address: cython.p_char
+        self, step: PlannedStep, i: cython.int, address: cython.p_char
     ) -> cython.int:
         """Notes where a launch's pointer leads to; 0 where that is not known."""
         base: cython.int = self.base_at(address)
@@ -192,7 +192,7 @@ def note_fresh(t):
     """Fresh memory."""
     made: Tensor = t
     notes: Recorder = recorder()
-    step: Step
+    step: PlannedStep
     d: cython.int
     dense: int64_t = 1
     if notes is None:
@@ -204,7 +204,7 @@ def note_fresh(t):
     ):
         notes.failed = True
         return
-    step = Step()
+    step = PlannedStep()
     step.kind = ASK
     step.device = made.storage.device
     step.ndim = made.ndim_
@@ -228,7 +228,7 @@ def note_filling(t):
     """Python's numbers in memory that was asked for just now."""
     made: Tensor = t
     notes: Recorder = recorder()
-    step: Step
+    step: PlannedStep
     if notes is None:
         return
     step = notes.steps[len(notes.steps) - 1] if notes.steps else None
@@ -260,9 +260,9 @@ def note_flag(flag: Tensor) -> cython.int:
 def note_check() -> cython.int:
     """A look at the flag."""
     notes: Recorder = recorder()
-    step: Step
+    step: PlannedStep
     if notes is not None:
-        step = Step()
+        step = PlannedStep()
         step.kind = FAULT
         notes.steps.append(step)
     return 0
@@ -277,7 +277,7 @@ class LaunchTracer(LaunchObserver):
     @cython.exceptval(-1, check=False)
     def on_launch(self, launch: cython.pointer(Launch)) -> cython.int:
         notes: Recorder = recorder()
-        step: Step
+        step: PlannedStep
         base: cython.int
         i: cython.int
         data: cython.pp_char = launch.data
@@ -293,7 +293,7 @@ class LaunchTracer(LaunchObserver):
         ):
             notes.failed = True
             return 0
-        step = Step()
+        step = PlannedStep()
         step.kind = LAUNCH
         step.fn = launch.fn
         step.n_data = launch.n_data
@@ -332,14 +332,14 @@ class LaunchTracer(LaunchObserver):
         numbers: cython.p_double,
     ) -> cython.int:
         notes: Recorder = recorder()
-        step: Step
+        step: PlannedStep
         i: cython.int
         if notes is None:
             return 0
         if n_data > 16 or len(notes.steps) > _STEPS:
             notes.failed = True
             return 0
-        step = Step()
+        step = PlannedStep()
         step.kind = LAUNCH
         step.planned = plan
         step.n_data = n_data
@@ -459,7 +459,7 @@ def note_call(
     notes: Recorder, op: Operator, slots: pp_object, result: object, below: cython.bint
 ) -> cython.int:
     """An operator that the function called, unless all it gave is a window."""
-    step: Step
+    step: PlannedStep
     t: Tensor
     base: cython.int
     made: list = []
@@ -476,7 +476,7 @@ def note_call(
     if made and len(made) != len(results):
         notes.failed = True
         return 0
-    step = Step()
+    step = PlannedStep()
     step.kind = CALL
     step.operator = op
     step.results = len(made)
@@ -514,7 +514,7 @@ def note_call(
 def note_reading(t):
     """A truth value may be looked at again; other elements may not be read."""
     notes: Recorder = recorder()
-    step: Step
+    step: PlannedStep
     if notes is None:
         return
     if (
@@ -525,7 +525,7 @@ def note_reading(t):
     ):
         notes.failed = True
         return
-    step = Step()
+    step = PlannedStep()
     step.kind = TRUTH
     step.place = notes.place(t)
     if step.place is None:
@@ -592,9 +592,9 @@ def end(notes: Recorder) -> cython.int:
 
 
 @cython.cfunc
-def finished(notes: Recorder, result: object) -> Plan:
+def finished(notes: Recorder, result: object) -> LaunchPlan:
     """The plan of what was noted; None where that is not all that happened."""
-    plan: Plan = Plan()
+    plan: LaunchPlan = LaunchPlan()
     i: cython.int
     # a launch that was not heard of: this function runs kernels in its own way, or
     # another thread ran some just now

@@ -16,7 +16,7 @@ from rushlight.distributed.reductions import ReduceOp, reduction_name
 from rushlight.distributed.stores.base import seconds
 from rushlight.distributed.transport.channel import Channel
 from rushlight.distributed.transport.connect import connect_all
-from rushlight.distributed.transport.frames import Call
+from rushlight.distributed.transport.frames import Collective
 from rushlight.distributed.transport.mailbox import Mailbox, Message
 from rushlight.distributed.work import Executor, Work
 
@@ -136,7 +136,9 @@ class ProcessGroup:
         sizes = tensors[0].shape
         if len(tensors) > 1:
             sizes = [each.numel() for each in tensors]
-        call = Call("all_reduce", type_name(tensors[0]), sizes, reduction=names[0])
+        call = Collective(
+            "all_reduce", type_name(tensors[0]), sizes, reduction=names[0]
+        )
 
         def body():
             for each in operands:
@@ -148,7 +150,7 @@ class ProcessGroup:
     def _reduce(self, tensor, root, op=ReduceOp.SUM, async_op=False):
         name = reduction_name(op, tensor)
         operand = Operand(tensor, name, self.size())
-        call = Call("reduce", type_name(tensor), tensor.shape, root, name)
+        call = Collective("reduce", type_name(tensor), tensor.shape, root, name)
 
         def body():
             self._engine.reduce(operand.flat, operand.reduction, root)
@@ -158,7 +160,7 @@ class ProcessGroup:
 
     def _broadcast(self, tensor, root, async_op=False):
         operand = Operand(tensor)
-        call = Call("broadcast", type_name(tensor), tensor.shape, root)
+        call = Collective("broadcast", type_name(tensor), tensor.shape, root)
 
         def body():
             self._engine.broadcast(operand.flat, root)
@@ -170,7 +172,7 @@ class ProcessGroup:
     def _all_gather(self, outputs, tensor, async_op=False, result=None):
         """Bring every rank's tensor to all; ``outputs`` are of its size each."""
         operand, outs = Operand(tensor), [Operand(each) for each in outputs]
-        call = Call("all_gather", type_name(tensor), tensor.shape)
+        call = Collective("all_gather", type_name(tensor), tensor.shape)
 
         def body():
             self._engine.all_gather([each.flat for each in outs], operand.flat)
@@ -182,7 +184,7 @@ class ProcessGroup:
 
     def _gather(self, outputs, tensor, root, async_op=False):
         operand, outs = Operand(tensor), [Operand(each) for each in outputs]
-        call = Call("gather", type_name(tensor), tensor.shape, root)
+        call = Collective("gather", type_name(tensor), tensor.shape, root)
 
         def body():
             self._engine.gather([each.flat for each in outs], operand.flat, root)
@@ -193,7 +195,7 @@ class ProcessGroup:
 
     def _scatter(self, tensor, inputs, root, async_op=False):
         operand, parts = Operand(tensor), [Operand(each) for each in inputs]
-        call = Call("scatter", type_name(tensor), tensor.shape, root)
+        call = Collective("scatter", type_name(tensor), tensor.shape, root)
 
         def body():
             self._engine.scatter(operand.flat, [each.flat for each in parts], root)
@@ -205,7 +207,7 @@ class ProcessGroup:
         name = reduction_name(op, output)
         out = Operand(output, name, self.size())
         parts = [Operand(each) for each in inputs]
-        call = Call("reduce_scatter", type_name(output), None, reduction=name)
+        call = Collective("reduce_scatter", type_name(output), None, reduction=name)
 
         def body():
             flats = [each.flat for each in parts]
@@ -217,7 +219,7 @@ class ProcessGroup:
     def _all_to_all(self, outputs, inputs, async_op=False, result=None):
         outs = [Operand(each) for each in outputs]
         parts = [Operand(each) for each in inputs]
-        call = Call("all_to_all", type_name(inputs[0]))
+        call = Collective("all_to_all", type_name(inputs[0]))
 
         def body():
             flats = [each.flat for each in outs], [each.flat for each in parts]
@@ -229,7 +231,9 @@ class ProcessGroup:
         return self._start(call, body, found, async_op, inputs=inputs)
 
     def _barrier(self, async_op=False, timeout=None):
-        return self._start(Call("barrier"), self._engine.barrier, [], async_op, timeout)
+        return self._start(
+            Collective("barrier"), self._engine.barrier, [], async_op, timeout
+        )
 
     def _monitored_barrier(self, timeout=None, wait_all_ranks=False):
         """Wait on rank 0 for all others; say which of them do not come."""
@@ -255,7 +259,7 @@ class ProcessGroup:
         patience = seconds(self._timeout if timeout is None else timeout)
         # Others hear from rank 0 which of them are late: they wait longer than it.
         patience += 5 if self._rank else 0
-        self._start(Call("monitored_barrier"), body, [], False, patience)
+        self._start(Collective("monitored_barrier"), body, [], False, patience)
 
     # -- arrays that all ranks see ----------------------------------------------------
 
@@ -278,13 +282,13 @@ class ProcessGroup:
                 found.append(SymmetricArray(self._channel, memories, count, dtype))
 
         name = str(dtype).rpartition(".")[2]
-        self._start(Call("rendezvous", name, [count]), body, [], False)
+        self._start(Collective("rendezvous", name, [count]), body, [], False)
         return found[0] if found else None
 
     def _reduce_symmetric(self, array):
         """Sum an array over the ranks, each rank its part; what gives a ``Work``."""
         own = array.own
-        call = Call("all_reduce", type_name(own), own.shape, reduction="sum")
+        call = Collective("all_reduce", type_name(own), own.shape, reduction="sum")
         return self._start(call, lambda: array.reduce("sum"), [own], True, inputs=[own])
 
     def _release_symmetric(self):
@@ -302,7 +306,7 @@ class ProcessGroup:
             channel.next_piece()
             channel.finish()
 
-        self._start(Call("release"), body, [], False)
+        self._start(Collective("release"), body, [], False)
         return positions[0]
 
     def _await_release(self, position):

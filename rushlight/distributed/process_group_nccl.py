@@ -30,7 +30,7 @@ from rushlight.distributed.errors import DistBackendError
 from rushlight.distributed.process_group import ProcessGroupGloo
 from rushlight.distributed.reductions import ReduceOp
 from rushlight.distributed.stores.base import seconds
-from rushlight.distributed.transport.frames import Call
+from rushlight.distributed.transport.frames import Collective
 from rushlight.runtime.cuda import batched_launch, contexts
 from rushlight.runtime.cuda.nccl import NCCL
 
@@ -242,7 +242,9 @@ class ProcessGroupNCCL(ProcessGroupGloo):
     def _all_reduce(self, tensors, op=ReduceOp.SUM, async_op=False):
         operands, kind = [DeviceOperand(t) for t in tensors], type_name(tensors[0])
         sizes = tensors[0].shape if len(tensors) == 1 else [t.numel() for t in tensors]
-        call = Call("all_reduce", kind, sizes, reduction=reduction_of(op, tensors[0]))
+        call = Collective(
+            "all_reduce", kind, sizes, reduction=reduction_of(op, tensors[0])
+        )
 
         def enqueue(comm, queue):
             with numbered(comm, op, tensors[0]) as number, _several(comm, operands):
@@ -253,7 +255,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
 
     def _reduce(self, tensor, root, op=ReduceOp.SUM, async_op=False):
         name, run = reduction_of(op, tensor), DeviceOperand(tensor).run
-        call = Call("reduce", type_name(tensor), tensor.shape, root, name)
+        call = Collective("reduce", type_name(tensor), tensor.shape, root, name)
 
         def enqueue(comm, queue):
             with numbered(comm, op, tensor) as number:
@@ -262,7 +264,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
         return self._launch(Launch(call, [tensor], [tensor], enqueue), async_op)
 
     def _broadcast(self, tensor, root, async_op=False):
-        call = Call("broadcast", type_name(tensor), tensor.shape, root)
+        call = Collective("broadcast", type_name(tensor), tensor.shape, root)
         run = DeviceOperand(tensor).run
 
         def enqueue(comm, queue):
@@ -273,7 +275,9 @@ class ProcessGroupNCCL(ProcessGroupGloo):
     def _all_gather(self, outputs, tensor, async_op=False, result=None):
         operand, outs = DeviceOperand(tensor), [DeviceOperand(each) for each in outputs]
         is_even = len({each.run[1] for each in outs}) == 1
-        call = Call("all_gather", type_name(tensor), tensor.shape if is_even else None)
+        call = Collective(
+            "all_gather", type_name(tensor), tensor.shape if is_even else None
+        )
         found = result or list(outputs)
         place = one_run(outs) if is_even else None
         whole: list = []
@@ -301,7 +305,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
 
     def _gather(self, outputs, tensor, root, async_op=False):
         run, outs = DeviceOperand(tensor).run, [DeviceOperand(each) for each in outputs]
-        call = Call("gather", type_name(tensor), tensor.shape, root)
+        call = Collective("gather", type_name(tensor), tensor.shape, root)
 
         def enqueue(comm, queue):
             with comm.grouped():
@@ -314,7 +318,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
 
     def _scatter(self, tensor, inputs, root, async_op=False):
         run, parts = DeviceOperand(tensor).run, [DeviceOperand(each) for each in inputs]
-        call = Call("scatter", type_name(tensor), tensor.shape, root)
+        call = Collective("scatter", type_name(tensor), tensor.shape, root)
 
         def enqueue(comm, queue):
             with comm.grouped():
@@ -328,7 +332,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
     def _reduce_scatter(self, output, inputs, op=ReduceOp.SUM, async_op=False):
         out, parts = DeviceOperand(output), [DeviceOperand(each) for each in inputs]
         name = reduction_of(op, output)
-        call = Call("reduce_scatter", type_name(output), None, reduction=name)
+        call = Collective("reduce_scatter", type_name(output), None, reduction=name)
         is_even = len({each.run[1] for each in parts}) == 1
         place, whole = one_run(parts) if is_even else None, []
 
@@ -358,7 +362,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
     def _all_to_all(self, outputs, inputs, async_op=False, result=None):
         outs = [DeviceOperand(each).run for each in outputs]
         parts = [DeviceOperand(each).run for each in inputs]
-        call = Call("all_to_all", type_name(inputs[0]))
+        call = Collective("all_to_all", type_name(inputs[0]))
 
         def enqueue(comm, queue):
             with comm.grouped():
@@ -378,7 +382,9 @@ class ProcessGroupNCCL(ProcessGroupGloo):
         def enqueue(comm, queue):
             comm.all_reduce(run, 0, queue)
 
-        work = self._run([Launch(Call("barrier"), [one], [], enqueue)], True, timeout)
+        work = self._run(
+            [Launch(Collective("barrier"), [one], [], enqueue)], True, timeout
+        )
         work.blocks = True
         return work if async_op else work.wait() and None
 
@@ -393,7 +399,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
     def _message(self, tensor, rank, tag, starts):
         if rank is None:
             raise NotImplementedError("ProcessGroupNCCL does not support recvAnysource")
-        run, call = DeviceOperand(tensor).run, Call("message", type_name(tensor))
+        run, call = DeviceOperand(tensor).run, Collective("message", type_name(tensor))
 
         def enqueue(comm, queue):
             getattr(comm, starts)(run, comm.ranks.index(rank), queue)
@@ -431,7 +437,7 @@ class _Block:
 
     def __init__(self):
         self.launches: list = []
-        self.work = DeviceWork(Call("coalesced"), (), (), None)
+        self.work = DeviceWork(Collective("coalesced"), (), (), None)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Memory:
 
 
 @dataclasses.dataclass
-class Step:
+class RecordedStep:
     """One launch, memory that is filled with bytes, a jump, or a look at LAPACK's codes.
 
     Attributes:
@@ -138,7 +138,9 @@ class Run:
             return
         content = bytes(_bytes_of(tensor, start, n_bytes))
         self.append(
-            Step(FILL, places=((memory.kind, memory.number, 0),), numbers=content)
+            RecordedStep(
+                FILL, places=((memory.kind, memory.number, 0),), numbers=content
+            )
         )
 
     def known(self, operand):
@@ -198,7 +200,7 @@ class Run:
             count = len(idle)
             idle = {at for at in idle if not self.is_needed(at, idle, last)}
         for at in idle:
-            self.steps[at] = Step(JUMP, total=0)
+            self.steps[at] = RecordedStep(JUMP, total=0)
 
     def is_needed(self, at, idle, last):
         """Whether others than idle steps touch what a step does, or it is a result."""
@@ -223,12 +225,14 @@ class Run:
 
     def branch(self, pred):
         """A step that jumps where a truth value is false; `land` says where to."""
-        return self.append(Step(BRANCH, places=(self.place(place_of(pred)[2]),)))
+        return self.append(
+            RecordedStep(BRANCH, places=(self.place(place_of(pred)[2]),))
+        )
 
     def jump(self, back=None):
         """A step that jumps: to a step before, or to where `land` says."""
         total = 0 if back is None else back - len(self.steps) - 1
-        return self.append(Step(JUMP, total=total))
+        return self.append(RecordedStep(JUMP, total=total))
 
     def land(self, at):
         """Has a branch or a jump go on with the next step."""
@@ -244,7 +248,9 @@ class Run:
                 self.add(STATE, stream_of(data[0]))
         elif task == "check_codes":
             codes = (self.place(data[0]),)
-            self.append(Step(CHECK, places=codes, total=ints[0], numbers=numbers))
+            self.append(
+                RecordedStep(CHECK, places=codes, total=ints[0], numbers=numbers)
+            )
             return
         places = tuple(
             (NUMBER, 0, one) if own else self.place(one)
@@ -254,7 +260,9 @@ class Run:
             self.refuse("what it runs is no kernel that can be taken along")
         if not any(inside):
             numbers = b""  # room that was not needed
-        self.append(Step(LAUNCH, fn, places, tuple(ints), total, grain, numbers))
+        self.append(
+            RecordedStep(LAUNCH, fn, places, tuple(ints), total, grain, numbers)
+        )
 
     def place(self, address):
         """What a pointer points to."""

@@ -28,7 +28,7 @@ from rushlight.dispatch.declared import FUNCTIONAL, INPLACE
 from rushlight.graph.device_fusion import TooMany, elements_of, rows_of
 from rushlight.graph.fused_node import Member, is_window, said
 from rushlight.graph.kernel_resolution import pointwise_kernel, resolve
-from rushlight.graph.program import Step as Turn
+from rushlight.graph.program import Instruction
 from rushlight.graph.reduction_nodes import row_member_of
 from rushlight.graph.steps import NUMBER, TENSOR
 from rushlight.ir import expr as ir
@@ -472,13 +472,13 @@ def launch_of(group, kernel, strides, places, device):
     Args:
         kernel: keys of what is read and of what is stored, and their dtypes' names.
         strides: each operand's byte steps over the group's sizes, outputs first.
-        places: of the operands; see `Step.set_kernel`.
+        places: of the operands; see `Instruction.set_kernel`.
 
     Raises:
         TooMany: it has more loops than a kernel can have.
     """
     inputs, outputs, in_types, out_types = kernel
-    turn, types = Turn(None, None), (in_types, out_types)
+    turn, types = Instruction(None, None), (in_types, out_types)
     items = [all_dtypes()[kind].itemsize for kind in (*out_types, *in_types)]
     members = group.members
     if group.axes is not None and device.on_host:

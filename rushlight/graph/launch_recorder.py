@@ -99,7 +99,7 @@ def listen(tape: Tape, call: Call, first: cython.int):
     made = result
     if type(result) is tuple:
         made = tuple([item for item in result if item is not None])
-    plan: notes.Plan = notes.finished(recorder, made)
+    plan: notes.LaunchPlan = notes.finished(recorder, made)
     found = None
     if plan is not None and not recorder.failed:
         found = told(call, plan, recorder, tensors, result, first, len(written) > 0)
@@ -113,7 +113,7 @@ def listen(tape: Tape, call: Call, first: cython.int):
 @cython.cfunc
 def told(
     call: Call,
-    plan: notes.Plan,
+    plan: notes.LaunchPlan,
     recorder: notes.Recorder,
     tensors: list,
     result: object,
@@ -130,7 +130,7 @@ def told(
     k: cython.int
     v: Value
     t: Tensor
-    step: notes.Step
+    step: notes.PlannedStep
     results: object = (result,) if call.shape is None else result
     for i in range(len(call.results)):
         kind, value = call.results[i]

@@ -32,7 +32,7 @@ from cython.cimports.rushlight.graph.call_matching import (
     has_room,
     matches,
 )
-from cython.cimports.rushlight.graph.program import Step
+from cython.cimports.rushlight.graph.program import Instruction
 from cython.cimports.rushlight.graph.size_vectors import Reading, Writing, is_integer
 from cython.cimports.rushlight.graph.tape import (
     NUMBER,
@@ -134,7 +134,7 @@ class Family:
     is_closed = cython.declare(cython.bint, visibility="readonly")
 
     def __init__(self, state, calls, reading, marks, wanted, program, items):
-        step: Step
+        step: Instruction
         self.marks = reading.marks[:marks]
         self.state, self.calls, self.reading = state, calls, reading
         self.wanted, self.graph, self.items = wanted, program.graph, items

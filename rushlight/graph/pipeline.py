@@ -18,7 +18,7 @@ from rushlight.graph import (
 from rushlight.graph.fusion import Group
 from rushlight.graph.memory_plan import Holding, Item, listening, peak_of
 from rushlight.graph.output_code import code_of
-from rushlight.graph.program import Step as Turn
+from rushlight.graph.program import Instruction
 from rushlight.graph.steps import FRESH, Graph, bytes_needed, window
 
 
@@ -109,7 +109,7 @@ def is_free(step):
 def alone(step):
     """A step that runs its operator."""
     slots = [value.slot for value in (*step.reads, *step.writes)]
-    return Item(Turn(step.call, step), slots)
+    return Item(Instruction(step.call, step), slots)
 
 
 def last_touched(parts):

@@ -23,7 +23,7 @@ cdef enum:
     FLAG_OPERAND = -5               # the thread's flag for bad indices
     NO_OPERAND = -6
 
-cdef class Step:
+cdef class Instruction:
     cdef readonly int kind
     cdef readonly Call call
     cdef readonly object kernel     # what keeps the machine code

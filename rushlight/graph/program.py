@@ -49,7 +49,7 @@ NEAR = cython.declare(cython.int, 256)  # places whose addresses are on the stac
 
 @cython.final
 @cython.cclass
-class Step:
+class Instruction:
     """A kernel to launch or an operator to run, and the memory around it.
 
     Args:
@@ -318,7 +318,7 @@ class Step:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def launch(step: Step, tape: Tape, places: cython.pp_char) -> cython.int:
+def launch(step: Instruction, tape: Tape, places: cython.pp_char) -> cython.int:
     """A launch: as a span where a profiler records the thread."""
     if not recording_spans or not is_profiled():
         return step.launch(tape, places)
@@ -332,7 +332,7 @@ def launch(step: Step, tape: Tape, places: cython.pp_char) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def redo(tape: Tape, step: Step, data: cython.pp_char) -> cython.int:
+def redo(tape: Tape, step: Instruction, data: cython.pp_char) -> cython.int:
     """Runs the operator of a call whose kernels met a bad index, or would not do.
 
     Memory that kernels alone see is lent to the storages meanwhile.
@@ -363,7 +363,7 @@ def heard_launch(address, keep, operands, numbers, ints, total, grain, told=None
         numbers: bytes that some pointers look at.
         ints, total, grain: as they were.
     """
-    step: Step = Step(None, told)
+    step: Instruction = Instruction(None, told)
     i: cython.int
     step.kind = LAUNCH
     step.kernel = keep
@@ -379,14 +379,14 @@ def heard_launch(address, keep, operands, numbers, ints, total, grain, told=None
 
 def heard_check(call):
     """The step that looks whether a kernel met a bad index; the call says which."""
-    step: Step = Step(call)
+    step: Instruction = Instruction(call)
     step.kind = CHECK
     return step
 
 
 def heard_look(call, place, shift, truth):
     """The step that looks whether a call takes the course that was heard."""
-    step: Step = Step(call)
+    step: Instruction = Instruction(call)
     step.kind = LOOK
     step.n = 1
     step.bases[0] = place
@@ -402,7 +402,7 @@ def run_steps(steps, tape: Tape, address):
         RuntimeError: a kernel met a bad index.
     """
     data: cython.pp_char = cython.cast(cython.pp_char, cython.cast(uintptr_t, address))
-    step: Step
+    step: Instruction
     fault: int64_t = 0
     for item in steps:
         step = item
@@ -423,7 +423,7 @@ def run_steps(steps, tape: Tape, address):
 
 def table(place, content):
     """The step that puts a table's bytes into a place."""
-    step: Step = Step()
+    step: Instruction = Instruction()
     step.kind = FILL
     step.n = 1
     step.bases[0] = place
@@ -542,7 +542,7 @@ class Program:
         planner: the thread that plans it anew; 0 where none does.
 
     Args:
-        steps: a list of `Step`.
+        steps: a list of `Instruction`.
         graph: what they were made from (`rushlight.graph.steps.Graph`).
         kinds: for each place whether it was there before, has an object, or is memory
             that kernels alone see: 0, 1, 2.
@@ -583,7 +583,7 @@ class Program:
         devices=None,
     ):
         i: cython.int
-        step: Step
+        step: Instruction
         self.steps = steps
         self.extra = []
         self.prepared, self.written = list(prepared), list(written)
@@ -636,7 +636,7 @@ class Program:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def listen_to(self, tape: Tape, step: Step) -> cython.int:
+    def listen_to(self, tape: Tape, step: Instruction) -> cython.int:
         """Runs a call for the first time, and keeps the launches that it was."""
         step.tried = True
         found = listen(tape, step.call, self.n_places)
@@ -759,7 +759,7 @@ class Program:
         held: cython.pointer(cython.size_t),
     ) -> cython.int:
         """Takes the steps, one after the other."""
-        step: Step
+        step: Instruction
         i: cython.int
         k: cython.int
         at: cython.p_int
@@ -768,7 +768,7 @@ class Program:
         begun: int64_t = 0
         i = 0
         while i < n:
-            step = cython.cast(Step, self.steps[i])
+            step = cython.cast(Instruction, self.steps[i])
             if self.timed:
                 begun = thread_time_ns()
             at = step.moves
@@ -825,14 +825,14 @@ class Program:
         Returns:
             The step after them.
         """
-        look: Step = cython.cast(Step, self.steps[i])
-        step: Step
+        look: Instruction = cython.cast(Instruction, self.steps[i])
+        step: Instruction
         k: cython.int
         j: cython.int
         at: cython.p_int
         end: cython.int = i + 1 + look.behind
         for j in range(i + 1, end):
-            step = cython.cast(Step, self.steps[j])
+            step = cython.cast(Instruction, self.steps[j])
             at = step.moves
             for k in range(step.n_taken):
                 self.hand_on(tape, data, held, at[2 * k], at[2 * k + 1])
@@ -840,7 +840,7 @@ class Program:
                 self.ask_for(tape, data, held, at[2 * step.n_taken + k])
         redo(tape, look, data)
         for j in range(i + 1, end):
-            step = cython.cast(Step, self.steps[j])
+            step = cython.cast(Instruction, self.steps[j])
             at = step.moves + 2 * step.n_taken + step.n_asked
             for k in range(step.n_freed):
                 self.let_go(tape, data, held, at[k])

@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t
-from rushlight.graph.program cimport Step
+from rushlight.graph.program cimport Instruction
 from rushlight.graph.tape cimport Call, Value
 
 # Whether a constant is one of the integers.
@@ -18,7 +18,7 @@ cdef class Reading:
     cdef object constant(self, object item)
     cdef object call(self, Call call)
     cdef object arguments(self, Call call)
-    cdef object launch(self, Step step)
+    cdef object launch(self, Instruction step)
     cdef bint item(self, object item) except -1
 
 # Makes calls and launches of those of a family, and of other integers.
@@ -30,5 +30,5 @@ cdef class Writing:
     cdef Value value(self, Value like)
     cdef object constant(self, object like)
     cdef Call call(self, Call like)
-    cdef Step launch(self, Step like)
+    cdef Instruction launch(self, Instruction like)
     cdef object item(self, object like, list calls, object number, tuple moves)

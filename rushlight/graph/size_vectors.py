@@ -14,7 +14,7 @@ from cython.cimports.rushlight.graph.program import (
     LAUNCH,
     RAW,
     RUN,
-    Step,
+    Instruction,
 )
 from cython.cimports.rushlight.graph.tape import (
     FRESH,
@@ -130,7 +130,7 @@ class Reading:
         self.ints.extend(call.sizes)
 
     @cython.cfunc
-    def launch(self, step: Step) -> object:
+    def launch(self, step: Instruction) -> object:
         """Reads the launch of a fused kernel."""
         i: cython.int
         d: cython.int
@@ -160,7 +160,7 @@ class Reading:
     @cython.exceptval(-1, check=False)
     def item(self, item: object) -> cython.bint:
         """Reads a turn of the program; False for one that a family has no place for."""
-        step: Step = item.turn
+        step: Instruction = item.turn
         self.marks.append((step.kind, tuple(item.touches), tuple(item.asks)))
         number = self.calls.get(id(step.call))
         self.numbers.append(number)
@@ -272,9 +272,9 @@ class Writing:
         return call
 
     @cython.cfunc
-    def launch(self, like: Step) -> Step:
+    def launch(self, like: Instruction) -> Instruction:
         """A launch like another one."""
-        step: Step = Step(None, like.told)
+        step: Instruction = Instruction(None, like.told)
         i: cython.int
         d: cython.int
         count: cython.int = like.n_ints if like.mode == RAW else 1 + 2 * like.n
@@ -311,14 +311,14 @@ class Writing:
             number: of the turn's call among them; None where it is none of them.
             moves: what memory it takes, asks for and lets go of.
         """
-        old: Step = like.turn
-        made: Step
+        old: Instruction = like.turn
+        made: Instruction
         if old.kind == LAUNCH:
             made = self.launch(old)
         elif number is None:
-            made = Step(self.call(old.call), old.told)
+            made = Instruction(self.call(old.call), old.told)
         else:
-            made = Step(calls[number], old.told)
+            made = Instruction(calls[number], old.told)
         # lists of its own: it is planned anew once its calls are heard
         made.taken, made.asked, made.freed = map(list, moves)
         return Item(made, like.touches, like.asks, like.group, like.stored)
@@ -326,7 +326,7 @@ class Writing:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def rows_grain(step: Step) -> int64_t:
+def rows_grain(step: Instruction) -> int64_t:
     """How many rows one thread takes at least, as `codegen.frontend.nest.arrange` says."""
     length: int64_t = 1
     i: cython.int

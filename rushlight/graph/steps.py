@@ -22,7 +22,7 @@ def window(tape, value):
 
 
 @dataclass(eq=False)
-class Step:
+class OperatorStep:
     """One call: an operator, the windows that it reads, and those that it writes.
 
     Attributes:
@@ -104,7 +104,7 @@ def manners_of(op):
 
 def step_of(call):
     """A noted call with what it reads and writes."""
-    step = Step(call)
+    step = OperatorStep(call)
     written, step.pure = manners_of(call.op)
     for i, value in step.arguments():
         step.reads.append(value)

@@ -22,7 +22,7 @@ from rushlight.kernels.attention import (
 from rushlight.kernels.attention.dropout_mask import least_word
 from tests.codegen.grid_kernels import without
 
-TILE = device_attention.Tile(16, 16, 16, warps=2)
+TILE = device_attention.AttentionTile(16, 16, 16, warps=2)
 
 
 def drawn(*sizes, seed=0):
@@ -222,7 +222,7 @@ def run_gradient(
     """A gradient of attention with two heads for each of keys, and what it should be."""
     batch, heads, groups = 1, 2, 1
     dtype = np.dtype(element.name)
-    tile = device_attention_gradients.Tile(16, 16, 16, 16, warps=2)
+    tile = device_attention_gradients.GradientTile(16, 16, 16, warps=2, part=16)
     counts = {"query": queries, "key": keys, "value": keys, "grad": queries}
     own = {name: groups if name in ("key", "value") else heads for name in counts}
     half = {

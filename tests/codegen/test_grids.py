@@ -128,7 +128,7 @@ def run_product(function, rows, columns, depth, tile):
     np.testing.assert_allclose(out, 0.5 * a @ b.T + 2 * c, rtol=1e-10)
 
 
-TILE = device_tiles.Tile(16, 16, 8, 2)
+TILE = device_tiles.BlockTile(16, 16, 8, 2)
 
 
 @pytest.mark.parametrize("sizes", [(16, 16, 8), (5, 19, 11), (33, 3, 1)])

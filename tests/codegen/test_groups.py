@@ -19,9 +19,9 @@ from rushlight.ir.builder import Builder
 from rushlight.ir.expr import Barrier, Var
 from rushlight.ir.rewrite import map_statement
 from rushlight.kernels.matmul import device_tiles, wgmma
-from rushlight.kernels.matmul.wgmma import Tile
+from rushlight.kernels.matmul.wgmma import WarpgroupTile
 
-TILE = Tile(64, 64)
+TILE = WarpgroupTile(64, 64)
 PLAIN = False, False
 
 
@@ -66,7 +66,7 @@ def test_groups_multiply_slices_of_factors_that_lie_either_way(sides):
 
 
 def test_two_groups_share_the_columns_of_a_tile():
-    tile = Tile(128, 64, 3)
+    tile = WarpgroupTile(128, 64, 3)
     function = lower(wgmma.product("p", ir.f16, tile, PLAIN, ir.f32))
     assert multiply(function, PLAIN, 130, 64, 200, tile)
 
@@ -201,4 +201,4 @@ def test_shared_memory_beyond_what_any_card_gives_is_the_launch_s(tile):
 
 def test_tiles_that_copies_do_not_fill_evenly_are_refused():
     with pytest.raises(ValueError, match="lines"):
-        wgmma.product("p", ir.f16, Tile(128, 16), PLAIN)
+        wgmma.product("p", ir.f16, WarpgroupTile(128, 16), PLAIN)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 
-from rushlight.codegen.frontend.pointwise import Plan, Pointwise
+from rushlight.codegen.frontend.pointwise import BlockedLoops, Pointwise
 from rushlight.codegen.frontend.storage import computed
 from rushlight.codegen.loops import Inline, type_table
 from rushlight.ir import expr as ir
@@ -49,7 +49,7 @@ class Branching(Pointwise):
             compute = compute[0]
         if compute.startswith("complex"):
             raise TypeError(f"{self.name} is not a function of complex values")
-        plan = Plan(in_dtypes, out_dtypes)
+        plan = BlockedLoops(in_dtypes, out_dtypes)
         name = computed(compute).name
 
         def body(b, flags, i, operands_in, operands_out):

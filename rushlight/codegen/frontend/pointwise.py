@@ -165,7 +165,7 @@ class Pointwise(Front):
                 f"{self.name} computes {len(outputs)} values for "
                 f"{len(out_dtypes)} outputs"
             )
-        plan = Plan(in_dtypes, out_dtypes)
+        plan = BlockedLoops(in_dtypes, out_dtypes)
         plan.round_inputs(compute)
         body = _body(plan, *without_faults(outputs), inputs)
         function = ir.kernel(
@@ -344,7 +344,7 @@ class _Operand:
         ]
 
 
-class Plan:
+class BlockedLoops:
     """The loops around an elementwise body."""
 
     def __init__(self, in_dtypes, out_dtypes):

@@ -7,7 +7,7 @@ import struct
 __all__ = [
     "HEADER_SIZE",
     "OPERATORS",
-    "Call",
+    "Collective",
     "call_facts",
     "describe",
     "header",
@@ -37,7 +37,7 @@ CODES = {
 }
 
 
-class Call:
+class Collective:
     """One collective: what must be the same on every rank.
 
     Args:

@@ -46,7 +46,7 @@ LANES = ("bool", "float16", "bfloat16", "float32")  # types of masks
 
 
 @dataclass(frozen=True)
-class Tile:
+class AttentionTile:
     """How a block divides its work.
 
     Attributes:
@@ -70,21 +70,21 @@ class Tile:
         return WARP * self.warps
 
 
-def tile_for(depth, width, dropout=False, itemsize=2) -> Tile:
+def tile_for(depth, width, dropout=False, itemsize=2) -> AttentionTile:
     """The tile for sizes of heads: as many keys at a time as shared memory holds.
 
     Values that are long are divided: a lane has sums of so many of their elements.
 
     >>> tile_for(64, 64)
-    Tile(slice=64, depth=64, width=64, warps=4)
+    AttentionTile(slice=64, depth=64, width=64, warps=4)
     >>> tile_for(80, 200)
-    Tile(slice=32, depth=96, width=128, warps=4)
+    AttentionTile(slice=32, depth=96, width=128, warps=4)
     """
     width = -(-width // parts_of(depth, width, dropout, itemsize))
     depth, width = (-(-size // PAD) * PAD for size in (depth, width))
     bytes = STAGES * (itemsize * (depth + width) + 2 * GAP)
     slice = next(n for n in (64, 32, 16) if n * bytes <= SHARED_BYTES)
-    return Tile(slice, depth, width)
+    return AttentionTile(slice, depth, width)
 
 
 def parts_of(depth, width, dropout=False, itemsize=2):

@@ -21,6 +21,7 @@ from rushlight.kernels.attention.device_attention import (
     SHARED_BYTES,
     UNIT_ROWS,
     Attention,
+    AttentionTile,
     function_of,
 )
 from rushlight.kernels.attention.dropout_mask import kept
@@ -40,39 +41,25 @@ MOST, MOST_DROPPING, MOST_FLOATS = 192, 128, 64
 
 
 @dataclass(frozen=True)
-class Tile:
-    """How a block divides its work.
+class GradientTile(AttentionTile):
+    """How a block divides its work; rows of any of the operands go past.
 
     Attributes:
-        slice: rows that go past at a time.
-        depth, width: elements of a query and of a value, with zeros behind.
         part: elements of each row whose gradients a block has.
-        warps: of a block, each with 16 rows.
     """
 
-    slice: int
-    depth: int
-    width: int
-    part: int
-    warps: int = 4
-
-    @property
-    def rows(self):
-        """Rows that a block has."""
-        return UNIT_ROWS * self.warps
-
-    @property
-    def threads(self):
-        return WARP * self.warps
+    part: int = 0
 
 
-def tile_for(kind, depth, width, masked=False, dropout=False, itemsize=2) -> Tile:
+def tile_for(
+    kind, depth, width, masked=False, dropout=False, itemsize=2
+) -> GradientTile:
     """The tile for a gradient and sizes of heads.
 
     >>> tile_for("query", 64, 64)
-    Tile(slice=64, depth=64, width=64, part=64, warps=4)
+    GradientTile(slice=64, depth=64, width=64, warps=4, part=64)
     >>> tile_for("value", 72, 250)
-    Tile(slice=32, depth=96, width=256, part=32, warps=4)
+    GradientTile(slice=32, depth=96, width=256, warps=4, part=32)
     """
     part, parts = part_of(kind, depth, width, masked, itemsize)
     sizes = {"depth": depth, "width": width}
@@ -85,7 +72,7 @@ def tile_for(kind, depth, width, masked=False, dropout=False, itemsize=2) -> Til
         slice = min(slice, 32 if size <= WIDE else 16)
     if dropout and size > WIDE:
         slice = min(slice, 16 if kind == "query" and size > WIDER else 32)
-    return Tile(slice, **sizes, part=part)
+    return GradientTile(slice, **sizes, part=part)
 
 
 def part_of(kind, depth, width, masked=False, itemsize=2):

@@ -17,7 +17,7 @@ from rushlight.codegen.emit.reference_groups import APART, DEPTH, GROUP, ROWS, R
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Pointer, Var, f32, u32
 from rushlight.kernels.attention import device_attention
-from rushlight.kernels.attention.device_attention import UNIT_ROWS, Tile
+from rushlight.kernels.attention.device_attention import UNIT_ROWS, AttentionTile
 from rushlight.kernels.attention.mma_blocks import STAGES, WARP
 
 SQUARE = ROWS * DEPTH  # halves of 64 lines
@@ -27,14 +27,14 @@ WARPS = 8  # of a block: two groups
 BLOCKS = 2  # of few sums: one makes weights while units multiply for the other
 
 
-def tile_for(depth, width) -> Tile:
+def tile_for(depth, width) -> AttentionTile:
     """The tile for sizes of heads, whose lines have zeros behind.
 
     >>> tile_for(64, 72)
-    Tile(slice=64, depth=64, width=128, warps=8)
+    AttentionTile(slice=64, depth=64, width=128, warps=8)
     """
     depth, width = (-(-size // DEPTH) * DEPTH for size in (depth, width))
-    return Tile(DEPTH, depth, width, WARPS)
+    return AttentionTile(DEPTH, depth, width, WARPS)
 
 
 def shared_of(tile):

@@ -81,7 +81,7 @@ def depthwise(name, type, lanes, taps, strides, epilogue=None) -> ir.Function:
         plane = (image + quotient(row, n["shared"])) * (n["height"] * n["width"])
         from_ = b.let("plane", moved(source, plane))
         to = b.let("result", moved(out, chunk * n["out_height"] * n["out_width"]))
-        tile = Tile(b, n, type, lanes, (taps, strides), from_, to)
+        tile = PlaneTiles(b, n, type, lanes, (taps, strides), from_, to)
         tile.read_weights(moved(weight, row * (taps[0] * taps[1])), bias, row)
         if room is None:
             tile.edged_plane()
@@ -127,7 +127,7 @@ def depthwise_weights(name, type, lanes, taps, strides) -> ir.Function:
             area = n["out_height"] * n["out_width"]
             along = b.let("along", moved(grad, (image * n["rows"] + row) * area))
             shape = taps, strides
-            WeightTile(b, n, type, lanes, shape, from_, along).add_to(totals)
+            WeightTiles(b, n, type, lanes, shape, from_, along).add_to(totals)
         group = part * n["groups"] + quotient(row, n["shared"])
         column = remainder(row, n["shared"])
         with b.loop("k", 0, count) as k:
@@ -182,7 +182,7 @@ class Room:
                 b.store(to, 0, load(base, 0, lanes, mask=mask), mask)
 
 
-class Tile:
+class PlaneTiles:
     """The tiles of one plane.
 
     Args:
@@ -357,7 +357,7 @@ class Tile:
                 b.store(self.out, place, total + bias, self.kept)
 
 
-class WeightTile(Tile):
+class WeightTiles(PlaneTiles):
     """The tiles of one plane, and of the output's gradient there."""
 
     def add_to(self, totals):

@@ -136,7 +136,7 @@ def transform_short(source, out, count, in_line, out_line, forward, factor, plan
     Args:
         count: of the lines; ``in_line`` and ``out_line`` real numbers lie between them.
         factor: a tensor of what results are multiplied by.
-        plan: the `Plan` of a line.
+        plan: the `FFTPlan` of a line.
     """
     parts = factor.dtype
     lanes = lanes_of(parts.itemsize)

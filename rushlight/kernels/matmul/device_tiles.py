@@ -26,7 +26,7 @@ SCALARS = STEPS + 3 * len(OPERANDS)  # alpha, then beta, a word of 8 bytes each
 
 
 @dataclass(frozen=True)
-class Tile:
+class BlockTile:
     """How a block divides its work.
 
     Attributes:
@@ -46,10 +46,10 @@ class Tile:
         return self.rows * self.columns // self.each**2
 
 
-SMALL, LARGE = Tile(32, 32, 16, 4), Tile(64, 64, 16, 4)
+SMALL, LARGE = BlockTile(32, 32, 16, 4), BlockTile(64, 64, 16, 4)
 
 
-def tile_for(rows, columns) -> Tile:
+def tile_for(rows, columns) -> BlockTile:
     """The tile for a result of some size.
 
     >>> tile_for(10, 500).threads, tile_for(512, 512).threads

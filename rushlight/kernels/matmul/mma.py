@@ -14,7 +14,7 @@ from __future__ import annotations
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Barrier
 from rushlight.kernels.matmul import device_tiles
-from rushlight.kernels.matmul.device_tiles import Tile, Writer
+from rushlight.kernels.matmul.device_tiles import BlockTile, Writer
 from rushlight.kernels.mma_tiles import SUMS, add_product, place_of_sum
 
 WARP = 32
@@ -23,9 +23,9 @@ ROWS, COLUMNS = 16, 8  # of one product
 GAP = 8  # values behind each row of a slice
 
 SMALL, TILE, LARGE = (
-    Tile(32, 32, 32, 4),
-    Tile(64, 64, 16, 4),
-    Tile(128, 128, 32, 4),
+    BlockTile(32, 32, 32, 4),
+    BlockTile(64, 64, 16, 4),
+    BlockTile(128, 128, 32, 4),
 )
 MANY = 512  # rows, and columns, that are enough for the large ones
 LEAST = (
@@ -35,7 +35,7 @@ LEAST = (
 )  # rows, columns and depth for which units are worth while
 
 
-def tile_for(rows, columns) -> Tile:
+def tile_for(rows, columns) -> BlockTile:
     """The tile for a result of some size.
 
     >>> [threads_of(tile_for(size, 600)) for size in (20, 500, 600)]

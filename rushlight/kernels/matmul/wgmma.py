@@ -26,7 +26,7 @@ BAND = 8  # tiles one above the other that blocks take before they go on to the 
 
 
 @dataclass(frozen=True)
-class Tile:
+class WarpgroupTile:
     """How a block divides its work.
 
     Attributes:
@@ -50,11 +50,11 @@ class Tile:
         return (self.rows + self.columns) * DEPTH * 2 * self.stages
 
 
-TILES = Tile(128, 256), Tile(128, 128), Tile(64, 64)
+TILES = WarpgroupTile(128, 256), WarpgroupTile(128, 128), WarpgroupTile(64, 64)
 LEAST = 64  # rows, columns and depth for which groups are worth while
 
 
-def tile_for(rows, columns, batch, processors) -> Tile:
+def tile_for(rows, columns, batch, processors) -> WarpgroupTile:
     """The largest tile that still gives every multiprocessor one; otherwise the smallest.
 
     Sums are taken in one order, whatever the tile: bits do not depend on it.

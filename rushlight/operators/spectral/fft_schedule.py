@@ -75,7 +75,7 @@ def good_size(least):
     return power * 3 // 4 if power * 3 // 4 >= least and power >= 4 else power
 
 
-class Plan:
+class FFTPlan:
     """How lines of one length are transformed, in one type of parts."""
 
     def __init__(self, size, dtype):
@@ -115,7 +115,7 @@ class Plan:
 @functools.lru_cache(KEPT)
 def plan_for(size, dtype):
     """The plan, made once."""
-    return Plan(size, dtype)
+    return FFTPlan(size, dtype)
 
 
 @functools.lru_cache(KEPT)

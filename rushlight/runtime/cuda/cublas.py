@@ -386,7 +386,7 @@ def start(card, product, operands, vector, factors, scales=None):
     return True
 
 
-class Plan:
+class MatmulPlan:
     """The library's descriptions of a product, and the algorithm that it chose."""
 
     def __init__(self, card, product):
@@ -548,7 +548,7 @@ def plan_for(card, product, addresses, scales=None):
     key = product, alignments
     if key in card.products:
         return card.products[key]
-    plan = Plan(card, product)
+    plan = MatmulPlan(card, product)
     try:
         if scales is not None:
             plan.set_scales(card, scales)

@@ -138,7 +138,7 @@ def aligned(tensor):
     return tensor.clone() if address_of(tensor) % ALIGNED else tensor
 
 
-class Plan:
+class ExecutionPlan:
     """A graph with the engine that runs it, for one thread.
 
     Raises:
@@ -303,7 +303,7 @@ def plan_for(card, key, given, most):
         key = (key[0], *problem._replace(timed=False))
         return card.convolutions.get(key) or plan_for(card, key, given, most)
     try:
-        plan = Plan(card, problem)
+        plan = ExecutionPlan(card, problem)
         if problem.timed:
             plan.choose(card, given, most)
     except RuntimeError:  # nothing of the library's runs it: ours does

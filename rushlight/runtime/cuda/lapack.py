@@ -33,7 +33,7 @@ MOST_LU, MOST_REFLECTED, MOST_TURNED, MOST_SOLVED = 512, 256, 32, 64
 FEW, ROWS_EACH = 8, 16
 
 
-class Call:
+class SolverCalls:
     """Calls for the matrices of one type on one card.
 
     Args:
@@ -142,7 +142,7 @@ def _triangle(a, codes, upper, routine):
     if not a.numel():
         return
     columns_of(a)
-    call, n, side = Call(a), a.shape[-1], UPPER if upper else LOWER
+    call, n, side = SolverCalls(a), a.shape[-1], UPPER if upper else LOWER
     name, many = call.name(routine, routine), _count(a)
     if routine == "potrf" and many > 1:
         begins, places_of_codes = call.each(a, 2), codes_of(a, codes)
@@ -162,7 +162,7 @@ def cholesky_solve(a, b, upper):
     columns_of(a, b)
     n, wide = b.shape[-2:]
     agree(a.numel() == _count(b) * n * n and a.dtype is b.dtype, a, b)
-    call, side = Call(a), UPPER if upper else LOWER
+    call, side = SolverCalls(a), UPPER if upper else LOWER
     code = call.room(1, INT32)
     for factor, place in zip(places(a, 2), places(b, 2), strict=True):
         name = call.name("potrs", "potrs")
@@ -177,7 +177,7 @@ def lu(a, pivots, codes):
     rows, columns = a.shape[-2:]
     least = min(rows, columns)
     agree(pivots.is_contiguous() and pivots.numel() == _count(a) * least, a, pivots)
-    call, many = Call(a), _count(a)
+    call, many = SolverCalls(a), _count(a)
     if many > 1 and rows == columns < MOST_LU:
         begins, first = call.each(a, 2), codes_of(a, codes)[0]
         where = address_of(begins), rows, address_of(pivots), first, many
@@ -199,7 +199,7 @@ def lu_solve(a, pivots, b, form):
     n, wide = b.shape[-2:]
     agree(a.numel() == _count(b) * n * n and a.dtype is b.dtype, a, b)
     agree(pivots.is_contiguous() and pivots.numel() == _count(b) * n, a, pivots)
-    call, many = Call(a), _count(b)
+    call, many = SolverCalls(a), _count(b)
     if many > 1 and n < MOST_LU:
         begins, right, kept = call.each(a, 2), call.each(b, 2), bytearray(4)
         call.several(
@@ -227,7 +227,7 @@ def ldl(a, pivots, codes, hermitian):
         return
     _refuse_hermitian(a, hermitian, "ldl_factor")
     columns_of(a)
-    n, call = a.shape[-1], Call(a)
+    n, call = a.shape[-1], SolverCalls(a)
     agree(pivots.is_contiguous() and pivots.numel() == _count(a) * n, a, pivots)
     name = call.name("sytrf", "sytrf")
     count = call.ask(name, n, address_of(a), n)
@@ -258,7 +258,7 @@ def ldl_solve(a, pivots, b, hermitian):
     columns_of(a, b)
     n, wide = b.shape[-2:]
     agree(a.numel() == _count(b) * n * n and a.dtype is b.dtype, a, b)
-    call, kind = Call(a), NUMBERS[a.dtype.name]
+    call, kind = SolverCalls(a), NUMBERS[a.dtype.name]
     wider = pivots.to(INT64).contiguous()
     code = call.room(1, INT32)
     for factor, pivot, place in zip(
@@ -286,7 +286,7 @@ def triangular_solve(a, b, left, upper, form, unit):
     rows, columns = b.shape[-2:]
     order = rows if left else columns
     agree(a.numel() == _count(b) * order * order and a.dtype is b.dtype, a, b)
-    call, many = Call(a), _count(b)
+    call, many = SolverCalls(a), _count(b)
     one = bytearray(_one(call.kind))
     how = LEFT if left else RIGHT, UPPER if upper else LOWER, FORMS[form], int(unit)
     whole = *how, rows, columns, _address(one)
@@ -312,7 +312,7 @@ def qr(a, tau):
     columns_of(a)
     rows, columns = a.shape[-2:]
     agree(tau.is_contiguous() and tau.numel() == _count(a) * min(rows, columns), a, tau)
-    call, many = Call(a), _count(a)
+    call, many = SolverCalls(a), _count(a)
     if rows <= MOST_REFLECTED and many >= max(2, rows // ROWS_EACH):
         begins, factors, kept = call.each(a, 2), call.each(tau, 1), bytearray(4)
         where = address_of(begins), rows, address_of(factors), _address(kept), many
@@ -336,7 +336,7 @@ def expand_reflectors(a, tau):
     (rows, columns), k = a.shape[-2:], tau.shape[-1]
     agree(tau.is_contiguous() and tau.numel() == _count(a) * k, tau, a)
     agree(k <= columns <= rows, tau, a)
-    call = Call(a)
+    call = SolverCalls(a)
     name, code = call.name("orgqr", "ungqr"), call.room(1, INT32)
     sizes = rows, columns, k
     count = call.ask(name, *sizes, address_of(a), rows, address_of(tau))
@@ -357,7 +357,7 @@ def apply_reflectors(a, tau, c, left, adjoint):
     order = rows if left else columns
     agree(a.numel() == _count(c) * order * k and a.dtype is c.dtype, a, c)
     agree(tau.is_contiguous() and tau.numel() == _count(c) * k, tau, c)
-    call = Call(a)
+    call = SolverCalls(a)
     form = FORMS[("C" if call.is_complex else "T") if adjoint else "N"]
     name, code = call.name("ormqr", "unmqr"), call.room(1, INT32)
     head = LEFT if left else RIGHT, form, rows, columns, k
@@ -388,7 +388,7 @@ def svd(a, u, s, vh, codes, letter):
         return
     columns_of(a)
     rows, columns = a.shape[-2:]
-    least, call = min(rows, columns), Call(a)
+    least, call = min(rows, columns), SolverCalls(a)
     agree(s.is_contiguous() and s.numel() == _count(a) * least, a, s)
     job, short = NO_VECTORS if letter == "N" else VECTORS, int(letter == "S")
     tall, wide = (least, least) if short else (rows, columns)
@@ -449,7 +449,7 @@ def eigh(a, values, codes, upper, vectors):
     if not a.numel():
         return
     columns_of(a)
-    n, call = a.shape[-1], Call(a)
+    n, call = a.shape[-1], SolverCalls(a)
     agree(values.is_contiguous() and values.numel() == _count(a) * n, a, values)
     head = VECTORS if vectors else NO_VECTORS, UPPER if upper else LOWER, n
     if 1 < _count(a) and n <= MOST_TURNED:
@@ -482,7 +482,7 @@ def eig(a, values, vectors, codes, wanted):
     if not a.numel():
         return
     columns_of(a)
-    n, call = a.shape[-1], Call(a)
+    n, call = a.shape[-1], SolverCalls(a)
     agree(values.is_contiguous() and values.numel() == _count(a) * n, a, values)
     kind, number = NUMBERS[call.kind], NUMBERS[values.dtype.name]
     right = call.room(n * n)
