@@ -143,11 +143,11 @@ def test_neighbours_are_one_load_an_operand_and_stay_in_registers(
 
 def over_lists():
     """Entries of the optimizers' kernels over lists of tensors."""
-    rows = optimizer_updates.adam_amsgrad_guarded, 5, 5, (True, False)
-    counter = optimizer_updates.adam_counted, 4, 1, (True,)
+    guarded = optimizer_updates.GUARDED[optimizer_updates.adam_amsgrad]
+    rows = guarded, 5, 5, 10, (True, False)
+    counter = optimizer_updates.adam_counted, 4, 1, 5, (True,)
     for dtype in ("float32", "bfloat16"):
-        for rule, outputs, inputs, static in (rows, counter):
-            numbers = rule.arity - inputs - len(static)
+        for rule, outputs, inputs, numbers, static in (rows, counter):
             kind = "float64" if rule is optimizer_updates.adam_counted else "float32"
             types = (dtype,) * inputs + (kind,) * numbers
             with using(NVIDIA):
@@ -155,7 +155,7 @@ def over_lists():
             places = [(k, 4) for k in range(outputs)] + [(k, 4) for k in range(inputs)]
             operands = (*places, *[None] * numbers)
             yield device.emit_lists(loops, operands)
-            if rule is optimizer_updates.adam_amsgrad_guarded:
+            if rule is guarded:
                 width = 2 if dtype == "bfloat16" else 4
                 shape = (width,) * (outputs + inputs) + (0,) * numbers
                 wide = gpu_entries.Wide(gpu_entries.LOAD // width, outputs, shape)

@@ -108,97 +108,27 @@ def adam_amsgrad(
     return shrink * param - size * (mean / root), mean, square, largest
 
 
-def _guarded(found, old, new):
-    """New values, or the old ones where a gradient has overflowed."""
-    return tuple(
-        select(found > 0, one, other) for one, other in zip(old, new, strict=True)
-    )
+def _guarded(rule, states, options):
+    """A rule for scaled gradients: unscales them; nothing changes where one overflowed.
 
+    Args:
+        rule: what is done otherwise.
+        states: how many tensors it keeps of each parameter.
+        options: how many of its last arguments are known when it is compiled.
+    """
 
-@pointwise
-def sgd_guarded(param, grad, lr, weight_decay, scale, found, decays, maximize):
-    """``sgd`` of a scaled gradient, which is kept unscaled."""
-    shown = grad / scale
-    new = sgd.function(param, shown, lr, weight_decay, decays, maximize)
-    return _guarded(found, (param, grad), (new, shown))
+    def guarded(param, grad, *given):
+        kept, static = given[:states], given[len(given) - options :]
+        *numbers, scale, found = given[states : len(given) - options]
+        old, shown = (param, *kept, grad), grad / scale
+        new = rule.function(param, shown, *kept, *numbers, *static)
+        new = (*(new if isinstance(new, tuple) else (new,)), shown)
+        return tuple(
+            select(found > 0, one, other) for one, other in zip(old, new, strict=True)
+        )
 
-
-@pointwise
-def sgd_momentum_guarded(
-    param,
-    grad,
-    buffer,
-    lr,
-    weight_decay,
-    momentum,
-    kept,
-    share,
-    scale,
-    found,
-    decays,
-    maximize,
-    nesterov,
-):
-    """``sgd_momentum`` of a scaled gradient, which is kept unscaled."""
-    shown = grad / scale
-    options = lr, weight_decay, momentum, kept, share, decays, maximize, nesterov
-    new = sgd_momentum.function(param, shown, buffer, *options)
-    return _guarded(found, (param, buffer, grad), (*new, shown))
-
-
-@pointwise
-def adam_guarded(
-    param,
-    grad,
-    mean,
-    square,
-    size,
-    shrink,
-    weight_decay,
-    rest1,
-    beta2,
-    rest2,
-    correction,
-    eps,
-    scale,
-    found,
-    decays,
-    maximize,
-):
-    """``adam`` of a scaled gradient, which is kept unscaled."""
-    shown = grad / scale
-    options = size, shrink, weight_decay, rest1, beta2, rest2, correction, eps
-    new = adam.function(param, shown, mean, square, *options, decays, maximize)
-    return _guarded(found, (param, mean, square, grad), (*new, shown))
-
-
-@pointwise
-def adam_amsgrad_guarded(
-    param,
-    grad,
-    mean,
-    square,
-    largest,
-    size,
-    shrink,
-    weight_decay,
-    rest1,
-    beta2,
-    rest2,
-    correction,
-    eps,
-    scale,
-    found,
-    decays,
-    maximize,
-):
-    """``adam_amsgrad`` of a scaled gradient, which is kept unscaled."""
-    shown, old = grad / scale, (param, mean, square, largest)
-    options = size, shrink, weight_decay, rest1, beta2, rest2, correction, eps
-    new = adam_amsgrad.function(
-        param, shown, mean, square, largest, *options, decays, maximize
-    )
-    return _guarded(found, (*old, grad), (*new, shown))
+    guarded.__name__ = f"{rule.name}_guarded"
+    return pointwise(guarded)
 
 
 @pointwise
@@ -212,10 +142,10 @@ def adam_counted(step, lr, weight_decay, beta1, beta2, found, decoupled):
 
 
 GUARDED = {
-    sgd: sgd_guarded,
-    sgd_momentum: sgd_momentum_guarded,
-    adam: adam_guarded,
-    adam_amsgrad: adam_amsgrad_guarded,
+    sgd: _guarded(sgd, 0, 2),
+    sgd_momentum: _guarded(sgd_momentum, 1, 3),
+    adam: _guarded(adam, 2, 2),
+    adam_amsgrad: _guarded(adam_amsgrad, 3, 2),
 }
 
 

@@ -10,9 +10,12 @@ from rushlight.nested._internal.nested_tensor import (
     wrapped,
     write,
 )
+from rushlight.nested._internal.rules import Rules
 from rushlight.nested._internal.views import inner_dim, parts, wrap_dim
 
 __all__ = ["RULES"]
+
+RULES = Rules()
 
 
 def split_batch(nested, size):
@@ -25,6 +28,7 @@ def split_batch(nested, size):
     ]
 
 
+@RULES("split")
 def _split(op, nested, size, dim=0):
     """Pieces of a batch (which PyTorch cuts by `chunk` alone), or of inner dimensions."""
     if wrap_dim(nested.dim(), dim) == 0 and isinstance(size, int):
@@ -42,6 +46,7 @@ def _joined(pieces, at):
     return wrapped(values, offsets, None, at)
 
 
+@RULES("masked_select")
 def _masked_select(op, nested, mask):
     """What a mask of the same raggedness names, part by part.
 
@@ -64,6 +69,7 @@ def _masked_select(op, nested, mask):
     return wrapped(found, before[nested._offsets])
 
 
+@RULES("index_put", "index_put_")
 def _index_put(op, nested, indices, values, *accumulate):
     """Writes where indices name parts, and places in them.
 
@@ -119,11 +125,3 @@ def _whole_parts(nested, indices):
             "index_put(): indices must reach the ragged dimension, or end before it"
         )
     return [*rows, along], repeated
-
-
-RULES = {
-    "split": _split,
-    "masked_select": _masked_select,
-    "index_put": _index_put,
-    "index_put_": _index_put,
-}

@@ -24,9 +24,12 @@ from rushlight.nested._internal.nested_tensor import (
     write,
 )
 from rushlight.nested._internal.padding import from_padded, packed, padded
+from rushlight.nested._internal.rules import Rules
 from rushlight.nested._internal.sdpa import jagged_scaled_dot_product_attention
 
 __all__ = ["from_padded", "packed", "padded"]
+
+RULES = Rules()
 
 
 def check_alike(op, tensors):
@@ -79,6 +82,7 @@ def _dense_operand(op, dense, like):
     return padding.rows_of(dense, like)
 
 
+@RULES("fill_", "lift_fresh", "positive", "glu", "rrelu")
 def elementwise(op, *args):
     """Compute on values, element by element; in place where the operator does."""
     first = check_alike(op, list(among(NestedTensor, args)))
@@ -112,12 +116,14 @@ def _all_wrapped(results, like):
     return results
 
 
+@RULES("clone")
 def _clone(op, nested, memory_format):
     if nested._lengths is not None and memory_format is rl.contiguous_format:
         return packed(nested)
     return elementwise(op, nested, memory_format)
 
 
+@RULES("contiguous")
 def _contiguous(op, nested, *rest):
     if nested.is_contiguous():
         return nested
@@ -126,10 +132,12 @@ def _contiguous(op, nested, *rest):
     return _all_wrapped(values_of(nested).contiguous(), nested)
 
 
+@RULES("detach")
 def _detach(op, nested):
     return wrapped(nested._values.detach(), *nested.raggedness)
 
 
+@RULES("_to_copy")
 def _to_copy(op, nested, dtype, layout, *rest):
     if layout not in (None, rl.jagged):
         raise RuntimeError(
@@ -143,15 +151,18 @@ def _like(op, nested, *rest):
     return _all_wrapped(op.redispatch(None, nested._values, *rest), nested)
 
 
+@RULES("new_empty", "new_zeros", "new_ones", "new_full")
 def _new(op, nested, size, *rest):
     return op.redispatch(None, nested._values, size, *rest)
 
 
+@RULES("embedding")
 def _embedding(op, weight, indices, *rest):
     found = op.redispatch(None, weight, values_of(indices), *rest)
     return _all_wrapped(found, indices)
 
 
+@RULES("dropout", "dropout_")
 def _dropout(op, nested, p, train):
     """PyTorch's draws: one for each value, whatever the probability is.
 
@@ -164,6 +175,7 @@ def _dropout(op, nested, p, train):
     return write(nested, found) if writes(op) else _all_wrapped(found, nested)
 
 
+@RULES("equal")
 def _equal(op, one, other):
     both = isinstance(one, NestedTensor) and isinstance(other, NestedTensor)
     if not both or len(one) != len(other) or one.dim() != other.dim():
@@ -171,6 +183,15 @@ def _equal(op, one, other):
     return all(rl.equal(a, b) for a, b in zip(one.unbind(), other.unbind()))
 
 
+@RULES(
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "soft_margin_loss",
+    "kl_div",
+    "binary_cross_entropy",
+)
 def _loss(op, nested, target, *rest):
     """A loss over elements: of values, whose sum or mean has no raggedness."""
     both = [each for each in (nested, target) if isinstance(each, NestedTensor)]
@@ -189,6 +210,7 @@ def _bare(value):
     return values_of(value) if isinstance(value, NestedTensor) else value
 
 
+@RULES("nll_loss_forward")
 def _labels(op, nested, target, *rest):
     """A loss over classes, of as many rows as there are."""
     if nested._ragged_idx != 1 or nested.dim() != 3:
@@ -205,34 +227,9 @@ def _labels(op, nested, target, *rest):
     return found
 
 
-def _names(rule, names):
-    return dict.fromkeys(names.split(), rule)
-
-
-RULES = {
-    **_names(elementwise, "fill_ lift_fresh positive glu rrelu"),
-    **_names(_new, "new_empty new_zeros new_ones new_full"),
-    "clone": _clone,
-    "contiguous": _contiguous,
-    "detach": _detach,
-    "_to_copy": _to_copy,
-    "embedding": _embedding,
-    **_names(_dropout, "dropout dropout_"),
-    "scaled_dot_product_attention": jagged_scaled_dot_product_attention,
-    "nll_loss_forward": _labels,
-    **_names(
-        _loss,
-        """
-        mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss kl_div
-        binary_cross_entropy
-        """,
-    ),
-    "equal": _equal,
-    **reductions.RULES,
-    **views.RULES,
-    **gathered.RULES,
-    **products.RULES,
-}
+RULES("scaled_dot_product_attention")(jagged_scaled_dot_product_attention)
+for _more in (reductions.RULES, views.RULES, gathered.RULES, products.RULES):
+    RULES.update(_more)
 
 
 def _declared(op):

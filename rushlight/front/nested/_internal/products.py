@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.nested._internal.nested_tensor import NestedTensor, values_of, wrapped
+from rushlight.nested._internal.rules import Rules
 from rushlight.nested._internal.views import parts
 
 __all__ = ["RULES"]
 
+RULES = Rules()
 
+
+@RULES("linear")
 def _linear(op, nested, weight, bias):
     if nested._ragged_idx == nested.dim() - 1:
         raise RuntimeError(
@@ -68,6 +72,7 @@ def _nested_by_nested(one, other):
     return _refuse(one, other)
 
 
+@RULES("matmul")
 def _matmul(op, one, other):
     """Products: by values where the ragged dimension is one of rows, else part by part.
 
@@ -81,12 +86,10 @@ def _matmul(op, one, other):
     return _nested_by_nested(one, other)
 
 
+@RULES("bmm")
 def _bmm(op, one, other):
     if one.dim() != 3:
         raise ValueError("bmm(): input must be 3D")
     if other.dim() != 3:
         raise ValueError("bmm(): mat2 must be 3D")
     return _matmul(op, one, other)
-
-
-RULES = {"linear": _linear, "matmul": _matmul, "bmm": _bmm}

@@ -13,8 +13,11 @@ from rushlight.nested._internal.padding import (
     padded,
     rows_of_same,
 )
+from rushlight.nested._internal.rules import Rules
 
 __all__ = ["RULES"]
+
+RULES = Rules()
 
 
 def _dims(nested, dim, name):
@@ -121,6 +124,7 @@ def _mean_of_parts(op, nested, args, at):
     return total / lengths.view(shape).to(total.dtype)
 
 
+@RULES("_softmax", "_log_softmax")
 def _softmax(op, nested, dim, *rest):
     """Softmax: along the ragged dimension in rows filled up with what weighs nothing.
 
@@ -157,6 +161,7 @@ def _dims_of_one(nested, dim, name):
     return (dim % n,)
 
 
+@RULES("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "flip")
 def _scanned(op, nested, dim, *rest):
     """A scan, or what else keeps a dimension: along the ragged one part by part.
 
@@ -179,6 +184,7 @@ def _scanned(op, nested, dim, *rest):
     return _each(found, lambda r: wrapped(r, *nested.raggedness))
 
 
+@RULES("native_layer_norm")
 def _layer_norm(op, nested, normalized_shape, *rest):
     """Normalise the last dimensions, part by part where the ragged one is among them.
 
@@ -209,6 +215,7 @@ def _layer_norm(op, nested, normalized_shape, *rest):
     return (out, *(rl.stack(each) for each in moments))
 
 
+@RULES("_rms_norm")
 def _rms_norm(op, nested, size, *rest):
     """The same by the root of the mean of squares.
 
@@ -229,15 +236,3 @@ def _rms_norm(op, nested, size, *rest):
         )
     found = op.redispatch(None, values_of(nested), size, *rest)
     return _each(found, lambda r: wrapped(r, *nested.raggedness))
-
-
-def _names(rule, names):
-    return dict.fromkeys(names.split(), rule)
-
-
-RULES = {
-    **_names(_softmax, "_softmax _log_softmax"),
-    **_names(_scanned, "cumsum cumprod logcumsumexp cummax cummin flip"),
-    "native_layer_norm": _layer_norm,
-    "_rms_norm": _rms_norm,
-}

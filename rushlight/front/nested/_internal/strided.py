@@ -21,8 +21,11 @@ from rushlight.core.subclass import make_wrapper
 from rushlight.dispatch.declared import says
 from rushlight.nested._internal.nested_int import NestedInt
 from rushlight.nested._internal.padding import pad_to
+from rushlight.nested._internal.rules import Rules
 
 __all__ = ["StridedNestedTensor", "run", "strided_from_list"]
+
+RULES = Rules()
 
 # What stands for an irregular size where sizes are compared; rules look at the parts'.
 IRREGULAR = 1 << 15
@@ -299,6 +302,7 @@ def _rebuilt(buffer, sizes, requires_grad):
 # -- operators -----------------------------------------------------------------------------
 
 
+@RULES("unbind")
 def _unbind(op, nested, dim=0):
     if dim not in (0, -nested.dim()):
         raise RuntimeError(
@@ -308,21 +312,25 @@ def _unbind(op, nested, dim=0):
     return list(parts_of(nested))
 
 
+@RULES("select")
 def _select(op, nested, dim, index):
     if dim % nested.dim() == 0:
         return parts_of(nested)[index]
     return _by_parts(op, nested, dim, index)
 
 
+@RULES("detach")
 def _detach(op, nested):
     return of_buffer(nested._buffer.detach(), nested._part_sizes)
 
 
+@RULES("clone", "contiguous", "_to_copy", "alias", "lift_fresh")
 def _on_buffer(op, nested, *rest):
     """What makes one element of one, or of none."""
     return of_buffer(op.redispatch(None, buffer_of(nested), *rest), nested._part_sizes)
 
 
+@RULES("view", "reshape", "_unsafe_view")
 def _reshape(op, nested, size):
     """Sizes of each part: -1, or an irregular one of old, is that of the part.
 
@@ -381,6 +389,7 @@ def _split(value, parts):
     return [value] * parts
 
 
+@RULES("native_layer_norm")
 def _layer_norm(op, nested, normalized_shape, *rest):
     made = [
         op.redispatch(None, part, normalized_shape, *rest) for part in parts_of(nested)
@@ -422,6 +431,7 @@ def args_are_whole(rest, names):
     return dim is None or (isinstance(dim, (list, tuple)) and not dim)
 
 
+@RULES("matmul", "bmm")
 def _matmul(op, one, other):
     """Products of parts, one by one; a matrix goes with each."""
     count = len(next(among(StridedNestedTensor, (one, other)))._part_sizes)
@@ -440,6 +450,7 @@ def _factors(value, count):
     return [value] * count if value.dim() == 2 else value.unbind()
 
 
+@RULES("dropout", "dropout_")
 def _dropout(op, nested, p, train):
     """PyTorch's draws: one for each element, whatever the probability is."""
     found = dropped(buffer_of(nested), p, train)
@@ -448,10 +459,12 @@ def _dropout(op, nested, p, train):
     return Written.apply(nested, found, "_buffer", buffer_of)
 
 
+@RULES("equal")
 def _equal(op, one, other):
     return one._part_sizes == other._part_sizes and rl.equal(one._buffer, other._buffer)
 
 
+@RULES("cat")
 def _cat(op, tensors, dim=0):
     if dim == 0:
         return of_parts([part for each in tensors for part in parts_of(each)])
@@ -484,6 +497,7 @@ def _same_sizes(op, args):
     return first
 
 
+@RULES("fill_")
 def elementwise(op, *args):
     """Compute on all elements at once; in place where the operator does."""
     first = _same_sizes(op, args)
@@ -504,10 +518,6 @@ def elementwise(op, *args):
     return args[0]
 
 
-def _names(rule, names):
-    return dict.fromkeys(names.split(), rule)
-
-
 def _attention(op, query, key, value, attn_mask=None, *rest):
     """Each part by itself, without a mask.
 
@@ -526,23 +536,6 @@ def _attention(op, query, key, value, attn_mask=None, *rest):
             f"Expected both to be nested, but got {words[0]} self and {words[1]} other"
         )
     return _by_parts(op, query, key, value, None, *rest)
-
-
-RULES = {
-    "unbind": _unbind,
-    "select": _select,
-    "detach": _detach,
-    "view": _reshape,
-    "reshape": _reshape,
-    "_unsafe_view": _reshape,
-    "equal": _equal,
-    "native_layer_norm": _layer_norm,
-    **_names(_dropout, "dropout dropout_"),
-    "cat": _cat,
-    **_names(_matmul, "matmul bmm"),
-    **_names(_on_buffer, "clone contiguous _to_copy alias lift_fresh"),
-    "fill_": elementwise,
-}
 
 
 def run(op, args):

@@ -6,8 +6,11 @@ import rushlight as rl
 from rushlight.nested._internal.nested_int import FIRST
 from rushlight.nested._internal.nested_tensor import NestedTensor, values_of, wrapped
 from rushlight.nested._internal.padding import rows_of
+from rushlight.nested._internal.rules import Rules
 
 __all__ = ["RULES", "inner_dim"]
+
+RULES = Rules()
 
 
 def wrap_dim(n, dim):
@@ -43,6 +46,7 @@ def _rewrapped(values, nested, ragged_idx=None):
     return wrapped(values, offsets, lengths, ragged_idx or at, cache)
 
 
+@RULES("transpose")
 def _transpose(op, nested, dim0, dim1):
     n, at = nested.dim(), nested._ragged_idx
     dim0, dim1 = wrap_dim(n, dim0), wrap_dim(n, dim1)
@@ -61,6 +65,7 @@ def _transpose(op, nested, dim0, dim1):
     return _rewrapped(values_of(nested).transpose(dim0 - 1, dim1 - 1), nested, at)
 
 
+@RULES("permute")
 def _permute(op, nested, dims):
     n = nested.dim()
     if len(dims) != n:
@@ -90,6 +95,7 @@ def _shown(size):
     return f"({', '.join(names)})"
 
 
+@RULES("view", "_unsafe_view", "reshape")
 def _view(op, nested, size):
     """Other sizes in place of those that are not ragged.
 
@@ -121,6 +127,7 @@ def _refuse(op, nested, size):
     raise RuntimeError(f"view(): cannot view shape {nested._size} as {_shown(size)}")
 
 
+@RULES("expand")
 def _expand(op, nested, size, *rest):
     size, own = list(size), sizes_as_numbers(nested)
     if len(size) != len(own):
@@ -136,6 +143,7 @@ def _expand(op, nested, size, *rest):
     return _rewrapped(values_of(nested).expand(size[1:]), nested)
 
 
+@RULES("unsqueeze")
 def _unsqueeze(op, nested, dim):
     inner, at = inner_dim(nested, dim, "unsqueeze", more=1, ragged=True), None
     if inner + 1 <= nested._ragged_idx:
@@ -143,6 +151,7 @@ def _unsqueeze(op, nested, dim):
     return _rewrapped(values_of(nested).unsqueeze(inner), nested, at)
 
 
+@RULES("squeeze")
 def _squeeze(op, nested, dim=None):
     n, at = nested.dim(), nested._ragged_idx
     if dim is None:
@@ -170,12 +179,14 @@ def parts(nested):
     )
 
 
+@RULES("unbind")
 def _unbind(op, nested, dim=0):
     if wrap_dim(nested.dim(), dim) != 0:
         raise RuntimeError("unbind(): only supported for NestedTensor on dim=0")
     return list(parts(nested))
 
 
+@RULES("select")
 def _select(op, nested, dim, index):
     dim = wrap_dim(nested.dim(), dim)
     if dim == 0:
@@ -198,6 +209,7 @@ def _is_whole(start, end, step):
     return not start and step == 1 and (end is None or end >= FIRST)
 
 
+@RULES("slice")
 def _slice(op, nested, dim=0, start=None, end=None, step=1):
     found = wrap_dim(nested.dim(), dim)
     if found in (0, nested._ragged_idx) and _is_whole(start, end, step):
@@ -209,6 +221,7 @@ def _slice(op, nested, dim=0, start=None, end=None, step=1):
     return _rewrapped(found, nested)
 
 
+@RULES("split_with_sizes", "tensor_split")
 def _along(op, nested, what, dim=0, *rest):
     """What cuts along one dimension, to pieces or to one."""
     inner = inner_dim(nested, dim, op._opname)
@@ -216,6 +229,7 @@ def _along(op, nested, what, dim=0, *rest):
     return [_rewrapped(each, nested) for each in found]
 
 
+@RULES("narrow")
 def _narrow(op, nested, dim, start, length):
     inner = inner_dim(nested, dim, "narrow")
     return _rewrapped(values_of(nested).narrow(inner, start, length), nested)
@@ -243,6 +257,7 @@ def _alike(tensors, name):
     return first, values
 
 
+@RULES("cat")
 def _cat(op, tensors, dim=0):
     if all(isinstance(t, NestedTensor) for t in tensors):
         n, at = tensors[0].dim(), tensors[0]._ragged_idx
@@ -262,6 +277,7 @@ def _concatenated(tensors, at):
     return wrapped(values, offsets, None, at)
 
 
+@RULES("stack")
 def _stack(op, tensors, dim=0):
     if not all(isinstance(t, NestedTensor) for t in tensors):
         raise RuntimeError("stack(): expected all nested tensors inputs")
@@ -271,23 +287,3 @@ def _stack(op, tensors, dim=0):
     inner = inner_dim(first, dim, "stack", more=1, ragged=True)
     at = first._ragged_idx + (inner < first._ragged_idx)
     return _rewrapped(rl.stack(values, inner), first, at)
-
-
-RULES = {
-    "transpose": _transpose,
-    "permute": _permute,
-    "view": _view,
-    "_unsafe_view": _view,
-    "reshape": _view,
-    "expand": _expand,
-    "unsqueeze": _unsqueeze,
-    "squeeze": _squeeze,
-    "unbind": _unbind,
-    "select": _select,
-    "slice": _slice,
-    "narrow": _narrow,
-    "split_with_sizes": _along,
-    "tensor_split": _along,
-    "cat": _cat,
-    "stack": _stack,
-}
