@@ -16,7 +16,6 @@ from rushlight.codegen.emit import llvm, ptx
 from rushlight.codegen.frontend.pointwise import Pointwise
 from rushlight.codegen.language import reduction, rowwise
 from rushlight.codegen.lower import lower
-from rushlight.codegen.schedule import cuda
 from rushlight.codegen.schedule.contraction import matrix_tile
 from rushlight.codegen.target import TARGETS, current, described, named, using
 from rushlight.ir import expr as ir
@@ -28,6 +27,7 @@ from rushlight.kernels.matmul import contraction
 from rushlight.operators.elementwise import binary, unary
 from rushlight.operators.shape.conversion import copy
 from rushlight.runtime.cpu.launch import NativeKernel, launch
+from tests.codegen.grid_kernels import pointwise_loops
 from tools import crosscompile
 
 pytestmark = pytest.mark.skipif(
@@ -270,7 +270,7 @@ def test_functions_are_the_same_bits_without_instructions_for_them(name, arity, 
 
 
 def test_code_for_a_gpu_does_not_depend_on_the_processor():
-    kernel = cuda.pointwise_loops(binary.add, ("float16",) * 2, ("float16",), "float16")
+    kernel = pointwise_loops(binary.add, ("float16",) * 2, ("float16",), "float16")
     texts = set()
     for name in TARGETS:
         with using(named(name)):
