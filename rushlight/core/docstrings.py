@@ -6,7 +6,7 @@ import re
 from types import FunctionType
 
 _ARGUMENTS = "\n\n    Args:\n        "
-_BEHIND = re.compile(r"\n\n    (?=Attributes:|Raises:|Returns:|>>> )|\n    \Z|\Z")
+_AFTER = re.compile(r"\n\n    (?=Attributes:|Raises:|Returns:|>>> )|\n    \Z|\Z")
 _NEXT = re.compile(r"\n        (?=\w)")
 
 
@@ -51,10 +51,10 @@ def _completed(text, code, words):
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     head, listed, rest = text.partition(_ARGUMENTS)
     if not listed:
-        head, rest = text[: (at := _BEHIND.search(text).start())], text[at:]
+        head, rest = text[: (at := _AFTER.search(text).start())], text[at:]
         items = []
     else:
-        end = _BEHIND.search(rest).start()
+        end = _AFTER.search(rest).start()
         items, rest = _NEXT.split(rest[:end]), rest[end:]
     own = {re.split("[,:]", item)[0]: item for item in items}
     shared = {name: f"{name}: {words[name]}" for name in names if name in words}

@@ -112,6 +112,7 @@ OWN = (
     "nested._internal.gathered",
     "nested._internal.padding",
     "nested._internal.products",
+    "nested._internal.rules",
     "nested._internal.reductions",
     "nested._internal.strided",
     "nested._internal.views",

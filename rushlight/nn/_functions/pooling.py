@@ -35,6 +35,18 @@ def _result(dims, number):
     return f"tensor({'[' * (dims + 1)}{number}{']' * (dims + 1)})"
 
 
+def _pools(values, with_indices, name, summary, dims, size):
+    """A pool of largest values under its name, and that which returns places, too."""
+    example = f"{_counted(dims)}, {size})"
+    shown, place = _result(dims, f"{2**dims - 1}."), _result(dims, 2**dims - 1)
+    positions = f"``{name}`` together with the places of the largest values."
+    both = f"({shown}, {place})"
+    return (
+        _named(values, name, summary, example, shown),
+        _named(with_indices, f"{name}_with_indices", positions, example, both),
+    )
+
+
 def _max_pools(dims):
     """``max_pool`` of so many dimensions, and the same that always returns places."""
     name = f"max_pool{dims}d"
@@ -65,19 +77,7 @@ def _max_pools(dims):
         return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     summary = f"Largest value of each window along the last {_EXTENTS[dims]}."
-    positions = f"``{name}`` together with the places of the largest values."
-    shown, place = _result(dims, f"{2**dims - 1}."), _result(dims, 2**dims - 1)
-    example = f"{_counted(dims)}, 2)"
-    return (
-        _named(max_pool, name, summary, example, shown),
-        _named(
-            with_indices,
-            f"{name}_with_indices",
-            positions,
-            example,
-            f"({shown}, {place})",
-        ),
-    )
+    return _pools(max_pool, with_indices, name, summary, dims, 2)
 
 
 max_pool1d, max_pool1d_with_indices = _max_pools(1)
@@ -213,19 +213,7 @@ def _adaptive_max_pools(dims):
         return adaptive_max_pool(input, output_size, True)
 
     summary = f"Largest value of windows that divide the last {_EXTENTS[dims]} evenly."
-    positions = f"``{name}`` together with the places of the largest values."
-    shown, place = _result(dims, f"{2**dims - 1}."), _result(dims, 2**dims - 1)
-    example = f"{_counted(dims)}, 1)"
-    return (
-        _named(adaptive_max_pool, name, summary, example, shown),
-        _named(
-            with_indices,
-            f"{name}_with_indices",
-            positions,
-            example,
-            f"({shown}, {place})",
-        ),
-    )
+    return _pools(adaptive_max_pool, with_indices, name, summary, dims, 1)
 
 
 adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pools(1)
