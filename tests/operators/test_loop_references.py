@@ -44,93 +44,60 @@ def frozen(axis, taps, stride, pad):
 LINE = 1, 1, 1, 1, 0, 1
 HALVED = 8, 4, 2, 2, 0, 1
 PADDED = 7, 7, 3, 1, 1, 1
+GAPS = 7, 4, 3, 2, 1, 1
+THIRDS, QUARTERS = (7, 3, 1, 1, 0, 1), (7, 4, 1, 1, 0, 1)
 FROZEN_LINE = frozen("depth", 1, 1, 0)
+FROZEN_THREES = FROZEN_LINE | frozen("height", 3, 1, 1) | frozen("width", 3, 1, 1)
+FROZEN_HALVES = FROZEN_LINE | frozen("height", 2, 2, 0) | frozen("width", 2, 2, 0)
+
+# kind of windows, their height and width, elements and results of a plane, what is frozen
+WINDOWS = [
+    ("single", GAPS, GAPS, 49, 16, {}),
+    ("strided", PADDED, PADDED, 49, 49, FROZEN_THREES),
+    ("inside", HALVED, HALVED, 64, 16, FROZEN_HALVES),
+    ("even", THIRDS, QUARTERS, 49, 12, {}),
+]
+PIXELS = [
+    ("pixels", PADDED, PADDED, 49, 49, FROZEN_THREES),
+    ("even_pixels", THIRDS, QUARTERS, 49, 12, {}),
+]
+
+
+def pools():
+    """Pooling forward, placed and not, and the gradients of means; of 5 channels a pixel."""
+    for kind, height, width, size, count, frozen in WINDOWS + PIXELS:
+        axes, kept, n = [*LINE, *height, *width], FLOAT | frozen, 1
+        turns, planes = 2, {**kept, "channels": 1}
+        if kind.endswith("pixels"):
+            n, turns, planes = 5, 2 * height[1], kept
+        x, out = noise(2, size, n), [zeros(2, count, n), places(2, count, n)]
+        for kernels, placed in (
+            (pooling_kernels.max_pools, 0),
+            (pooling_kernels.max_pools, 1),
+            (pooling_kernels.avg_pools, 0),
+        ):
+            ints = [*axes, placed, 1 - placed, 0, n]
+            yield kernels[kind], out, [x], ints, turns, {**kept, "placed": placed}
+        grad, grad_input = noise(2, count, n), [zeros(2, size, n)]
+        scatter = pooling_kernels.avg_pool_scatters[kind]
+        yield scatter, grad_input, [grad], [*axes, 0, 0, n], 2, planes
+
 
 # kernel, outputs (and what is written beside them), inputs, integers, turns, choices
 CASES = [
-    (
-        pooling_kernels.max_pools["single"],
-        [zeros(2, 16), places(2, 16)],
-        [noise(2, 49)],
-        [*LINE, 7, 4, 3, 2, 1, 1, 7, 4, 3, 2, 1, 1, 1],
-        2,
-        FLOAT,
-    ),
-    (
-        pooling_kernels.max_pools["strided"],
-        [zeros(2, 49), places(2, 49)],
-        [noise(2, 49)],
-        [*LINE, *PADDED, *PADDED, 1],
-        2,
-        {
-            **FLOAT,
-            **FROZEN_LINE,
-            **frozen("height", 3, 1, 1),
-            **frozen("width", 3, 1, 1),
-        },
-    ),
-    (
-        pooling_kernels.max_pools["inside"],
-        [zeros(2, 16), places(2, 16)],
-        [noise(2, 64)],
-        [*LINE, *HALVED, *HALVED, 1],
-        2,
-        {
-            **FLOAT,
-            **FROZEN_LINE,
-            **frozen("height", 2, 2, 0),
-            **frozen("width", 2, 2, 0),
-        },
-    ),
-    (
-        pooling_kernels.avg_pools["single"],
-        [zeros(2, 16)],
-        [noise(2, 49)],
-        [*LINE, 7, 4, 3, 2, 1, 1, 7, 4, 3, 2, 1, 1, 0, 0],
-        2,
-        FLOAT,
-    ),
-    (
-        pooling_kernels.avg_pools["strided"],
-        [zeros(2, 49)],
-        [noise(2, 49)],
-        [*LINE, *PADDED, *PADDED, 0, 0],
-        2,
-        {
-            **FLOAT,
-            **FROZEN_LINE,
-            **frozen("height", 3, 1, 1),
-            **frozen("width", 3, 1, 1),
-        },
-    ),
-    (
-        pooling_kernels.avg_pools["even"],
-        [zeros(2, 12)],
-        [noise(2, 49)],
-        [*LINE, 7, 3, 1, 1, 0, 1, 7, 4, 1, 1, 0, 1, 0, 0],
-        2,
-        FLOAT,
-    ),
-    (
-        pooling_kernels.max_pools["even"],
-        [zeros(2, 12), places(2, 12)],
-        [noise(2, 49)],
-        [*LINE, 7, 3, 1, 1, 0, 1, 7, 4, 1, 1, 0, 1, 1],
-        2,
-        FLOAT,
-    ),
+    *pools(),
     *(
         (
-            kernels["single"],
-            [zeros(*shape)],
-            [noise(2, 16)],
-            [*LINE, 7, 4, 3, 2, 1, 1, 7, 4, 3, 2, 1, 1, 0, 0],
+            kernel,
+            [zeros(2, 49)],
+            [noise(2, 16), whole(49, 2, 16)],
+            [*LINE, *GAPS, *GAPS, 0, 0],
             2,
             FLOAT,
         )
-        for kernels, shape in (
-            (pooling_kernels.avg_pool_scatters, (2, 49)),
-            (pooling_kernels.avg_pool_gathers, (2, 49)),
+        for kernel in (
+            pooling_kernels.avg_pool_gathers["single"],
+            pooling_kernels.max_pool_gathers["single"],
         )
     ),
     (

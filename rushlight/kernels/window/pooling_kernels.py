@@ -1,13 +1,21 @@
 """Pooling: one reduction over windows of three axes; missing ones have size one.
 
-`max_pool`, `avg_pool` and their gradients are each defined once, and made for a kind of
-windows (`windows.WindowKind`). As written, a kernel goes over planes (batch times
-channels), which are independent: the host's thread pool divides them. Its ``collapsed``
-form has an element to an item, for devices of many threads. Gradients are scattered where
-an item is a plane, and gathered where it is an element.
+A `WindowReduction` says what the elements of a window come to, a kind of windows
+(`windows.WindowKind`) where they lie. `over_planes` and `over_pixels` go along them: the
+first where columns lie innermost, and vectors hold windows; the second where channels do,
+and vectors hold the channels of one window, whose states are kept where results go: those
+are in the nearest cache. The thread pool divides planes (batch times channels), or rows of
+windows of images.
+
+Gradients are scattered over a plane, or an image, and gathered where an item is an element.
+That is the ``collapsed`` form of loops over planes, for devices of many threads.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from rushlight.codegen.language import trunc_div
 from rushlight.codegen.loops import (
@@ -30,101 +38,45 @@ from rushlight.kernels.window.windows import (
 )
 
 
-def for_kinds(make, *kinds):
-    """The kernels that ``make`` defines for kinds of windows, by the kinds' names."""
-    found = {}
-    for kind in kinds:
-        function = make(kind)
-        function.__name__ = f"{make.__name__}_{kind.name}"
-        function.__doc__ = make.__doc__
-        found[kind.name] = loops(function)
-    return found
+class WindowReduction(NamedTuple):
+    """What the elements of a window come to; a state is a value and a place.
 
+    Attributes:
+        name: of the operation, which begins the names of its kernels.
+        start: the state before the first element, of which the place is given.
+        step: the state with an element more.
+        finish: the value, of a state's and of how many elements count; None: as it is.
+    """
 
-cover = STRIDED.cover
-
-
-@loops_inline
-def larger_of(best, place, x, plane, first, taps, step):
-    """The largest of a row of a window and its place, where it is above ``best``."""
-    for k in range(taps):
-        here = first + k * step
-        v = x[plane + here]
-        larger = v > best or v != v
-        best = v if larger else best
-        place = here if larger else place
-    return best, place
+    name: str
+    start: Callable
+    step: Callable
+    finish: Callable | None = None
 
 
 @loops_inline
-def larger_of_many(best, place, x, plane, first, taps, step):
-    """The same for long rows, seldom of which hold anything larger: a vector tells."""
-    above = False
-    for k in range(first, first + taps):
-        v = x[plane + k]
-        above = above | (v > best) | (v != v)
-    if above:
-        best, place = larger_of(best, place, x, plane, first, taps, step)
-    return best, place
+def none_larger(first):
+    """What any element is larger than, at the place of the first."""
+    return lowest(T), first
 
 
-def max_pool(kind):
-    """Largest of each window, and its place where ``placed``; of NaNs the last."""
-    span, inside = kind.span, kind.inside
-    by_vectors = inside is not None
-    larger = larger_of_many if kind is EVEN else larger_of
+@loops_inline
+def larger(best, place, v, here):
+    """The larger of two, and its place; of NaNs the last."""
+    above = v > best or v != v
+    return v if above else best, here if above else place
 
-    @loops_inline
-    def put(at, results, plane, zs, ys, xs):
-        out, index, placed = results
-        x, start, height, width = plane
-        z0, nz, dz = zs
-        y0, ny, dy = ys
-        x0, nx, dx = xs
-        place = (z0 * height.size + y0) * width.size + x0
-        best = lowest(T)
-        for i in range(nz):
-            for j in range(ny):
-                row = (z0 + i * dz) * height.size + y0 + j * dy
-                first = row * width.size + x0
-                best, place = larger(best, place, x, start, first, nx, dx)
-        out[at] = best
-        if placed != 0:
-            index[at] = place
 
-    def kernel(
-        out: "T*",
-        index: "i64*",
-        x: "T*",
-        depth: AXIS,
-        height: AXIS,
-        width: AXIS,
-        placed: int,
-        begin: int,
-        end: int,
-    ):
-        for p in range(begin, end):
-            for z in range(depth.count):
-                zs = span(z, depth)
-                for y in range(height.count):
-                    ys = span(y, height)
-                    at = ((p * depth.count + z) * height.count + y) * width.count
-                    plane = x, p * depth.size * height.size * width.size, height, width
-                    to = out, index, placed
-                    if by_vectors:
-                        first, last = inside(zs, ys, depth, height, width)
-                        deep, high = inside_span(z, depth), inside_span(y, height)
-                        for c in range(first):
-                            put(at + c, to, plane, zs, ys, span(c, width))
-                        for c in vectorized(first, last):
-                            put(at + c, to, plane, deep, high, inside_span(c, width))
-                        for c in range(last, width.count):
-                            put(at + c, to, plane, zs, ys, span(c, width))
-                    else:
-                        for c in range(width.count):
-                            put(at + c, to, plane, zs, ys, span(c, width))
+@loops_inline
+def no_mass(first):
+    """The sum of nothing, which is nowhere."""
+    return A(0), i64(0)
 
-    return kernel
+
+@loops_inline
+def more_mass(mass, place, v, here):
+    """A sum with an element more."""
+    return mass + A(v), place
 
 
 @loops_inline
@@ -137,20 +89,22 @@ def share(mass, count):
     return mean
 
 
+LARGEST = WindowReduction("max_pool", none_larger, larger)
+MEAN = WindowReduction("avg_pool", no_mass, more_mass, share)
+
+
 @loops_inline
-def sum_of(plane, zs, ys, xs):
-    """The sum of a window."""
-    x, start, height, width = plane
-    z0, nz, dz = zs
-    y0, ny, dy = ys
-    x0, nx, dx = xs
-    mass = A(0)
-    for i in range(nz):
-        for j in range(ny):
-            row = (z0 + i * dz) * height.size + y0 + j * dy
-            for k in range(nx):
-                mass = mass + A(x[start + row * width.size + x0 + k * dx])
-    return mass
+def keep(out, index, placed, at, value, place):
+    """Writes a state, its place where that is wanted."""
+    out[at] = T(value)
+    if placed != 0:
+        index[at] = place
+
+
+@loops_inline
+def kept(out, index, placed, at):
+    """Reads a state: one of a type that sums are kept in."""
+    return out[at], index[at] if placed != 0 else i64(0)
 
 
 @loops_inline
@@ -162,26 +116,97 @@ def chosen(divisor, count):
     return either
 
 
-def avg_pool(kind):
-    """Mean of each window: over ``divisor``, or over as many elements as it has."""
+def of_row(reduction):
+    """The state with a row of a window more."""
+    step = reduction.step
+
+    @loops_inline
+    def row(value, place, x, here, first, taps, gap):
+        for k in range(taps):
+            value, place = step(value, place, x[here + k * gap], first + k * gap)
+        return value, place
+
+    return row
+
+
+larger_of_row = of_row(LARGEST)
+
+
+@loops_inline
+def larger_of_many(best, place, x, here, first, taps, gap):
+    """The largest with a long row, seldom of which anything is larger: a vector tells."""
+    above = False
+    for k in range(here, here + taps):
+        above = above | (x[k] > best) | (x[k] != x[k])
+    if above:
+        best, place = larger_of_row(best, place, x, here, first, taps, gap)
+    return best, place
+
+
+def window_of_plane(reduction, kind):
+    """The loops over one window, whose state stays in registers."""
+    start, finish = reduction.start, reduction.finish
+    counts, row = finish is not None, of_row(reduction)
+    if reduction is LARGEST and kind is EVEN:
+        row = larger_of_many
+
+    @loops_inline
+    def window(at, out, index, placed, plane, zs, ys, xs, count):
+        x, begins, height, width = plane
+        z0, nz, dz = zs
+        y0, ny, dy = ys
+        x0, nx, dx = xs
+        value, place = start((z0 * height.size + y0) * width.size + x0)
+        for i in range(nz):
+            for j in range(ny):
+                line = ((z0 + i * dz) * height.size + y0 + j * dy) * width.size
+                here = begins + line + x0
+                value, place = row(value, place, x, here, line + x0, nx, dx)
+        if counts:
+            value = finish(value, count)
+        keep(out, index, placed, at, value, place)
+
+    return window
+
+
+def over_planes(reduction, kind):
+    """Reduces the windows of planes."""
     span, extent, inside = kind.span, kind.extent, kind.inside
-    by_vectors = inside is not None
+    window, by_vectors = window_of_plane(reduction, kind), inside is not None
 
     @loops_inline
-    def put(at, out, plane, zs, ys, xs, count):
-        out[at] = T(share(sum_of(plane, zs, ys, xs), count))
+    def singly(first, last, at, out, index, placed, plane, zs, ys, rule):
+        x, begins, height, width = plane
+        rows, padded, divisor = rule
+        for c in range(first, last):
+            n = chosen(divisor, rows * extent(c, width, padded))
+            window(at + c, out, index, placed, plane, zs, ys, span(c, width), n)
 
     @loops_inline
-    def count_of(c, over, rows):
-        width, padded, divisor = over
-        return chosen(divisor, rows * extent(c, width, padded))
+    def line(place, zs, ys, at, out, index, placed, plane, depth, rule):
+        z, y = place
+        x, begins, height, width = plane
+        rows, padded, divisor = rule
+        if by_vectors:
+            first, last = inside(zs, ys, depth, height, width)
+            deep, high = inside_span(z, depth), inside_span(y, height)
+            n = chosen(divisor, depth.taps * height.taps * width.taps)
+            singly(0, first, at, out, index, placed, plane, zs, ys, rule)
+            for c in vectorized(first, last):
+                xs = inside_span(c, width)
+                window(at + c, out, index, placed, plane, deep, high, xs, n)
+            singly(last, width.count, at, out, index, placed, plane, zs, ys, rule)
+        else:
+            singly(0, width.count, at, out, index, placed, plane, zs, ys, rule)
 
     def kernel(
         out: "T*",
+        index: "i64*",
         x: "T*",
         depth: AXIS,
         height: AXIS,
         width: AXIS,
+        placed: int,
         padded: int,
         divisor: int,
         begin: int,
@@ -189,38 +214,118 @@ def avg_pool(kind):
     ):
         for p in range(begin, end):
             for z in range(depth.count):
-                zs = span(z, depth)
-                layers = extent(z, depth, padded)
+                zs, layers = span(z, depth), extent(z, depth, padded)
                 for y in range(height.count):
                     ys = span(y, height)
-                    rows = layers * extent(y, height, padded)
+                    rule = layers * extent(y, height, padded), padded, divisor
                     at = ((p * depth.count + z) * height.count + y) * width.count
                     plane = x, p * depth.size * height.size * width.size, height, width
-                    over = width, padded, divisor
-                    if by_vectors:
-                        first, last = inside(zs, ys, depth, height, width)
-                        deep, high = inside_span(z, depth), inside_span(y, height)
-                        n = chosen(divisor, depth.taps * height.taps * width.taps)
-                        for c in range(first):
-                            n_c = count_of(c, over, rows)
-                            put(at + c, out, plane, zs, ys, span(c, width), n_c)
-                        for c in vectorized(first, last):
-                            xs = inside_span(c, width)
-                            put(at + c, out, plane, deep, high, xs, n)
-                        for c in range(last, width.count):
-                            n_c = count_of(c, over, rows)
-                            put(at + c, out, plane, zs, ys, span(c, width), n_c)
-                    else:
-                        for c in range(width.count):
-                            n_c = count_of(c, over, rows)
-                            put(at + c, out, plane, zs, ys, span(c, width), n_c)
+                    place = z, y
+                    line(place, zs, ys, at, out, index, placed, plane, depth, rule)
 
     return kernel
 
 
-def avg_pool_scatter(kind):
+def window_of_pixels(reduction):
+    """The loops over one window, whose states are kept where results go."""
+    start, step, finish = reduction.start, reduction.step, reduction.finish
+    counts = finish is not None
+
+    @loops_inline
+    def begun(out, index, placed, at, first):
+        value, place = start(first)
+        keep(out, index, placed, at, value, place)
+
+    @loops_inline
+    def joined(out, index, placed, at, v, here):
+        before, origin = kept(out, index, placed, at)
+        value, place = step(before, origin, v, here)
+        keep(out, index, placed, at, value, place)
+
+    @loops_inline
+    def finished(out, index, placed, at, count):
+        value, place = kept(out, index, placed, at)
+        keep(out, index, placed, at, finish(value, count), place)
+
+    @loops_inline
+    def window(at, out, index, placed, pixels, zs, ys, xs, count):
+        x, begins, height, width, channels = pixels
+        z0, nz, dz = zs
+        y0, ny, dy = ys
+        x0, nx, dx = xs
+        for n in vectorized(0, channels):
+            begun(out, index, placed, at + n, (z0 * height.size + y0) * width.size + x0)
+        for i in range(nz):
+            for j in range(ny):
+                row = (z0 + i * dz) * height.size + y0 + j * dy
+                for k in range(nx):
+                    here = row * width.size + x0 + k * dx
+                    pixel = (begins + here) * channels
+                    for n in vectorized(0, channels):
+                        joined(out, index, placed, at + n, x[pixel + n], here)
+        if counts:
+            for n in vectorized(0, channels):
+                finished(out, index, placed, at + n, count)
+
+    return window
+
+
+def over_pixels(reduction, kind):
+    """Reduces the windows of images by channels; an item is a row of windows."""
+    span, extent, window = kind.span, kind.extent, window_of_pixels(reduction)
+
+    def kernel(
+        out: "T*",
+        index: "i64*",
+        x: "T*",
+        depth: AXIS,
+        height: AXIS,
+        width: AXIS,
+        placed: int,
+        padded: int,
+        divisor: int,
+        channels: int,
+        begin: int,
+        end: int,
+    ):
+        size = depth.size * height.size * width.size
+        for line in range(begin, end):
+            image = line // height.count // depth.count
+            z, y = line // height.count % depth.count, line % height.count
+            zs, ys = span(z, depth), span(y, height)
+            rows = extent(z, depth, padded) * extent(y, height, padded)
+            pixels = x, image * size, height, width, channels
+            for c in range(width.count):
+                count = chosen(divisor, rows * extent(c, width, padded))
+                at = (line * width.count + c) * channels
+                window(at, out, index, placed, pixels, zs, ys, span(c, width), count)
+
+    return kernel
+
+
+def avg_pool_scatter(by_pixels, kind):
     """Shares each output's gradient among the elements of its window."""
     span, extent = kind.span, kind.extent
+
+    @loops_inline
+    def give_back(grad_input, image, zs, ys, xs, grad, at, count, channels):
+        layer, height, width = image
+        z0, nz, dz = zs
+        y0, ny, dy = ys
+        x0, nx, dx = xs
+        g = A(grad[at]) / A(count)
+        for i in range(nz):
+            for j in range(ny):
+                row = (layer + z0 + i * dz) * height.size + y0 + j * dy
+                first = row * width.size + x0
+                for k in range(nx):
+                    to = (first + k * dx) * channels
+                    if by_pixels:
+                        for n in vectorized(0, channels):
+                            own = A(grad[at + n]) / A(count)
+                            grad_input[to + n] = T(A(grad_input[to + n]) + own)
+                    else:
+                        grad_input[to] = T(A(grad_input[to]) + g)
 
     def kernel(
         grad_input: "T*",
@@ -230,45 +335,38 @@ def avg_pool_scatter(kind):
         width: AXIS,
         padded: int,
         divisor: int,
+        channels: int,
         begin: int,
         end: int,
     ):
         for p in range(begin, end):
-            size = depth.size * height.size * width.size
+            size = depth.size * height.size * width.size * channels
             for r in range(p * size, (p + 1) * size):
                 grad_input[r] = T(0)
+            image = p * depth.size, height, width
             for z in range(depth.count):
-                z0, nz, dz = span(z, depth)
-                extent_z = extent(z, depth, padded)
+                zs, layers = span(z, depth), extent(z, depth, padded)
                 for y in range(height.count):
-                    y0, ny, dy = span(y, height)
-                    plane = extent_z * extent(y, height, padded)
+                    ys, rows = span(y, height), layers * extent(y, height, padded)
+                    line = ((p * depth.count + z) * height.count + y) * width.count
                     for c in range(width.count):
-                        x0, nx, dx = span(c, width)
-                        count = plane * extent(c, width, padded)
-                        if divisor != 0:
-                            count = divisor
-                        at = (p * depth.count + z) * height.count + y
-                        g = A(grad[at * width.count + c]) / A(count)
-                        for i in range(nz):
-                            for j in range(ny):
-                                row = p * depth.size + z0 + i * dz
-                                row = row * height.size + y0 + j * dy
-                                first = row * width.size + x0
-                                for k in range(nx):
-                                    place = first + k * dx
-                                    grad_input[place] = T(A(grad_input[place]) + g)
+                        xs = span(c, width)
+                        n = chosen(divisor, rows * extent(c, width, padded))
+                        at = (line + c) * channels
+                        give_back(grad_input, image, zs, ys, xs, grad, at, n, channels)
 
     return kernel
 
 
-def avg_pool_gather(kind):
-    """Adds the shares of the gradients of all windows over an element."""
+def gather(reduction, kind):
+    """Adds what the windows over an element give back to it."""
     extent, cover = kind.extent, kind.cover
+    counts = reduction.finish is not None
 
     def kernel(
         grad_input: "T*",
         grad: "T*",
+        index: "i64*",
         depth: AXIS,
         height: AXIS,
         width: AXIS,
@@ -284,27 +382,60 @@ def avg_pool_gather(kind):
                     y0, y1 = cover(y, height)
                     for c in range(width.size):
                         x0, x1 = cover(c, width)
+                        place = (z * height.size + y) * width.size + c
                         total = A(0)
                         for i in range(z0, z1):
-                            nz = extent(i, depth, padded)
                             for j in range(y0, y1):
-                                plane = nz * extent(j, height, padded)
+                                rows = extent(i, depth, padded) * extent(
+                                    j, height, padded
+                                )
                                 row = (p * depth.count + i) * height.count + j
+                                row = row * width.count
                                 for k in range(x0, x1):
-                                    count = plane * extent(k, width, padded)
-                                    if divisor != 0:
-                                        count = divisor
-                                    g = A(grad[row * width.count + k])
-                                    total = total + g / A(count)
-                        at = (p * depth.size + z) * height.size + y
-                        grad_input[at * width.size + c] = T(total)
+                                    g = A(grad[row + k])
+                                    if counts:
+                                        n = rows * extent(k, width, padded)
+                                        g = g / A(chosen(divisor, n))
+                                    else:
+                                        g = g if index[row + k] == place else A(0)
+                                    total = total + g
+                        size = depth.size * height.size * width.size
+                        grad_input[p * size + place] = T(total)
 
     return kernel
 
 
-max_pools = for_kinds(max_pool, INSIDE, STRIDED, SINGLE, EVEN)
-avg_pools = for_kinds(avg_pool, INSIDE, STRIDED, SINGLE, EVEN)
-avg_pool_gathers = for_kinds(avg_pool_gather, SINGLE, EVEN)
+def kernels_of(name, make, *kinds):
+    """The kernels that ``make`` defines for kinds of windows, by the kinds' names."""
+    found = {}
+    for kind in kinds:
+        function = make(kind)
+        function.__name__, function.__doc__ = f"{name}_{kind.name}", make.func.__doc__
+        found[kind.name] = loops(function)
+    return found
+
+
+def both(name, of_planes, of_pixels):
+    """The same of kinds of windows of planes, and of those of pixels."""
+    return kernels_of(name, of_planes, *PLANES) | kernels_of(name, of_pixels, *PIXELS)
+
+
+def forward(reduction):
+    """The kernels of a reduction."""
+    ways = partial(over_planes, reduction), partial(over_pixels, reduction)
+    return both(reduction.name, *ways)
+
+
+PLANES = INSIDE, STRIDED, SINGLE, EVEN
+PIXELS = STRIDED._replace(name="pixels"), EVEN._replace(name="even_pixels")
+max_pools, avg_pools = forward(LARGEST), forward(MEAN)
+max_pool_gathers = kernels_of("max_pool_gather", partial(gather, LARGEST), SINGLE, EVEN)
+avg_pool_gathers = kernels_of("avg_pool_gather", partial(gather, MEAN), SINGLE, EVEN)
+avg_pool_scatters = both(
+    "avg_pool_scatter",
+    partial(avg_pool_scatter, False),
+    partial(avg_pool_scatter, True),
+)
 
 
 @loops
@@ -340,7 +471,6 @@ def avg_pool_tiles(
                     grad_input[line + r] = T(0)
 
 
-avg_pool_scatters = for_kinds(avg_pool_scatter, INSIDE, STRIDED, SINGLE, EVEN)
 avg_pool_scatters["tiles"] = avg_pool_tiles
 
 
@@ -352,52 +482,23 @@ def max_pool_scatter(
     fault: "i64*",
     size: int,
     count: int,
+    channels: int,
     begin: int,
     end: int,
 ):
-    """Adds each output's gradient to the place its value came from."""
+    """Adds each output's gradient to the element its value came from."""
     for p in range(begin, end):
-        for s in range(size):
-            grad_input[p * size + s] = T(0)
+        for s in range(size * channels):
+            grad_input[p * size * channels + s] = T(0)
         for o in range(count):
-            at = index[p * count + o]
-            if at < 0 or at >= size:
-                fault[0] = at
-            else:
-                place = p * size + at
-                grad_input[place] = grad_input[place] + grad[p * count + o]
-
-
-@loops
-def max_pool_gather(
-    grad_input: "T*",
-    grad: "T*",
-    index: "i64*",
-    depth: AXIS,
-    height: AXIS,
-    width: AXIS,
-    begin: int,
-    end: int,
-):
-    """Adds the gradients of the windows whose value came from an element."""
-    for p in range(begin, end):
-        for z in range(depth.size):
-            z0, z1 = cover(z, depth)
-            for y in range(height.size):
-                y0, y1 = cover(y, height)
-                for c in range(width.size):
-                    x0, x1 = cover(c, width)
-                    place = (z * height.size + y) * width.size + c
-                    total = T(0)
-                    for i in range(z0, z1):
-                        for j in range(y0, y1):
-                            row = (p * depth.count + i) * height.count + j
-                            for k in range(x0, x1):
-                                o = row * width.count + k
-                                here = index[o] == place
-                                total = T(total + grad[o]) if here else total
-                    size = depth.size * height.size * width.size
-                    grad_input[p * size + place] = total
+            for n in range(channels):
+                here = (p * count + o) * channels + n
+                at = index[here]
+                if at < 0 or at >= size:
+                    fault[0] = at
+                else:
+                    to = (p * size + at) * channels + n
+                    grad_input[to] = grad_input[to] + grad[here]
 
 
 @loops

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 from rushlight.kernels.window.windows import AXIS
 from rushlight.operators.loop_calls import brief
@@ -192,6 +193,31 @@ class Windows:
         if divisor or not self.constants:
             return self.constants
         return {**self.constants, "divisor": 0}
+
+
+class EvenWindows(NamedTuple):
+    """Windows that divide planes as evenly as they can, told as `Windows` tells its own."""
+
+    out_shape: list
+    planes: int
+    sizes: list
+    out: list
+
+    kind = "even"
+
+    @property
+    def axes(self):
+        """The integers of kernels."""
+        return axes_of(self.sizes, self.out)
+
+    @property
+    def work(self):
+        """Elements read for one plane."""
+        return prod(self.sizes)
+
+    def with_divisor(self, divisor):
+        """The constants of kernels: none."""
+        return {}
 
 
 def windows(operator, x, axes, *choices):

@@ -10,12 +10,14 @@ from typing import NamedTuple
 from rushlight.core.dtypes import bool_, float32, float64, int64
 from rushlight.core.layout import channels_last, channels_last_3d
 from rushlight.dispatch.kernel_table import KernelTable
-from rushlight.kernels.window import pixel_pooling, pooling_kernels
 from rushlight.kernels.window.pooling_kernels import (
     avg_pool_gathers,
+    avg_pool_scatters,
+    avg_pools,
     find_outside,
-    max_pool_gather,
+    max_pool_gathers,
     max_pool_scatter,
+    max_pools,
 )
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import (
@@ -27,18 +29,13 @@ from rushlight.operators.loop_calls import (
     require,
     run,
 )
-from rushlight.operators.pooling.geometry import axes_of, spread, windows
+from rushlight.operators.pooling.geometry import EvenWindows, spread, windows
 from rushlight.operators.shape.formats import (
     format_of,
     laid_out,
     lines_channels_last,
 )
 from rushlight.operators.type_groups import FLOATS
-
-max_pools, avg_pools, avg_pool_scatters = (
-    getattr(pooling_kernels, name) | getattr(pixel_pooling, name)
-    for name in ("max_pools", "avg_pools", "avg_pool_scatters")
-)
 
 
 def _by_planes(out, kernels, kind, operands, ints, planes, work, constants):
@@ -72,24 +69,23 @@ class Traversal(NamedTuple):
         make: from a shape, and a dtype, to a result.
         kind: of windows, by which the kernel is found.
         items: how many planes, or images or rows of them, there are.
-        channels: those of a pixel, as the kernel's last integer; nothing for planes.
+        channels: those of a pixel, as the kernel's last integer; one for planes.
+        constants: what is compiled into kernels that are of both.
     """
 
     dense: Callable
     make: Callable
     kind: str
     items: int
-    channels: list
-
-    def cost(self, work):
-        """Elements read for one item, of those of one plane."""
-        return work * prod(self.channels)
+    channels: int
+    constants: dict
 
     @classmethod
     def of(cls, x, layout, kind, planes, rows=1):
         """The traversal of an input; ``rows``: items of an image in pixels."""
         if layout not in (channels_last, channels_last_3d) or not _has_pixels(x):
-            return cls(ops.contiguous, partial(fresh, x), kind, planes, [])
+            one = {"channels": 1}
+            return cls(ops.contiguous, partial(fresh, x), kind, planes, 1, one)
 
         def make(shape, *dtype):
             images, channels, *sizes = shape
@@ -97,7 +93,7 @@ class Traversal(NamedTuple):
 
         kind = "even_pixels" if kind == "even" else "pixels"
         dense = partial(ops.contiguous, memory_format=layout)
-        return cls(dense, make, kind, x.shape[0] * rows, [x.shape[1]])
+        return cls(dense, make, kind, x.shape[0] * rows, x.shape[1], {})
 
 
 _has_pixels = KernelTable(
@@ -115,11 +111,8 @@ def _averages_layout(x, axes):
     return None if axes == 3 else layout_of(x, axes)
 
 
-def scattered(operator, grad, x, indices, planes, size, osize, layout, win=None):
+def scattered(operator, grad, x, indices, win, layout):
     """Adds each output's gradient to the place in its plane that ``indices`` names.
-
-    Args:
-        win: the `Windows` that the places came from, where they did.
 
     Raises:
         RuntimeError: dtypes or shapes differ, or a place is outside of its plane.
@@ -139,12 +132,10 @@ def scattered(operator, grad, x, indices, planes, size, osize, layout, win=None)
             f"{operator}: expected indices to have shape {list(grad.shape)}, but got"
             f" {list(indices.shape)}\n  indices: {brief(indices)}"
         )
-    way, flag = Traversal.of(x, layout, "", planes), fault_flag(x)
+    way, flag = Traversal.of(x, layout, "", win.planes), fault_flag(x)
     grad_input = way.make(x.shape)
-    tensors = [grad_input, way.dense(grad), way.dense(indices)]
-    sizes = way.items, size, osize, *way.channels
-    _bring_back(grad, tensors, flag, sizes, win)
-    refuse_fault(flag, operator, _outside, operator, size, indices)
+    _bring_back(grad_input, way.dense(grad), way.dense(indices), flag, way, win)
+    refuse_fault(flag, operator, _outside, operator, prod(win.sizes), indices)
     return laid_out(grad_input, layout)
 
 
@@ -156,25 +147,20 @@ def _outside(place, operator, size, indices):
     )
 
 
-def _bring_back_by_planes(grad, tensors, flag, sizes, win):
+def _bring_back_by_planes(grad_input, grad, indices, flag, way, win):
     """Clears planes, and adds each output's gradient."""
-    items, *ints = sizes
-    size, osize, *channels = ints
-    types = {"T": name_of(grad.dtype)}
-    work = (size + 2 * osize) * prod(channels)
-    kernel = pixel_pooling.max_pool_scatter if channels else max_pool_scatter
-    run(kernel, [*tensors, flag], ints, items, work, **types)
+    ints = [prod(win.sizes), prod(win.out), way.channels]
+    work = (ints[0] + 2 * ints[1]) * way.channels
+    types = {"T": name_of(grad.dtype), **way.constants}
+    tensors = [grad_input, grad, indices, flag]
+    run(max_pool_scatter, tensors, ints, way.items, work, **types)
 
 
-def _bring_back_by_elements(grad, tensors, flag, sizes, win):
-    """Gathers the gradients of windows, where they are known."""
-    if win is None:
-        _bring_back_by_planes(grad, tensors, flag, sizes, win)
-        return
-    grad_input, _, indices = tensors
-    run(find_outside, [indices, flag], [sizes[1]], indices.numel())
-    types = {"T": name_of(grad.dtype)}
-    run(max_pool_gather.collapsed, tensors, win.axes, grad_input.numel(), **types)
+def _bring_back_by_elements(grad_input, grad, indices, flag, way, win):
+    """Gathers the gradients of windows."""
+    run(find_outside, [indices, flag], [prod(win.sizes)], indices.numel())
+    operands, ints = [grad, indices], [*win.axes, 0, 0]
+    _by_elements(grad_input, max_pool_gathers, win.kind, operands, ints, 0, 0, {})
 
 
 _bring_back = KernelTable(cpu=_bring_back_by_planes, cuda=_bring_back_by_elements)
@@ -186,7 +172,7 @@ def _max_pool(axes, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False
     if x.dtype is bool_:
         _floating(operator, x)
     layout = layout_of(x, axes)
-    return [laid_out(each, layout) for each in _largest(win, x, layout, 1)]
+    return [laid_out(each, layout) for each in _reduced(max_pools, win, x, layout, 1)]
 
 
 def max_pool_values(x, kernel, stride, padding, dilation, ceil_mode):
@@ -198,24 +184,27 @@ def max_pool_values(x, kernel, stride, padding, dilation, ceil_mode):
     operator = f"max_pool{axes}d"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     layout = layout_of(x, axes)
-    return laid_out(_largest(win, x, layout, 0)[0], layout)
+    return laid_out(_reduced(max_pools, win, x, layout)[0], layout)
 
 
-def _largest(win, x, layout, placed):
-    """The largest of each window, and where ``placed`` their indices."""
-    way = Traversal.of(x, layout, win.kind, win.planes, prod(win.out[:2]))
+def _reduced(kernels, win, x, layout, placed=0, padded=0, divisor=0, kind=None):
+    """What windows come to, and where ``placed`` the places that it came from.
+
+    Args:
+        kernels: of a `WindowReduction`.
+        win: the `Windows`, or `EvenWindows`.
+        layout: that the results are to have; None for rows.
+        padded, divisor: what a mean divides by.
+        kind: of windows, by which the kernel is found; ``win.kind`` unless given.
+    """
+    way = Traversal.of(x, layout, kind or win.kind, win.planes, prod(win.out[:2]))
     out = way.make(win.out_shape)
     index = way.make(win.out_shape, int64) if placed else out
-    run_windows(
-        out,
-        max_pools,
-        way.kind,
-        [index, way.dense(x)],
-        [*win.axes, placed, *way.channels],
-        way.items,
-        way.cost(win.work),
-        {**win.constants, "placed": placed},
-    )
+    if prod(win.out):
+        ints = [*win.axes, placed, padded, divisor, way.channels]
+        work, operands = win.work * way.channels, [index, way.dense(x)]
+        constants = {**win.with_divisor(divisor), "placed": placed}
+        run_windows(out, kernels, way.kind, operands, ints, way.items, work, constants)
     return out, index
 
 
@@ -225,17 +214,7 @@ def _max_pool_backward(
     operator = f"max_pool{axes}d_backward"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     _check_grad(operator, grad, win.out_shape)
-    return scattered(
-        operator,
-        grad,
-        x,
-        index,
-        win.planes,
-        prod(win.sizes),
-        prod(win.out),
-        layout_of(x, axes),
-        win,
-    )
+    return scattered(operator, grad, x, index, win, layout_of(x, axes))
 
 
 def _check_grad(operator, grad, shape):
@@ -291,13 +270,8 @@ def _avg_pool(
     layout = _averages_layout(x, axes)
     # integers are divided with a fraction cut off, which vectors don't do
     kind = win.kind if x.dtype.is_floating_point else "single"
-    rows = prod(win.out[:2])
-    way = Traversal.of(x, _kept_sums(x, layout), kind, win.planes, rows)
-    out, ints = way.make(win.out_shape), [*win.axes, *rule, *way.channels]
-    constants, work = win.with_divisor(divisor), way.cost(win.work)
-    operands = [way.dense(x)]
-    run_windows(out, avg_pools, way.kind, operands, ints, way.items, work, constants)
-    return laid_out(out, layout)
+    sums = _kept_sums(x, layout)
+    return laid_out(_reduced(avg_pools, win, x, sums, 0, *rule, kind)[0], layout)
 
 
 def _avg_pool_backward(
@@ -307,26 +281,30 @@ def _avg_pool_backward(
     win = windows(operator, x, axes, kernel, stride, padding, 1, ceil_mode)
     rule = _averaging(win, x, count_include_pad, divisor)
     _check_grad(operator, grad, win.out_shape)
-    constants, layout = win.with_divisor(divisor), _averages_layout(x, axes)
-    kind = (
-        "tiles" if win.inside and win.stride == win.kernel and constants else win.kind
-    )
+    tiled = win.inside and win.stride == win.kernel and win.constants
+    kind = "tiles" if tiled else win.kind
+    return _given_back(win, grad, x, _averages_layout(x, axes), rule, kind)
+
+
+def _given_back(win, grad, x, layout, rule=(0, 0), kind="even"):
+    """What windows give back to the elements that their means are of."""
     way = Traversal.of(x, layout, kind, win.planes)
     grad_input = way.make(x.shape, grad.dtype)
-    ints = [*win.axes, *rule, *way.channels]
-    work = way.cost(2 * (win.work if kind == win.kind else prod(win.sizes)))
-    _share(grad_input, way.kind, [way.dense(grad)], ints, way.items, work, constants)
+    ints = [*win.axes, *rule, way.channels]
+    work = 2 * way.channels * (prod(win.sizes) if kind == "tiles" else win.work)
+    constants = win.with_divisor(rule[1]) | way.constants
+    _share(grad_input, way.kind, way.dense(grad), ints, way.items, work, constants)
     return laid_out(grad_input, layout)
 
 
-def _share_by_planes(grad_input, *rest):
+def _share_by_planes(grad_input, kind, grad, *rest):
     """Shares gradients among elements, a plane at a time."""
-    _by_planes(grad_input, avg_pool_scatters, *rest)
+    _by_planes(grad_input, avg_pool_scatters, kind, [grad], *rest)
 
 
-def _share_by_elements(grad_input, *rest):
+def _share_by_elements(grad_input, kind, grad, *rest):
     """Gathers for each element the shares of the windows over it."""
-    _by_elements(grad_input, avg_pool_gathers, *rest)
+    _by_elements(grad_input, avg_pool_gathers, kind, [grad, grad], *rest)
 
 
 _share = KernelTable(cpu=_share_by_planes, cuda=_share_by_elements)
@@ -349,7 +327,7 @@ _WRONG_COUNTS = {
 
 
 def _adaptive(operator, x, axes, output_size):
-    """Checks an adaptive call; returns the output's shape, planes and padded sizes."""
+    """Checks an adaptive call; returns its `EvenWindows`."""
     if x.dim() not in (axes + 1, axes + 2):
         raise RuntimeError(
             f"{operator}: Expected {axes + 1}D or {axes + 2}D tensor, but got"
@@ -381,67 +359,46 @@ def _adaptive(operator, x, axes, output_size):
                 f" {dim} being empty\n  self: {brief(x)}"
             )
     lead, ones = list(x.shape[:-axes]), [1] * (3 - axes)
-    return lead + out, prod(lead), ones + sizes, ones + out
+    return EvenWindows(lead + out, prod(lead), ones + sizes, ones + out)
 
 
 def _adaptive_avg_pool(axes, x, output_size):
-    operator = f"adaptive_avg_pool{axes}d"
-    shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
-    if prod(shape):
-        _floating(operator, x)
-    if prod(out_sizes) == 1:
+    win = _adaptive(f"adaptive_avg_pool{axes}d", x, axes, output_size)
+    if prod(win.out_shape):
+        _floating(f"adaptive_avg_pool{axes}d", x)
+    if prod(win.out) == 1:
         mean = x.mean([d - axes for d in range(axes)], keepdim=True)
         return laid_out(mean, layout_of(x, axes))
     layout = _averages_layout(x, axes)
-    rows = prod(out_sizes[:2])
-    way = Traversal.of(x, _kept_sums(x, layout), "even", planes, rows)
-    out, work = way.make(shape), way.cost(prod(sizes))
-    if prod(out_sizes):
-        ints, operands = [*axes_of(sizes, out_sizes), 0, 0], [way.dense(x)]
-        ints += way.channels
-        run_windows(out, avg_pools, way.kind, operands, ints, way.items, work, {})
-    return laid_out(out, layout)
+    return laid_out(_reduced(avg_pools, win, x, _kept_sums(x, layout))[0], layout)
 
 
 def _adaptive_avg_pool_backward(axes, grad, x):
     operator = f"adaptive_avg_pool{axes}d"
-    out = list(grad.shape[-axes:])
-    shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, out)
-    _check_grad(operator, grad, shape)
+    win = _adaptive(operator, x, axes, list(grad.shape[-axes:]))
+    _check_grad(operator, grad, win.out_shape)
     require(f"{operator}_backward", grad.dtype, FLOATS, grad)
-    layout = None if prod(out_sizes) == 1 else _averages_layout(x, axes)
-    way = Traversal.of(x, layout, "even", planes)
-    grad_input = way.make(x.shape, grad.dtype)
-    ints = [*axes_of(sizes, out_sizes), 0, 0, *way.channels]
-    work = way.cost(2 * prod(sizes))
-    _share(grad_input, way.kind, [way.dense(grad)], ints, way.items, work, {})
-    return laid_out(grad_input, layout)
+    layout = None if prod(win.out) == 1 else _averages_layout(x, axes)
+    return _given_back(win, grad, x, layout)
 
 
 def _adaptive_max_pool(axes, x, output_size):
     operator = f"adaptive_max_pool{axes}d"
-    shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
+    win = _adaptive(operator, x, axes, output_size)
     _floating(operator, x)
     layout = layout_of(x, axes) if axes == 2 else None
-    way = Traversal.of(x, layout, "even", planes, prod(out_sizes[:2]))
-    out, index = way.make(shape), way.make(shape, int64)
-    if prod(out_sizes):
-        ints = [*axes_of(sizes, out_sizes), 1, *way.channels]
-        work, operands = way.cost(prod(sizes)), [index, way.dense(x)]
-        kept = {"placed": 1}
-        run_windows(out, max_pools, way.kind, operands, ints, way.items, work, kept)
-    return laid_out(out, layout), laid_out(index, layout)
+    return tuple(
+        laid_out(each, layout) for each in _reduced(max_pools, win, x, layout, 1)
+    )
 
 
 def _adaptive_max_pool_backward(axes, grad, x, indices):
     operator = f"adaptive_max_pool{axes}d"
-    _adaptive(operator, x, axes, list(grad.shape[-axes:]))
+    win = _adaptive(operator, x, axes, list(grad.shape[-axes:]))
     _check_grad(operator, grad, indices.shape)
-    _check_grad(operator, grad, [*x.shape[:-axes], *grad.shape[-axes:]])
-    size, osize = prod(x.shape[-axes:]), prod(grad.shape[-axes:])
+    _check_grad(operator, grad, win.out_shape)
     layout = layout_of(x, axes) if axes == 2 else None
-    planes = prod(x.shape[:-axes])
-    return scattered(operator, grad, x, indices, planes, size, osize, layout)
+    return scattered(operator, grad, x, indices, win, layout)
 
 
 # One function serves all ranks; each is an operator.
