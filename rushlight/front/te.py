@@ -43,7 +43,7 @@ from rushlight.core.factories import empty
 from rushlight.dispatch.library import Library, find_operator
 from rushlight.dispatch.rules_from_outside import register_vmap
 from rushlight.tensor_expressions import cpu
-from rushlight.tensor_expressions.batching import batched
+from rushlight.tensor_expressions.batching import batch_schedule, batched
 from rushlight.tensor_expressions.build import DTYPES, build
 from rushlight.tensor_expressions.expressions import (
     Tensor,
@@ -118,7 +118,8 @@ def operator(name, function, schedule=None):
         function: takes a `te.placeholder` for each tensor, then numbers (parameters that
             are annotated ``int``, ``float`` or ``bool``); returns a computed tensor.
         schedule: takes a schedule, the output, the placeholders, and the kind of device
-            (``"cpu"``, ``"cuda"``); by default elements are divided among threads.
+            (``"cpu"``, ``"cuda"``), for one example of a batch; by default elements are
+            divided among threads.
 
     Returns:
         the operator, which is ``torch.ops.namespace.name`` as well.
@@ -201,16 +202,22 @@ class _Made:
 
     def make(self, kind, facts, numbers):
         """What `made` keeps."""
-        given, output = self.described(facts, numbers)
         if kind == "meta":
+            _, output = self.described(facts, numbers)
             return output.shape, DTYPES[output.dtype]
+        s, given = self.scheduled(kind, facts, numbers)
+        target = "llvm" if kind == "cpu" else "cuda"
+        return build(s, [*given, *s.outputs], target, self.name)
+
+    def scheduled(self, kind, facts, numbers):
+        """The schedule for a kind of device, and the placeholders."""
+        given, output = self.described(facts, numbers)
         s = create_schedule(output)
         if self.schedule is not None:
             self.schedule(s, output, given, kind)
         elif kind == "cpu":
             cpu.schedule(s)
-        target = "llvm" if kind == "cpu" else "cuda"
-        return build(s, [*given, output], target, self.name)
+        return s, given
 
     def run(self, *args):
         """The operator's value."""
@@ -261,7 +268,7 @@ class _Made:
 
             every.__signature__ = inspect.Signature(self.plain_parameters())
             label = "_".join([self.name, "batch", *(self.tensors[n] for n in which)])
-            self.batches[which] = _Made(self.namespace, label, every, None).operator
+            self.batches[which] = _Batch(self, which, label, every).operator
         return self.batches[which]
 
     def gradient_of(self, k):
@@ -288,3 +295,24 @@ class _Made:
         output = self.function(*args)
         found = gradient(output, seed, args[k])
         return zeros(args[k]) if found is None else found
+
+
+class _Batch(_Made):
+    """What is registered of an operator for many examples; its schedule is that of one."""
+
+    def __init__(self, one, which, name, function):
+        self.one, self.which = one, which
+        super().__init__(one.namespace, name, function, one.schedule)
+
+    def scheduled(self, kind, facts, numbers):
+        """The schedule of one example, whose loops go over all."""
+        if self.schedule is None:
+            return super().scheduled(kind, facts, numbers)
+        each, labels = list(facts), self.tensors
+        for n in self.which:
+            (count, *shape), dtype = facts[n]
+            each[n] = tuple(shape), dtype
+        s, given = self.one.scheduled(kind, tuple(each), numbers)
+        many = {n: placeholder(*facts[n], labels[n]) for n in self.which}
+        batch_schedule(s, [(given[n], many[n]) for n in self.which], count)
+        return s, [many.get(n, one) for n, one in enumerate(given)]

@@ -41,15 +41,39 @@ def _batched(tensor, found, count):
             values[id(read.tensor)] = many
     made = tensor
     if values:
-        body = replace_reads(
-            tensor.body,
-            lambda read: (
-                values[id(read.tensor)][(axis, *read.args)]
-                if id(read.tensor) in values
-                else read
-            ),
-        )
+        body = _of_examples(tensor.body, values, axis)
         shape, axes = (count, *tensor.shape), (axis, *tensor.axis)
         made = Tensor(tensor.name, shape, tensor.type, axes, body)
     found[id(tensor)] = made
     return made
+
+
+def batch_schedule(schedule, given, count):
+    """Lets the loops of a schedule go over many examples, outermost.
+
+    Args:
+        schedule: of what is computed for one example.
+        given: pairs of a tensor and the one, of a dimension more, that has it for each.
+        count: how many examples there are.
+    """
+    found = {id(one): many for one, many in given}
+    for stage in schedule.stages:
+        one, axis = stage.tensor, Axis("example", count)
+        body = _of_examples(stage.body, found, axis)
+        if body is stage.body and all(one is not t for t in schedule.outputs):
+            continue
+        shape, axes = (count, *one.shape), (axis, *stage.axis)
+        found[id(one)] = Tensor(one.name, shape, one.type, axes, body)
+        stage.body = body
+        stage.batch(axis, found[id(one)])
+    schedule.outputs = [found[id(output)] for output in schedule.outputs]
+
+
+def _of_examples(body, found, axis):
+    """An expression whose reads of some tensors are those of an example."""
+
+    def change(read):
+        many = found.get(id(read.tensor))
+        return read if many is None else many[(axis, *read.args)]
+
+    return replace_reads(body, change)

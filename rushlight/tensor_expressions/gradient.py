@@ -129,11 +129,8 @@ def _contributions(stage, got):
         (value,) = body.args
         if body.op in ("max", "min"):
             weight = weight * _share(stage, value)
-        elif body.op != "add":
-            raise NotImplementedError(
-                f"te.gradient: {stage.name} is a product over an axis, which has no "
-                "derivative here\n  remedy: te.sum of logarithms"
-            )
+        elif body.op == "mul":
+            weight = weight * _others(stage, value)
     seen = set()
     for read in reads(value):
         if id(read) in seen or not read.type.is_float:
@@ -154,6 +151,23 @@ def _share(stage, value):
     counted = substitute(Reduce("add", body.axes, hits), moved)
     count = Tensor(f"{stage.name}_ties", stage.shape, value.type, axes, counted)
     return hits / count[tuple(stage.axis)]
+
+
+def _others(stage, value):
+    """For each factor of a product that of all others: right where some are zero, too."""
+    own = *stage.axis, *stage.body.axes
+    axes = [Axis(axis.name, axis.extent) for axis in own]
+    fresh = [Axis(axis.name, axis.extent, reduce=True) for axis in stage.body.axes]
+    count, same = len(stage.axis), None
+    for axis, other in zip(axes[count:], fresh, strict=True):
+        part = axis == other
+        same = part if same is None else same & part
+    moved = dict(zip(map(id, own), (*axes[:count], *fresh), strict=True))
+    rest = L.select(same, _like(value, 1.0), substitute(value, moved))
+    product = Reduce("mul", tuple(fresh), rest)
+    shape = tuple(axis.extent for axis in axes)
+    others = Tensor(f"{stage.name}_others", shape, value.type, axes, product)
+    return others[own]
 
 
 def _gathered(read, axes, value):

@@ -7,6 +7,8 @@ further on, in columns ``2 * (lane % 4)`` and the next one.
 
 from __future__ import annotations
 
+from math import prod
+
 from rushlight.codegen import language as L
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
@@ -116,12 +118,15 @@ def _depth(n, half):
 
 
 class Fragments(Buffer):
-    """Sums of a warp's products: a lane's four of each block, block after block."""
+    """Sums of a warp's products: a lane's four of each block, block after block.
+
+    Their rows and columns are the last two dimensions; of others there is one index.
+    """
 
     @property
     def size(self):
         """How many elements each lane has."""
-        return self.shape[0] * self.shape[1] // (ROWS * COLUMNS) * SUMS
+        return prod(self.shape) // (ROWS * COLUMNS) * SUMS
 
     def block(self, indices, inner):
         """Where the sums of a block begin.
@@ -134,7 +139,8 @@ class Fragments(Buffer):
             ValueError: blocks do not lie side by side.
         """
         blocks = []
-        for at, first, size in zip(indices, self.origin, (ROWS, COLUMNS), strict=True):
+        places = zip(indices[-2:], self.origin[-2:], (ROWS, COLUMNS), strict=True)
+        for at, first, size in places:
             form = linear(at - first)
             terms = {} if form is None else dict(form.terms)
             for var in inner:
@@ -150,7 +156,7 @@ class Fragments(Buffer):
                 )
             shares = {var: count // size for var, count in terms.items()}
             blocks.append(Linear(form.constant // size, shares).expression())
-        return (blocks[0] * (self.shape[1] // COLUMNS) + blocks[1]) * SUMS
+        return (blocks[0] * (self.shape[-1] // COLUMNS) + blocks[1]) * SUMS
 
     def index(self, indices):
         """Where a lane has an element.
@@ -160,7 +166,7 @@ class Fragments(Buffer):
         """
         rows, columns = (
             linear(at - first, parts=True)
-            for at, first in zip(indices, self.origin, strict=True)
+            for at, first in zip(indices[-2:], self.origin[-2:], strict=True)
         )
         row = None if rows is None else _without(rows, "floordiv", 1)
         column = None if columns is None else _without(columns, "mod", 2)
@@ -173,7 +179,7 @@ class Fragments(Buffer):
         whole = {v: c for v, c in column.terms.items() if c % 8 == 0}
         block = Linear(column.constant // 8, _divided(whole)).expression()
         rest = {v: c for v, c in column.terms.items() if c % 8}
-        place = (eighth // 2) * (self.shape[1] // COLUMNS) + block
+        place = (eighth // 2) * (self.shape[-1] // COLUMNS) + block
         neighbor = Linear(column.constant % 8, rest).expression()
         return place * SUMS + eighth % 2 * 2 + neighbor
 

@@ -16,7 +16,7 @@ from rushlight.tensor_expressions.expressions import (
     replace_reads,
     substitute,
 )
-from rushlight.tensor_expressions.threads import AXES, SCOPES, THREADS
+from rushlight.tensor_expressions.threads import AXES, BLOCKS, SCOPES, THREADS
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +247,32 @@ class Stage:
                 f"compute_inline: {self.tensor.name} is a reduction; use compute_at"
             )
         self.inlined = True
+
+    def batch(self, axis, tensor):
+        """Computes a tensor of one dimension more, whose axis is the outermost loop.
+
+        Loops that are divided among threads or blocks are so together with it.
+        """
+        first = self.leaves[0] if self.leaves else None
+        self.tensor, self.axis = tensor, tensor.axis
+        self.aligned = {d + 1: gap for d, gap in self.aligned.items()}
+        self.leaves.insert(0, axis)
+        if self.place:
+            return  # in a loop of one that has it
+        if self.marks.get(id(first)) == "parallel":
+            inside = [
+                s for s in self.schedule.stages if s.place and s.place[1] is first
+            ]
+            del self.marks[id(first)]
+            for stage in inside:
+                stage.place = None
+            fused = self.fuse(axis, first)
+            for stage in inside:
+                stage.compute_at(self, fused)
+            self.parallel(fused)
+        free = [block for block in BLOCKS if block not in self.marks.values()]
+        if free and len(free) < len(BLOCKS):
+            self.bind(axis, free[0])
 
     def partial_sums(self, item, axis):
         """A tensor of what a reduction comes to in each turn of one of its loops.

@@ -78,6 +78,17 @@ def extremes(x):
     )
 
 
+def multiplied(x):
+    """A product over two axes, of a tensor that has zeros."""
+    rows, columns, depth = x.shape
+    k, q = te.reduce_axis((0, columns), name="k"), te.reduce_axis((0, depth), name="q")
+    return te.compute(
+        (rows,),
+        lambda i: te.prod(te.maximum(x[i, k, q], 0.0) + 0.5 * x[i, q, k], (k, q)),
+        name="multiplied",
+    )
+
+
 CASES = {
     "add": (add, [(5,), (5,)], (), lambda x, y: x + 2 * y),
     "product": (product, [(3, 4), (4, 5)], (), rl.mm),
@@ -93,6 +104,12 @@ CASES = {
         [(12,)],
         (),
         lambda x: x[1::2] * x.flip(0)[:6] + x[rl.arange(6) // 3],
+    ),
+    "multiplied": (
+        multiplied,
+        [(2, 3, 3)],
+        (),
+        lambda x: (x.clamp(min=0) + 0.5 * x.mT).flatten(1).prod(1),
     ),
     "extremes": (extremes, [(4, 6)], (), lambda x: x.amax(1) * x.amin(1)),
 }
@@ -126,6 +143,19 @@ def test_gradients_have_gradients(name):
     op = registered(function)
     tensors = [rl.randn(s, dtype=rl.float64, requires_grad=True) for s in shapes]
     assert rl.autograd.gradgradcheck(lambda *given: op(*given, *numbers), tensors)
+
+
+def test_the_gradient_of_a_product_is_right_where_factors_are_zero():
+    def products(x):
+        k = te.reduce_axis((0, 4), name="k")
+        return te.compute((3,), lambda i: te.prod(x[i, k], k), name="products")
+
+    x = rl.tensor([[2.0, 3, 4, 5], [2, 0, 4, 5], [0, 3, 0, 5]], dtype=rl.float64)
+    found = outcome(registered(products), [x], ())
+    for one, other in zip(found, outcome(lambda x: x.prod(1), [x], ()), strict=True):
+        assert rl.equal(one, other)
+    x.requires_grad_()
+    assert rl.autograd.gradgradcheck(registered(products), x)
 
 
 def test_operators_are_compiled_batched_and_called_by_name():
@@ -198,27 +228,74 @@ def test_what_does_not_depend_on_a_batch_is_there_for_each_example():
 
 
 def test_a_schedule_of_ones_own_changes_no_value():
-    def schedule(s, output, given, kind):
-        i, j = output.axis
-        rows, columns, row, column = s[output].tile(i, j, 4, 16)
-        s[output].reorder(rows, columns, *output.reduce_axis, row, column)
-        s[output].vectorize(column)
-        s[output].parallel(rows)
-
-    op = registered(product, schedule)
+    op = registered(product, tiled)
     for rows, columns in ((8, 32), (5, 19)):
         a, b = rl.randn(rows, 6), rl.randn(6, columns)
         assert rl.allclose(op(a, b), a @ b, atol=1e-5)
 
 
-def test_what_has_no_derivative_or_no_name_is_refused_in_words():
-    def multiplied(x):
-        k = te.reduce_axis((0, 3), name="k")
-        return te.compute((2,), lambda i: te.prod(x[i, k], k), name="multiplied")
+def tiled(s, output, given, kind):
+    i, j = output.axis
+    rows, columns, row, column = s[output].tile(i, j, 4, 16)
+    s[output].reorder(rows, columns, *output.reduce_axis, row, column)
+    s[output].vectorize(column)
+    s[output].parallel(rows)
 
-    x = rl.ones(2, 3, requires_grad=True)
-    y = registered(multiplied)(x)
-    with pytest.raises(NotImplementedError, match="product over an axis.*\n  remedy"):
+
+def packed(s, output, given, kind):
+    sums = s.cache_write(output)
+    rows, columns, row, column = s[output].tile(*output.axis, 3, 8)
+    copy = s.cache_read(given[1], [sums])
+    s[output].reorder(columns, rows, row, column)
+    s[copy].compute_at(s[output], columns)
+    s[sums].compute_at(s[output], rows)
+    s[sums].reorder(*s[sums].reduce_axis, *sums.axis)
+    s[sums].vectorize(sums.axis[1])
+    s[output].parallel(columns)
+
+
+def joined(s, output, given, kind):
+    step, lane = s[output].split(output.reduce_axis[0], 4)
+    parts = s.rfactor(output, lane)
+    both = s[output].fuse(*output.axis)
+    s[parts].compute_at(s[output], both)
+    s[output].parallel(both)
+
+
+def of_a_grid(s, output, given, kind):
+    block, thread = s[output].split(output.axis[0], 4)
+    s[output].bind(block, "blockIdx.x")
+    s[output].bind(thread, "threadIdx.x")
+    if kind == "cpu":
+        s[s.cache_read(given[1], [output])].compute_at(s[output], block)
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+@pytest.mark.parametrize("schedule", [tiled, packed, joined, of_a_grid])
+def test_batches_of_a_scheduled_operator_keep_its_schedule(schedule):
+    calls = []
+
+    def noted(s, output, given, kind):
+        calls.append(tuple(output.shape))
+        schedule(s, output, given, kind)
+
+    op = registered(product, noted)
+    a, b = rl.randn(3, 9, 6), rl.randn(2, 6, 21)
+    assert rl.allclose(rl.vmap(op, (0, None))(a, b[0]), a @ b[0], atol=1e-5)
+    assert rl.allclose(rl.vmap(op, (None, 0))(a[0], b), a[0] @ b, atol=1e-5)
+    assert rl.allclose(rl.vmap(op)(a[:2], b), a[:2] @ b, atol=1e-5)
+    twice = rl.vmap(rl.vmap(op, (0, None)), (None, 0))(a, b)
+    assert rl.allclose(twice, a @ b[:, None], atol=1e-5)
+    assert calls == [(9, 21)] * 4  # it is said of one example
+
+
+def test_what_has_no_derivative_or_no_name_is_refused_in_words():
+    def angle(x):
+        return te.compute(x.shape, lambda i: L.atan2(x[i], x[i]), name="angle")
+
+    x = rl.ones(3, requires_grad=True)
+    y = registered(angle)(x)
+    with pytest.raises(NotImplementedError, match="atan2 has no derivative here"):
         y.sum().backward()
     with pytest.raises(ValueError, match="no namespace"):
         te.operator("alone", add)
