@@ -139,8 +139,8 @@ class Fragments(Buffer):
             ValueError: blocks do not lie side by side.
         """
         blocks = []
-        places = zip(indices[-2:], self.origin[-2:], (ROWS, COLUMNS), strict=True)
-        for at, first, size in places:
+        dims = zip(indices[-2:], self.origin[-2:], (ROWS, COLUMNS), strict=True)
+        for at, first, size in dims:
             form = linear(at - first)
             terms = {} if form is None else dict(form.terms)
             for var in inner:
