@@ -138,10 +138,6 @@ class _Calling(_PyTreeCodeGen):
             f"([{', '.join(names[:count])}], {{{named}}}), self._in_spec)"
         )
 
-    def process_inputs(self, *args, **kwargs):
-        """The leaves of a call's arguments."""
-        return checked_leaves(self.pytree_info.in_spec, args, kwargs)
-
 
 def checked_leaves(wanted, args, kwargs):
     """The leaves of a call's arguments, which are nested as in the recording.

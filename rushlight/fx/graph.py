@@ -12,6 +12,7 @@ from typing import Any
 from rushlight.fx import _codegen, _names
 from rushlight.fx._codegen import CodeGen, PythonCode, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx._names import Namespace as _Namespace
+from rushlight.fx.node import Argument as Argument
 from rushlight.fx.node import Node, _legal_ops, map_arg
 
 if typing.TYPE_CHECKING:
@@ -250,8 +251,11 @@ class Graph:
         to_erase._remove_from_list()
         to_erase._erased = True
         self._len -= 1
-        # What it took is not used by it any more.
-        to_erase._update_args_kwargs((), {})
+        # Steps that it took are not used by it any more; constants can be read still.
+        to_erase._update_args_kwargs(
+            map_arg(to_erase._args, lambda taken: None),
+            map_arg(to_erase._kwargs, lambda taken: None),
+        )
 
     def inserting_before(self, n=None):
         """A block in which new steps go before a node.

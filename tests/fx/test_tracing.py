@@ -8,6 +8,9 @@ import pytest
 
 import rushlight as rl
 from rushlight import fx, nn
+from rushlight.fx.passes.utils.matcher_with_name_node_map_utils import (
+    SubgraphMatcherWithNameNodeMap,
+)
 
 
 def test_assertions_become_steps_where_a_tracer_asks_for_them():
@@ -106,3 +109,42 @@ def test_modules_are_themselves_again_after_a_program_is_refused():
 def test_what_is_no_function_in_python_is_refused_with_a_remedy(root):
     with pytest.raises(AttributeError, match="remedy: wrap the call in a function"):
         rl.fx.symbolic_trace(root)
+
+
+def test_constants_of_a_step_that_is_taken_out_can_be_read_still():
+    module = fx.symbolic_trace(lambda x: rl.sum(x, 1, keepdim=True) + 1)
+    step = next(node for node in module.graph.nodes if node.target is rl.sum)
+    step.replace_all_uses_with(step.args[0])
+    module.graph.erase_node(step)
+    assert step.args == (None, 1) and step.kwargs == {"keepdim": True}
+    assert not step.all_input_nodes
+
+
+def test_an_exported_graph_runs_from_values_that_are_given_for_its_inputs():
+    program = rl.export.export(rl.nn.Linear(2, 1), (rl.ones(1, 2),))
+    module = program.module(check_guards=False)
+    [x] = [node for node in module.graph.nodes if node.op == "placeholder"]
+    found = fx.Interpreter(module).run(initial_env={x: rl.zeros(3, 2)})
+    assert rl.equal(found, module.bias.expand(3, 1))
+
+
+def test_exported_patterns_have_names_for_their_steps():
+    class Pattern(rl.nn.Module):
+        def forward(self, x):
+            y = rl.relu(x)
+            return y * 2, {"cut": y, "given": x}
+
+    def exported(model):
+        program = rl.export.export(model, (rl.ones(2),))
+        return program.module(check_guards=False)
+
+    pattern = SubgraphMatcherWithNameNodeMap(exported(Pattern()), ignore_literals=True)
+    graph = exported(rl.nn.Sequential(rl.nn.Tanh(), Times())).graph
+    [match] = pattern.match(graph)
+    named = {name: str(n.target) for name, n in match.name_node_map.items()}
+    assert named == {"cut": "aten.relu.default", "given": "aten.tanh.default"}
+
+
+class Times(rl.nn.Module):
+    def forward(self, x):
+        return rl.relu(x) * 3

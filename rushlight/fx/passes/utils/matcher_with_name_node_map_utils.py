@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from rushlight.fx.graph_module import GraphModule
+from rushlight.fx.passes.utils.matcher_utils import InternalMatch as InternalMatch
 from rushlight.fx.passes.utils.matcher_utils import SubgraphMatcher
 
 __all__ = ["SubgraphMatcherWithNameNodeMap"]
@@ -14,7 +15,7 @@ def _split_to_graph_and_name_node_map(gm):
     """A pattern without the dict that it returns last, and that dict."""
     gm = GraphModule(gm, copy.deepcopy(gm.graph))
     output = gm.graph.output_node()
-    [returned] = output.args
+    returned = gm.graph.process_outputs(output.args[0])
     if (
         isinstance(returned, tuple)
         and len(returned) == 2
