@@ -417,6 +417,10 @@ class Operator:
             return f"{self.namespace}::{self.name}"
         if name == "__module__":
             return f"{naming.package}._ops.{self.namespace}"
+        if name == "tags":
+            from rushlight.dispatch.tags import tags_of
+
+            return tags_of(self)
         raise AttributeError(f"operators have no attribute '{name}'")
 
     @property

@@ -27,6 +27,7 @@ from rushlight.dispatch.infer import infer_schema
 from rushlight.dispatch.keys import BACKENDS, DispatchKey, KeySet, keys_named
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
+from rushlight.dispatch.tags import GIVEN
 
 _COMPOSITE = "CompositeImplicitAutograd"
 
@@ -93,7 +94,6 @@ class Library:
             rows,
             returns,
             form=1 if written and not fresh else 0,
-            tags=tuple(str(tag) for tag in tags),
             is_view=bool(returns) and returns[0][2] == 1,
         )
         if packet is None:
@@ -103,6 +103,9 @@ class Library:
             packet.add_overload(op)
             self._undo.append(lambda: packet.remove_overload(op))
         self._undo.append(lambda: forget(op))
+        if tags:
+            GIVEN[op] = tags if isinstance(tags, (list, tuple, set)) else (tags,)
+            self._undo.append(lambda: GIVEN.pop(op, None))
         return name
 
     def _operator(self, op_name):

@@ -35,7 +35,9 @@ __all__ = [
 globals().update(
     {name: getattr(distributed_c10d, name) for name in distributed_c10d.__all__}
 )
-for _namespace in ("_c10d_functional", "_c10d_functional_autograd"):
+for (
+    _namespace
+) in "_c10d_functional _c10d_functional_autograd c10d_functional c10d".split():
     _define_later(_namespace, "rushlight.distributed._functional_operators")
 _LATER = """
     algorithms autograd checkpoint elastic fsdp launch launcher nn optim pipelining rpc run

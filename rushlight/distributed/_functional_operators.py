@@ -1,4 +1,4 @@
-"""``ops._c10d_functional``: collectives as operators, which graphs of others name.
+"""``ops._c10d_functional`` and others: collectives as operators, which graphs name.
 
 They are defined when the namespace is first asked for. What they give is there already,
 and gradients go back through them as through the functions that they call.
@@ -72,6 +72,46 @@ _OPERATORS = [
         lambda inputs, *rest: [_reduce_scatter(each, *rest) for each in inputs],
     ),
     ("wait_tensor(Tensor tensor) -> Tensor", functions.wait_tensor),
+    (
+        "_wrap_tensor_autograd(Tensor input) -> Tensor",
+        lambda input: input.view_as(input),
+    ),
+]
+# Older forms, whose groups are lists of ranks.
+_MEMBERS = "str tag, int[] ranks, int group_size"
+_BY_RANKS = [
+    (
+        f"all_reduce(Tensor self, str reduceOp, {_MEMBERS}) -> Tensor",
+        lambda input, op, tag, ranks, _: functions.all_reduce(input, op, ranks, tag),
+    ),
+    (
+        f"all_gather_into_tensor(Tensor shard, {_MEMBERS}) -> Tensor",
+        lambda shard, tag, ranks, _: functions.all_gather_tensor(shard, 0, ranks, tag),
+    ),
+    (
+        f"reduce_scatter_tensor(Tensor input, str reduceOp, {_MEMBERS}) -> Tensor",
+        lambda input, op, tag, ranks, _: functions.reduce_scatter_tensor(
+            input, op, 0, ranks, tag
+        ),
+    ),
+    (
+        f"broadcast(Tensor self, int src, {_MEMBERS}) -> Tensor",
+        lambda input, src, tag, ranks, _: functions.broadcast(input, src, ranks, tag),
+    ),
+    ("wait_tensor(Tensor self) -> Tensor", functions.wait_tensor),
+]
+
+
+def _scatter(outputs, inputs, group, root_rank, *rest):
+    return outputs, group.scatter(outputs, inputs, root_rank)
+
+
+_WITH_GROUPS = [
+    (
+        "scatter_(Tensor[] output_tensors, Any input_tensors, Any process_group, "
+        "int root_rank, bool async_op=True, int timeout=-1) -> (Tensor[], Any)",
+        _scatter,
+    ),
 ]
 
 
@@ -86,4 +126,6 @@ def _defined(namespace, operators):
 LIBRARIES = [
     _defined("_c10d_functional", _OPERATORS),
     _defined("_c10d_functional_autograd", _ALONE),
+    _defined("c10d_functional", _BY_RANKS),
+    _defined("c10d", _WITH_GROUPS),
 ]

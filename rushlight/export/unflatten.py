@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import enum
 import operator
 
 from rushlight.export._unlift import checked_leaves, own_module
@@ -10,12 +11,47 @@ from rushlight.export.graph_signature import InputKind, OutputKind, writes
 from rushlight.fx._pytree import tree_flatten_spec
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
+from rushlight.fx.graph_module import _assign_attr as _assign
 from rushlight.fx.node import map_arg
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
 from rushlight.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["FlatArgsAdapter", "UnflattenedModule", "unflatten"]
+
+
+class _AttrKind(enum.Enum):
+    """What an attribute of a module is."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    CONSTANT = "constant"
+    MODULE = "module"
+
+
+def _assign_attr(from_obj, to_module, target, attr_kind, persistent=True):
+    """Puts a value at a path, with empty modules on the way where there are none.
+
+    Args:
+        from_obj: the value.
+        to_module: the module that the path begins at.
+        target: the path.
+        attr_kind: what it is to be there.
+        persistent: whether a buffer is saved with the module.
+
+    Raises:
+        TypeError: what is to be a parameter is none.
+    """
+    before, _, name = target.rpartition(".")
+    if before and not hasattr(to_module, before):
+        _assign(from_obj, to_module, target)
+    home = to_module.get_submodule(before)
+    if attr_kind is _AttrKind.PARAMETER:
+        home.register_parameter(name, from_obj)
+    elif attr_kind is _AttrKind.BUFFER:
+        home.register_buffer(name, from_obj, persistent=persistent)
+    else:
+        setattr(home, name, from_obj)
 
 
 class FlatArgsAdapter(abc.ABC):

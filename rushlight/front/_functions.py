@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rushlight import _typed_storage
 from rushlight._host_streams import Stream
+from rushlight.autograd.methods import can_show
 from rushlight.autograd.node import expect_other_types
 from rushlight.core import dtype as dtypes
 from rushlight.core import naming, state
@@ -194,6 +195,11 @@ def is_distributed(input):
     False
     """
     return False
+
+
+def _has_compatible_shallow_copy_type(input, from_):
+    """Whether a tensor can show another one's memory, its object staying the same."""
+    return can_show(input, from_)
 
 
 def detach_(input):

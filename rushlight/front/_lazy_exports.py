@@ -62,7 +62,7 @@ NAMES = {
     ),
     "_functions": tuple(
         """
-        FatalError detach_ is_anomaly_check_nan_enabled
+        FatalError _has_compatible_shallow_copy_type detach_ is_anomaly_check_nan_enabled
         is_anomaly_enabled is_distributed is_inference legacy_contiguous_format
         Storage max_pool1d_with_indices
         set_anomaly_enabled sym_constrain_range

@@ -160,7 +160,6 @@ def _methods():
     # Kinds of memory that there are elsewhere.
     for kind in "ipu maia mkldnn mps mtia vulkan xla xpu".split():
         yield f"is_{kind}", False
-    yield "is_pinned", _is_pinned
     yield "pin_memory", _pinned
     yield "xpu", _xpu
     yield "new_tensor", _new_tensor
@@ -184,15 +183,6 @@ def _set_attributes(self, attributes):
     put = pythonapi.PyObject_GenericSetDict
     put.argtypes = py_object, py_object, py_object
     put(self, attributes, None)
-
-
-def _is_pinned(self, device=None):
-    """Whether a tensor lies in page-locked memory."""
-    from rushlight.operators.shape import (
-        conversion,  # which brings the kernels' compiler
-    )
-
-    return conversion.is_pinned(self)
 
 
 def _pinned(self, device=None):

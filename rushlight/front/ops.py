@@ -13,7 +13,10 @@ from rushlight.operators.extensions import load_library, loaded_libraries
 from rushlight.operators.registry import call
 
 __all__ = ["call", "load_library", "loaded_libraries"]
-_LAZY = {"quantized": "rushlight.ao._operators.library"}
+_LAZY = {
+    "prims": "rushlight._prims",
+    "quantized": "rushlight.ao._operators.library",
+}
 
 
 def define_later(namespace, module):

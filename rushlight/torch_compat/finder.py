@@ -49,8 +49,12 @@ class Finder:
 
     def find_theirs(self, fullname):
         """One of PyTorch's modules, if Rushlight has it."""
+        from rushlight.torch_compat import refused
         from rushlight.torch_compat.relabel import public_spec
 
+        spec = refused.spec_of(fullname)
+        if spec is not None:
+            return spec
         own = names.ours(fullname)
         inside, imports, package = requester()
         if own is None and inside:

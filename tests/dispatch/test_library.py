@@ -334,3 +334,30 @@ def test_libraries_are_given_operators_by_decorators(lib):
     assert ops.half(rl.ones(1)).item() == 0.5
     with pytest.raises(ValueError, match="unknown device type 'abacus'"):
         rl.library.impl(f"{lib.ns}::half", "abacus", lambda x: x)
+
+
+TAGGED = """
+    add.Tensor add_.Tensor add.out exp.default where.self rand.default bernoulli.default
+    nonzero.default sum.dim_IntList linear.default
+""".split()
+# What PyTorch says of an operator's place in its core, and of memory: not declared here.
+_NOT_SAID = {"core", "maybe_aliasing_or_mutating", "inplace_view"}
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_what_can_be_said_of_an_operator_is_what_pytorch_says(name):
+    torch = pytest.importorskip("torch")
+
+    def said(ops):
+        packet, overload = name.split(".")
+        tags = getattr(getattr(ops.aten, packet), overload).tags
+        return {tag.name for tag in tags} - _NOT_SAID
+
+    assert said(rl.ops) == said(torch.ops)
+
+
+def test_tags_of_an_operator_from_outside_are_those_that_it_was_defined_with(lib):
+    lib.define("drawn(Tensor x) -> Tensor", tags=rl.Tag.nondeterministic_seeded)
+    lib.define("plain(Tensor x) -> Tensor")
+    assert rl.ops.outside.drawn.default.tags == [rl.Tag.nondeterministic_seeded]
+    assert rl.ops.outside.plain.default.tags == []

@@ -252,3 +252,25 @@ def test_data_made_in_inference_mode_learns_and_data_from_outside_ends_it():
     for one in (weight, inside.requires_grad_()):
         (one * one).sum().backward()
         assert one.grad.tolist() == (2 * one).tolist()
+
+
+def test_a_handler_answers_whether_memory_is_page_locked():
+    class Locked(rl.Tensor):
+        asked = False
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            cls.asked = func is aten.is_pinned.default
+            return True
+
+    x = Locked._make_wrapper_subclass(Locked, (2,))
+    assert x.is_pinned() and Locked.asked
+    assert not rl.ones(2).is_pinned()
+
+
+def test_a_tensor_shows_another_one_s_memory_where_their_kinds_are_alike():
+    whole = Quantized(rl.ones(2, 3, dtype=rl.int8), 0.5)
+    alike = rl._has_compatible_shallow_copy_type
+    assert alike(rl.ones(2), rl.zeros(3, dtype=rl.int64))
+    assert not alike(rl.ones(2), rl.ones(2).to_sparse())
+    assert not alike(rl.ones(2), whole)

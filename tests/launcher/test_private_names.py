@@ -387,3 +387,60 @@ def test_names_of_devices_that_are_not_there_refuse_as_pytorch_s(printed):
         "False",
         "RuntimeError Could not resolve the process group registered under the name g",
     ]
+
+
+def test_names_that_are_only_imported_refuse_when_they_are_called(printed):
+    lines = printed(
+        "import torch\n"
+        "from torch._inductor.ir import TensorBox\n"
+        "from torch._inductor.fx_passes.freezing_patterns import (\n"
+        "    register_freezing_graph_pattern as register)\n"
+        "from torch.sparse._triton_ops_meta import get_meta, minimize, update\n"
+        "print(TensorBox.__module__, TensorBox.__name__)\n"
+        "for name in get_meta, register:\n"
+        "    try: name()\n"
+        "    except NotImplementedError as e: print(e)\n"
+        "try: from torch._inductor.ir import Nothing\n"
+        "except ImportError as e: print(type(e).__name__)\n"
+    )
+    assert lines == [
+        "torch._inductor.ir TensorBox",
+        "torch.sparse._triton_ops_meta.get_meta: Rushlight has no kernels in Triton",
+        "torch._inductor.fx_passes.freezing_patterns.register_freezing_graph_pattern: "
+        "Rushlight has no patterns of frozen programs",
+        "ImportError",
+    ]
+
+
+def test_what_libraries_of_quantization_import_is_there(printed):
+    lines = printed(
+        "import torch\n"
+        "import torch.distributed\n"
+        "from torch._export.error import InternalError\n"
+        "from torch._inductor.freezing_utils import (\n"
+        "    enter_freezing, is_frozen_param, maybe_set_is_frozen_param as mark)\n"
+        "from torch._inductor.lowering import lowerings, register_lowering, to_dtype\n"
+        "from torch._library.infer_schema import infer_schema\n"
+        "from torch.export.unflatten import _assign_attr, _AttrKind\n"
+        "from torch.fx.graph import Argument\n"
+        "x, y = torch.ones(2), torch.ones(2)\n"
+        "mark(x)\n"
+        "with enter_freezing(): mark(y)\n"
+        "print(is_frozen_param(x), is_frozen_param(y))\n"
+        "model = torch.nn.Module()\n"
+        "_assign_attr(x, model, 'inner.held', _AttrKind.BUFFER, persistent=False)\n"
+        "_assign_attr(torch.nn.Parameter(y), model, 'weight', _AttrKind.PARAMETER)\n"
+        "print(list(model.state_dict()), [n for n, _ in model.named_buffers()])\n"
+        "print(hasattr(torch._C._cpu, '_is_vnni_supported'))\n"
+        "print(torch.ops.c10d.scatter_.default, torch.ops.c10d_functional.wait_tensor)\n"
+        "print(torch.ops.prims.convert_element_type.default(x, torch.int8).dtype)\n"
+        "print(torch.ops.aten.sym_size.default(x), torch.ops.aten.sym_numel(x))\n"
+    )
+    assert lines == [
+        "False True",
+        "['weight'] ['inner.held']",
+        "True",
+        "c10d.scatter_.default c10d_functional.wait_tensor",
+        "torch.int8",
+        "[2] 2",
+    ]

@@ -30,7 +30,7 @@ FLOORS = {
         _inductor.decomposition
         _inductor.package _inductor.utils _inductor.codecache _decomp _explain _compile
         _explain_rules _profiling
-        _functions _host_streams
+        _functions _host_streams _prims
         _lazy_exports _name_errors
         _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods _value_types
         accelerator amp ao backends compiler cpu cuda datasets
@@ -45,8 +45,8 @@ FLOORS = {
     """,
     "torch_compat": """
         torch_compat __main__ inspection run distributed.run distributed.launch
-        _C __config__ _export _functorch _jit_internal _logging _ops _prims_common _tensor_str
-        _utils functorch
+        _C __config__ _export _functorch _jit_internal _library _logging _ops _prims_common
+        _tensor_str _utils functorch
         mps mtia storage types xpu
     """,
 }

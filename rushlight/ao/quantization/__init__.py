@@ -46,8 +46,10 @@ from rushlight.ao.quantization.quantization_mappings import *
 from rushlight.ao.quantization.quantize import *
 from rushlight.ao.quantization.stubs import *
 from rushlight.ao.quantization.utils import MatchAllNode, get_combined_dict
+from rushlight.ops import define_later
 
 _LATER = ("fx", "quantize_fx")
+define_later("quantized_decomposed", "rushlight.ao.quantization.fx._decomposed")
 
 
 def __getattr__(name):

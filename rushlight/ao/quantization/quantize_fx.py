@@ -126,9 +126,17 @@ def prepare_fx(
         qconfig_mapping: configurations by place, or a dictionary of them.
         example_inputs: taken as in PyTorch, and not needed.
         prepare_custom_config: what is not traced.
+        _equalization_config: None.
         backend_config: the host's is used.
+
+    Raises:
+        NotImplementedError: scales are to be moved between layers.
     """
     deprecated()
+    if _equalization_config is not None:
+        raise NotImplementedError(
+            "prepare_fx: scales are not moved between layers here"
+        )
     return _prepared(model, qconfig_mapping, False, prepare_custom_config)
 
 

@@ -84,6 +84,16 @@ def getattr_from_fqn(obj, fqn):
     return functools.reduce(getattr, fqn.split("."), obj)
 
 
+def _parent_name(target):
+    """A path without its last name, and that name.
+
+    >>> _parent_name("layers.0.weight"), _parent_name("weight")
+    (('layers.0', 'weight'), ('', 'weight'))
+    """
+    before, _, name = target.rpartition(".")
+    return before, name
+
+
 def to_underlying_dtype(qdtype):
     """The type of the integers that a quantized type holds.
 

@@ -5,6 +5,7 @@ from rushlight._higher_order_ops.auto_functionalize import auto_functionalized_v
 from rushlight._higher_order_ops.base import HigherOrderOperator
 from rushlight._higher_order_ops.cond import cond
 from rushlight._higher_order_ops.map import map
+from rushlight._higher_order_ops.out_dtype import out_dtype
 from rushlight._higher_order_ops.scan import scan
 from rushlight._higher_order_ops.while_loop import while_loop
 from rushlight._higher_order_ops.wrap import wrap_with_set_grad_enabled
@@ -15,6 +16,7 @@ __all__ = [
     "auto_functionalized_v2",
     "cond",
     "map",
+    "out_dtype",
     "scan",
     "while_loop",
     "wrap_with_set_grad_enabled",

@@ -758,24 +758,22 @@ def batch_norm_without_writes(input, weight, bias, running_mean, running_var, *h
     return *ops.native_batch_norm(input, weight, bias, *kept, *how), *kept
 
 
-def batch_norm_with_update(
-    input, weight, bias, running_mean, running_var, momentum, eps
-):
-    """In training; a backend of PyTorch's may keep bytes, this one keeps none."""
-    parts = ops.native_batch_norm(
-        input, weight, bias, running_mean, running_var, True, momentum, eps
-    )
+def batch_norm_of_library(input, *given):
+    """Together with bytes that a library may keep for the gradient: none."""
+    parts = ops.native_batch_norm(input, *given)
     return *parts, ops.empty((0,), dtype=uint8, device=input.device)
 
 
-def batch_norm_without_update(
-    input, weight, bias, running_mean, running_var, momentum, eps
-):
+def batch_norm_with_update(*given):
+    """In training."""
+    *operands, momentum, eps = given
+    return batch_norm_of_library(*operands, True, momentum, eps)
+
+
+def batch_norm_without_update(*given):
     """By statistics that stay as they are."""
-    parts = ops.native_batch_norm(
-        input, weight, bias, running_mean, running_var, False, momentum, eps
-    )
-    return *parts, ops.empty((0,), dtype=uint8, device=input.device)
+    *operands, momentum, eps = given
+    return batch_norm_of_library(*operands, False, momentum, eps)
 
 
 def _whole_means(center, source):

@@ -601,6 +601,16 @@ def sym_size(self, dim):
     return self.shape[wrap_dim(dim, self.ndim)]
 
 
+def sym_sizes(self):
+    """The sizes."""
+    return list(self.shape)
+
+
+def sym_numel(self):
+    """The number of elements."""
+    return self.numel()
+
+
 def _negative_class(at):
     return RuntimeError("Class values must be non-negative.")
 

@@ -194,3 +194,30 @@ def _get_device_module(device_type):
             f"'torch.{device_type}'."
         )
     return module
+
+
+def _get_obj_state(obj):
+    """What pickles keep of an object beside what makes it: its attributes, and slots."""
+    return obj.__getstate__()
+
+
+def _set_obj_state(obj, state):
+    """An object with the attributes that a pickle kept.
+
+    Args:
+        obj: the object.
+        state: a dictionary, or two: of attributes and of slots.
+
+    Raises:
+        RuntimeError: it is a tuple of another number.
+
+    >>> import types
+    >>> _set_obj_state(types.SimpleNamespace(), {"a": 1}).a
+    1
+    """
+    if isinstance(state, tuple) and len(state) != 2:
+        raise RuntimeError(f"Invalid serialized state: {state}")
+    for attributes in state if isinstance(state, tuple) else (state,):
+        for name, value in (attributes or {}).items():
+            setattr(obj, name, value)
+    return obj

@@ -9,6 +9,10 @@ from rushlight.ao.nn import intrinsic as nni
 from rushlight.ao.quantization import qconfig as configs
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.ao.quantization.fx.fuse import set_module
+from rushlight.ao.quantization.fx.graph_module import (
+    OBSERVED,
+    ObservedGraphModuleAttrs,
+)
 from rushlight.ao.quantization.fx.patterns import LAYERS, kind_of, rule_of
 from rushlight.ao.quantization.utils import (
     activation_is_statically_quantized,
@@ -93,7 +97,6 @@ class Observing:
         named = [node for node in model.graph.nodes if node.op == "placeholder"]
         self.placeholders = [named[index] for index in quantized]
         self.given = set(self.placeholders)  # integers that nothing observes
-        self.count = 0
         self.shared = {}  # by node, the observer that its result has
         self.rules = {}
 
@@ -135,12 +138,8 @@ class Observing:
 
     def made(self, observer, source):
         """A node that observes another one's result."""
-        name = f"{OBSERVER}{self.count}"
-        self.count += 1
-        setattr(self.model, name, observer)
-        with self.model.graph.inserting_after(source):
-            node = self.model.graph.call_module(name, (source,))
-        self.shared[node] = name
+        node = _insert_obs_or_fq(source, observer, self.model, {}, self.model.graph)
+        self.shared[node] = node.target
         return node
 
     def inputs(self, rule, qconfig):
@@ -181,6 +180,41 @@ class Observing:
             seen = self.made(qconfig.activation(), last)
         for user in users:
             user.replace_input_with(last, seen)
+
+
+def _insert_obs_or_fq(node, obs_or_fq, model, named_modules, graph, model_device=None):
+    """Gives a model an observer, and a node that calls it with another one's result.
+
+    Args:
+        node: the other node.
+        obs_or_fq: the observer.
+        model: the model, whose attribute it becomes.
+        named_modules: modules by name, which it is added to.
+        graph: the model's graph.
+        model_device: where the observer is to be; its first parameter's place by default.
+    """
+    if model_device is None:
+        model_device = next((one.device for one in model.parameters()), None)
+    if model_device is not None:
+        obs_or_fq.to(model_device)
+    number = 0
+    while hasattr(model, f"{OBSERVER}{number}"):
+        number += 1
+    name = f"{OBSERVER}{number}"
+    setattr(model, name, obs_or_fq)
+    named_modules[name] = obs_or_fq
+    with graph.inserting_after(node):
+        return graph.call_module(name, (node,))
+
+
+def _save_state(observed, *found):
+    """Notes in a model's ``meta`` what preparing it found out.
+
+    Args:
+        observed: the model.
+        found: the fields of `ObservedGraphModuleAttrs`.
+    """
+    observed.meta[OBSERVED] = ObservedGraphModuleAttrs(*found)
 
 
 def scopes_of(tracer, graph):

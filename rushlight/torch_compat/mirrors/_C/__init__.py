@@ -245,6 +245,7 @@ _nn._parse_to = _parse_to
 _fft = _Operators("_fft", "fft")
 _linalg = _Operators("_linalg", "linalg")
 _special = _Operators("_special", "special")
+_cpu = _Operators("_cpu", "cpu")
 
 
 # Where the package has what PyTorch's core is asked for by its own name.

@@ -1,1 +1,5 @@
-"""Checks of exported programs, under PyTorch's name for the place."""
+"""Exported programs, under PyTorch's name for the place."""
+
+from rushlight._export import error
+
+__all__ = ["error"]

@@ -1,0 +1,1 @@
+"""Operators of programs, under PyTorch's name for the place."""
