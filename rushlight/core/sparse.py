@@ -92,7 +92,7 @@ def make(
     if laid is None:
         place(t, size)
     else:
-        t.set_geometry(laid.ndim_, laid.sizes, laid.strides, 0)
+        t.set_geometry(laid.ndim_, laid.sizes, laid.strides, laid.offset)
     return t
 
 

@@ -24,15 +24,19 @@ def quantize_kernel(
 ):  # fmt: skip
     """Steps from the zero point, rounded to even before it is added or after.
 
+    The scale and the zero point of bytes go in with one rounding, those of wider
+    integers with two, as in PyTorch: that decides which way a tie goes.
+
     What is no number is the greatest of bytes, and the least of wider integers.
     """
     scale = float_of(i32(inverse))
     for i in vectorized(begin, end):
-        step = x[i] * scale
         if later:
-            moved = nearest(A(step)) + A(point)
+            moved = nearest(A(x[i] * scale)) + A(point)
+        elif wide:
+            moved = A(nearest(x[i] * scale + f32(point)))
         else:
-            moved = nearest(A(step) + A(point))
+            moved = nearest(fma(x[i], scale, f32(point)))
         if wide:
             held = select(moved > A(high), A(high), moved)
         else:

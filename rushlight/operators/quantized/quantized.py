@@ -214,8 +214,7 @@ def quantize_per_channel(self, scales, zero_points, axis, dtype):
         scales, zero_points = scales.double(), zero_points.to(int64)
     inverse = (1.0 / scales.float()).reshape(across)
     points = zero_points.reshape(across)
-    steps = self * inverse
-    steps = ops.round((steps if floating else steps.double()) + points)
+    steps = ops.round(self * inverse + points)
     wide = ops.clamp(steps.double(), low, high)
     return made(wide.to(integers), scales.clone(), zero_points.clone(), axis)
 

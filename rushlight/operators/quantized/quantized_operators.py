@@ -4,6 +4,7 @@ from rushlight.core import sparse
 from rushlight.core.dtypes import uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.tensor import Tensor
+from rushlight.core.views import set_source
 from rushlight.operators import call as ops
 from rushlight.operators.quantized import affine_kernels
 from rushlight.operators.quantized.quantized import (
@@ -114,8 +115,18 @@ def in_place(name):
     return apply
 
 
+def resize_(self, size, memory_format):
+    """Other sizes on the same memory, which grows as it has to."""
+    refusal = "Can only resize quantized tensors with per-tensor schemes!"
+    integers, scale, zero_point = per_tensor(self, refusal)
+    resized = ops.resize_(ops.alias(integers), size, memory_format=memory_format)
+    return set_source(self, made(resized, scale, zero_point))
+
+
 def contiguous(self, memory_format):
-    """Without gaps, in the order that is asked for."""
+    """Without gaps, in the order that is asked for: the tensor itself if it is."""
+    if self.is_contiguous(memory_format=memory_format):
+        return self
     return like(self, parts(self)[0].contiguous(memory_format=memory_format))
 
 
