@@ -21,6 +21,7 @@ cdef extern from "Python.h":
         void* tp_finalize
     void* PyVectorcall_Call
     void PyType_Modified(PyTypeObject* type)
+    void Py_SET_TYPE(PyObject* object, PyTypeObject* type)
     object PyObject_Vectorcall(PyObject* callable, PyObject** args, size_t nargsf, PyObject* kwnames)
     int PyErr_CheckSignals() except -1
     Py_ssize_t PyVectorcall_NARGS(size_t nargsf)

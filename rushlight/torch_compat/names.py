@@ -295,7 +295,7 @@ def ours(name):
 # Where PyTorch says that things are defined, for those that Rushlight defines elsewhere.
 # Compiled types, which have to be renamed in memory, and classes alike.
 HOMES = {
-    "rushlight.core.tensor.Tensor": "torch.Tensor",
+    "rushlight.core.type_names.TensorMeta": "torch._C._TensorMeta",
     "rushlight.core.dtype.DType": "torch.dtype",
     "rushlight.core.device.Device": "torch.device",
     "rushlight.random.generator.Generator": "torch._C.Generator",

@@ -46,7 +46,10 @@ def rename_homes(own):
         module, _, attribute = place.rpartition(".")
         value = getattr(sys.modules.get(module), attribute, None)
         if module == own and value is not None:
-            rename(value, *name.rsplit(".", 1))
+            compiled = isinstance(value, type) and not value.__flags__ & _HEAP
+            of_values = own.startswith("rushlight.core.")  # C's types in PyTorch
+            change = rename_type if compiled or of_values else rename
+            change(value, *name.rsplit(".", 1))
     lent = names.LENT.get(own)
     for value in list(vars(sys.modules[own]).values()) if lent else ():
         if isinstance(value, (type, *_FUNCTIONS)) and value.__module__ == own:
@@ -55,9 +58,6 @@ def rename_homes(own):
 
 def rename(value, module, name):
     """Gives a class or a function PyTorch's place and name."""
-    if isinstance(value, type) and not value.__flags__ & _HEAP:
-        rename_type(value, f"{module}.{name}")
-        return
     value.__module__ = module
     if value.__qualname__ != name:
         value.__name__ = value.__qualname__ = name
