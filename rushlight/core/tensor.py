@@ -720,7 +720,10 @@ class Tensor:
         if type(self) is not Tensor or state().modes:
             answer = taken("__bool__", (self,))
             if answer is not PASS_BY:
-                return answer
+                if isinstance(answer, bool):
+                    return answer
+                kind = type(answer).__name__
+                raise TypeError(f"__bool__ should return bool, returned {kind}")
         if self.numel_ == 1:
             return bool(self.item())
         if self.numel_ == 0:
@@ -781,7 +784,7 @@ class Tensor:
         return unary(slots.SLOT_ITER, self)
 
     def __contains__(self, element):
-        return ask("__contains__", (self, element), slots.SLOT_CONTAINS)
+        return bool(ask("__contains__", (self, element), slots.SLOT_CONTAINS))
 
     def __repr__(self):
         return ask("__repr__", (self,), slots.SLOT_REPR)
@@ -946,7 +949,8 @@ class Tensor:
         return unary(slots.SLOT_NEG, self)
 
     def __invert__(self):
-        if type(self) is Tensor and self.dtype_.category > INTEGER:
+        plain = type(self) is Tensor and not state().modes
+        if plain and self.dtype_.category > INTEGER:
             raise TypeError(
                 "~ (operator.invert) is only implemented on integer and Boolean-type "
                 f"tensors\n  self: {self.dtype_.name}{list(self.shape)}"

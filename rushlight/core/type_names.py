@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The names of types in Python's own errors, which quote ``tp_name``.
 
 A type of C's has the name that it was compiled with, its module before it; one written in

@@ -260,6 +260,8 @@ def checked(op: Operator, answer: object) -> object:
     """A handler's result, which has to be what the operator's callers expect."""
     if len(op.returns) == 1:
         kind = op.returns[0][0]
+        if answer is None and kind == ArgumentKind.BOOL:
+            return False
         if kind == ArgumentKind.TENSOR and not isinstance(answer, Tensor):
             raise RuntimeError(f"Unable to cast {answer!r} to Tensor")
         if kind == ArgumentKind.TENSORS and not isinstance(answer, (list, tuple)):

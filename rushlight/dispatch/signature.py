@@ -405,8 +405,11 @@ class Signature:
         self, key: object, value: p_object, bound: cython.pointer(Bound)
     ) -> cython.int:
         i: cython.int = self.find(key)
-        if i < 0 or (bound.strict > 0 and key == "self" and is_tensor(value)):
+        if i < 0:
             return UNKNOWN_KEYWORD
+        if bound.strict > 0 and key == "self" and is_tensor(value):
+            if self.kinds[i] != ARG_SCALAR:  # of functions, a tensor is the input
+                return UNKNOWN_KEYWORD
         if bound.slots[i] != cython.NULL:
             return REPEATED + i
         return self.accept(i, value, bound)

@@ -63,8 +63,13 @@ def nearest(module, name, modules=False):
     return f"; nearest {verb} {' and '.join(words)}"
 
 
-def guard(module):
-    """Lets a module's own lookup of names end in ``MissingName``."""
+def guard(module, find_submodule):
+    """Lets a module's own lookup of names end in ``MissingName``.
+
+    Args:
+        module: the module.
+        find_submodule: what imports a module inside it by its name, or gives None.
+    """
     look = vars(module).get("__getattr__")
     if getattr(look, "guards", False):
         return
@@ -76,7 +81,10 @@ def guard(module):
             except AttributeError as error:
                 if error.__cause__ is not None or name.startswith("__"):
                     raise
-        raise MissingName(module, name)
+        found = None if name.startswith("__") else find_submodule(name)
+        if found is None:
+            raise MissingName(module, name)
+        return found
 
     find.guards = True
     find.__name__ = "__getattr__"

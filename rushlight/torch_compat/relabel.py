@@ -102,7 +102,15 @@ def relabel(own, module):
                 settle(value, home, public)
     module.__name__ = public
     rename_homes(own)
-    guard(module)
+    guard(module, lambda name: submodule(f"{public}.{name}") if package else None)
+
+
+def submodule(public):
+    """A module of that name, which PyTorch imports with its package; None for no such."""
+    own = names.ours(public)
+    if own is None or importlib.util.find_spec(own) is None:
+        return None
+    return importlib.import_module(own)
 
 
 def _homeless(home):

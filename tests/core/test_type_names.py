@@ -68,4 +68,4 @@ def test_a_class_of_pythons_is_renamed_with_its_module():
     rename_type(Local, "somewhere", "Other")
     assert repr(Local) == "<class 'somewhere.Other'>"
     with pytest.raises(AttributeError, match=r"'somewhere\.Other' object"):
-        Local().nothing
+        Local().nothing()

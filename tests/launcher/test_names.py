@@ -88,7 +88,7 @@ def test_without_the_launcher_nothing_is_called_torch(printed):
         launcher=False,
     )
     assert lines == [
-        "rushlight.float32 rushlight.Size([2]) <class 'rushlight.core.tensor.Tensor'> "
+        "rushlight.float32 rushlight.Size([2]) <class 'rushlight.Tensor'> "
         "<class 'rushlight.nn.modules.linear.Linear'> rushlight",
         "[]",
         "False",

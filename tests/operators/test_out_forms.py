@@ -196,6 +196,12 @@ def test_what_goes_to_a_wider_type_is_rounded_as_the_oracles(info, function):
     assert not wrong
 
 
+def test_a_sum_beyond_half_precision_is_infinite_in_a_wider_output():
+    for t in (rl, torch):
+        half = t.tensor([33000.0], dtype=t.float16)
+        assert t.add(half, half, out=t.empty(1)).tolist() == [float("inf")]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", "gather index_select cumsum cat add neg".split())
 def test_an_output_in_the_memory_of_an_input_is_refused_as_the_oracle_refuses(name):
