@@ -322,27 +322,26 @@ def lengths_of_runs(
 
 
 @loops
-def count_values(
-    out: "A*", x: "i64*", weight: "A*", weighted: int, begin: int, end: int
-):
+def count_values(out: "A*", x: "T*", weight: "A*", weighted: int, begin: int, end: int):
     """Adds one, or a weight, at the place each element names."""
     for k in range(begin, end):
+        at = i64(x[k])
         if weighted:
-            out[x[k]] = out[x[k]] + weight[k]
+            out[at] = out[at] + weight[k]
         else:
-            out[x[k]] = out[x[k]] + A(1)
+            out[at] = out[at] + A(1)
 
 
 @loops
-def lowest_and_highest(out: "i64*", x: "i64*", begin: int, end: int):
+def lowest_and_highest(out: "i64*", x: "T*", begin: int, end: int):
     """The extremes of a row of integers."""
     low = x[begin]
     high = low
     for k in range(begin, end):
         low = min(low, x[k])
         high = max(high, x[k])
-    out[0] = low
-    out[1] = high
+    out[0] = i64(low)
+    out[1] = i64(high)
 
 
 @loops
@@ -742,7 +741,7 @@ def bincount(self, weights=None, minlength=0):
         found = _few_counts(self, minlength)
         if found is not None:
             return found
-    x = self.to(int64).contiguous()
+    x = self.contiguous()
     low, high = _limits(x)
     if self.dim() != 1 or (x.numel() and low < 0):
         raise RuntimeError(
@@ -759,7 +758,7 @@ def bincount(self, weights=None, minlength=0):
 def _limits_in_order(x):
     """The extremes of integers; -1 twice where there are none."""
     limits = filled(x, (2,), -1, int64)
-    run_whole(lowest_and_highest, [limits, x], [], x.numel())
+    run_whole(lowest_and_highest, [limits, x], [], x.numel(), T=name_of(x.dtype))
     return limits.tolist()
 
 
@@ -771,11 +770,13 @@ def _counted_in_order(x, weights, size, kind):
     """How often each number occurs, or the sum of its weights."""
     out = filled(x, (size,), 0, kind)
     types = {"A": name_of(kind), "weighted": int(weights is not None)}
+    types["T"] = name_of(x.dtype)
     run_whole(count_values, [out, x, weights], [types["weighted"]], x.numel(), **types)
     return out
 
 
 def _counted_by_threads(x, weights, size, kind):
+    x = x.to(int64)
     if weights is None:
         return device_tallies.counts_of(x, size)
     return device_tallies.sums_of(x, weights, size)
