@@ -41,7 +41,7 @@ from rushlight.core.layout import (
 )
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
-from rushlight.core.type_names import rename_type as _rename_type
+from rushlight.core import type_names as _type_names
 from rushlight.core.device import get_default_device, set_default_device
 from rushlight.io.dlpack import from_dlpack
 from rushlight.io.interop import from_numpy
@@ -51,11 +51,12 @@ from rushlight.core.roles import switches as _switches
 from rushlight.runtime.cpu.pool import get_num_threads, set_num_threads
 
 _switches.package = "rushlight.backends"
+_type_names.name_alone(Tensor)
 for _name in (
     "Generator", "Size", "UntypedStorage", "device", "dtype", "finfo", "iinfo", "layout",
     "memory_format",
 ):  # fmt: skip
-    _rename_type(globals()[_name], "rushlight", _name)
+    _type_names.rename_type(globals()[_name], "rushlight", _name)
 
 globals().update(_all_dtypes())
 

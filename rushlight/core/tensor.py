@@ -71,7 +71,6 @@ from rushlight.core.layout import sparse_coo, sparse_csr, strided
 from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS, NOT_ALLOCATED, checked
 from rushlight.core.slots import PASS_BY
 from rushlight.core.state import tell_of_making, tell_of_reading
-from rushlight.core.type_names import name_alone
 
 
 @cython.cfunc
@@ -999,4 +998,3 @@ def _keep_bodies():
 
 
 _keep_bodies()
-name_alone(Tensor)
