@@ -16,7 +16,7 @@ KINDS = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("old", "new"), itertools.permutations(KINDS, 2))
+@pytest.mark.parametrize(("old", "new"), list(itertools.permutations(KINDS, 2)))
 def test_data_of_another_layout_is_refused_and_changes_nothing(old, new):
     seen = []
     for t in (rl, torch):
