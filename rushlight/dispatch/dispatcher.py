@@ -18,9 +18,11 @@ from cython.cimports.rushlight.core.keys import (
     KEY_ABSENT,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
+    KEY_BATCHED,
     KEY_COMPOSING,
     KEY_CUDA,
     KEY_DECOMPOSE,
+    KEY_FUNCTIONALIZE,
     KEY_PRIVATEUSE1,
     KEY_PYTHON,
 )
@@ -480,8 +482,11 @@ class Operator:
             bits = self.factory_bits(slots, bits)
         bits = (bits | st.included) & ~st.excluded
         if self.composite is not None:
-            if self.whole and wants and st.grad_mode:
-                bits &= ~(one << KEY_PYTHON)  # its parts are recorded, and seen
+            if self.whole and (bits >> KEY_FUNCTIONALIZE) & 1:
+                return cython.cast(Kernel, _SERVED[KEY_BATCHED]).run(self, slots, bits)
+            if self.whole and ((wants and st.grad_mode) or (bits >> KEY_BATCHED) & 1):
+                # its parts are recorded, or known to a level, and seen
+                bits &= ~(one << KEY_PYTHON)
             if (bits & self.handled) == 0:
                 return self.compose(slots, bits)
         if not wants or not st.grad_mode:

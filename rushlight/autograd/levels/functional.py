@@ -19,14 +19,17 @@ from rushlight.autograd.levels.stack import (
     mapped,
     tensors,
 )
-from rushlight.autograd.levels.view_inverse import way_back
+from rushlight.autograd.levels.view_inverse import expanded, way_back
 from rushlight.core.subclass import is_absent
 from rushlight.core.tensor import Tensor
 from rushlight.core.views import take_window
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.declared import INPLACE, OUT
+from rushlight.dispatch.keys import DispatchKey
 from rushlight.operators import call
 
+# The level takes the compositions that handlers see whole.
+KEYS = STANDS | 1 << DispatchKey.Functionalize
 WRITTEN = 1  # among the flags of an argument: the operator writes to it
 
 
@@ -58,8 +61,15 @@ class ViewMeta:
 
     def put_back(self, whole, window):
         """The whole with the window's values in their places."""
-        back = way_back(self.op) or _by_places
+        back = way_back(self.op)
+        if back is None:
+            return _by_places([self], whole, window)
         return back(self, whole, window)
+
+    @property
+    def repeats(self):
+        """Whether one element may be seen at several places."""
+        return way_back(self.op) in (None, expanded)
 
 
 class Window(Stand):
@@ -106,7 +116,7 @@ class FunctionalLevel(Level):
         self.as_step = as_step
 
     def wrap(self, value):
-        tensor = imitate(value, STANDS)
+        tensor = imitate(value, KEYS)
         tensor._stand = Window(self, value, Memory(value))
         return tensor
 
@@ -189,14 +199,14 @@ class FunctionalLevel(Level):
             offset = value.storage_offset() - whole.value.storage_offset()
             offset += whole.offset
         if is_absent(value):  # without memory there is no place in it to see
-            return imitate(value, STANDS)
+            return imitate(value, KEYS)
         with Outside(self):
             shown = make_tensor(
                 storage, tuple(value.shape), value.stride(), offset, value.dtype
             )
             shown = shown.conj() if value.is_conj() else shown
             shown = shown._neg_view() if value.is_neg() else shown
-        return imitate(shown, STANDS)
+        return imitate(shown, KEYS)
 
     # -- writes ------------------------------------------------------------------------
 
@@ -285,11 +295,7 @@ class FunctionalLevel(Level):
         stand = target._stand
         memory = stand.memory
         with Outside(self):
-            wholes = [memory.value]
-            for step in stand.steps[:-1]:
-                wholes.append(step.taken(wholes[-1]))
-            for step, whole in zip(reversed(stand.steps), reversed(wholes)):
-                value = step.put_back(whole, value)
+            value = _put_back(stand.steps, memory.value, value)
             memory.value = _laid_out_like(memory.value, value)
         memory.version += 1
         if not stand.steps:
@@ -361,9 +367,24 @@ def _functional(op, values):
 # -- the way back through views --------------------------------------------------------
 
 
-def _by_places(step, whole, window):
-    """Into the places that the view looks at, whatever they are."""
-    numbers = call.arange(whole.numel(), device=whole.device).view(whole.shape)
-    places = step.taken(_laid_out_like(whole, numbers)).reshape(-1)
+def _put_back(steps, whole, window):
+    """The whole with the values of the window that some steps lead to."""
+    if any(step.repeats for step in steps[:-1]):
+        return _by_places(steps, whole, window)
+    wholes = [whole]
+    for step in steps[:-1]:
+        wholes.append(step.taken(wholes[-1]))
+    for step, one in zip(reversed(steps), reversed(wholes)):
+        window = step.put_back(one, window)
+    return window
+
+
+def _by_places(steps, whole, window):
+    """Into the places that the steps look at, whatever they are."""
+    places = call.arange(whole.numel(), device=whole.device).view(whole.shape)
+    places = _laid_out_like(whole, places)
+    for step in steps:
+        places = step.taken(places)
+    places = places.reshape(-1)
     flat = call.index_put(whole.reshape(-1), (places,), window.reshape(-1))
     return flat.view(whole.shape)
