@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 
 from rushlight._higher_order_ops.auto_functionalize import run_functionalized
+from rushlight._higher_order_ops.wrap import wrap_with_set_grad_enabled
 from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.autograd.levels.functional import WRITTEN, FunctionalLevel
 from rushlight.autograd.levels.stack import Outside
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.declared import DECOMPOSITION, FUNCTIONAL, says
+from rushlight.dispatch.declared import DECOMPOSITION, FUNCTIONAL, INPLACE, says
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export._core import core
 from rushlight.export._results import argument_of
@@ -183,7 +184,7 @@ def _without_dead(graph):
     for node in reversed(list(graph.nodes)):
         target = node.target
         writes_ = isinstance(target, Operator) and target.form != FUNCTIONAL
-        if target is _CHECK or writes_:
+        if target is _CHECK or writes_ or _checks(target):
             continue
         if node.op in ("call_function", "get_attr") and not node.users:
             graph.erase_node(node)
@@ -279,15 +280,33 @@ class _Tracer(ProxyTorchDispatchMode):
         return inputs, constants
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func.full_name in _ONE_DIMENSION:  # in the core set a list goes with any
-            func, args = _SQUEEZE, (args[0], [args[1]])
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        if func.full_name not in _ONE_DIMENSION:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        # in the core set a list goes with any, and nothing is turned in place
+        made = super().__torch_dispatch__(_SQUEEZE, types, (args[0], [args[1]]))
+        if func.form == INPLACE:
+            func(*args)
+            self.track(args[0], self.node_of(made))
+            return args[0]
+        return made
 
     def track(self, tensor, node):
         super().track(tensor, node)
         for key in ("stack_trace", "nn_module_stack"):
             if key in self.notes:
                 node.meta.setdefault(key, self.notes[key])
+
+
+def _checks(target):
+    """Whether a step is there for what it refuses."""
+    return isinstance(target, Operator) and says(target, "checks_elements")
+
+
+def _looks_at_elements(target):
+    """Whether an operator looks at elements, which a recording has not."""
+    if not isinstance(target, Operator) or without_elements(target) is target:
+        return False
+    return _checks(target) or says(target, "data_dependent")
 
 
 def _ran(target, args, kwargs):
@@ -331,7 +350,9 @@ class _Replay(Interpreter):
         self.whole, self.level = whole, level
 
     def call_function(self, target, args, kwargs):
-        if target in self.whole:
+        if target is wrap_with_set_grad_enabled:  # nothing records gradients any more
+            return args[1](*args[2:])
+        if target in self.whole or _looks_at_elements(target):
             result = self._as_one_step(target, args, kwargs)
             if result is not NotImplemented:
                 return result
@@ -352,7 +373,9 @@ class _Replay(Interpreter):
             if isinstance(one, Tensor)
         }
         made = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
-        if not made or any(id(one.untyped_storage()) in memory for one in made):
+        if not (made or _checks(target)) or any(
+            id(one.untyped_storage()) in memory for one in made
+        ):
             return NotImplemented
         _note_step(target, given, named, result)
         return tree_map(self._wrapped, result)

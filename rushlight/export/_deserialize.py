@@ -54,7 +54,8 @@ _TYPES = {number: all_dtypes()[name] for name, number in TYPES.items()}
 _FORMATS = {number: getattr(layout, name) for name, number in FORMATS.items()}
 _OPEN = re.compile(r"(zuf|z)?u?\d+")  # names of numbers that follow from elements
 _EXPR = 4_000  # characters of an expression of sizes, at most
-_PATH = re.compile(r"\w+(\.\w+)*")
+_PATH = re.compile(r"[^\s./\\]+(\.[^\s./\\]+)*")
+_FACTORIES = ("list", "dict", "int", "float", "set", "str", "tuple", "bool")
 _FLOATS = {"Infinity": float("inf"), "-Infinity": -float("inf"), "NaN": float("nan")}
 
 
@@ -695,7 +696,9 @@ def checked_spec(text):
             if not isinstance(found, type) or not is_namedtuple_class(found):
                 raise SerializeError(f"there is no named tuple {one['context']}")
         elif kind == "collections.defaultdict":
-            raise SerializeError("programs with a defaultdict are not read")
+            made_by = list(one["context"].values())[:2]
+            if made_by not in [["builtins", name] for name in _FACTORIES]:
+                raise SerializeError(f"a defaultdict of {made_by} is not read")
         for child in one["children_spec"]:
             check(child)
 

@@ -327,6 +327,8 @@ class _Graph:
                 return {"as_tensors": [one["as_tensor"] for one in found]}
             if all("as_sym_int" in one or "as_int" in one for one in found):
                 return {"as_sym_ints": [one.get("as_sym_int", one) for one in found]}
+            if all(isinstance(one, Node) for one in values):  # of a branch, say
+                return {"as_tensors": [{"name": one.name} for one in values]}
             return {"as_optional_tensors": found}
         if all(type(one) is bool for one in values):
             return {"as_bools": values}

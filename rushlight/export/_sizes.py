@@ -9,6 +9,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.export._guards import guard_of
 from rushlight.export.dynamic_shapes import Dim
 from rushlight.export.exported_program import SizeText, ValueRange
+from rushlight.fx.experimental.symbolic_shapes import ConstraintViolationError
 from rushlight.ir.formulas import Formula, evaluated, reads_size, symbols_of
 from rushlight.ir.symbolic import ShapeEnv, SymInt, symbol_name
 from rushlight.ir.unbacked import Elements
@@ -109,8 +110,7 @@ class OpenSizes:
             return actual
         if isinstance(spec, int):
             if spec != actual:
-                raise UserError(
-                    UserErrorType.CONSTRAINT_VIOLATION,
+                raise ConstraintViolationError(
                     f"Static shape constraint of {spec} does not match input size of "
                     f"{actual}, for {one.source}",
                 )
@@ -271,7 +271,8 @@ class OpenSizes:
         listed = ", ".join(self.names.values())
         return UserError(
             UserErrorType.CONSTRAINT_VIOLATION,
-            f"Constraints violated ({listed})! The program fits some sizes only.\n"
+            f"Constraints violated ({listed})! {_MORE}\n"
+            "  - The program fits some sizes only.\n"
             f"  - {error}\n{where}"
             "  remedy: leave fewer sizes open, or use Dim.AUTO",
             case_name="constraint_violation",
@@ -296,8 +297,9 @@ class OpenSizes:
         return _violated(
             name,
             f"You marked {name} as dynamic but your code specialized it to be a constant "
-            f"({value}). If you're using Dim.DYNAMIC, replace it with either Dim.STATIC "
-            "or Dim.AUTO.",
+            f"({value}). If you're using mark_dynamic, either remove it or use "
+            "maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with either "
+            "Dim.STATIC or Dim.AUTO.",
             f"{name} = {value}" if isinstance(self.kinds[key], Dim) else None,
         )
 
@@ -477,6 +479,9 @@ class OpenSizes:
         ]
 
 
+_MORE = 'For more information, run with TORCH_LOGS="+dynamic".'
+
+
 def _symbol_names(wanted):
     """The name of each open size's symbol: PyTorch's, of equal sizes the first in order."""
     found: dict = {}
@@ -506,6 +511,6 @@ def _violated(name, fact, fix):
     fixes = f"\nSuggested fixes:\n  {fix}\n" if fix else ""
     return UserError(
         UserErrorType.CONSTRAINT_VIOLATION,
-        f"Constraints violated ({name})!\n  - {fact}{fixes}",
+        f"Constraints violated ({name})! {_MORE}\n  - {fact}{fixes}",
         case_name="constraint_violation",
     )

@@ -427,16 +427,10 @@ class Recording:
                 )
             outputs.append(self.tracer.node_of(one))
         self.graph.output(tuple(outputs))
-        constants = [
-            InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), name)
-            for _, name, node in self.tracer._constants.values()
-        ]
-        for tensor, name, _ in self.tracer._constants.values():
-            self.kept[name] = tensor
-        inputs = [*self.inputs, *constants, *(spec for spec, _ in self.users)]
-        self._order([one.arg.name for one in inputs])
         self.tracer.write_checks()
         _drop_unused(self.graph)
+        inputs = [*self.inputs, *self._constants(), *(spec for spec, _ in self.users)]
+        self._order([one.arg.name for one in inputs])
         module = GraphModule(self.tracer.root, self.graph)
         wrap_grad_mode(module)
         specs = [
@@ -453,6 +447,18 @@ class Recording:
             (self.args, self.kwargs),
             self.kept,
         )
+
+    def _constants(self):
+        """The tensors that the program's steps read from nowhere else."""
+        found = []
+        for tensor, name, node in self.tracer._constants.values():
+            if not node.users:
+                self.graph.erase_node(node)
+                continue
+            self.kept[name] = tensor
+            argument = TensorArgument(node.name)
+            found.append(InputSpec(InputKind.CONSTANT_TENSOR, argument, name))
+        return found
 
     def _order(self, names):
         """Puts the placeholders into the order of the signature."""
@@ -493,9 +499,10 @@ class Recording:
 
 
 def _drop_unused(graph):
-    """Takes out what the recording has asked for by itself: sizes, and views again."""
+    """Takes out what the recording has asked for by itself: sizes, views, constants."""
     silent = {
         call.sym_size.overloads[0], call.as_strided.overloads[0], call.item.overloads[0],
+        call.lift_fresh_copy.overloads[0],
     }  # fmt: skip
     for node in reversed(list(graph.nodes)):
         if node.op == "call_function" and not node.users and node.target in silent:
@@ -503,9 +510,14 @@ def _drop_unused(graph):
 
 
 def _restore_attributes(before):
-    """Takes fake tensors out of the module's attributes, and says so."""
+    """Gives a module its attributes back; says so of tensors."""
     for module, attributes in before:
         now = vars(module)
+        now.update(
+            (name, value)
+            for name, value in attributes.items()
+            if name in now and not isinstance(now[name], Tensor)
+        )
         for name in [*now]:
             if isinstance(now[name], FakeTensor) and now[name] is not attributes.get(
                 name

@@ -97,6 +97,7 @@ def unlifted(program, check_guards=True):
         _PyTreeInfo(call_names, program.call_spec.in_spec, program.call_spec.out_spec)
     )
     made = GraphModule(root, graph, "GraphModule")
+    made.train, made.eval = _no_mode("train"), _no_mode("eval")
     checks = _Checks(program.call_spec.in_spec)
     if not check_guards:
         checks.inputs = InputConstraints(
@@ -106,6 +107,15 @@ def unlifted(program, check_guards=True):
         )
     made.register_forward_pre_hook(checks, with_kwargs=True)
     return made
+
+
+def _no_mode(name):
+    """A method that says of a program that it has no modes: they were chosen before."""
+
+    def refuse(*_):
+        raise NotImplementedError(f"Calling {name}() is not supported yet.")
+
+    return refuse
 
 
 def _argument_names(program):

@@ -346,6 +346,8 @@ class ExportedProgram:
 
     def __deepcopy__(self, memo):
         module = copy.deepcopy(self.graph_module, memo)
+        for node, before in zip(module.graph.nodes, self.graph.nodes):
+            node.name = before.name  # which the signature names
         return ExportedProgram(
             module,
             module.graph,

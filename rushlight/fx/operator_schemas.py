@@ -222,6 +222,12 @@ def normalize_function(
                 f"Available schemas:\n{listed}"
             )
         chosen = [s for s in fitting if _fits_types(s, arg_types, kwarg_types)]
+        if (
+            not chosen
+        ):  # PyTorch has overloads for numbers where a tensor may be one here
+            chosen = [
+                s for s in fitting if _fits_types(s, arg_types, kwarg_types, True)
+            ]
         fitting = chosen[:1]
     if not fitting:
         return None
@@ -242,14 +248,15 @@ def _fits(signature, args, kwargs):
     return True
 
 
-def _fits_types(signature, arg_types, kwarg_types):
-    """Whether arguments of the given types fit a signature."""
+def _fits_types(signature, arg_types, kwarg_types, numbers=False):
+    """Whether arguments of the given types fit a signature; numbers for tensors, too."""
     try:
         bound = signature.bind(*(arg_types or ()), **(kwarg_types or {}))
     except TypeError:
         return False
     return all(
         type_matches(signature.parameters[name].annotation, kind)
+        or (numbers and kind in (int, float, complex, bool) and name != "input")
         for name, kind in bound.arguments.items()
     )
 

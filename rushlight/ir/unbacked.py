@@ -226,8 +226,12 @@ class Elements:
         """A size that follows from elements.
 
         Args:
-            low: it is no less; no more than ``high``.
+            low: it is no less; no more than ``high``. What is open itself bounds nothing.
         """
+        low, high = (
+            one if type(one) is int or one == ENDLESS else least
+            for one, least in ((low, 0), (high, ENDLESS))
+        )
         return self._new("size", low, high)
 
     def read(self, dtype):
@@ -397,9 +401,11 @@ class Elements:
     @staticmethod
     def refused(what):
         """What is said where a number is asked for that is not there."""
+        asked = what.removeprefix("expression ")
+        more = f" (unhinted: {asked}).  (Size-like symbols: none)\n"
         return GuardOnDataDependentSymNode(
-            f"Could not guard on data-dependent {what}: it follows from the elements of a "
-            "tensor"
+            f"Could not guard on data-dependent {what}{more if asked != what else ': '}"
+            "it follows from the elements of a tensor"
         )
 
     # -- promises ----------------------------------------------------------------------

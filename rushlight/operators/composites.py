@@ -452,13 +452,18 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 # Windows
 
 
+def _along_row(given, first):
+    """A window's number, or a list of one, as those of an image of one row."""
+    return [first, *(given if isinstance(given, (list, tuple)) else [given])]
+
+
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """Means of windows, of images of one row."""
     made = ops.avg_pool2d(
         ops.unsqueeze(self, -2),
-        [1, *kernel_size],
-        [1, *(stride or kernel_size)],
-        [0, *padding],
+        _along_row(kernel_size, 1),
+        _along_row(stride or kernel_size, 1),
+        _along_row(padding, 0),
         ceil_mode,
         count_include_pad,
     )

@@ -332,6 +332,19 @@ def _named_class(name):
     return getattr(importlib.import_module(module), attribute)
 
 
+_FACTORY = ("default_factory_module", "default_factory_name", "dict_context")
+
+
+def _default_as_json(context):
+    factory, keys = context
+    return dict(zip(_FACTORY, (factory.__module__, factory.__qualname__, keys)))
+
+
+def _default_of_json(given):
+    module, name, keys = map(given.__getitem__, _FACTORY)
+    return [_named_class(f"{module}.{name}"), keys]
+
+
 def _register_own():
     own = _add
     keys = _sequence_keys(_flatten_sequence)
@@ -358,8 +371,8 @@ def _register_own():
         _unflatten_default,
         _mapping_keys(_flatten_default, lambda context: context[1]),
         "collections.defaultdict",
-        lambda context: [_whole_name(context[0]), context[1]],
-        lambda context: [_named_class(context[0]), context[1]],
+        _default_as_json,
+        _default_of_json,
     )
     own(
         deque,

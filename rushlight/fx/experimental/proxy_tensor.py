@@ -209,6 +209,8 @@ class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
             node.meta["val"] = self.shown(one)
             if isinstance(one, Tensor):
                 child.track(one, node)
+            elif isinstance(one, SymInt):
+                child._sizes[one.expr] = node
         with child.running():
             return child, function(*operands)
 
