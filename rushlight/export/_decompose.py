@@ -280,6 +280,14 @@ class _Tracer(ProxyTorchDispatchMode):
         return inputs, constants
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if _looks_at_elements(func):
+            given, named = self.nodes_of((tuple(args), dict(kwargs or {})))
+            step = self.graph.create_node(
+                "call_function", func, given, named, name=func._opname
+            )
+            result = _ran(func, args, kwargs or {})
+            self.record_result(step, result)
+            return result
         if func.full_name not in _ONE_DIMENSION:
             return super().__torch_dispatch__(func, types, args, kwargs)
         # in the core set a list goes with any, and nothing is turned in place
@@ -352,7 +360,7 @@ class _Replay(Interpreter):
     def call_function(self, target, args, kwargs):
         if target is wrap_with_set_grad_enabled:  # nothing records gradients any more
             return args[1](*args[2:])
-        if target in self.whole or _looks_at_elements(target):
+        if target in self.whole:
             result = self._as_one_step(target, args, kwargs)
             if result is not NotImplemented:
                 return result
@@ -373,9 +381,7 @@ class _Replay(Interpreter):
             if isinstance(one, Tensor)
         }
         made = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
-        if not (made or _checks(target)) or any(
-            id(one.untyped_storage()) in memory for one in made
-        ):
+        if not made or any(id(one.untyped_storage()) in memory for one in made):
             return NotImplemented
         _note_step(target, given, named, result)
         return tree_map(self._wrapped, result)

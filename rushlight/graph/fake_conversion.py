@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 
 from rushlight.core.device import Device
@@ -162,12 +163,13 @@ class Geometry:
 
 
 def exprs_of(fakes):
-    """The sizes of fake tensors, and how many elements they have, as expressions."""
+    """What operators make sizes of: those of fake tensors, and products of neighbours."""
     found: list = []
     for one in fakes:
         geometry = getattr(one, "__dict__", {}).get("_geometry")
         if geometry is not None:
-            found += [*geometry.sizes, geometry.numel()]
+            for at in range(len(geometry.sizes)):
+                found += itertools.accumulate(geometry.sizes[at:], sizes.multiply)
     found = [one for one in dict.fromkeys(found) if isinstance(one, sizes.EXPRESSIONS)]
     return found
 

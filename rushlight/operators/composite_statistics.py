@@ -82,6 +82,14 @@ def one_hot(self, num_classes):
     if self.dtype is not int64 or not self.numel():
         return NotImplemented
     if num_classes >= 0 and is_absent(self):  # where no class can be looked at
+        for holds_, said in (
+            (ops.ge(self, 0), "Class values must be non-negative."),
+            (
+                ops.lt(self, num_classes),
+                "Class values must be smaller than num_classes.",
+            ),
+        ):
+            ops._assert_async(ops.all(holds_), said)
         classes = ops.arange(num_classes, device=self.device)
         return ops.eq(ops.unsqueeze(self, -1), classes).to(int64)
     least, most = ops.aminmax(self)

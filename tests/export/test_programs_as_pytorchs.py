@@ -134,6 +134,30 @@ def bins_that_follow_from_elements(lib):
     return every_way(lib, program, lib.tensor([5, 10]))
 
 
+def products_of_open_batches(lib):
+    def function(_, x):
+        heads = x.view(x.shape[0], 5, 2, 4).permute(0, 2, 1, 3)
+        return heads @ heads.transpose(-2, -1)
+
+    program = lib.export.export(
+        around(lib, function),
+        (lib.ones(2, 5, 8),),
+        dynamic_shapes=(({0: lib.export.Dim("n")},),),
+    )
+    apart = through_file(lib, program).run_decompositions()
+    return numbers(lib, apart.module()(lib.ones(3, 5, 8)))
+
+
+def classes_of_a_number(lib):
+    one_hot = lib.nn.functional.one_hot
+    program = lib.export.export(
+        around(lib, lambda _, x: one_hot(x, 3)), (lib.tensor([0, 1]),)
+    )
+    wanted = "aten._assert_async.msg"
+    checks = called(program.run_decompositions()).count(wanted)
+    return checks, every_way(lib, program, lib.tensor([2, 0]))
+
+
 def vector_by_a_matrix(lib):
     program = lib.export.export(
         around(lib, lambda _, x, y: (lib.nn.functional.linear(x, y), x @ y.T)),
@@ -145,7 +169,8 @@ def vector_by_a_matrix(lib):
 SAME = (
     unused_constant, copied_program, names_that_are_no_identifiers, mode_of_gradients,
     dictionary_with_a_default, branch_with_a_size, count_of_the_module,
-    bins_that_follow_from_elements, vector_by_a_matrix,
+    bins_that_follow_from_elements, vector_by_a_matrix, products_of_open_batches,
+    classes_of_a_number,
 )  # fmt: skip
 
 
