@@ -8,7 +8,6 @@ import os
 import warnings
 
 import rushlight as rl
-from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.export._deserialize import (
     Reader,
@@ -123,37 +122,30 @@ def _write_program(record, name, ep, text, weights, constants):
 
 
 def _write_tensors(record, tensors, prefix, config, written):
-    """Writes tensors, those that are the same once, and the list of them.
+    """Writes the memory of tensors, each once, and the list of what they show of it.
 
     Args:
         written: where others were written before; those of these are added.
     """
-    found = {}
+    found, kept = {}, []
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise NotImplementedError(f"files have no constants like {type(tensor)}")
         plain = tensor.detach().cpu()
-        key = tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
-        if key not in written or not tensor.numel():
+        if plain.is_conj() or plain.is_neg():
+            plain = plain.clone()
+        storage = plain.untyped_storage()
+        key = storage.data_ptr(), storage.nbytes()
+        if key not in written or not storage.nbytes():
             written[key] = f"{prefix.rpartition('/')[2]}{len(set(written.values()))}"
-            dense = plain.clone(memory_format=contiguous_format)
-            data = interop.storage_buffer(dense.untyped_storage())
-            size = dense.numel() * dense.itemsize
-            record(
-                f"{prefix.rpartition('/')[0]}/{written[key]}",
-                memoryview(data).cast("B")[:size],
-            )
-        meta = tensor_meta(
-            plain.contiguous().requires_grad_(tensor.requires_grad)
-            if tensor.requires_grad
-            else plain.contiguous()
-        )
-        meta["storage_offset"] = {"as_int": 0}
+            data = memoryview(interop.storage_buffer(storage)).cast("B")
+            record(f"{prefix.rpartition('/')[0]}/{written[key]}", data)
+            kept.append(storage)  # whose address is the memory's name
         found[name] = {
             "path_name": written[key],
             "is_param": isinstance(tensor, Parameter),
             "use_pickle": False,
-            "tensor_meta": meta,
+            "tensor_meta": tensor_meta(plain.requires_grad_(tensor.requires_grad)),
         }
     record(config, json.dumps({"config": found}).encode())
 

@@ -583,6 +583,9 @@ class _GraphReader:
             return
         values = []
         for at, name in enumerate(names):
+            if name is None:
+                values.append(None)
+                continue
             if "_unused_" in name:
                 values.append(self.reader.tensor(self.plain["tensor_values"][name]))
                 continue
@@ -638,6 +641,8 @@ class _GraphReader:
             return made if isinstance(value, list) else made[0]
         if kind == "as_nested_tensors":
             return [[self._node(one["name"]) for one in row] for row in value]
+        if kind == "as_operator":
+            return _names.function_named(value)
         if kind == "as_graph":
             name = checked_name(value["name"])
             if hasattr(self.root, name):
@@ -655,6 +660,8 @@ class _GraphReader:
 
 def _named(one):
     ((kind, value),) = one.items()
+    if kind == "as_none":
+        return None
     name = value.get("name", value.get("as_name"))
     if name is None:
         raise SerializeError(f"a step gives {kind!r}")

@@ -43,14 +43,22 @@ def name_of(node):
     """
     target = node.target
     if isinstance(target, Operator):
-        overload = overload_of(target, node.args)._overloadname
-        return f"torch.ops.{target.namespace}.{target._opname}.{overload}"
+        return operator_name(overload_of(target, node.args))
     if getattr(target, "namespace", None) == "higher_order":
         return f"torch.ops.higher_order.{target.name()}"
     for name, function in _FUNCTIONS.items():
         if function is target:
             return name
     raise NotImplementedError(f"files have no name for {target}")
+
+
+def operator_name(op):
+    """PyTorch's name of an operator.
+
+    Args:
+        op: one of its overloads.
+    """
+    return f"torch.ops.{op.namespace}.{op._opname}.{op._overloadname}"
 
 
 def overload_of(op, args):

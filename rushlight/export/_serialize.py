@@ -191,7 +191,7 @@ class _Graph:
             if node.op == "placeholder":
                 inputs.append(self._placeholder(node))
             elif node.op == "call_function" and not self._picks(node):
-                steps.append(self._step(node))
+                steps += self._steps(node)
             elif node.op == "output":
                 results = node.args[0]
                 single = isinstance(results, Node)
@@ -251,37 +251,53 @@ class _Graph:
             for dim, own in self.own.get(name, {}).items():
                 self.tensors[name]["sizes"][dim] = number_json(own)
 
-    def _step(self, node):
-        target = node.target
-        if isinstance(target, Operator):
-            shown = _names.overload_of(target, node.args)
-            inputs = [
-                self._given(row[0], one, _POSITIONAL)
-                for row, one in zip(
-                    shown.signature.rows, written_arguments(shown, node.args)
-                )
-            ]
-            inputs += [
-                self._given(name, one, _KEYWORD) for name, one in node.kwargs.items()
-            ]
-        else:
-            plain = getattr(target, "namespace", None) != "higher_order"
-            names = ["a", "b"] if plain else [""] * len(node.args)
-            if target is sym_ite:
-                names = ["b", "t", "f"]
-            inputs = [
-                self._given(name, one, _POSITIONAL)
-                for name, one in zip(names, node.args)
-            ]
-        higher = getattr(target, "namespace", None) == "higher_order"
+    def _steps(self, node):
+        """A step; one that writes to ``out=`` is one that makes a result, and a copy.
+
+        PyTorch's names of overloads with ``out=`` follow no rule.
+        """
+        target, out = node.target, node.kwargs.get("out")
+        if not isinstance(target, Operator) or not isinstance(out, Node):
+            return [self._step(node, _names.name_of(node), self._inputs(node))]
+        made = {"as_tensor": {"name": f"{node.name}_made"}}
+        self.tensor(made["as_tensor"]["name"], node.meta["val"])
+        shown = _names.overload_of(target.functional, node.args)
+        first = self._step(node, _names.operator_name(shown), self._inputs(node, shown))
+        first |= {"outputs": [made], "name": made["as_tensor"]["name"]}
+        source = {"name": "src", "arg": made, "kind": _POSITIONAL}
+        inputs = [self._given("self", out, _POSITIONAL), source]
+        return [first, self._step(node, "torch.ops.aten.copy_.default", inputs)]
+
+    def _step(self, node, name, inputs):
+        higher = getattr(node.target, "namespace", None) == "higher_order"
         return {
-            "target": _names.name_of(node),
+            "target": name,
             "inputs": inputs,
             "outputs": self._results(node),
             "metadata": _notes(node),
             "is_hop_single_tensor_return": False if higher else None,
             "name": node.name,
         }
+
+    def _inputs(self, node, op=None):
+        """A step's arguments by their names: those of ``op``, which has no ``out=``."""
+        target, args, kwargs = node.target, node.args, node.kwargs
+        if isinstance(target, Operator):
+            shown = op or _names.overload_of(target, args)
+            names = [row[0] for row in shown.signature.rows]
+            args = written_arguments(shown, args)
+        elif getattr(target, "namespace", None) == "higher_order":
+            names = [""] * len(args)
+        else:
+            names, kwargs = ["a", "b"] if target is not sym_ite else ["b", "t", "f"], {}
+        return [
+            *(self._given(name, one, _POSITIONAL) for name, one in zip(names, args)),
+            *(
+                self._given(name, one, _KEYWORD)
+                for name, one in kwargs.items()
+                if op is None or name != "out"
+            ),
+        ]
 
     def _results(self, node):
         value = node.meta.get("val")
@@ -316,6 +332,8 @@ class _Graph:
             return self.named(value)
         if isinstance(value, (list, tuple)):
             return self._several(list(value))
+        if isinstance(value, Operator):
+            return {"as_operator": _names.operator_name(value)}
         return constant_json(value)
 
     def _several(self, values):

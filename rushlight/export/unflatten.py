@@ -6,6 +6,8 @@ import abc
 import enum
 import operator
 
+from rushlight.export._constraints import InputConstraints
+from rushlight.export._guards import leaf_paths
 from rushlight.export._unlift import checked_leaves, own_module
 from rushlight.export.graph_signature import InputKind, OutputKind, writes
 from rushlight.fx._pytree import tree_flatten_spec
@@ -107,6 +109,7 @@ class UnflattenedModule(Module):
         self.call_spec = export_module.call_spec
         self.flat_args_adapter = flat_args_adapter
         self.graph_signature = export_module.graph_signature
+        self.input_constraints = _constraints_of(export_module)
         _with_children(self, own_module(export_module))
         _Tree(self, export_module).build()
 
@@ -115,6 +118,7 @@ class UnflattenedModule(Module):
         wanted = self.call_spec.in_spec
         if self.flat_args_adapter is None:
             leaves = checked_leaves(wanted, args, kwargs)
+            self.input_constraints(leaves)
         else:
             leaves, spec = tree_flatten((tuple(args), kwargs))
             if spec != wanted:
@@ -130,6 +134,16 @@ class UnflattenedModule(Module):
         if print_output:
             print(text)
         return text
+
+
+def _constraints_of(program):
+    specs = {one.arg.name: one.kind for one in program.graph_signature.input_specs}
+    values = [
+        node.meta.get("val")
+        for node in program.graph.find_nodes(op="placeholder")
+        if specs[node.name] is InputKind.USER_INPUT
+    ]
+    return InputConstraints(leaf_paths(program), values, program.range_constraints)
 
 
 class _Tree:

@@ -166,7 +166,41 @@ def vector_by_a_matrix(lib):
     return every_way(lib, program, lib.ones(3), lib.ones(2, 3))
 
 
+def buffers_of_one_memory(lib):
+    class Program(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            memory = lib.arange(6.0)
+            self.register_buffer("head", memory[:3])
+            self.register_buffer("tail", memory[2:])
+            self.weight = lib.nn.Parameter(lib.arange(6.0).reshape(2, 3).t())
+
+        def forward(self, x):
+            self.head.add_(1)
+            return x + self.tail[0], self.weight + 1
+
+    loaded = through_file(lib, lib.export.export(Program(), (lib.ones(1),)))
+    module = loaded.module()
+    found = [numbers(lib, module(lib.ones(1))) for _ in range(2)]
+    return found, loaded.state_dict["weight"].stride()
+
+
+def operator_that_writes(lib):
+    @lib.library.custom_op(f"tests_{lib.__name__}::increase", mutates_args={"x"})
+    def increase(x: lib.Tensor, by: int) -> None:
+        x.add_(by)
+
+    def function(_, x):
+        y = x * 2
+        increase(y, 3)
+        return y + 1
+
+    program = lib.export.export(around(lib, function), (lib.ones(2),))
+    return every_way(lib, program, lib.ones(2))
+
+
 SAME = (
+    buffers_of_one_memory, operator_that_writes,
     unused_constant, copied_program, names_that_are_no_identifiers, mode_of_gradients,
     dictionary_with_a_default, branch_with_a_size, count_of_the_module,
     bins_that_follow_from_elements, vector_by_a_matrix, products_of_open_batches,
@@ -210,7 +244,13 @@ def branch_by_an_element(lib):
     )
 
 
+def another_size_of_an_unflattened_program(lib):
+    program = lib.export.export(lib.nn.Linear(3, 2), (lib.ones(4, 3),))
+    lib.export.unflatten(program)(lib.ones(7, 3))
+
+
 REFUSED = (
+    another_size_of_an_unflattened_program,
     check_that_fails, training_of_a_program, another_size, size_that_the_program_fixes,
     branch_by_an_element,
 )  # fmt: skip
