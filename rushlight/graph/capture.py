@@ -17,8 +17,9 @@ import sys
 import threading
 
 import cython
+from cython.cimports.cpython.object import PyObject_GenericGetDict
 from cython.cimports.cpython.pythread import PyThread_get_thread_ident
-from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint64_t
 from cython.cimports.rushlight.autograd.node import Formulas, set_formulas
 from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.dtype import default_dtype
@@ -76,6 +77,7 @@ from cython.cimports.rushlight.graph.tape import (
     fill_rest,
     followed,
 )
+from cython.cimports.rushlight.nn.modules._calling import is_watched
 from cython.cimports.rushlight.runtime.cpu.launch import launched
 
 from rushlight.core import naming
@@ -86,6 +88,7 @@ from rushlight.dispatch.declared import BLANK
 from rushlight.dispatch.dispatcher import before_replacing, serve_all
 from rushlight.dispatch.dispatcher import forget as forget_operator
 from rushlight.dispatch.keys import DispatchKey
+from rushlight.nn.modules._calling import call
 
 _ONE = cython.declare(uint64_t, 1)
 _LISTENING = cython.declare(uint64_t, _ONE << KEY_LISTENING)
@@ -106,6 +109,7 @@ _PUT_OFF = cython.declare(cython.int, 6)
 # as they come where it does not.
 _ASKED = cython.declare(cython.int, 64)
 _PASSED = cython.declare(cython.int, 1024)
+_stances = cython.declare(cython.bint, False)
 OUTSIDE = "memory is used outside of operators"
 ELSEWHERE = "another thread reads an element"
 _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
@@ -789,19 +793,72 @@ def finished(tape: Tape, why: object) -> cython.int:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def elements_of(item: object) -> int64_t:
+    """How many elements an argument has: none of a number's, and no end of a list's."""
+    if isinstance(item, Tensor):
+        return cython.cast(Tensor, item).numel_
+    if item is None or isinstance(item, (int, float, str)):
+        return 0
+    return INT64_MAX
+
+
+@cython.cfunc
 @cython.exceptval(-2, check=False)
 def most_of(args: tuple, kwargs: dict) -> int64_t:
-    """How many elements the largest tensor has that a call is given.
-
-    -1 where it is given more than numbers and tensors.
-    """
+    """How many elements the largest argument of a call has."""
     most: int64_t = 0
     for item in args if not kwargs else (*args, *kwargs.values()):
-        if isinstance(item, Tensor):
-            most = max(most, cython.cast(Tensor, item).numel_)
-        elif item is not None and not isinstance(item, (int, float, str)):
-            return -1
+        most = max(most, elements_of(item))
     return most
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def runs_as_it_comes(owner: Owner, args: tuple, kwargs: dict) -> cython.bint:
+    """Whether following a call does not pay, as it did not for others as large."""
+    if owner.passing <= 0 or owner.frozen is not None:
+        return False
+    if most_of(args, kwargs) > owner.most:
+        return False
+    owner.passing -= 1
+    return True
+
+
+def heed_stances():
+    """A thread has set a stance: calls are asked for theirs from here on."""
+    global _stances
+    _stances = True
+
+
+def passes(owner: Owner, one, two=None, three=None, four=None):
+    """The same of a call with up to four arguments, which are not packed."""
+    if _stances or owner.passing <= 0 or owner.frozen is not None:
+        return False
+    if (
+        elements_of(one) > owner.most
+        or elements_of(two) > owner.most
+        or elements_of(three) > owner.most
+        or elements_of(four) > owner.most
+    ):
+        return False
+    owner.passing -= 1
+    return True
+
+
+def call_module(self, *args, **kwargs):
+    """A compiled module's call: where it passes without the frame of its ``forward``."""
+    fields: dict = PyObject_GenericGetDict(self, cython.NULL)
+    owner: Owner = fields.get("_runner")
+    if (
+        _stances
+        or owner is None
+        or kwargs
+        or not runs_as_it_comes(owner, args, kwargs)
+        or is_watched(self, fields)
+    ):
+        return call(self, *args, **kwargs)
+    return fields["_modules"]["_orig_mod"](*args)
 
 
 def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
@@ -812,12 +869,8 @@ def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
         watch: called with a result that has a graph, the owner and the path's last call.
     """
     leaf: Call
-    most: int64_t
-    if owner.passing > 0 and owner.frozen is None:
-        most = most_of(args, kwargs)
-        if 0 <= most <= owner.most:
-            owner.passing -= 1
-            return function(*args, **kwargs)
+    if runs_as_it_comes(owner, args, kwargs):
+        return function(*args, **kwargs)
     tape: Tape = started(owner)
     if tape is None:
         return function(*args, **kwargs)

@@ -126,3 +126,82 @@ def test_sweeps_back_count_with_the_function():
     assert not swept(lambda x: (x - x.mean(0)) / x.std(0), x)
     with rl.no_grad():
         assert called(rl.compile(lambda x: (x - x.mean(0)) / x.std(0)), x) is not None
+
+
+def scaled(x, by, places=None):
+    return x * by
+
+
+def product(x, by):
+    return x * by
+
+
+def test_what_runs_as_it_comes_takes_arguments_as_the_function_does():
+    compiled, x = rl.compile(product), rl.randn(3)
+    for _ in range(100):
+        rl.testing.assert_close(compiled(x, 2.0), x * 2)
+        rl.testing.assert_close(compiled(by=3.0, x=x), x * 3)
+        rl.testing.assert_close(compiled(x, by=x), x * x)
+    assert compiled._runner.passing
+    with pytest.raises(
+        TypeError, match=r"product\(\) missing 1 required positional .*'by'"
+    ):
+        compiled(x)
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'to'"):
+        compiled(x, to=1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        scaled,
+        lambda x, *more: x * more[0],
+        lambda *_, by: _[0] * by,
+        lambda _x, by: _x * by,
+    ],
+)
+def test_functions_of_other_arguments_run_as_they_come(function):
+    compiled, x = rl.compile(function), rl.randn(3)
+    given = {"by": 2.0} if "by" in function.__code__.co_varnames else {}
+    for _ in range(100):
+        found = compiled(x, **given) if given else compiled(x, 2.0)
+    assert compiled._runner.passing
+    rl.testing.assert_close(found, x * 2)
+
+
+def test_larger_arguments_are_followed_once_others_pass():
+    compiled = rl.compile(lambda x, y: (x - y.mean(0)) / y.std(0))
+    called(lambda x: compiled(x, x), rl.randn(2, 4), 100)
+    assert compiled._runner.passing
+    x, before = rl.randn(300, 300), compiled._runner.passing
+    for _ in range(4):
+        compiled(x, x)
+    assert compiled._runner.passing == before
+
+
+@pytest.mark.parametrize("made", [lambda: product, lambda: nn.Bilinear(3, 3, 2)])
+def test_a_stance_is_asked_where_calls_pass(made):
+    function, x = made(), rl.randn(2, 3)
+    compiled = rl.compile(function)
+    with rl.no_grad():
+        called(lambda x: compiled(x, x), x, 100)
+        assert compiled._runner.passing
+        with rl.compiler.set_stance("force_eager"):
+            rl.testing.assert_close(compiled(x, x), function(x, x))
+        with rl.compiler.set_stance("fail_on_recompile"):
+            with pytest.raises(RuntimeError, match="Detected recompile"):
+                compiled(x[:1], x[:1])
+
+
+def test_hooks_of_a_compiled_module_are_called_where_calls_pass():
+    layer = nn.Linear(4, 4)
+    compiled, x, heard = rl.compile(layer), rl.randn(2, 4), []
+    for _ in range(100):
+        compiled(x)
+    assert compiled._runner.passing
+    for module, name in ((compiled, "outer"), (layer, "inner")):
+        module.register_forward_hook(lambda *_, name=name: heard.append(name))
+    compiled(x)
+    assert heard == ["inner", "outer"]
+    with rl.no_grad():
+        rl.testing.assert_close(compiled(input=x), layer(x))

@@ -311,6 +311,7 @@ class set_stance:
         )
         self.before = current_stance(), current_backend()
         _ever_set[:] = [True]
+        capture.heed_stances()
         self.put(self.now)
 
     def put(self, now):
