@@ -4,7 +4,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.dispatch.launch_cache import outcomes
+from rushlight.kernels.matmul.matmul_kernel_registry import width_of
 from rushlight.nn import functional as F
+from rushlight.operators.matmul.linear_packed import pack_weight
 
 
 def planned(name, call, times=4):
@@ -36,6 +38,9 @@ COMPOSITES = {
     "one_hot": lambda: F.one_hot(rl.tensor([2, 0, 1, 1, 0]), 3),
     "stft": lambda: rl.stft(image(2, 47), 8, window=image(8), return_complex=True),
     "baddbmm": lambda: rl.baddbmm(image(2, 2, 3), image(2, 2, 7), image(2, 7, 3)),
+    "_linear_packed": lambda: rl.ops.aten._linear_packed(
+        image(3, 5), pack_weight(width_of("float32"), image(7, 5)), image(7), 7
+    ),
     "cross_entropy_loss": lambda: F.cross_entropy(image(3, 9), rl.tensor([1, 0, 2])),
 }
 
