@@ -139,10 +139,11 @@ class _Place:
     def abreast(self):
         """How many short rows are gone along at a time: one folds while others are read.
 
-        Their states and the constants of functions are to be in registers.
+        Their states and the constants of functions are to be in registers. Of rows that fold
+        once the processor overlaps enough by itself.
         """
         program = self.program
-        if not program.levels or program.picks or len(self.shape.reduced) > 1:
+        if len(program.levels) < 2 or program.picks or len(self.shape.reduced) > 1:
             return 1
         target = current()
         registers = 2 * target.registers * target.vector_bytes // 64
