@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.frontend.nest_loops import is_costly
+from rushlight.codegen.frontend.nest_loops import is_long, nodes
 from rushlight.codegen.frontend.pointwise import _symbol
 from rushlight.core import logs
 from rushlight.core.dtype import get_default_dtype
@@ -166,7 +166,7 @@ def cut(group):
 def takes_long(member):
     """Whether a member's expression is more than a few instructions."""
     values = [_symbol(f"x{k}", kind) for k, kind in enumerate(member.compute)]
-    return any(map(is_costly, fusion.applied(member, values)))
+    return any(map(is_long, nodes(fusion.applied(member, values))))
 
 
 def launched_each(graph, parts, read_later):

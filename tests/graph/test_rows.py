@@ -292,3 +292,20 @@ def test_a_long_lone_row_of_costly_values_is_left_to_threads(side, kernels):
         assert rl.allclose(compiled(x), program(x), 2e-5, 2e-6)
     (made,) = compiled._runner.graphs
     assert len(made.steps) == kernels, made.code
+
+
+def masked_scores(x):
+    return F.softmax((x / 8).masked_fill(x > 1, -1e9), -1)
+
+
+def scores(x):
+    return F.softmax(x / 8, -1)
+
+
+@pytest.mark.parametrize("program", [masked_scores, scores])
+def test_quotients_and_masks_are_not_computed_in_each_pass(program):
+    compiled, x = rl.compile(program), noise(64, 256)
+    for _ in range(3):
+        rl.testing.assert_close(compiled(x), program(x))
+    (program,) = compiled._runner.graphs
+    assert len(program.graph.items) == 2  # what takes long, and the rows

@@ -335,7 +335,7 @@ class Results:
                 roots,
                 lambda e, known=known: not isinstance(e, Along) and e is not known,
             )
-            long = {id(e) for e in found if is_call(e) and self.varies(e)} - {id(known)}
+            long = {id(e) for e in found if is_long(e) and self.varies(e)} - {id(known)}
             if seen & long:
                 return True
             seen |= long
@@ -393,6 +393,12 @@ def is_costly(value):
         isinstance(e, (At, Position)) or is_call(e)
         for e in nodes([value], within=lambda e: not isinstance(e, Along))
     )
+
+
+def is_long(e):
+    """Whether a node takes longer than memory: functions, quotients, bytes that become masks."""
+    quotient = isinstance(e, ir.Binary) and e.op == "div" and e.type.is_float
+    return quotient or is_call(e) or (isinstance(e, Var) and e.type.is_bool)
 
 
 def is_call(e):
