@@ -815,11 +815,9 @@ def most_of(args: tuple, kwargs: dict) -> int64_t:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def runs_as_it_comes(owner: Owner, args: tuple, kwargs: dict) -> cython.bint:
+def takes_pass(owner: Owner, most: int64_t) -> cython.bint:
     """Whether following a call does not pay, as it did not for others as large."""
-    if owner.passing <= 0 or owner.frozen is not None:
-        return False
-    if most_of(args, kwargs) > owner.most:
+    if owner.passing <= 0 or owner.frozen is not None or most > owner.most:
         return False
     owner.passing -= 1
     return True
@@ -832,33 +830,21 @@ def heed_stances():
 
 
 def passes(owner: Owner, one, two=None, three=None, four=None):
-    """The same of a call with up to four arguments, which are not packed."""
-    if _stances or owner.passing <= 0 or owner.frozen is not None:
-        return False
-    if (
-        elements_of(one) > owner.most
-        or elements_of(two) > owner.most
-        or elements_of(three) > owner.most
-        or elements_of(four) > owner.most
-    ):
-        return False
-    owner.passing -= 1
-    return True
+    """Whether a call with up to four arguments, which are not packed, runs as it comes."""
+    most: int64_t = max(elements_of(one), elements_of(two))
+    most = max(most, elements_of(three), elements_of(four))
+    return not _stances and takes_pass(owner, most)
 
 
 def call_module(self, *args, **kwargs):
     """A compiled module's call: where it passes without the frame of its ``forward``."""
     fields: dict = PyObject_GenericGetDict(self, cython.NULL)
     owner: Owner = fields.get("_runner")
-    if (
-        _stances
-        or owner is None
-        or kwargs
-        or not runs_as_it_comes(owner, args, kwargs)
-        or is_watched(self, fields)
-    ):
+    if _stances or kwargs or owner is None or is_watched(self, fields):
         return call(self, *args, **kwargs)
-    return fields["_modules"]["_orig_mod"](*args)
+    if owner.passing > 0 and takes_pass(owner, most_of(args, kwargs)):
+        return fields["_modules"]["_orig_mod"](*args)
+    return call(self, *args)
 
 
 def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
@@ -869,7 +855,7 @@ def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
         watch: called with a result that has a graph, the owner and the path's last call.
     """
     leaf: Call
-    if runs_as_it_comes(owner, args, kwargs):
+    if owner.passing > 0 and takes_pass(owner, most_of(args, kwargs)):
         return function(*args, **kwargs)
     tape: Tape = started(owner)
     if tape is None:
@@ -889,9 +875,8 @@ def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
         if leaf.pays < 0:
             owner.passing = _PASSED
             owner.most = max(owner.most, most_of(args, kwargs))
-    if type(result) is Tensor and cython.cast(Tensor, result).grad_fn_ is None:
-        return result
-    watch(result, owner, leaf)
+    if type(result) is not Tensor or cython.cast(Tensor, result).grad_fn_ is not None:
+        watch(result, owner, leaf)
     return result
 
 
@@ -904,12 +889,11 @@ def noted_storages():
     i: cython.int
     if tape is None or not tape.noting:
         return None
-    views = tape.views
     found: bytearray = bytearray(len(tape.slots))
     for i in range(len(tape.slots)):
         if tape.fresh[i]:
             found[i] = 1 if tape.slots[i]() is None else 2
-    return [ref() for ref in tape.slots], bytes(found), views
+    return [ref() for ref in tape.slots], bytes(found), tape.views
 
 
 def flush(why="asked for"):
