@@ -14,6 +14,15 @@ from rushlight.distributed.world import get_global_rank, world
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
 
+def _other_rank(group, rank, what):
+    if rank == group.rank():
+        raise ValueError(
+            f"Invalid {what} rank: {what} rank should not be the same as the rank of the "
+            "current process."
+        )
+    return rank
+
+
 def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
     """Send a tensor to a rank, without waiting.
 
@@ -31,12 +40,9 @@ def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
     chosen = group_for(group, "isend")
     if chosen is None:
         return None
-    rank = rank_in_group(chosen, dst, group_dst, "dst")
-    if rank == chosen.rank():
-        raise ValueError(
-            "Invalid destination rank: destination rank should not be the same as the "
-            "rank of the current process."
-        )
+    rank = _other_rank(
+        chosen, rank_in_group(chosen, dst, group_dst, "dst"), "destination"
+    )
     return chosen._send(tensor, rank, tag)
 
 
@@ -59,12 +65,7 @@ def irecv(tensor, src=None, group=None, tag=0, group_src=None):
         return None
     if src is None and group_src is None:
         return chosen._receive(tensor, None, tag)
-    rank = rank_in_group(chosen, src, group_src, "src")
-    if rank == chosen.rank():
-        raise ValueError(
-            "Invalid source rank: source rank should not be the same as the rank of "
-            "the current process."
-        )
+    rank = _other_rank(chosen, rank_in_group(chosen, src, group_src, "src"), "source")
     return chosen._receive(tensor, rank, tag)
 
 

@@ -1,5 +1,6 @@
 """Names of older programs that are no more: each says what to call in its place."""
 
+from rushlight.core.docstrings import describe_arguments
 from rushlight.core.tensor import install
 
 __all__ = ["eig", "lstsq", "matrix_rank", "solve", "symeig"]
@@ -9,11 +10,6 @@ _GONE = "This function was deprecated since version 1.9 and is now removed."
 
 def solve(input, A, *, out=None):
     """Gone: ``linalg.solve(A, input)``.
-
-    Args:
-        input: the right sides.
-        A: the matrix.
-        out: where to write.
 
     Raises:
         RuntimeError: always.
@@ -33,11 +29,6 @@ def solve(input, A, *, out=None):
 
 def lstsq(input, A, *, out=None):
     """Gone: ``linalg.lstsq(A, input)``.
-
-    Args:
-        input: the right sides.
-        A: the matrix.
-        out: where to write.
 
     Raises:
         RuntimeError: always.
@@ -59,10 +50,8 @@ def matrix_rank(input, tol=None, symmetric=False, *, out=None):
     """Gone: ``linalg.matrix_rank``.
 
     Args:
-        input: the matrix.
         tol: what counts as zero.
         symmetric: whether the matrix is.
-        out: where to write.
 
     Raises:
         RuntimeError: always.
@@ -83,8 +72,6 @@ def eig(self, eigenvectors=False, *, e=None, v=None):
     """Gone: ``linalg.eig`` or ``linalg.eigvals``.
 
     Args:
-        self: a matrix.
-        eigenvectors: whether they are wanted.
         e, v: where to write.
 
     Raises:
@@ -107,10 +94,7 @@ def symeig(input, eigenvectors=False, upper=True, *, out=None):
     """Gone: ``linalg.eigh`` or ``linalg.eigvalsh``.
 
     Args:
-        input: a symmetric matrix.
-        eigenvectors: whether they are wanted.
         upper: whether its upper triangle counts.
-        out: where to write.
 
     Raises:
         RuntimeError: always.
@@ -128,5 +112,13 @@ def symeig(input, eigenvectors=False, upper=True, *, out=None):
     )
 
 
+describe_arguments(
+    globals(),
+    input="the matrix, or the right sides.",
+    self="the matrix.",
+    A="the matrix.",
+    out="where to write.",
+    eigenvectors="whether they are wanted.",
+)
 for _function in (solve, lstsq, eig, symeig):
     install(_function.__name__, _function)

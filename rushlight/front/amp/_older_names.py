@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from rushlight.amp import grad_scaler
 from rushlight.amp.autocast_mode import (
     get_autocast_dtype,
     is_autocast_enabled,
@@ -90,3 +91,28 @@ def set_autocast_gpu_dtype(dtype):
     """
     _older("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)", 0)
     set_autocast_dtype("cuda", dtype)
+
+
+class FormerGradScaler(grad_scaler.GradScaler):
+    """``GradScaler`` under the names that had the kind of device in them.
+
+    Args:
+        init_scale: the first factor.
+        growth_factor: what the factor is multiplied with where no gradient overflows.
+        backoff_factor: what it is multiplied with after an overflow.
+        growth_interval: steps without an overflow until it grows.
+        enabled: whether the scaler does anything.
+    """
+
+    def __init__(
+        self, init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5,
+        growth_interval=2000, enabled=True,
+    ):  # fmt: skip
+        warnings.warn(
+            f"`torch.{self._kind}.amp.GradScaler(args...)` is deprecated. Please use "
+            f"`torch.amp.GradScaler('{self._kind}', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        factors = init_scale, growth_factor, backoff_factor, growth_interval
+        super().__init__(self._kind, *factors, enabled)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
-from rushlight.nn.modules.utils import _with_arguments
 from rushlight.nn.parameter import (
     Parameter,
     UninitializedBuffer,
@@ -361,4 +361,4 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     _check_input_dim = BatchNorm3d._check_input_dim
 
 
-_with_arguments(globals()[name] for name in __all__)
+describe_arguments(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
+from rushlight.core.docstrings import describe_arguments
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.lazy import LazyModuleMixin
@@ -14,7 +15,6 @@ from rushlight.nn.modules.utils import (
     _reverse_repeat_tuple,
     _single,
     _triple,
-    _with_arguments,
 )
 from rushlight.nn.parameter import Parameter, UninitializedParameter
 from rushlight.operators import call
@@ -491,71 +491,28 @@ class _LazyConvTranspose(_LazyConvMixin):
         self._make_lazy(out_channels, bias, device, dtype)
 
 
-class LazyConv1d(_LazyConvolution, Conv1d):
-    """A ``Conv1d`` whose ``in_channels`` are the first input's.
+def _lazy(kind, sizes):
+    """The class of a convolution whose channels are the first input's."""
+    name, dims = f"Lazy{kind.__name__}", len(sizes)
+    base = (
+        _LazyConvTranspose if issubclass(kind, _ConvTransposeNd) else _LazyConvolution
+    )
+    text = f"""A ``{kind.__name__}`` whose ``in_channels`` are the first input's.
 
-    >>> layer = LazyConv1d(6, 3)
-    >>> layer(rl.ones(1, 2, 5)).shape
-    rushlight.Size([1, 6, 3])
+    >>> layer = {name}(6, 3)
+    >>> layer(rl.ones(1, 2{", 5" * dims})).shape
+    rushlight.Size([1, 6, {", ".join(map(str, sizes))}])
     """
-
-    cls_to_become = Conv1d
-
-
-class LazyConv2d(_LazyConvolution, Conv2d):
-    """A ``Conv2d`` whose ``in_channels`` are the first input's.
-
-    >>> layer = LazyConv2d(6, 3)
-    >>> _ = layer(rl.ones(1, 2, 5, 5))
-    >>> layer
-    Conv2d(2, 6, kernel_size=(3, 3), stride=(1, 1))
-    """
-
-    cls_to_become = Conv2d
+    attributes = {"cls_to_become": kind, "__doc__": text, "__module__": __name__}
+    return type(name, (base, kind), attributes)
 
 
-class LazyConv3d(_LazyConvolution, Conv3d):
-    """A ``Conv3d`` whose ``in_channels`` are the first input's.
-
-    >>> layer = LazyConv3d(6, 3)
-    >>> layer(rl.ones(1, 2, 5, 5, 5)).shape
-    rushlight.Size([1, 6, 3, 3, 3])
-    """
-
-    cls_to_become = Conv3d
+LazyConv1d = _lazy(Conv1d, (3,))
+LazyConv2d = _lazy(Conv2d, (3, 3))
+LazyConv3d = _lazy(Conv3d, (3, 3, 3))
+LazyConvTranspose1d = _lazy(ConvTranspose1d, (7,))
+LazyConvTranspose2d = _lazy(ConvTranspose2d, (7, 7))
+LazyConvTranspose3d = _lazy(ConvTranspose3d, (7, 7, 7))
 
 
-class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A ``ConvTranspose1d`` whose ``in_channels`` are the first input's.
-
-    >>> layer = LazyConvTranspose1d(6, 3)
-    >>> layer(rl.ones(1, 2, 5)).shape
-    rushlight.Size([1, 6, 7])
-    """
-
-    cls_to_become = ConvTranspose1d
-
-
-class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A ``ConvTranspose2d`` whose ``in_channels`` are the first input's.
-
-    >>> layer = LazyConvTranspose2d(6, 3)
-    >>> layer(rl.ones(1, 2, 5, 5)).shape
-    rushlight.Size([1, 6, 7, 7])
-    """
-
-    cls_to_become = ConvTranspose2d
-
-
-class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A ``ConvTranspose3d`` whose ``in_channels`` are the first input's.
-
-    >>> layer = LazyConvTranspose3d(6, 3)
-    >>> layer(rl.ones(1, 2, 2, 2, 2)).shape
-    rushlight.Size([1, 6, 4, 4, 4])
-    """
-
-    cls_to_become = ConvTranspose3d
-
-
-_with_arguments(globals()[name] for name in __all__)
+describe_arguments(globals())

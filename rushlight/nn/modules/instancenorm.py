@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
+from rushlight.core.docstrings import describe_arguments
 from rushlight.nn import functional as F
 from rushlight.nn.modules.batchnorm import _LazyNormBase, _NormBase
-from rushlight.nn.modules.utils import _with_arguments
 
 __all__ = [
     "InstanceNorm1d",
@@ -127,4 +127,4 @@ class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     cls_to_become = InstanceNorm3d
 
 
-_with_arguments(globals()[name] for name in __all__)
+describe_arguments(globals())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rushlight.core.docstrings import describe_arguments
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
-from rushlight.nn.modules.utils import _pair, _single, _triple, _with_arguments
+from rushlight.nn.modules.utils import _pair, _single, _triple
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -474,4 +475,4 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
         )
 
 
-_with_arguments(globals()[name] for name in __all__)
+describe_arguments(globals())

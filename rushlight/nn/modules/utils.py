@@ -30,18 +30,6 @@ def _reverse_repeat_tuple(values, times):
     return tuple(value for value in reversed(values) for _ in range(times))
 
 
-def _with_arguments(kinds):
-    """Ends docstrings with ``Args:`` of the base that has a class's constructor."""
-    for kind in kinds:
-        home = next(base for base in kind.__mro__ if "__init__" in vars(base))
-        text = kind.__doc__ or ""
-        if "Args:" in text or "Args:" not in (home.__doc__ or ""):
-            continue
-        listed = "    Args:" + home.__doc__.split("    Args:")[1].split("\n\n")[0]
-        said, *example = text.rstrip().split("\n\n    >>>", 1)
-        kind.__doc__ = "\n\n    >>>".join([f"{said}\n\n{listed.rstrip()}", *example])
-
-
 def _list_with_default(out_size, defaults):
     """Sizes with those that are None taken from the end of others."""
     if isinstance(out_size, int):

@@ -1,32 +1,16 @@
 """``GradScaler`` under its former name."""
 
-from __future__ import annotations
-
-import warnings
-
-from rushlight.amp import grad_scaler
+from rushlight.amp._older_names import FormerGradScaler
 from rushlight.amp.grad_scaler import OptState
+from rushlight.core.docstrings import describe_arguments
 
 __all__ = ["GradScaler", "OptState"]
 
 
-class GradScaler(grad_scaler.GradScaler):
+class GradScaler(FormerGradScaler):
     """``amp.GradScaler("cuda", ...)``: without a GPU, nothing is scaled."""
 
-    def __init__(
-        self,
-        init_scale=2.0**16,
-        growth_factor=2.0,
-        backoff_factor=0.5,
-        growth_interval=2000,
-        enabled=True,
-    ):
-        warnings.warn(
-            "`torch.cuda.amp.GradScaler(args...)` is deprecated. Please use "
-            "`torch.amp.GradScaler('cuda', args...)` instead.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        super().__init__(
-            "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
-        )
+    _kind = "cuda"
+
+
+describe_arguments(globals())
