@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
+
+from rushlight.core.state import AttributeScope
 
 __all__ = [
     "enter_freezing",
@@ -16,15 +17,9 @@ __all__ = [
 _here = threading.local()
 
 
-@contextlib.contextmanager
 def enter_freezing():
     """A block in which values that become constants are marked so."""
-    before = getattr(_here, "active", False)
-    _here.active = True
-    try:
-        yield
-    finally:
-        _here.active = before
+    return AttributeScope(_here, active=True)
 
 
 def maybe_set_is_frozen_param(t):
