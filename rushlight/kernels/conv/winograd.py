@@ -24,6 +24,7 @@ is infinite or huge.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 from rushlight.codegen.schedule.contraction import Tile, matrix_tile
@@ -106,6 +107,22 @@ def named_all(b, name, values):
     return [b.let(name, value) for value in values]
 
 
+def transformed(b, transform, rows, name=None):
+    """A transform of a square's columns, then of what is left of its rows: row by row.
+
+    Args:
+        transform: of the values along one axis.
+        rows: the square's values.
+        name: of results, where each is to have one.
+    """
+    columns = [
+        named_all(b, "part", transform(column)) for column in zip(*rows, strict=True)
+    ]
+    for row in zip(*columns, strict=True):
+        found = transform(row)
+        yield found if name is None else named_all(b, name, found)
+
+
 def filters(name, type, lanes, channels_last=False) -> ir.Function:
     """Transformed filters, ``[point, output channel, channel]``; chunks are output channels.
 
@@ -143,12 +160,8 @@ def filter_squares(b, n, weight, first, step, lanes, mask):
         return b.let("tap", load(weight, channels, lanes, mask=mask))
 
     taps = [[tap(y, x) for x in range(TAPS)] for y in range(TAPS)]
-    columns = [
-        named_all(b, "part", transform_filter(b, column))
-        for column in zip(*taps, strict=True)
-    ]
-    for line in zip(*columns, strict=True):
-        yield from transform_filter(b, line)
+    for line in transformed(b, partial(transform_filter, b), taps):
+        yield from line
 
 
 def convolution(name, type, tile, epilogue=None) -> ir.Function:
@@ -172,7 +185,7 @@ def convolution(name, type, tile, epilogue=None) -> ir.Function:
             work.squares_of(block, c0, depth)
             work.multiply(block, c0, depth)
         work.finish(block)
-        with b.when(work.is_spoilt()):
+        with b.when(is_spoilt(work)):
             Repair(work, block).run()
         if epilogue is not None:
             go_over(b, n, block)
@@ -397,24 +410,8 @@ class Work:
 
     def outputs(self, source, row, mask):
         """Two by two vectors of outputs from the sums of one channel."""
-        b, lanes = self.b, self.tile.lanes
-        at = b.let("at", row * self.pitch)
-        sums = [
-            [
-                load(source, at + place * self.sums_point, lanes, mask=mask)
-                for place in range(y * SIDE, y * SIDE + SIDE)
-            ]
-            for y in range(SIDE)
-        ]
-        sums = [named_all(b, "sum", line) for line in sums]
-        lines = [
-            named_all(b, "part", transform_sums(column))
-            for column in zip(*sums, strict=True)
-        ]
-        return [
-            named_all(b, "value", transform_sums(line))
-            for line in zip(*lines, strict=True)
-        ]
+        at = self.b.let("at", row * self.pitch)
+        return outputs_of(self, source, self.sums_point, at, mask)
 
     def bias_of(self, block, row):
         """What is added to a channel's outputs, in all lanes."""
@@ -444,9 +441,28 @@ class Work:
         for k, (value, mask) in enumerate(zip(vectors, masks, strict=True)):
             self.b.store(line, k * self.tile.lanes, value, mask)
 
-    def is_spoilt(self):
-        """Whether an output was not finite."""
-        return AnyLane(self.b.let("unequal", ir.binary("ne", self.spoilt, self.spoilt)))
+
+def square_of_sums(work, source, point, at, mask):
+    """A vector of the sums of each of sixteen places, ``point`` elements apart."""
+    b, lanes = work.b, work.tile.lanes
+    return [
+        [
+            b.let("sum", load(source, at + place * point, lanes, mask=mask))
+            for place in range(first, first + SIDE)
+        ]
+        for first in range(0, POINTS, SIDE)
+    ]
+
+
+def outputs_of(work, source, point, at, mask):
+    """Two by two vectors of outputs from the sums of all places."""
+    sums = square_of_sums(work, source, point, at, mask)
+    return list(transformed(work.b, transform_sums, sums, "value"))
+
+
+def is_spoilt(work):
+    """Whether an output was not finite."""
+    return AnyLane(work.b.let("unequal", ir.binary("ne", work.spoilt, work.spoilt)))
 
 
 class Repair:

@@ -14,6 +14,7 @@ of squares of 4 x 4 inputs and 2 x 2 of the output's gradient: 16 products inste
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 from rushlight.codegen.schedule.contraction import Tile
@@ -37,9 +38,11 @@ from rushlight.kernels.conv.winograd import (
     TAPS,
     Block,
     Repair,
-    named_all,
+    is_spoilt,
+    outputs_of,
+    square_of_sums,
     transform_input,
-    transform_sums,
+    transformed,
     winograd_tile,
 )
 from rushlight.kernels.epilogue import OutputEpilogue
@@ -81,7 +84,7 @@ def convolution(name, type, tile) -> ir.Function:
             work.squares.write(block.walk, block.width, block.source, c0, depth)
             work.multiply(block, c0, depth)
         work.finish(block)
-        with b.when(work.is_spoilt()):
+        with b.when(is_spoilt(work)):
             PixelRepair(work, block).run()
     return ir.kernel(name, rolled(b.statements))
 
@@ -148,12 +151,8 @@ class Squares:
                     [b.let("value", load(p, c, lanes, mask=mask)) for p in line]
                     for line in lines
                 ]
-                columns = [
-                    named_all(b, "part", self.transform(column))
-                    for column in zip(*rows, strict=True)
-                ]
-                for y, row in enumerate(zip(*columns, strict=True)):
-                    for x, value in enumerate(self.transform(row)):
+                for y, row in enumerate(transformed(b, self.transform, rows)):
+                    for x, value in enumerate(row):
                         at = (y * SIDE + x) * self.point + c
                         b.store(target, at, value, mask)
 
@@ -244,26 +243,7 @@ class Work:
 
     def outputs(self, source, o, mask):
         """Two by two vectors of outputs from the sums of a square."""
-        b, lanes = self.b, self.tile.lanes
-        sums = [
-            [
-                b.let("sum", load(source, (y + x) * self.point + o, lanes, mask=mask))
-                for x in range(SIDE)
-            ]
-            for y in range(0, POINTS, SIDE)
-        ]
-        lines = [
-            named_all(b, "part", transform_sums(c)) for c in zip(*sums, strict=True)
-        ]
-        return [
-            named_all(b, "value", transform_sums(r)) for r in zip(*lines, strict=True)
-        ]
-
-    def is_spoilt(self):
-        """Whether an output was not finite."""
-        return ir.AnyLane(
-            self.b.let("unequal", ir.binary("ne", self.spoilt, self.spoilt))
-        )
+        return outputs_of(self, source, self.point, o, mask)
 
 
 def zeros(b, type, size, lanes):
@@ -454,21 +434,10 @@ class WeightWork:
             target = b.let("target", moved(out, c * n["channel_row"] * n["rows"]))
 
             def taps(o, mask, _, source=source, target=target):
-                rows = [
-                    [
-                        b.let(
-                            "sum", load(source, at * self.point + o, lanes, mask=mask)
-                        )
-                        for at in range(y * SIDE, y * SIDE + SIDE)
-                    ]
-                    for y in range(SIDE)
-                ]
-                columns = [
-                    named_all(b, "part", transform_back(b, column))
-                    for column in zip(*rows, strict=True)
-                ]
-                for y, row in enumerate(zip(*columns, strict=True)):
-                    for x, value in enumerate(transform_back(b, row)):
+                rows = square_of_sums(self, source, self.point, o, mask)
+                back = partial(transform_back, b)
+                for y, row in enumerate(transformed(b, back, rows)):
+                    for x, value in enumerate(row):
                         tap = n["tap_row"] * (y * TAPS + x)
                         b.store(target, o + tap * n["rows"], value, mask)
 
