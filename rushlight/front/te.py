@@ -60,6 +60,7 @@ from rushlight.tensor_expressions.expressions import (
 from rushlight.tensor_expressions.gradient import gradient, zeros
 from rushlight.tensor_expressions.lower import lower
 from rushlight.tensor_expressions.mma import mma
+from rushlight.tensor_expressions.reducers import comm_reducer
 from rushlight.tensor_expressions.schedule import (
     Schedule,
     Stage,
@@ -72,6 +73,7 @@ __all__ = [
     "build",
     "cast",
     "ceil",
+    "comm_reducer",
     "compute",
     "cos",
     "create_schedule",

@@ -90,7 +90,7 @@ def check_apart(tensors, arrays, addresses):
     """Refuses an array that is computed and may not be, or shares elements with another."""
     ranges = [*map(memory_of, arrays, tensors, addresses)]
     for tensor, array, (begin, end) in zip(tensors, arrays, ranges):
-        if tensor.body is None:
+        if not tensor.is_computed:
             continue
         others = [1 for first, last in ranges if begin < last and first < end]
         if len(others) > 1:

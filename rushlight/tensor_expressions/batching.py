@@ -32,8 +32,11 @@ def batched(output, given, count) -> Tensor:
 
 def _batched(tensor, found, count):
     """A tensor for all examples; ``found`` has those that are known, and are made."""
-    if id(tensor) in found or tensor.body is None:
+    if id(tensor) in found or not tensor.is_computed:
         return found.get(id(tensor), tensor)
+    if tensor.primary is not tensor:
+        number = tensor.primary.results.index(tensor)
+        return _batched(tensor.primary, found, count).results[number]
     axis, values = Axis("example", count), {}
     for read in reads(tensor.body):
         many = _batched(read.tensor, found, count)
@@ -60,12 +63,13 @@ def batch_schedule(schedule, given, count):
     for stage in schedule.stages:
         one, axis = stage.tensor, Axis("example", count)
         body = _of_examples(stage.body, found, axis)
-        if body is stage.body and all(one is not t for t in schedule.outputs):
+        if body is stage.body and all(one is not t.primary for t in schedule.outputs):
             continue
         shape, axes = (count, *one.shape), (axis, *stage.axis)
-        found[id(one)] = Tensor(one.name, shape, one.type, axes, body)
+        many = Tensor(one.name, shape, one.type, axes, body)
+        found |= zip(map(id, one.results), many.results)
         stage.body = body
-        stage.batch(axis, found[id(one)])
+        stage.batch(axis, many)
     schedule.outputs = [found[id(output)] for output in schedule.outputs]
 
 

@@ -94,14 +94,41 @@ class Reduce(ir.Expr):
         return ir.Const(self.type, bounds(self.type)[self.op == "min"])
 
 
+class Several(ir.Expr):
+    """What one computation makes: a value for each of several tensors of one shape."""
+
+    __slots__ = ()
+
+    def __init__(self, *values):
+        self.args, self.type = values, values[0].type
+
+
 class Tensor:
-    """An array: given from outside, or computed element by element."""
+    """An array: given from outside, or computed element by element.
+
+    Attributes:
+        primary: the tensor whose computation this one is a result of; by default itself.
+        results: of that computation, the first of which is the primary one.
+    """
 
     strides: tuple | None = None  # of one that is given and not dense
 
-    def __init__(self, name, shape, type, axes=(), body=None):
+    def __init__(self, name, shape, type, axes=(), body=None, primary=None):
         self.name, self.shape, self.type = name, sizes_of(name, shape), type
         self.axis, self.body = tuple(axes), body
+        self.primary, self.results = primary or self, (self,)
+        if isinstance(body, Several):
+            more = enumerate(body.args[1:], 1)
+            others = [
+                Tensor(f"{name}_{n}", shape, value.type, axes, None, self)
+                for n, value in more
+            ]
+            self.results = (self, *others)
+
+    @property
+    def is_computed(self):
+        """Whether no caller gives it."""
+        return self.primary.body is not None
 
     @property
     def dtype(self):
@@ -204,12 +231,13 @@ def as_index(index):
     return ir.cast(ir.i64, index)
 
 
-def compute(shape, function, name="compute") -> Tensor:
+def compute(shape, function, name="compute") -> Tensor | tuple[Tensor, ...]:
     """A tensor whose element at ``i, j, ...`` is ``function(i, j, ...)``.
 
     Args:
         shape: its sizes.
-        function: takes an index for each dimension; returns an expression.
+        function: takes an index for each dimension; returns an expression, or a tuple of
+            them for as many tensors, which are computed together.
         name: what it is called in loops and errors.
 
     Raises:
@@ -237,18 +265,22 @@ def compute(shape, function, name="compute") -> Tensor:
         )
     axes = [Axis(label, extent) for label, extent in zip(names, shape)]
     body = function(*axes)
-    if not isinstance(body, ir.Expr):
-        raise TypeError(f"compute: {name} is {body!r}, not an expression")
+    several = isinstance(body, tuple) and body
+    for value in body if several else (body,):
+        if not isinstance(value, ir.Expr):
+            raise TypeError(f"compute: {name} is {value!r}, not an expression")
+    body = Several(*body) if several else body
     check_reductions(name, body)
     check_axes(name, body, axes)
     guarded(name, body)
-    return Tensor(name, shape, body.type, axes, body)
+    tensor = Tensor(name, shape, body.type, axes, body)
+    return tensor.results if several else tensor
 
 
 def check_reductions(name, body):
     """Refuses reductions of reductions."""
     for item in reductions(body):
-        if reductions(item.args[0]):
+        if any(map(reductions, item.args)):
             raise ValueError(
                 f"compute: {name} reduces {item!r}, which is reduced inside already\n"
                 "  remedy: give the inner reduction a te.compute of its own"
@@ -458,7 +490,7 @@ def matches(pattern, e):
     if isinstance(pattern, (Read, ir.Var)):
         return True
     if isinstance(pattern, Reduce):
-        return pattern.op == e.op and matches(pattern.args[0], e.args[0])
+        return pattern.op == e.op and all(map(matches, pattern.args, e.args))
     same = repr(pattern.attributes) == repr(e.attributes)
     return (
         same
@@ -481,6 +513,11 @@ def _render_reduce(e):
     return f"{REDUCTION_NAMES[e.op]}({python.render_expr(e.args[0])}, {names})"
 
 
+def _render_several(e):
+    return ", ".join(map(python.render_expr, e.args))
+
+
 python.CALLS[Read] = _render_read
+python.CALLS[Several] = _render_several
 python.CALLS[GuardedRead] = _render_guarded
 python.CALLS[Reduce] = _render_reduce

@@ -24,6 +24,7 @@ from rushlight.tensor_expressions.expressions import (
     substitute,
     sum,
 )
+from rushlight.tensor_expressions.reducers import Part
 
 # Of functions of one argument: the slope, from the argument and the value.
 SLOPES = {
@@ -81,9 +82,17 @@ def _visit(tensor, order, simple):
     """Computations in order, each an expression of reads or one reduction alone."""
     if id(tensor) in simple:
         return
-    if tensor.body is None:
+    if not tensor.is_computed:
         simple[id(tensor)] = tensor
         return
+    tensor = tensor.primary
+    if len(tensor.results) > 1 or any(
+        isinstance(r, Part) for r in reductions(tensor.body)
+    ):
+        raise NotImplementedError(
+            f"te.gradient: {tensor.name} joins several values at once, which has no "
+            "derivative here\n  remedy: te.sum, te.max or others of one value each"
+        )
     for read in reads(tensor.body):
         _visit(read.tensor, order, simple)
 

@@ -61,7 +61,8 @@ class Program:
         self.sizes = open_sizes(self.arguments)
         known = set(map(id, self.arguments))
         whole = [s for s in self.bodies if not s.place]
-        self.scratch = [s.tensor for s in whole if id(s.tensor) not in known]
+        made = [tensor for stage in whole for tensor in stage.tensor.results]
+        self.scratch = [tensor for tensor in made if id(tensor) not in known]
         planned = set()
         for number, stage in enumerate(whole):
             label = name if len(whole) == 1 else f"{name}_{number}_{stage.tensor.name}"

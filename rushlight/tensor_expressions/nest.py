@@ -8,8 +8,14 @@ from rushlight.ir import expr as ir
 from rushlight.ir.linear import Linear, linear
 from rushlight.tensor_expressions.bounds import Forms
 from rushlight.tensor_expressions.buffers import Buffer, View, at_least_one, exceeds
-from rushlight.tensor_expressions.expressions import reads, reductions, substitute
+from rushlight.tensor_expressions.expressions import (
+    Several,
+    reads,
+    reductions,
+    substitute,
+)
 from rushlight.tensor_expressions.mma import SUMS
+from rushlight.tensor_expressions.reducers import joints
 from rushlight.tensor_expressions.schedule import Fuse, Split
 from rushlight.tensor_expressions.threads import AXES, THREADS
 
@@ -204,7 +210,8 @@ class Nest:
 
     def statements(self):
         """The loops of this stage."""
-        leaves, found = self.stage.leaves, reductions(self.body)
+        leaves = self.stage.leaves
+        found = [item for parts in joints(reductions(self.body)) for item in parts]
         if not found:
             return self.around(
                 leaves, lambda: self.guarded(self.stage.axis, self.write(self.body))
@@ -217,6 +224,11 @@ class Nest:
         for item in found:
             groups.setdefault(tuple(map(id, item.axes)), []).append(item)
         self.check_late(first)
+        if len(found[0].args) > 1 and any(map(self.bound, leaves[first:])):
+            raise ValueError(
+                f"bind: threads join sums, products and extremes, not what {found[0].op!r} "
+                "joins\n  remedy: bind data axes"
+            )
         if not data_inside and not self.intrinsic:
             return self.in_register(list(groups.values()), first)
         for leaf in leaves[first:]:
@@ -249,10 +261,8 @@ class Nest:
 
         def update(group):
             steps = []
-            for item in group:
-                total = totals[id(item)]
-                value = self.element(item.args[0], steps)
-                steps.append(ir.Assign(total, combined(item.op, total, value)))
+            for item, value in self.joined(group, lambda item: totals[id(item)], steps):
+                steps.append(ir.Assign(totals[id(item)], value))
             steps = self.guarded(group[0].axes, steps)
             if not distributed:
                 return steps
@@ -293,7 +303,7 @@ class Nest:
         That is the output, where it is the reduction itself; otherwise room for what the
         data loops inside go through, which a last pass goes on from.
         """
-        direct = found[0] is self.body
+        direct = found[0] is self.body and len(found[0].args) == 1
         cells, arrays = {}, []
         for item in found:
             cells[id(item)] = self.buffer.pointer, self.place
@@ -316,11 +326,12 @@ class Nest:
 
         def update():
             steps = []
-            for item in found:
-                pointer, at = located(cells[id(item)])
-                value = self.element(item.args[0], steps)
-                value = combined(item.op, ir.load(pointer, at), value)
-                steps.append(ir.Store(pointer, at, value))
+
+            def read(item):
+                return ir.load(*located(cells[id(item)]))
+
+            for item, value in self.joined(found, read, steps):
+                steps.append(ir.Store(*located(cells[id(item)]), value))
             return self.guarded(inside, self.guarded(found[0].axes, steps))
 
         def finish():
@@ -336,6 +347,25 @@ class Nest:
             )
 
         return self.around(self.stage.leaves[:first], whole)
+
+    def joined(self, found, read, steps):
+        """What reductions come to with an element more: pairs of each and its value.
+
+        Args:
+            read: of a reduction, what it came to before.
+            steps: where statements are added that are needed for it.
+        """
+        for parts in joints(found):
+            before = [read(item) for item in parts]
+            values = [self.element(arg, steps) for arg in parts[0].args]
+            if len(parts) == 1:
+                yield parts[0], combined(parts[0].op, *before, *values)
+                continue
+            named = []
+            for value in parts[0].op.joined(before, values):
+                named.append(ir.Var(self.program.name("joined"), value.type))
+                steps.append(ir.Let(named[-1], value))
+            yield from zip(parts, named, strict=True)
 
     def room(self, item, leaves, arrays):
         """A cell for each turn of some loops: its pointer, and how its place is found."""
@@ -427,12 +457,18 @@ class Nest:
     def write(self, body):
         """The statements that put a value in its place."""
         steps = []
-        value = self.element(body, steps)
-        return [*steps, ir.Store(self.buffer.pointer, self.place(), value)]
+        bodies = body.args if isinstance(body, Several) else (body,)
+        values = [self.element(value, steps) for value in bodies]
+        for tensor, value in zip(self.stage.tensor.results, values, strict=True):
+            buffer = self.program.buffers[tensor]
+            steps.append(ir.Store(buffer.pointer, self.place(buffer), value))
+        return steps
 
-    def place(self):
+    def place(self, buffer=None):
+        """Where an element is written, in a buffer of the stage's."""
         values = self.root_values()
-        return self.buffer.index([values[id(axis)] for axis in self.stage.axis])
+        at = [values[id(axis)] for axis in self.stage.axis]
+        return (buffer or self.buffer).index(at)
 
     def element(self, e, steps):
         """An expression over this nest's loops, its reads turned into loads.

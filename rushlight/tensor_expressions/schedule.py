@@ -202,8 +202,18 @@ class Stage:
 
     def compute_at(self, stage, axis):
         """Computes this tensor inside a loop of its reader, no more than it needs."""
+        self.check_alone("compute_at")
         stage.find(axis, "compute_at")
         self.place = stage, axis
+
+    def check_alone(self, action):
+        """Refuses what several tensors that are computed together do not have."""
+        if len(self.tensor.results) > 1:
+            names = ", ".join(each.name for each in self.tensor.results)
+            raise ValueError(
+                f"{action}: {names} are computed together, whole\n"
+                "  remedy: a te.compute for each"
+            )
 
     def set_scope(self, scope):
         """Says whose memory this tensor lies in on a device; None leaves it to its place.
@@ -242,6 +252,7 @@ class Stage:
 
     def compute_inline(self):
         """Computes each element again wherever it is read."""
+        self.check_alone("compute_inline")
         if reductions(self.body):
             raise ValueError(
                 f"compute_inline: {self.tensor.name} is a reduction; use compute_at"
@@ -351,6 +362,7 @@ class Schedule:
             self.visit(tensor)
 
     def visit(self, tensor):
+        tensor = tensor.primary
         if tensor.body is None or any(s.tensor is tensor for s in self.stages):
             return
         for read in reads(tensor.body):
@@ -359,7 +371,7 @@ class Schedule:
 
     def __getitem__(self, tensor) -> Stage:
         for stage in self.stages:
-            if stage.tensor is tensor:
+            if stage.tensor is tensor.primary:
                 return stage
         raise KeyError(f"{tensor.name} is not computed by this schedule")
 
@@ -405,6 +417,7 @@ class Schedule:
             ValueError: the tensor has been split, or there is no such scope.
         """
         stage = self[tensor]
+        stage.check_alone("cache_write")
         if stage.relations:
             raise ValueError(f"cache_write: {tensor.name} has been split already")
         axes = [Axis(axis.name, axis.extent) for axis in stage.axis]
@@ -443,7 +456,7 @@ class Schedule:
         stage = self[tensor]
         stage.find(axis, "rfactor")
         found = reductions(stage.body)
-        if not axis.reduce or len(found) != 1:
+        if not axis.reduce or len(found) != 1 or len(found[0].args) != 1:
             raise ValueError(
                 f"rfactor: {axis.name} of {tensor.name} is no loop of its only reduction\n"
                 "  remedy: give each reduction a te.compute of its own"
