@@ -59,7 +59,7 @@ cdef class Operator:
     cdef readonly bint multi_view
     cdef PyObject* table[32]        # borrowed from `kernels`
     cdef readonly dict kernels      # key number -> Kernel
-    cdef readonly set fallthroughs
+    cdef uint64_t fallthroughs      # keys that calls pass as if they were not there
     cdef uint64_t handled           # keys with an entry or with built-in handling
     cdef uint64_t apart             # those of them that some backends have an entry of their own for
     cdef uint64_t alike             # those that answer for every backend

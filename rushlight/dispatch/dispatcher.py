@@ -6,7 +6,12 @@ import importlib
 
 import cython
 from cython.cimports.libc.stdint import uint64_t
-from cython.cimports.rushlight.core._python import __builtin_clzll, p_object, pp_object
+from cython.cimports.rushlight.core._python import (
+    PyObject_GC_UnTrack,
+    __builtin_clzll,
+    p_object,
+    pp_object,
+)
 from cython.cimports.rushlight.core.device import (
     N_KINDS,
     Device,
@@ -251,7 +256,6 @@ class Operator:
         self.returns = tuple(returns)
         self.entry = entry
         self.kernels = {}
-        self.fallthroughs = set()
         self.by_backend = {}
         self.is_view = is_view
         self.untracked = "untracked" in tags
@@ -269,7 +273,6 @@ class Operator:
         self.device_arg = self.pin_arg = -1
         self.n_tensors = 0
         for i in range(self.n_args):
-            self.table[i] = cython.NULL
             if self.signature.kinds[i] <= 4:
                 self.tensor_args[self.n_tensors] = i
                 self.n_tensors += 1
@@ -277,9 +280,11 @@ class Operator:
                 self.device_arg = i
             elif rows[i][0] == "pin_memory":
                 self.pin_arg = i
-        for i in range(N_KEYS):
-            self.table[i] = cython.NULL
         _EVERY_OPERATOR.append(self)
+        if entry:
+            keep_for_good(self)
+            signature = self.signature
+            keep_for_good((entry, signature.rows, signature.names, signature.defaults))
         self.refresh()
 
     def refresh(self):
@@ -300,18 +305,17 @@ class Operator:
                     self.table[i] = cython.NULL
         for key, kernel in self.kernels.items():
             self.table[cython.cast(cython.int, key)] = cython.cast(p_object, kernel)
-        for key in self.fallthroughs:
-            self.table[cython.cast(cython.int, key)] = cython.NULL
         for i in range(N_KEYS):
-            if self.table[i] != cython.NULL:
+            if (self.fallthroughs >> i) & 1:
+                self.table[i] = cython.NULL
+            elif self.table[i] != cython.NULL:
                 self.handled |= one << i
         if self.composite is None:
             if self.derivative is not None or self.form == OUT:
                 self.handled |= one << KEY_AUTOGRAD
             if self.is_view or self.view_or_copy or self.form != FUNCTIONAL:
                 self.handled |= (one << KEY_ADINPLACEORVIEW) | (one << KEY_AUTOGRAD)
-        for key in self.fallthroughs:
-            self.handled &= ~(one << cython.cast(cython.int, key))
+        self.handled &= ~self.fallthroughs
         self.alike, self.apart = self.handled, 0
         for key, _ in self.by_backend:
             self.apart |= one << cython.cast(cython.int, key)
@@ -340,12 +344,12 @@ class Operator:
 
     def set_fallthrough(self, key):
         """Let calls pass a key as if it were not there."""
-        self.fallthroughs.add(int(key))
+        self.fallthroughs |= cython.cast(uint64_t, 1) << cython.cast(cython.int, key)
         self.refresh()
 
     def clear_fallthrough(self, key):
         """Take back ``set_fallthrough``."""
-        self.fallthroughs.discard(int(key))
+        self.fallthroughs &= ~(cython.cast(uint64_t, 1) << cython.cast(cython.int, key))
         self.refresh()
 
     def set_derivative(self, derivative):
@@ -708,6 +712,19 @@ def find_packet(namespace, name):
 def every_operator():
     """All operators, in the order in which they were defined."""
     return _EVERY_OPERATOR
+
+
+def keep_for_good(item):
+    """Take what is never freed, and tuples in it, off the collector's lists.
+
+    The build's operators and their rows stay as long as the process: 30,000 objects that
+    every full collection, and each of those at exit, would look through.
+    """
+    PyObject_GC_UnTrack(cython.cast(p_object, item))
+    if isinstance(item, tuple):
+        for part in item:
+            if isinstance(part, tuple):
+                keep_for_good(part)
 
 
 def packets():

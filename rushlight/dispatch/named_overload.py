@@ -59,13 +59,20 @@ class NamedOverload(Operator):
         self.names = ()
         self.view_or_copy = target.view_or_copy
         self.kernels, self.by_backend = target.kernels, target.by_backend
-        self.fallthroughs = target.fallthroughs
 
     def refresh(self):
         """Recompute which keys answer: what it is given is the target's, too."""
         Operator.refresh(self)
         if self.target is not None:
             self.target.refresh()
+
+    def set_fallthrough(self, key):
+        """Let calls of the target pass a key."""
+        self.target.set_fallthrough(key)
+
+    def clear_fallthrough(self, key):
+        """Take back ``set_fallthrough``."""
+        self.target.clear_fallthrough(key)
 
     @cython.cfunc
     def call(self, slots: pp_object) -> object:

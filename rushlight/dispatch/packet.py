@@ -40,7 +40,13 @@ from rushlight.dispatch.declared import (
     VARIANTS,
 )
 from rushlight.dispatch.deprecated_signatures import reordered
-from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
+from rushlight.dispatch.dispatcher import (
+    find_packet,
+    forget,
+    forget_packet,
+    keep_for_good,
+    packets,
+)
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 from rushlight.dispatch.named_overload import overload_named
 from rushlight.dispatch.overload_aliases import covering
@@ -64,6 +70,8 @@ class OperatorPacket:
         self.name = name
         self.overloads = list(overloads)
         self.first = self.overloads[0]
+        if self.first.entry:
+            keep_for_good(self)
         packets().setdefault((namespace, name), self)
 
     def add_overload(self, op):

@@ -165,6 +165,7 @@ def call_function(
     )
 
 
+@cython.no_gc  # a module's function stays as long as the module
 @cython.final
 @cython.cclass
 class DecompositionKernel(Kernel):
@@ -205,6 +206,7 @@ class DecompositionKernel(Kernel):
         return op.run(slots, rest) if answer is NotImplemented else answer
 
 
+@cython.no_gc  # a module's function stays as long as the module
 @cython.final
 @cython.cclass
 class LazyKernel(Kernel):

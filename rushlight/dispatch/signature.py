@@ -261,6 +261,7 @@ def resolve_default(kind: cython.int, value: object) -> object:
     return value
 
 
+@cython.no_gc  # what it refers to never leads back to it
 @cython.cclass
 class Signature:
     """A schema's arguments: names, kinds, defaults; binds calls to them."""

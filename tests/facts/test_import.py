@@ -73,6 +73,16 @@ def test_cycles_that_a_program_had_before_are_still_collected():
     )
 
 
+def test_the_collector_does_not_look_through_what_the_build_declared():
+    assert told(
+        "import gc, rushlight\n"
+        "from rushlight.dispatch.dispatcher import every_operator\n"
+        "seen = [gc.is_tracked(op) or gc.is_tracked(op.entry) for op in every_operator()]\n"
+        "packets = [rushlight.add, rushlight.Tensor.add, rushlight.ops.aten.add]\n"
+        "print(not any(seen) and not any(map(gc.is_tracked, packets)))"
+    )
+
+
 def test_what_a_program_leaves_open_is_written_at_its_end(tmp_path):
     path = tmp_path / "log.txt"
     told(
