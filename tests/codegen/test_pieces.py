@@ -321,3 +321,13 @@ def test_shortened_series_are_as_near_as_what_they_leave_out():
         d = np.linspace(-reach, reach, 101)
         value = np.polyval([float(c) for c in reversed(row)], d)
         assert abs(value - np.tanh(middle + d)).max() < 1e-10
+
+
+def test_the_normal_distribution_is_right_beside_one(native):
+    x = np.concatenate([np.linspace(-7, 7, 200_001), [0.0, math.inf, -math.inf, -60.0]])
+    x = x.astype(np.float32)
+    got = native.pointwise(pointwise(L.normal_cdf), x).astype(np.float64)
+    assert abs(got - special.ndtr(x.astype(np.float64))).max() < 2.0**-24
+    assert list(got[-4:]) == [0.5, 1, 0, 0]
+    nothing = np.full(1, math.nan, np.float32)
+    assert np.isnan(native.pointwise(pointwise(L.normal_cdf), nothing))

@@ -245,6 +245,7 @@ NUMPY = {
 PYTHON = {
     "erf": math.erf,
     "erfc": math.erfc,
+    "normal_cdf": lambda x: math.erfc(-x * math.sqrt(0.5)) / 2,
     "lgamma": _lgamma,
     "digamma": _digamma,
     "erfinv": _erfinv,

@@ -48,7 +48,8 @@ FUNCTIONS = {
 RARE = frozenset({
     "far_angle", "far_angle_high", "far_angle_low", "far_cos", "far_erfc", "far_erfcinv",
     "far_erfinv",
-    "far_exp", "far_exp2", "far_sin", "far_tan",
+    "far_exp", "far_exp2", "far_i0", "far_i1", "far_scaled_i0", "far_scaled_i1",
+    "far_sin", "far_tan",
     "far_lgamma", "far_log", "far_log10", "far_log2", "far_remainder",
 })  # fmt: skip
 NARROW = ("float16", "bfloat16")

@@ -14,7 +14,7 @@ from rushlight.codegen.math.formats import (
 )
 from rushlight.codegen.math.pairs import fine_polynomial, over, product_of_two, times
 from rushlight.codegen.math.pieces import shortened
-from rushlight.ir.expr import Const, select
+from rushlight.ir.expr import Call, Const, Rarely, select
 
 # Terms that leave float32 less than a hundredth of its last unit.
 SHORT_NEAR, SHORT_FAR = 17, 10
@@ -139,66 +139,78 @@ I1_FAR = (
 )
 
 
-def _parts(x, near, far, short):
-    """``I(a) / a^order`` near zero and ``exp(-a) I(a)`` far out, as sums of two."""
+def _near(x, coefficients, short):
+    """``I(a) / a^order`` up to `NEAR`, as a sum of two unless float32's accuracy is enough."""
     a = abs(x)
     inner = select(a < NEAR, a, NEAR)
-    outer = select(a > NEAR, a, NEAR)
     if short:
         square = inner * inner * 0.25
-        close = polynomial(square, _leading(near)[:SHORT_NEAR])
-        terms = shortened(map(Decimal, _leading(far)), Decimal(1), SHORT_FAR)
+        return inner, (polynomial(square, _leading(coefficients)[:SHORT_NEAR]), None)
+    square, lost = product_of_two(inner, inner * 0.25)
+    return inner, fine_polynomial((square, lost), coefficients)
+
+
+def _far(x, coefficients, short):
+    """``exp(-a) I(a)`` from `NEAR` on, likewise."""
+    a = abs(x)
+    outer = select(a > NEAR, a, NEAR)
+    if short:
+        terms = shortened(map(Decimal, _leading(coefficients)), Decimal(1), SHORT_FAR)
         inverse = short_inverse_root(outer)
         t = fma(inverse * 16.0, inverse, -1.0)
-        high = polynomial(t, list(map(float, terms))) * inverse
-        return (close, None), (high, None)
+        return polynomial(t, list(map(float, terms))) * inverse, None
     t = 16.0 / outer - 1.0
-    square, lost = product_of_two(inner, inner * 0.25)
-    close = fine_polynomial((square, lost), near)
     stem = root(outer)
     rest = fma(-stem, stem, outer) / (stem + stem)
-    return close, over(fine_polynomial((t, None), far), (stem, rest))
+    return over(fine_polynomial((t, None), coefficients), (stem, rest))
 
 
 def _leading(coefficients):
     return [c[0] if isinstance(c, tuple) else c for c in coefficients]
 
 
-def _grown(x, near, far, order, short):
-    """The function itself."""
+def _grown_near(x, coefficients, order, short):
+    """The function itself, up to `NEAR`."""
     a = abs(x)
-    (close, low), (high, rest) = _parts(x, near, far, short)
-    limited = select(a > 720.0, 720.0, a)
+    _, (close, low) = _near(x, coefficients, short)
     if short:
-        far = high * exponential.exp(a)
-        close = close * a if order else close
-    else:
-        grown, more, k = exponential.exp_in_two_parts(limited, Const(x.type, 0.0))
-        high, rest = times((grown, more), (high, rest))
-        far = exponential.scaled(high + rest, k)
-        beyond = select(a < float("inf"), a * float("inf"), far)  # NaN at infinity
-        far = select(a > 720.0, beyond, far)  # not the limit's power over a root
-        close = fma(close, a, low * a) if order else close + low
-    return _with_sign(x, select(a <= NEAR, close, far), order)
+        return _with_sign(x, close * a if order else close, order)
+    return _with_sign(x, fma(close, a, low * a) if order else close + low, order)
 
 
-def _scaled(x, near, far, order, short):
-    """``exp(-|x|)`` times the function."""
+def _grown_far(x, coefficients, order, short):
+    """The function itself, from `NEAR` on."""
     a = abs(x)
-    close, (high, rest) = _parts(x, near, far, short)
-    inner = select(a < NEAR, a, NEAR)
-    far = high if short else high + rest
-    far = select(a == float("inf"), 0.0, far)
+    high, rest = _far(x, coefficients, short)
+    if short:
+        return _with_sign(x, high * exponential.exp(a), order)
+    limited = select(a > 720.0, 720.0, a)
+    grown, more, k = exponential.exp_in_two_parts(limited, Const(x.type, 0.0))
+    high, rest = times((grown, more), (high, rest))
+    value = exponential.scaled(high + rest, k)
+    beyond = select(a < float("inf"), a * float("inf"), value)  # NaN at infinity
+    # not the limit's power over a root
+    return _with_sign(x, select(a > 720.0, beyond, value), order)
+
+
+def _scaled_near(x, coefficients, order, short):
+    """``exp(-|x|)`` times the function, up to `NEAR`."""
+    inner, close = _near(x, coefficients, short)
     if short:
         close = close[0] * exponential.short_exp(-inner)
-        close = close * a if order else close
-    else:
-        shrunk, more, k = exponential.exp_in_two_parts(-inner, Const(x.type, 0.0))
-        close = times(close, (shrunk, more))
-        scale = exponential.power_of_two(k, x)
-        scale = scale * a if order else scale
-        close = fma(close[0], scale, close[1] * scale)
-    return _with_sign(x, select(a <= NEAR, close, far), order)
+        return _with_sign(x, close * inner if order else close, order)
+    shrunk, more, k = exponential.exp_in_two_parts(-inner, Const(x.type, 0.0))
+    close = times(close, (shrunk, more))
+    scale = exponential.power_of_two(k, x)
+    scale = scale * inner if order else scale
+    return _with_sign(x, fma(close[0], scale, close[1] * scale), order)
+
+
+def _scaled_far(x, coefficients, order, short):
+    """``exp(-|x|)`` times the function, from `NEAR` on."""
+    high, rest = _far(x, coefficients, short)
+    value = high if short else high + rest
+    return _with_sign(x, select(abs(x) == float("inf"), 0.0, value), order)
 
 
 def _with_sign(x, value, order):
@@ -207,28 +219,61 @@ def _with_sign(x, value, order):
     return select(x != x, x, value)
 
 
-@in_double_or_short
-def i0(x, short):
+def i0(x):
     """The modified Bessel function of order zero."""
-    return _grown(x, I0_NEAR, I0_FAR, 0, short)
+    return _by_halves(x, "far_i0", _grown_near, I0_NEAR, 0)
 
 
-@in_double_or_short
-def i1(x, short):
+def i1(x):
     """The modified Bessel function of order one, which is odd."""
-    return _grown(x, I1_NEAR, I1_FAR, 1, short)
+    return _by_halves(x, "far_i1", _grown_near, I1_NEAR, 1)
 
 
-@in_double_or_short
-def scaled_i0(x, short):
+def scaled_i0(x):
     """``exp(-|x|)`` times `i0`."""
-    return _scaled(x, I0_NEAR, I0_FAR, 0, short)
+    return _by_halves(x, "far_scaled_i0", _scaled_near, I0_NEAR, 0)
+
+
+def scaled_i1(x):
+    """``exp(-|x|)`` times `i1`."""
+    return _by_halves(x, "far_scaled_i1", _scaled_near, I1_NEAR, 1)
+
+
+def _by_halves(x, far, near, coefficients, order):
+    """A function up to `NEAR`; what is beyond only vectors with such a lane compute."""
+
+    @in_double_or_short
+    def inside(x, short):
+        return near(x, coefficients, order, short)
+
+    return Rarely(abs(x) > NEAR, Call(far, x.type, x), inside(x))
 
 
 @in_double_or_short
-def scaled_i1(x, short):
-    """``exp(-|x|)`` times `i1`."""
-    return _scaled(x, I1_NEAR, I1_FAR, 1, short)
+def far_i0(x, short):
+    """`i0` from `NEAR` on."""
+    return _grown_far(x, I0_FAR, 0, short)
 
 
-FUNCTIONS = (i0, i1, scaled_i0, scaled_i1)
+@in_double_or_short
+def far_i1(x, short):
+    """`i1` from `NEAR` on."""
+    return _grown_far(x, I1_FAR, 1, short)
+
+
+@in_double_or_short
+def far_scaled_i0(x, short):
+    """`scaled_i0` from `NEAR` on."""
+    return _scaled_far(x, I0_FAR, 0, short)
+
+
+@in_double_or_short
+def far_scaled_i1(x, short):
+    """`scaled_i1` from `NEAR` on."""
+    return _scaled_far(x, I1_FAR, 1, short)
+
+
+FUNCTIONS = (
+    *(i0, i1, scaled_i0, scaled_i1),
+    *(far_i0, far_i1, far_scaled_i0, far_scaled_i1),
+)

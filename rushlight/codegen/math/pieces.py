@@ -145,7 +145,7 @@ def parts(column, x):
 
 def curve(d, index, rows):
     """The polynomial of every lane's piece."""
-    *rest, value = (lookup(index, d, column) for column in columns(rows, d))
+    *rest, value = looked_up(index, d, columns(rows, d))
     for coefficient in reversed(rest):
         value = fma(value, d, coefficient)
     return value

@@ -142,6 +142,13 @@ def erf(x) -> list[Decimal]:
 
 
 @exact
+def normal(x) -> list[Decimal]:
+    """Half of `erf` in units of a standard deviation."""
+    unit = 1 / TWO.sqrt()
+    return [term * unit**k / 2 for k, term in enumerate(erf(x * unit))]
+
+
+@exact
 def erfinv(x) -> list[Decimal]:
     """The slope is ``sqrt(pi) / 2 exp(y^2)``."""
     y = _inverse(x)

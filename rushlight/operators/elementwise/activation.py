@@ -18,7 +18,6 @@ from rushlight.random import distributions
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
-SQRT_HALF = math.sqrt(0.5)
 INVERSE_SQRT_TWO_PI = 1 / math.sqrt(2 * math.pi)
 TANH_SCALE = math.sqrt(2 / math.pi)
 CUBIC = 0.044715
@@ -61,7 +60,7 @@ def gelu(x, approximate):
     check_approximation(approximate)
     if approximate == "tanh":
         return x * L.sigmoid(2 * TANH_SCALE * (x + CUBIC * x * x * x))
-    return x * 0.5 * (1 + L.erf(x * SQRT_HALF))
+    return x * L.normal_cdf(x)
 
 
 @pointwise(error_name="GeluBackwardKernelImpl")
@@ -71,8 +70,7 @@ def gelu_backward(grad, x, approximate):
         s = L.sigmoid(2 * TANH_SCALE * (x + CUBIC * x * x * x))
         inner = 2 * TANH_SCALE * (1 + 3 * CUBIC * x * x)
         return grad * (s + x * (s * (1 - s)) * inner)
-    cdf = 0.5 * (1 + L.erf(x * SQRT_HALF))
-    return grad * (cdf + x * L.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI)
+    return grad * (L.normal_cdf(x) + x * L.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI)
 
 
 @pointwise
