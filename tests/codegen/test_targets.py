@@ -6,6 +6,8 @@ import platform
 import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -336,3 +338,38 @@ define void @picked(ptr %out, <16 x ptr> %places) {
         module = toolchain._llvm().parse_assembly(text)
         made = machine(named("x86-64-v4"), runs_here).emit_assembly(module)
         assert ("vgatherqps" in made) == gathers
+
+
+def test_a_wheel_of_another_system_has_its_modules_kernels_and_tag(
+    tmp_path, monkeypatch
+):
+    own = tmp_path / "rushlight-0.1.0-cp311-cp311-linux_x86_64.whl"
+    about = "rushlight-0.1.0.dist-info/"
+    with zipfile.ZipFile(own, "w") as packed:
+        for name in (
+            "core/state.so",
+            "runtime/cpu/packs/x86-64-v4.pack",
+            "__init__.py",
+        ):
+            packed.writestr(f"rushlight/{name}", "")
+        packed.writestr(f"{about}RECORD", "")
+        packed.writestr(
+            f"{about}WHEEL", "Wheel-Version: 1.0\nTag: cp311-cp311-linux_x86_64\n"
+        )
+
+    def link_modules(system, folder, *flags):
+        Path(folder, "rushlight/core/state.there").touch()
+        return []
+
+    monkeypatch.setattr(crosscompile, "link_modules", link_modules)
+    monkeypatch.setattr(crosscompile.warm, "kernels_of", lambda exercises: {})
+    assert crosscompile.write_wheel(own, "aarch64-macos.11.0") == []
+    made = zipfile.ZipFile(
+        tmp_path / "rushlight-0.1.0-cp311-cp311-macosx_11_0_arm64.whl"
+    )
+    assert {name for name in made.namelist() if not name.startswith(about)} == {
+        "rushlight/core/state.there",
+        "rushlight/runtime/cpu/packs/neoverse-n1.pack",
+        "rushlight/__init__.py",
+    }
+    assert b"Tag: cp311-cp311-macosx_11_0_arm64" in made.read(f"{about}WHEEL")
