@@ -22,8 +22,6 @@ from cython.cimports.rushlight.core.descriptors import Py_TYPE
 from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CUDA, Device
 from cython.cimports.rushlight.core.dtype import (
     CODE_FLOAT32,
-    CODE_QINT8,
-    CODE_QINT32,
     INTEGER,
     DType,
     dtype_of,
@@ -46,6 +44,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_BATCHED,
     KEY_PLANNING,
     KEY_PYTHON,
+    KEY_QUANTIZED,
     RECORDING,
 )
 from cython.cimports.rushlight.core.sizes import new_size
@@ -587,8 +586,7 @@ class Tensor:
     @property
     def is_quantized(self):
         """Whether the elements are integers that stand for other numbers."""
-        apart: cython.bint = (self.keys & STANDS_APART) != 0
-        return apart and CODE_QINT8 <= self.dtype_.code <= CODE_QINT32
+        return (self.keys >> KEY_QUANTIZED & 1) != 0
 
     def data_ptr(self):
         """The address of the first element; 0 where there is none."""

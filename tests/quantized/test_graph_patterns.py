@@ -85,6 +85,8 @@ PROGRAMS = {
     "detached": lambda m, x: m.conv(x).detach_(),
     "clamped": lambda m, x: m.t.clamp(m.conv(x), 0, 1),
     "means, viewed": lambda m, x: m.conv(x).mean((2, 3)).view(2, -1),
+    "a norm of groups": lambda m, x: m.F.group_norm(m.conv(x), 2),
+    "a norm of groups, pooled": lambda m, x: m.F.max_pool2d(m.F.group_norm(m.conv(x), 2), 2),
     "softmax of the function": lambda m, x: m.F.softmax(m.conv(x), 1),
 } | {
     f"the module {name}": lambda m, x, name=name: m.layers[name](m.conv(x))

@@ -1,25 +1,26 @@
 """Tables of rows in bytes, each row with a scale and a zero point.
 
-A packed row of a tensor form holds its integers, then scale and least number in single
-precision.
+A packed row of a tensor form holds its integers, then scale and least number: in single
+precision behind bytes, in half precision behind integers of four or two bits.
 """
 
 from __future__ import annotations
 
 from rushlight.ao._operators.packed import PackedParams
-from rushlight.core.dtypes import float32, uint8
+from rushlight.core.dtypes import float16, float32, uint8
 from rushlight.operators import call as ops
 from rushlight.operators.extensions import CUSTOM, MAKERS
-from rushlight.operators.quantized.quantized import parts
+from rushlight.operators.quantized.quantized import parts, together
 
 FLOATS = 8  # bytes behind a row's integers: a scale and a least number
+HALVES = 4
 
 
 class EmbeddingPackedParams(PackedParams):
     """A table that quantized operators take.
 
     Args:
-        weight: quint8 of two dimensions, each row with a scale and a zero point that is
+        weight: quint8 or quint4x2 of two dimensions, each row with a scale and a zero point that is
             a number.
 
     Raises:
@@ -31,9 +32,9 @@ class EmbeddingPackedParams(PackedParams):
 
     def __init__(self, weight):
         levels, scales, points, axis = parts(weight)
-        if weight.dtype.name != "quint8":
+        if weight.dtype.name not in ("quint8", "quint4x2"):
             raise RuntimeError(
-                "Expected a quint8 weight tensor, got "
+                "Expected a quint8 or quint4x2 weight tensor, got "
                 f"{weight.dtype}\n  operator: quantized::embedding_bag_prepack"
             )
         if axis != 0 or weight.ndim != 2:
@@ -44,6 +45,9 @@ class EmbeddingPackedParams(PackedParams):
         self.weight, self.levels = weight, levels
         self.scales, self.points = scales.float(), points.float()
         self.least = -self.scales * self.points
+        if weight.dtype.name == "quint4x2":  # whose packed rows end in half precision
+            self.scales = self.scales.half().float()
+            self.least = self.least.half().float()
 
     def settings(self):
         """What it is made of."""
@@ -51,7 +55,7 @@ class EmbeddingPackedParams(PackedParams):
 
     def stored(self):
         """A version, the table, and how many bits an element has."""
-        return 1, [self.weight], [], [8]
+        return 1, [self.weight], [], [8 if self.weight.dtype.name == "quint8" else 4]
 
     def rows(self, indices):
         """The numbers of some rows."""
@@ -143,16 +147,70 @@ def unpack_rows(weight):
     return levels * ends[..., :1] + ends[..., 1:]
 
 
-def bags_of_rows(
-    weight, indices, offsets=None, scale_grad_by_freq=False, mode=0, pruned_weights=False,
-    per_sample_weights=None, compressed_indices_mapping=None, include_last_offset=False,
-):  # fmt: skip
-    """Sums of bags of rows that were packed."""
+def prepack_few(bits):
+    """What packs rows of numbers as integers of some bits."""
 
-    def rows(chosen):
-        return unpack_rows(ops.index_select(weight, 0, chosen))
+    def prepack(weight, optimized_qparams=False, nbins=200, ratio=0.16):
+        if weight.shape[-1] % (8 // bits):
+            raise RuntimeError(
+                f"qembeddingbag_{bits}bit_prepack only works for the number of columns a "
+                f"multiple of {8 // bits}\n  weight: {list(weight.shape)}"
+            )
+        rows = weight.detach().float()
+        least, most = ops.amin(rows, [-1], True), ops.amax(rows, [-1], True)
+        if optimized_qparams:
+            flat = rows.reshape([-1, rows.shape[-1]])
+            ends = [
+                ops.choose_qparams_optimized(row, row.numel(), nbins, ratio, bits)
+                for row in flat
+            ]
+            most, least = (
+                ops.stack([pair[at].reshape([]) for pair in ends]).view_as(least)
+                for at in (0, 1)
+            )
+        top = (1 << bits) - 1
+        least = least.to(float16).float()
+        reach = most - least
+        scale = ops.where(reach == 0, 1.0, reach / top).to(float16).float()
+        scale = ops.where((scale == 0) | ops.isinf(1 / scale), 1.0, scale)
+        levels = ops.clamp(ops.round((rows - least) * (1 / scale)), 0, top)
+        ends = ops.cat([scale, least], -1).to(float16).contiguous().view(uint8)
+        return ops.cat([together(levels.to(uint8), bits), ends], -1)
 
-    return _summed(rows, indices, offsets, per_sample_weights, include_last_offset)
+    return prepack
+
+
+def unpack_few(bits):
+    """What gives the numbers of rows that were packed so."""
+
+    def unpack(weight):
+        held = weight[..., :-HALVES].unsqueeze(-1)
+        shifts = held.new_tensor(list(range(0, 8, bits)))
+        levels = (held >> shifts) & ((1 << bits) - 1)
+        ends = weight[..., -HALVES:].clone().view(float16).float()
+        return levels.flatten(-2).float() * ends[..., :1] + ends[..., 1:]
+
+    return unpack
+
+
+def bags_of(unpack):
+    """What sums bags of rows that were packed.
+
+    Args:
+        unpack: gives the rows' numbers.
+    """
+
+    def apply(
+        weight, indices, offsets=None, scale_grad_by_freq=False, mode=0,
+        pruned_weights=False, per_sample_weights=None, compressed_indices_mapping=None,
+        include_last_offset=False,
+    ):  # fmt: skip
+        def rows(chosen):
+            return unpack(ops.index_select(weight, 0, chosen))
+
+        return _summed(rows, indices, offsets, per_sample_weights, include_last_offset)
+
+    return apply
 
 
 _BAGS = (
@@ -165,25 +223,39 @@ _BAGS = (
 def operators(bag):
     """Schemas, dispatch keys and functions."""
     every, numbers = "CompositeExplicitAutograd", "CPU"
+    few = "Tensor weight, bool optimized_qparams=False, int nbins=200, float ratio=0.16"
+    found = []
+    for word in "byte", "4bit":
+        found += [
+            (
+                f"embedding_{word}({bag} weight, Tensor indices, bool "
+                "pruned_weights=False) -> Tensor",
+                numbers,
+                look_up,
+            ),
+            (f"embedding_bag_{word}({bag} weight, {_BAGS}", numbers, bags),
+        ]
+    for word, given, pack, unpacked in (
+        ("byte", "Tensor weight", prepack_rows, unpack_rows),
+        ("4bit", few, prepack_few(4), unpack_few(4)),
+        ("2bit", few, prepack_few(2), unpack_few(2)),
+    ):
+        name = f"embedding_bag_{word}"
+        found += [
+            (f"{name}_prepack({given}) -> Tensor", numbers, pack),
+            (f"{name}_unpack(Tensor weight) -> Tensor", numbers, unpacked),
+            (
+                f"{name}_rowwise_offsets(Tensor weight, {_BAGS}",
+                numbers,
+                bags_of(unpacked),
+            ),
+        ]
     return [
+        *found,
         (
             f"embedding_bag_prepack(Tensor weight) -> {bag} W_prepack",
             "QuantizedCPU",
             prepack,
         ),
         (f"embedding_bag_unpack({bag} W_prepack) -> Tensor W_origin", every, unpack),
-        (
-            f"embedding_byte({bag} weight, Tensor indices, bool pruned_weights=False) -> "
-            "Tensor",
-            numbers,
-            look_up,
-        ),
-        (f"embedding_bag_byte({bag} weight, {_BAGS}", numbers, bags),
-        ("embedding_bag_byte_prepack(Tensor weight) -> Tensor", numbers, prepack_rows),
-        ("embedding_bag_byte_unpack(Tensor weight) -> Tensor", numbers, unpack_rows),
-        (
-            f"embedding_bag_byte_rowwise_offsets(Tensor weight, {_BAGS}",
-            numbers,
-            bags_of_rows,
-        ),
     ]

@@ -343,18 +343,18 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     row = input.reshape([-1])[:numel].float()
     low, high = row.min().item(), row.max().item()
     step = (high - low) / n_bins
-    least = n_bins * (1 - ratio) * step
+    least = int(n_bins * (1 - ratio)) * step
     best = loss = _loss(row, low, high, bit_width)
     at_low, at_high = low, high
     while at_low + least < at_high:
         from_low = _loss(row, at_low + step, at_high, bit_width)
         from_high = _loss(row, at_low, at_high - step, bit_width)
+        if loss < min(from_low, from_high, best):  # neither way gains
+            best, low, high = loss, at_low, at_high
         if from_low < from_high:
             loss, at_low = from_low, at_low + step
         else:
             loss, at_high = from_high, at_high - step
-        if loss < best:
-            best, low, high = loss, at_low, at_high
     return make_tensor([high]), make_tensor([low])
 
 

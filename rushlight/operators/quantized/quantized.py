@@ -24,6 +24,7 @@ from rushlight.operators.quantized.fake_quantize import choose_parameters
 
 # quantized type -> type of its integers, least and greatest
 KINDS = {
+    "quint4x2": ("uint8", 0, 15),  # two in a byte where they are asked for as integers
     "quint8": ("uint8", 0, 255),
     "qint8": ("int8", -128, 127),
     "qint32": ("int32", -(1 << 31), (1 << 31) - 1),
@@ -49,9 +50,9 @@ class Affine:
         self.axis = axis
 
 
-def made(integers, scale, zero_point, axis=None):
-    """A quantized tensor of parts that go together."""
-    dtype = getattr(dtypes, QUANTIZED[integers.dtype.name])
+def made(integers, scale, zero_point, axis=None, dtype=None):
+    """A quantized tensor of parts that go together, of the integers' type by default."""
+    dtype = dtype or getattr(dtypes, QUANTIZED[integers.dtype.name])
     return sparse.make(
         DispatchKey.QuantizedCPU, list(integers.shape), dtype, integers.device,
         layouts.strided, Affine(integers, scale, zero_point, axis), integers,
@@ -87,7 +88,7 @@ NOT_PER_TENSOR = (
 def like(tensor, integers):
     """Other integers with the same parameters."""
     _, scale, zero_point, axis = parts(tensor)
-    return made(integers, scale, zero_point, axis)
+    return made(integers, scale, zero_point, axis, tensor.dtype)
 
 
 # ---- making
@@ -133,20 +134,23 @@ def quantize_per_tensor(self, scale, zero_point, dtype):
     integers, low, high = _kind(dtype, self)
     _floats(self)
     _check_point("quantize_tensor_per_tensor_affine", zero_point, low, high)
-    steps = steps_of(self, integers, scale, zero_point)
-    return made(steps, float(scale), int(zero_point))
+    steps = steps_of(self, integers, scale, zero_point, False, (low, high))
+    return made(steps, float(scale), int(zero_point), None, dtype)
 
 
-def steps_of(self, integers, scale, zero_point, later=False):
+def steps_of(self, integers, scale, zero_point, later=False, bounds=None):
     """The integers that stand for numbers.
 
     Args:
         later: whether the zero point is added to what is rounded.
+        bounds: the least and the greatest; of the integers' type by default.
     """
     if scale:
         inverse = inverse_of(scale)
-        return affine_kernels.quantize(self, integers, inverse, zero_point, later)
-    low, high = affine_kernels.LIMITS[integers.name]
+        return affine_kernels.quantize(
+            self, integers, inverse, zero_point, later, bounds
+        )
+    low, high = bounds or affine_kernels.LIMITS[integers.name]
     steps = ops.full_like(self, zero_point)
     steps = ops.where(self < 0, low, ops.where(self > 0, high, steps))
     return ops.clamp(steps.double(), low, high).to(integers)
@@ -210,13 +214,19 @@ def quantize_per_channel(self, scales, zero_points, axis, dtype):
     floating = zero_points.dtype.is_floating_point
     if floating:
         scales, zero_points = scales.float(), zero_points.float()
+    elif dtype.name == "quint4x2":
+        raise NotImplementedError(
+            "\"quantize_tensor_per_channel_affine\" not implemented for 'QUInt4x2'\n"
+            "  remedy: zero points that are float32"
+        )
     else:
         scales, zero_points = scales.double(), zero_points.to(int64)
     inverse = (1.0 / scales.float()).reshape(across)
     points = zero_points.reshape(across)
     steps = ops.round(self * inverse + points)
     wide = ops.clamp(steps.double(), low, high)
-    return made(wide.to(integers), scales.clone(), zero_points.clone(), axis)
+    steps = wide.to(integers)
+    return made(steps, scales.clone(), zero_points.clone(), axis, dtype)
 
 
 def quantize_dynamically(self, dtype, reduce_range):
@@ -266,9 +276,8 @@ def dynamic_parameters(x, low, high):
 
 def quantized_name(dtype):
     """How PyTorch's messages call a type."""
-    return {"qint32": "QInt32", "qint8": "QInt8", "quint8": "QUInt8"}.get(
-        dtype.name, scalar_name(dtype)
-    )
+    names = {"qint32": "QInt32", "qint8": "QInt8", "quint8": "QUInt8"}
+    return (names | {"quint4x2": "QUInt4x2"}).get(dtype.name, scalar_name(dtype))
 
 
 def of_integers(self, scale, zero_point):
@@ -349,8 +358,25 @@ def dequantize_several(tensors):
 
 
 def int_repr(self):
-    """A copy of the integers."""
-    return parts(self)[0].clone()
+    """A copy of the integers; of those of four bits, two in each byte, the first lowest."""
+    integers = parts(self)[0]
+    if self.dtype.name != "quint4x2":
+        return integers.clone()
+    flat = ops.constant_pad_nd(integers.reshape([-1]), [0, integers.numel() % 2])
+    return together(flat, 4)
+
+
+def together(levels, bits):
+    """Small integers side by side in bytes, the first in the lowest bits.
+
+    Args:
+        levels: uint8, whose last dimension whole bytes hold.
+        bits: of each.
+    """
+    each = 8 // bits
+    pieces = levels.reshape([*levels.shape[:-1], -1, each]).to(int64)
+    weights = pieces.new_tensor([1 << bits * at for at in range(each)])
+    return ops.sum(pieces * weights, [-1]).to(uint8)
 
 
 def q_scale(self):

@@ -21,9 +21,10 @@ class EmbeddingPackedParams(nn.Module):
     def __init__(self, num_embeddings, embedding_dim, dtype=rl.quint8):
         super().__init__()
         self.dtype = dtype
-        if dtype != rl.quint8:
+        if dtype not in (rl.quint8, rl.quint4x2):
             raise NotImplementedError(
-                f"Unsupported dtype on quantized embedding! Supports quint8, got {dtype}."
+                "Unsupported dtype on quantized embedding! Supports quint8 and quint4x2, "
+                f"got {dtype}."
             )
         weight = rl.zeros([num_embeddings, embedding_dim])
         scales, points = rl.ones(num_embeddings), rl.ones(num_embeddings)
@@ -98,9 +99,11 @@ class Embedding(nn.Module):
 
     def forward(self, indices):
         """The rows of some indices."""
-        return rl.ops.quantized.embedding_byte(
-            self._packed_params._packed_weight, indices
-        )
+        return self._operator("embedding")(self._packed_params._packed_weight, indices)
+
+    def _operator(self, name):
+        word = "4bit" if self._packed_params.dtype == rl.quint4x2 else "byte"
+        return getattr(rl.ops.quantized, f"{name}_{word}")
 
     def _get_name(self):
         return "QuantizedEmbedding"
@@ -188,7 +191,7 @@ class EmbeddingBag(Embedding):
             per_sample_weights: by which rows are multiplied.
             compressed_indices_mapping: of tables that were pruned.
         """
-        return rl.ops.quantized.embedding_bag_byte(
+        return self._operator("embedding_bag")(
             self._packed_params._packed_weight, indices, offsets, False, 0,
             self.pruned_weights, per_sample_weights, compressed_indices_mapping,
             self.include_last_offset,

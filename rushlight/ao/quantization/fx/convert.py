@@ -131,6 +131,8 @@ class Converting:
         """A node computed with integers."""
         if kind in ("module", "table"):
             made = self.module(node, kind, last)
+        elif kind == "rounded":
+            made = self.graph.node_copy(node, self.numbers)
         elif kind in ("shared", "fixed", "join"):
             made = self.graph.node_copy(node, lambda arg: self.values[arg])
             self.integers.add(made)

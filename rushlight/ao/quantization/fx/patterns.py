@@ -22,6 +22,8 @@ ACTIVATIONS = {
     F.hardswish: "hardswish", F.elu: "elu", F.leaky_relu: "leaky_relu",
     F.layer_norm: "layer_norm", F.instance_norm: "instance_norm",
 }  # fmt: skip
+# Those that have no operator on integers: numbers come in and out rounded.
+ROUNDED = {F.group_norm}
 # Functions whose results have the range of a unit: scale and zero point are given.
 FIXED = {
     rl.sigmoid, F.sigmoid, "sigmoid", "sigmoid_", nn.Sigmoid, F.hardsigmoid,
@@ -66,8 +68,8 @@ class Rule:
     """How a node is quantized.
 
     Attributes:
-        kind: ``module``, ``binary``, ``join``, ``function``, ``shared``, ``fixed`` or
-            ``table``.
+        kind: ``module``, ``binary``, ``join``, ``function``, ``shared``, ``fixed``,
+            ``rounded`` or ``table``.
         inputs: the nodes that come in as integers.
         last: the node whose result is observed: the one behind, where two are one.
         operator: the operator on integers.
@@ -103,6 +105,8 @@ def rule_of(node, modules):
         return Rule("fixed", node, first)
     if kind in SHARED:
         return Rule("shared", node, first)
+    if kind in ROUNDED:
+        return Rule("rounded", node, first)
     if kind in ACTIVATIONS:
         return Rule("function", node, first, None, ACTIVATIONS[kind])
     if kind in LAYERS or kind in mappings.DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS:
