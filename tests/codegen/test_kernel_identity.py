@@ -13,7 +13,7 @@ import rushlight
 from rushlight import kernels, operators
 from rushlight.codegen import fingerprint as prints
 from rushlight.codegen.frontend.front import Front
-from rushlight.codegen.language import pointwise, reduction, select
+from rushlight.codegen.language import pointwise, reduction, rowwise, select, total
 from rushlight.codegen.loops import Source, loops
 from rushlight.runtime.cpu import code_cache
 from rushlight.runtime.cpu.launch import launch
@@ -222,3 +222,10 @@ def test_a_chain_of_thousands_of_steps_is_compiled(dtype):
     native = pointwise(chain).specialize((dtype,), (dtype,), dtype)
     launch(native, (out, x), (5, x.itemsize, x.itemsize, 0, 0), 1, 1)
     assert out.tolist() == x.tolist()
+
+
+def test_a_row_kernel_is_known_by_which_operands_have_one_value_a_row():
+    def shares(x, weight, dim):
+        return total(x * weight, over=dim)
+
+    assert rowwise(shares).digest != rowwise(scalars=("weight",))(shares).digest

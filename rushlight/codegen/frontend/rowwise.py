@@ -13,8 +13,9 @@ row is written once for each row.
 from __future__ import annotations
 
 import inspect
-from functools import partial
+from functools import cached_property, partial
 
+from rushlight.codegen.fingerprint import fingerprint
 from rushlight.codegen.frontend.front import Front, symbol
 from rushlight.codegen.frontend.layouts import Operand, Rows
 from rushlight.codegen.frontend.nest import ROW, along, length
@@ -107,6 +108,11 @@ class Rowwise(Front):
         at = names.index("dim") if "dim" in names else len(names)
         self.names, self.numbers = names[:at], names[at + 1 :]
         self.scalars = tuple(scalars)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all that describes this kernel; see `fingerprint`."""
+        return fingerprint(self.function, self.scalars)
 
     def specialize(self, in_dtypes, out_dtypes, compute, mode=None):
         """The native kernel for these dtypes.
