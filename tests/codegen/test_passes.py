@@ -6,6 +6,7 @@ from rushlight.codegen.passes.collapse_loops import collapse_loops
 from rushlight.codegen.passes.fold_indices import fold_indices
 from rushlight.codegen.passes.mask_branches import mask_branches
 from rushlight.codegen.passes.name_shared import name_shared
+from rushlight.codegen.passes.narrow_divisions import narrow_divisions
 from rushlight.codegen.passes.partition_loops import partition_loops
 from rushlight.codegen.passes.prune_branches import prune_branches
 from rushlight.codegen.passes.remove_unused import remove_unused
@@ -26,6 +27,28 @@ def after(step, *body):
 def test_fold_indices_simplifies_addresses():
     store = ir.Store(p, (ir.BEGIN * 4 + 8) // 4, one)
     assert after(fold_indices, bind, store).splitlines()[1] == "p[begin + 2] = f32(1.0)"
+
+
+def test_narrow_divisions_divides_indices_in_32_bits():
+    row = ir.Let(n, ir.BEGIN // ir.integer(0))
+    store = ir.Store(p, (n + ir.integer(1)) % ir.integer(2), one)
+    assert after(narrow_divisions, bind, row, store).splitlines()[1:] == [
+        "n = i64(u32(begin) // u32(ints[0]))",
+        "p[i64(u32(n + ints[1]) % u32(ints[2]))] = f32(1.0)",
+    ]
+
+
+def test_narrow_divisions_leaves_what_may_be_negative_or_large():
+    data = ir.Let(t, load(Var("d", ir.Pointer(i64)), 0))
+    tree = [ir.BEGIN - ir.integer(0), ir.BEGIN * ir.integer(0), t, n]
+    body = [
+        ir.Declare(n, ir.BEGIN),
+        *(ir.Store(p, e // ir.integer(1), one) for e in tree),
+    ]
+    function = ir.kernel("k", (bind, data, *body))
+    assert render_statements(narrow_divisions(function).body) == render_statements(
+        function.body
+    )
 
 
 def test_prune_branches_keeps_the_side_that_runs():

@@ -13,9 +13,9 @@ from rushlight.ir import expr as ir
 THREADS = 256  # of a block whose threads take elements, or spans, at most
 
 
-def emit(function: ir.Function) -> str:
-    """The PTX of a loop kernel whose threads take spans of its axis."""
-    return emit_entry(gpu_entries.span_entry(function))
+def emit(function: ir.Function, narrow=False) -> str:
+    """The PTX of a loop kernel whose threads take spans, as `gpu_entries.span_entry` has it."""
+    return emit_entry(gpu_entries.span_entry(function, narrow))
 
 
 def emit_grid(function: ir.Function, held=(), threads=None) -> str:

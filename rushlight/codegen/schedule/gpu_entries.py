@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.codegen.passes.narrow_divisions import narrow_divisions
 from rushlight.codegen.schedule.gpu_lowering import MOST_DATA, MOST_INTS
 from rushlight.codegen.schedule.gpu_passes import LOAD, move
 from rushlight.ir import expr as ir
@@ -75,15 +76,27 @@ def grid_entry(function, held=()) -> ir.Function:
     )
 
 
-def span_entry(function) -> ir.Function:
+def span_entry(function, narrow=False) -> ir.Function:
     """A kernel of the host's as an entry: each thread takes spans of ``chunk`` places, the
-    grid's width further on, until the axis ends."""
-    b, inner = Builder(), _inner(function, entry_name(function.name))
+    grid's width further on, until the axis ends.
+
+    Args:
+        function: the host's loops.
+        narrow: whether indices are divided in 32 bits; see `narrow_divisions`.
+    """
+    name = span_name(function.name, narrow)
+    function = narrow_divisions(function) if narrow else function
+    b, inner = Builder(), _inner(function, name)
     thread, threads = _threads(b)
     with b.loop("start", thread * CHUNK, TOTAL, threads * CHUNK) as start:
         stop = ir.binary("min", start + CHUNK, TOTAL)
         _note(b, Invoke(inner, DATA, INTS, start, stop))
-    return _entry(function, GRID_PARAMETERS, b)
+    return _entry(function, GRID_PARAMETERS, b, name)
+
+
+def span_name(name, narrow):
+    """The entry of a kernel over spans."""
+    return entry_name(name) + ("_32" if narrow else "")
 
 
 def element_entry(function, count, ndim, numbers, narrow, wide=None) -> ir.Function:

@@ -33,6 +33,7 @@ from rushlight.runtime.cuda.launch_sizes import (
 )
 
 NARROW = 1 << 31
+NARROW_INDEX = 1 << 29  # as `LIMIT` of `narrow_divisions`
 WIDE_FROM = 1 << 16  # elements, from which on a thread takes several: before, all fit
 MOST_BLOCKS = 1 << 16
 MANY = 1024  # rows side by side that a thread each is enough for
@@ -302,15 +303,15 @@ class DeviceKernel(launch.CachedKernel):
             chunk: how much of it a thread takes at a time.
         """
         count = len(addresses)
+        narrow = max(total, *ints, 0) < NARROW_INDEX and min(ints, default=0) >= 0
 
         def make():
             from rushlight.codegen.emit import device
             from rushlight.codegen.schedule import gpu_entries
 
-            entry = gpu_entries.entry_name(self.name)
-            handle = self.handle(
-                card, "spans", entry, lambda: device.emit(self.function())
-            )
+            entry = gpu_entries.span_name(self.name, narrow)
+            build = lambda: device.emit(self.function(), narrow)  # noqa: E731
+            handle = self.handle(card, ("spans", narrow), entry, build)
             shape = (*grid_for(card, -(-total // chunk)), 0)
             return launch.LaunchPlan(
                 card, self, handle, count, shape, ints, total, chunk
@@ -318,7 +319,7 @@ class DeviceKernel(launch.CachedKernel):
 
         # what kernels are given by number, such as a place in a random stream, changes
         # from call to call, and the plan does not
-        key = card.serial, "spans", total, chunk
+        key = card.serial, "spans", narrow, total, chunk
         if not self.plan(key, make).run_with(addresses, ints):
             self.plan((*key, ints), make).run(addresses)
 
