@@ -37,10 +37,17 @@ def layer_norm(input, n, weight, bias, eps, kept):
     return result.to(input.dtype), center.to(kept), rstd.to(kept)
 
 
-def rms_norm(x, size, eps):
-    """Rows of ``size`` elements, each divided by the root of its mean square."""
-    rows = x.reshape(-1, size)
-    return (rows * ops.rsqrt((rows * rows).mean([1], True) + eps)).view_as(x)
+def rms_norm(x, n, weight, eps):
+    """Rows of the last ``n`` dimensions over the roots of their mean squares, scaled.
+
+    Returns:
+        Those, and one over the roots.
+    """
+    wide = x.to(statistics_dtype(x.dtype))
+    rstd = ops.rsqrt((wide * wide).mean(list(range(x.ndim - n, x.ndim)), True) + eps)
+    result = wide * rstd
+    result = result if weight is None else result * weight
+    return result.to(x.dtype), rstd
 
 
 def layer_norm_parameters(grad, x, center, rstd, shape, dtype):

@@ -101,12 +101,6 @@ def moments_kernel(x, dim, eps):
     return center[0] + center[1], rstd, *center
 
 
-@rowwise
-def rms_norm_kernel(x, dim, eps):
-    """The row over the root of its mean square."""
-    return x * rsqrt(mean(x * x, over=dim) + eps)
-
-
 @rowwise(scalars=("center", "shift", "rstd", "weight", "bias"))
 def channel_norm_kernel(x, center, shift, rstd, weight, bias, dim):
     """One channel of a group whose moments are known, the mean in two parts."""
@@ -219,7 +213,7 @@ def _kept(input, *parameters):
 _kept_by_kind = KernelTable(cpu=_kept, cuda=lambda input, *_: _wide(input.dtype))
 
 
-def _rows_of(input, normalized_shape):
+def rows_of(input, normalized_shape):
     """The number of rows and their length.
 
     Raises:
@@ -242,7 +236,7 @@ def _rows_of(input, normalized_shape):
     return product(shape[: len(shape) - count]), product(normalized_shape)
 
 
-def _check_parameter(name, parameter, normalized_shape):
+def check_parameter(name, parameter, normalized_shape):
     if parameter is not None and tuple(parameter.shape) != tuple(normalized_shape):
         raise RuntimeError(
             f"Expected {name} to be of same shape as normalized_shape, but got {name} of "
@@ -262,9 +256,9 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     Raises:
         RuntimeError: the shapes don't fit.
     """
-    rows, size = _rows_of(input, normalized_shape)
-    _check_parameter("weight", weight, normalized_shape)
-    _check_parameter("bias", bias, normalized_shape)
+    rows, size = rows_of(input, normalized_shape)
+    check_parameter("weight", weight, normalized_shape)
+    check_parameter("bias", bias, normalized_shape)
     _check_types("LayerNormKernelImpl", input, weight, bias)
     input = input.contiguous()
     lead = list(input.shape[: input.ndim - len(normalized_shape)])
@@ -296,14 +290,15 @@ def _both_parameters(input, shape, weight, bias):
     return weight.contiguous(), bias.contiguous()
 
 
-def _moments(operator, sizes, mean, rstd):
+def moments_of(operator, sizes, *moments):
     """Means and reciprocal deviations of rows, as so many.
 
     Raises:
         RuntimeError: there are more or fewer.
     """
     found = []
-    for name, each in (("mean", mean), ("rstd", rstd)):
+    names = ("mean", "rstd")[-len(moments) :]
+    for name, each in zip(names, moments, strict=True):
         if each.numel() != product(sizes):
             raise RuntimeError(
                 f"{operator}: expected {product(sizes)} numbers for {name}\n"
@@ -321,10 +316,10 @@ def native_layer_norm_backward(
     Raises:
         RuntimeError: the shapes don't fit.
     """
-    rows, size = _rows_of(input, normalized_shape)
-    _check_parameter("weight", weight, normalized_shape)
+    rows, size = rows_of(input, normalized_shape)
+    check_parameter("weight", weight, normalized_shape)
     expect("native_layer_norm_backward", grad_out=(grad_out, input.shape, None))
-    mean, rstd = _moments("native_layer_norm_backward", [rows], mean, rstd)
+    mean, rstd = moments_of("native_layer_norm_backward", [rows], mean, rstd)
     grad, x, compute = grad_out.contiguous(), input.contiguous(), name_of(input.dtype)
     d_input = d_weight = d_bias = None
     if output_mask[0]:
@@ -378,69 +373,6 @@ def layer_norm_gradients(
     if needs & 4:
         d_bias = grad.sum(lead) if lead else grad
     return d_input, d_weight, d_bias
-
-
-def rms_norm(input, normalized_shape, weight, eps):
-    """The rows over the roots of their mean squares, scaled.
-
-    Raises:
-        RuntimeError: the shapes don't fit.
-    """
-    if input.ndim < len(normalized_shape):
-        raise ValueError(
-            f"Input tensor must have at least {len(normalized_shape)} dimensions, but got "
-            f"{input.ndim}"
-        )
-    _, size = _rows_of(input, normalized_shape)
-    _check_parameter("weight", weight, normalized_shape)
-    if input.dtype.category < FLOATING:
-        raise NotImplementedError(
-            f"\"rms_norm\" not implemented for '{scalar_name(input.dtype)}'"
-        )
-    if eps is None:
-        eps = finfo(_wide(input.dtype)).eps
-    format = format_of(input)
-    if input.dtype.is_complex or odd_steps(input):
-        dims = list(range(input.ndim - len(normalized_shape), input.ndim))
-        wide = input.to(_wide(input.dtype))
-        result = wide * ops.rsqrt((wide * wide).mean(dims, True) + float(eps))
-        result = result if weight is None else result * weight
-        order = contiguous_format if format is None else format
-        result = result.contiguous(memory_format=order)
-        return result if result.dtype is input.dtype else result.to(input.dtype)
-    # Half precision is rounded once, after the scaling.
-    result = ops._rms_norm(input.to(_wide(input.dtype)), size, float(eps))
-    if weight is not None:
-        result = result * weight
-    if format is not None:
-        result = result.contiguous(memory_format=format)
-    return result if result.dtype is input.dtype else result.to(input.dtype)
-
-
-def rms_norm_rows(input, size, eps):
-    """One kernel over the rows."""
-    x = input.contiguous()
-    result = ops.empty_like(x)
-    rows = x.numel() // size if size else 0
-    if long_rows.are_long(size, x):
-        return long_rows.rms_norm(x, size, eps)
-    run_rows(
-        rms_norm_kernel, [(result, EACH)], [(x, EACH)], (rows, size, 1),
-        name_of(x.dtype), (float(eps),),
-    )  # fmt: skip
-    return result
-
-
-def rms_norm_gradient(grad, input, size, eps):
-    """The gradient less its share along the row."""
-    if not size:
-        return grad * input  # of no elements, and differentiated as often as asked
-    rows = conjugated(input.reshape([-1, size]))
-    grads = grad.reshape([-1, size])
-    rrms = ops.rsqrt((rows * rows).mean([1], True) + eps)
-    along = (grads * rows).mean([1], True)
-    found = (rrms * (grads - rows * (rrms * rrms * along))).reshape(input.shape)
-    return laid_out(found, format_of(grad))
 
 
 def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
@@ -545,7 +477,7 @@ def native_group_norm_backward(
         "native_group_norm_backward", grad_out=(grad_out, input.shape, None),
         weight=(weight, (C,), None),
     )  # fmt: skip
-    mean, rstd = _moments("native_group_norm_backward", [N, group], mean, rstd)
+    mean, rstd = moments_of("native_group_norm_backward", [N, group], mean, rstd)
     format, wide = format_of(input), _wide(input.dtype)
     x, grad = input.contiguous(), grad_out.contiguous()
     center, rstd = mean.to(wide).contiguous(), rstd.to(wide).contiguous()

@@ -38,13 +38,29 @@ def _scaled(level, normal, weight, bias, before, after):
 
 def layer_norm(level, op, args):
     """Rows of all examples alike; each example's weights behind them, if they differ."""
-    x, shape, weight, bias, eps = args
-    if not _any_owned(level, weight, bias):
-        found = op.redispatch(None, level.front(x), shape, weight, bias, eps)
+    x, shape, *parameters, eps = args
+    if not _any_owned(level, *parameters):
+        found = op.redispatch(None, level.front(x), shape, *parameters, eps)
         return tuple(map(level.wrap, found))
-    normal, mean, rstd = op.redispatch(None, level.filled(x), shape, None, None, eps)
+    none = [None] * len(parameters)
+    normal, *moments = op.redispatch(None, level.filled(x), shape, *none, eps)
+    weight, bias = (*parameters, None)[:2]
     result = _scaled(level, normal, weight, bias, x.dim() - len(shape), 0)
-    return tuple(map(level.wrap, (result, mean, rstd)))
+    return tuple(map(level.wrap, (result, *moments)))
+
+
+def rms_norm_backward(level, op, args):
+    grad, x, shape, rstd, weight, mask = args
+    g, values, rstd = map(level.filled, (grad, x, rstd))
+    outer, results = x.dim() - len(shape), [None, None]
+    if mask[0]:
+        down = g if weight is None else _scaled(level, g, weight, None, outer, 0)
+        given = down, values, shape, rstd, None, [True, False]
+        results[0] = op.redispatch(None, *given)[0]
+    if mask[1] and weight is not None:
+        sums = _over(g * values * rstd, list(range(1, 1 + outer)))
+        results[1] = sums.to(weight.dtype)
+    return tuple(r if r is None else level.wrap(r) for r in results)
 
 
 def layer_norm_backward(level, op, args):

@@ -215,24 +215,17 @@ def _layer_norm(op, nested, normalized_shape, *rest):
     return (out, *(rl.stack(each) for each in moments))
 
 
-@RULES("_rms_norm")
-def _rms_norm(op, nested, size, *rest):
+@RULES("_fused_rms_norm")
+def _rms_norm(op, nested, normalized_shape, *rest):
     """The same by the root of the mean of squares.
 
     Raises:
         ValueError: the ragged dimension is among the last ones.
     """
-    dims = 0
-    left = size
-    for each in reversed(nested._values.shape):
-        if left <= 1:
-            break
-        left //= each
-        dims += 1
-    if nested.dim() - dims <= nested._ragged_idx:
+    if nested.dim() - len(normalized_shape) <= nested._ragged_idx:
         raise ValueError(
             "rms_norm(): Normalization over the ragged dim not supported for nested "
             "tensors"
         )
-    found = op.redispatch(None, values_of(nested), size, *rest)
+    found = op.redispatch(None, values_of(nested), normalized_shape, *rest)
     return _each(found, lambda r: wrapped(r, *nested.raggedness))
