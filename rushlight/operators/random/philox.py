@@ -30,6 +30,7 @@ from rushlight.codegen.loops import (
 )
 from rushlight.core.device import backend_for
 from rushlight.core.dtype import CODE_FLOAT32, by_code
+from rushlight.core.dtypes import int32
 from rushlight.core.window import address_of
 from rushlight.dispatch.trace import unplanned
 from rushlight.kernels.random.box_muller import natural_log, turned
@@ -41,7 +42,7 @@ BLOCK = 256  # threads of a block of PyTorch's
 WIDE = 1 << 28  # ranges from here on take words of 64 bits
 FLOAT64, INT64 = 7, 4
 UNIFORM, UNIFORM64, NORMAL, NORMAL64, WORD, WORD64 = range(6)
-PLAIN, BETWEEN, SCALED, BELOW = range(4)
+PLAIN, BETWEEN, SCALED, BELOW, BELOW_IN_WORDS = range(5)
 PLAIN_TYPES = (6, 7, 6, 7, 4, 4)  # codes of the types that numbers of a kind have
 BERNOULLI_STEPS = 12  # words that PyTorch counts for one launch of those
 
@@ -148,7 +149,8 @@ def philox(
 
     ``mode`` says what numbers the words make, ``ending`` what is done with them: nothing,
     or ``low + number * span`` below ``high`` (`BETWEEN`), or that with any ends (`SCALED`),
-    or whether a number is below ``high`` (`BELOW`); those three are the bits of doubles.
+    or whether a number is below ``high`` (`BELOW`), four such bytes in a word where a thread
+    has as many neighbours (`BELOW_IN_WORDS`); those three are the bits of doubles.
     A thread's elements are a grid's width apart, or ``each`` of them neighbours. Where
     ``told`` is set, the seed and the place that ``offset`` is counted from are in memory.
     ``narrow`` says that a step's number fits 32 bits, which are divided much faster.
@@ -165,6 +167,7 @@ def philox(
         thread = own - turn * width
         step = place // 4 + turn * halves + half
         a, b, c, d = words(step, thread, seed)
+        packed = u32(0)
         for part in range(unroll):
             apart = turn * width * unroll + part * width + thread
             to = own * each + half * 4 + part if each != 0 else apart
@@ -180,6 +183,10 @@ def philox(
                     out[to] = T(least) if near == most else T(near)
                 if good and ending == 3:
                     out[to] = T(f64(drawn) < float_of(high))
+                if ending == 4:
+                    packed = packed | (
+                        u32(f64(drawn) < float_of(high)) << u32(8 * part)
+                    )
             if mode == 1:
                 drawn64 = uniform64(a, b) if part == 0 else uniform64(c, d)
                 near64 = fma(drawn64, float_of(span), float_of(low))
@@ -202,6 +209,8 @@ def philox(
                 upper = a if part == 0 else c
                 lower = b if part == 0 else d
                 out[to] = T((u64(upper) << u64(32)) | u64(lower))
+        if ending == 4 and own * each + half * 4 < count:
+            out[own * (each // 4) + half] = T(packed)
 
 
 @loops
@@ -390,7 +399,11 @@ def fill_kept(self, generator, p, itemsize):
     while self.numel() % each:
         each //= 2
     each = 0 if each == 1 else each
-    return draw(self, UNIFORM, generator, BELOW, (0.0, 0.0, p), self, each)
+    ending, out = BELOW, self
+    if each >= 4:
+        ending, out = BELOW_IN_WORDS, self.view(int32)
+    draw(self, UNIFORM, generator, ending, (0.0, 0.0, p), out, each)
+    return self
 
 
 def bernoulli_of(self, chances, generator):

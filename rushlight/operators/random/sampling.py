@@ -3,6 +3,7 @@
 import math
 import warnings
 
+from rushlight.codegen.language import pointwise
 from rushlight.core import factories, state
 from rushlight.core.dtype import CODE_FLOAT64, FLOATING
 from rushlight.core.dtypes import bool_, float32, int64
@@ -904,7 +905,7 @@ def native_dropout(input, p, train, keep_by=None):
     else:
         keep = keep_by(keep, 1 - p, input.dtype.itemsize)
     scale = 0.0 if p == 1 else 1 / (1 - p)
-    return ops.mul(ops.mul(input, keep), scale), keep
+    return ops.native_dropout_backward(input, keep, scale), keep
 
 
 def native_dropout_cuda(input, p, train):
@@ -916,6 +917,7 @@ def native_dropout_cuda(input, p, train):
     return native_dropout(input, p, train, keep_by)
 
 
-def native_dropout_backward(grad_output, mask, scale):
-    """Gradient of `native_dropout`'s input."""
-    return ops.mul(ops.mul(grad_output, mask), scale)
+@pointwise
+def kept_scaled(x, mask, scale):
+    """What a mask keeps, times a scale."""
+    return x * mask * scale
