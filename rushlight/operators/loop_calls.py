@@ -191,6 +191,31 @@ def run(
         launcher_of(tensors[0]).spans(kernel, types, tensors, ints, total, grain, False)
 
 
+def run_nest(kernel, tensors, ints, elements, outer, work=1, **types):
+    """Runs a nest of loops that writes each of so many ``elements`` once.
+
+    An item is one of its ``outer`` rows; on devices of many threads it is an element.
+    """
+    if elements:
+        _RUN_NEST.form(tensors[0])(
+            kernel, tensors, ints, elements, outer, work, **types
+        )
+
+
+def _nest_by_rows(kernel, tensors, ints, elements, outer, work, **types):
+    run(kernel, tensors, ints, outer, elements // outer * work, **types)
+
+
+def _nest_by_elements(kernel, tensors, ints, elements, outer, work, **types):
+    run(kernel.collapsed, tensors, ints, elements, **types)
+
+
+_RUN_NEST = cython.declare(
+    KernelTable,
+    KernelTable(cpu=_nest_by_rows, cuda=_nest_by_elements, meta=_nest_by_rows),
+)
+
+
 def run_whole(kernel, tensors, ints, total: int64_t, **types):
     """Runs ``kernel`` over ``[0, total)`` in one piece: items depend on each other."""
     if total > 0:

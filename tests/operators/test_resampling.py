@@ -123,3 +123,16 @@ def test_gradients_are_pytorch_s_whether_elements_are_used_alike_or_not(mode, ki
             found.append(slope.numpy())
         close = 1e-5 if kind == "float32" else 1e-12
         np.testing.assert_allclose(*found, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest"])
+def test_an_infinite_gradient_reaches_only_what_its_output_was_made_of(mode):
+    grads = []
+    for lib in (rl, torch):
+        x = lib.zeros(1, 1, 6, 5, requires_grad=True)
+        y = lib.nn.functional.interpolate(x, size=(11, 9), mode=mode)
+        slope = lib.ones_like(y)
+        slope[0, 0, 0, 4] = float("inf")
+        y.backward(slope)
+        grads.append(x.grad.numpy())
+    np.testing.assert_array_equal(np.isfinite(grads[0]), np.isfinite(grads[1]))

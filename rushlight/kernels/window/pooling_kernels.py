@@ -34,6 +34,7 @@ from rushlight.kernels.window.windows import (
     INSIDE,
     SINGLE,
     STRIDED,
+    WHOLE,
     inside_span,
 )
 
@@ -426,7 +427,7 @@ def forward(reduction):
     return both(reduction.name, *ways)
 
 
-PLANES = INSIDE, STRIDED, SINGLE, EVEN
+PLANES = INSIDE, STRIDED, SINGLE, WHOLE, EVEN
 PIXELS = STRIDED._replace(name="pixels"), EVEN._replace(name="even_pixels")
 max_pools, avg_pools = forward(LARGEST), forward(MEAN)
 max_pool_gathers = kernels_of("max_pool_gather", partial(gather, LARGEST), SINGLE, EVEN)

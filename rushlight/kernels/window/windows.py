@@ -124,4 +124,5 @@ STRIDED = WindowKind(
     "strided", strided_span, strided_extent, strided_cover, some_inside
 )
 SINGLE = WindowKind("single", strided_span, strided_extent, strided_cover)
+WHOLE = WindowKind("whole", inside_span, inside_extent, strided_cover)
 EVEN = WindowKind("even", even_span, even_extent, even_cover)

@@ -25,6 +25,7 @@ from rushlight.operators.indexing.index_offsets import (
     check_values_type,
     order_of_result,
 )
+from rushlight.operators.indexing.indexed_reads import copy_words
 from rushlight.operators.indexing.indexing_kernels import run_in_block, wrapped
 from rushlight.operators.indexing.masks import masked_select
 from rushlight.operators.loop_calls import (
@@ -199,6 +200,17 @@ def _laid(x, sizes, order):
 
 
 def _read(out, source, places, outer, inner):
+    return _READ(out.device, out, source, places, outer, inner)
+
+
+def _read_by_elements(_, out, source, places, outer, inner):
+    width = inner * max(1, out.dtype.itemsize // 8)
+    if out.numel():
+        copy_words(out, source, places.place, None, outer, places.size, width, 0)
+    return out
+
+
+def _read_by_rows(_, out, source, places, outer, inner):
     name, parts = mover(out.dtype)
     wide = inner * parts
     types = {"T": name, **({"inner": 1} if wide == 1 else {})}
@@ -206,6 +218,9 @@ def _read(out, source, places, outer, inner):
     operands = [out, source, places.place]
     run(read_places, operands, ints, outer * places.count, wide, **types)
     return out
+
+
+_READ = KernelTable(cpu=_read_by_rows, cuda=_read_by_elements, meta=_read_by_rows)
 
 
 def _covers(mask, x):
@@ -335,11 +350,35 @@ def _write(places, out, values, accumulate):
         operands = [as_pairs(out), as_pairs(source), places.place]
     elif accumulate:
         parts, name = 1, name_of(out.dtype)
-    types = {"T": name, "add": int(bool(accumulate))}
-    ints = [places.count, places.size, places.inner * parts, types["add"]]
-    work = 2 * places.count * places.inner
-    run(write_places, operands, ints, places.outer, work, **types)
+    sizes = places.outer, places.size, places.inner * parts
+    if out.numel() and source.numel():
+        _WRITE(out.device, *operands, sizes, bool(accumulate), name)
     return out
+
+
+def _write_in_order(_, out, source, place, sizes, add, name):
+    (outer, *rest), count = sizes, place.numel()
+    work, types = 2 * count * rest[1], {"T": name, "add": int(add)}
+    run(
+        write_places,
+        [out, source, place],
+        [count, *rest, int(add)],
+        outer,
+        work,
+        **types,
+    )
+
+
+def _write_by_threads(_, out, source, place, sizes, add, name):
+    """The same where each element is a thread's: in the index's order, as PyTorch's sums."""
+    if add:
+        by = place_runs if out.dtype.is_floating_point else place_joins
+        return by.add_slices(out, source, place, None, None, sizes)
+    by = place_joins if sizes[1] <= place_joins.ROOM * place.numel() else place_runs
+    return by.put_slices(out, source, place, None, sizes, 0, 0, name)
+
+
+_WRITE = KernelTable(cpu=_write_in_order, cuda=_write_by_threads, meta=_write_in_order)
 
 
 def _check_count(x, indices):

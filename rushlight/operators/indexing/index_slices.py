@@ -114,7 +114,9 @@ def index_add(self, dim, index, source, alpha=1):
         wide and index.dtype is int64 and alpha == 1
     )  # by what PyTorch calls then
     kind = RuntimeError if scattered else IndexError
-    factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
+    factor = None
+    if alpha != 1:
+        factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
     given = out, source, index, (outer, size, inner), dim
     _combine_slices("index_add", *given, kind, factor=factor)
     return out
@@ -126,12 +128,11 @@ def _index_add_complex(self, dim, index, source, alpha):
     wide = self.dim() > 1  # PyTorch multiplies single elements with 1 + 0i, too
     scaled = source if wide and alpha == 1 else ops.mul(source, alpha)
     outer, size, inner = around(list(self.shape), dim)
-    pairs, real = as_pairs(out), self.dtype.to_real()
-    one = filled(self, (), 1, _accumulator(real))
+    pairs = as_pairs(out)
     kind = RuntimeError if wide and alpha == 1 and index.dtype is int64 else IndexError
     sizes = outer, size, 2 * inner
     given = pairs, as_pairs(scaled), index, sizes, dim
-    _combine_slices("index_add", *given, kind, factor=one)
+    _combine_slices("index_add", *given, kind)
     return out
 
 
@@ -144,14 +145,15 @@ def _combine_slices(
         sizes: before, of and behind the dimension.
         error: the type raised where an index is out of range.
         mode: how, as `scatter` has it.
-        factor: a tensor of one number, by which slices are multiplied that are added.
+        factor: a tensor of one number, by which slices are multiplied that are added, or
+            None.
         first: one of what slices begin with that do not count themselves.
     """
     outer, size, inner = sizes
     across = int(outer == 1 and inner > 1)
     count, flag = index.numel(), fault_flag(out)
     source, index = source.contiguous(), index.contiguous()
-    if factor is not None and _goes_by_places(out, count):
+    if mode == ADD and _goes_by_places(out, count):
         by = place_joins if place_joins.joins_in_any_order(out.dtype) else place_runs
         by.add_slices(out, source, index, factor, flag, sizes)
         refuse_fault(flag, operator, outside_dimension, error, dim, size, SELF)

@@ -75,6 +75,31 @@ def worst_place(index: Tensor, size: int64_t):
     return low if low < 0 else high if high >= size else NO_FAULT
 
 
+def copy_words(
+    out: Tensor, x: Tensor, index: Tensor, flag, outer, size, width: int64_t, wrap
+):
+    """Copies rows of ``width`` words of at most 8 bytes, four words a thread.
+
+    Args:
+        flag: where a bad index is noted; None where all are known to be good.
+    """
+    source = importlib.import_module("rushlight.operators.indexing.indexing_kernels")
+    count: int64_t = index.numel_
+    operands = [out, x, index, flag]
+    unit: int64_t = min(8, x.dtype_.itemsize)
+    places: int64_t = cython.cast(int64_t, out.pointer())
+    places |= cython.cast(int64_t, x.pointer())
+    while unit < 8 and width % 2 == 0 and places % (2 * unit) == 0:
+        unit, width = 2 * unit, width // 2
+    types = {"T": MOVERS[unit], "I": index.dtype_.name}
+    types["names_slices"], types["names_wrap"] = 1, wrap
+    total = outer * count * width
+    types["each"] = 4 if total % 4 == 0 else 1
+    steps: int64_t = total // types["each"]
+    ints = [count, size, width, 1, wrap, steps]
+    run(source.read_elements, operands, ints, steps, **types)
+
+
 @cython.cclass
 class IndexedReads:
     """Reading by an index on devices whose backend is asked; what is bad, or NO_FAULT.
@@ -107,24 +132,8 @@ class IndexedReads:
 
     def copy_rows(self, out, x, index, outer, size, width, wrap):
         """Copies rows of ``width`` words of at most 8 bytes."""
-        source = importlib.import_module(
-            "rushlight.operators.indexing.indexing_kernels"
-        )
-        count: int64_t = index.numel_
         flag = fault_flag(out)
-        operands = [out, x, index, flag]
-        unit: int64_t = min(8, x.dtype_.itemsize)
-        places: int64_t = cython.cast(int64_t, out.pointer())
-        places |= cython.cast(int64_t, x.pointer())
-        while unit < 8 and width % 2 == 0 and places % (2 * unit) == 0:
-            unit, width = 2 * unit, width // 2
-        types = {"T": MOVERS[unit], "I": index.dtype_.name}
-        types["names_slices"], types["names_wrap"] = 1, wrap
-        total = outer * count * width
-        types["each"] = 4 if total % 4 == 0 else 1
-        steps: int64_t = total // types["each"]
-        ints = [count, size, width, 1, wrap, steps]
-        run(source.read_elements, operands, ints, steps, **types)
+        copy_words(out, x, index, flag, outer, size, width, wrap)
         self.flags.last = flag
         return LATER
 

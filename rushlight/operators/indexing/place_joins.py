@@ -98,10 +98,15 @@ def scatter_add(target, source, index, flag, extents, single, wrap=0):
 
 
 def add_slices(out, source, index, alpha, flag, sizes):
-    """Adds slices to those that an index names; see `add_indexed`."""
+    """Adds slices to those that an index names; see `add_indexed`.
+
+    Args:
+        alpha: a tensor of one number that they are multiplied by, or None.
+        flag: where bad indices are noted, or None where there are none.
+    """
     _, size, inner = sizes
     operands, ints = [out, source, index, alpha, flag], [index.numel(), size, inner]
-    _add(operands, [*ints, 1, 0, 1, 0], source.numel())
+    _add(operands, [*ints, 1, 0, int(alpha is not None), 0], source.numel())
 
 
 def _add(operands, ints, count):

@@ -168,11 +168,10 @@ def add_slices(out, source, index, alpha, flag, sizes):
     outer, size, inner = sizes
     count = index.numel()
     keys, order = sorted_slices(index, size, flag)
-    operands, ints = (
-        [out, source, keys, order, alpha],
-        [*(outer, count, size, inner), 1, 1, 0],
-    )
-    types = {"T": name_of(out.dtype), "mode": 1, "scaled": 1, "single": 0}
+    scaled = int(alpha is not None)
+    operands = [out, source, keys, order, alpha]
+    ints = [outer, count, size, inner, 1, scaled, 0]
+    types = {"T": name_of(out.dtype), "mode": 1, "scaled": scaled, "single": 0}
     run(join_runs, operands, ints, outer * count * inner, **types)
 
 

@@ -8,7 +8,7 @@ from rushlight.codegen.language import isnan
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, lowest
 from rushlight.core.dtypes import int64
 from rushlight.operators import call as ops
-from rushlight.operators.loop_calls import fresh, name_of, require, run
+from rushlight.operators.loop_calls import fresh, name_of, require, run_nest
 from rushlight.operators.type_groups import FLOATS
 
 
@@ -78,8 +78,10 @@ def fractional_max_pool(dims, self, kernel_size, output_size, random_samples):
     places = fresh(self, [*lead, *output_size], int64)
     ints = [dims, *sizes, *missing, *output_size, *missing, *kernel_size]
     operands = [out, places, self.contiguous(), samples]
-    work = prod(output_size) * prod(kernel_size)
-    run(fractional_max, operands, ints, prod(lead), work, T=name_of(self.dtype))
+    run_nest(
+        fractional_max, operands, ints, out.numel(), prod(lead), prod(kernel_size),
+        T=name_of(self.dtype),
+    )  # fmt: skip
     return out, places
 
 

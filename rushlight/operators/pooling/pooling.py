@@ -46,9 +46,14 @@ def _by_planes(out, kernels, kind, operands, ints, planes, work, constants):
 
 def _by_elements(out, kernels, kind, operands, ints, planes, work, constants):
     """The same with an item an element of the result, for devices of many threads."""
-    kernel, types = kernels["even" if kind == "even" else "single"], {}
-    types["T"] = name_of(out.dtype)
+    kernel = kernels.get(_KINDS_OF_ELEMENTS.get(kind)) or kernels["single"]
+    types = {"T": name_of(out.dtype), **constants}
+    types.pop("width_count", None)  # a row is many threads'
     run(kernel.collapsed, [out, *operands], ints, out.numel(), **types)
+
+
+# Kinds of windows where an item is an element: no others have kernels for vectors.
+_KINDS_OF_ELEMENTS = {"even": "even", "inside": "whole"}
 
 
 run_windows = KernelTable(cpu=_by_planes, cuda=_by_elements)
@@ -160,7 +165,8 @@ def _bring_back_by_elements(grad_input, grad, indices, flag, way, win):
     """Gathers the gradients of windows."""
     run(find_outside, [indices, flag], [prod(win.sizes)], indices.numel())
     operands, ints = [grad, indices], [*win.axes, 0, 0]
-    _by_elements(grad_input, max_pool_gathers, win.kind, operands, ints, 0, 0, {})
+    given = operands, ints, 0, 0, win.constants
+    _by_elements(grad_input, max_pool_gathers, win.kind, *given)
 
 
 _bring_back = KernelTable(cpu=_bring_back_by_planes, cuda=_bring_back_by_elements)

@@ -18,6 +18,7 @@ from rushlight.operators.loop_calls import (
     refuse_fault,
     require,
     run,
+    run_nest,
 )
 from rushlight.operators.shared import readable, refuse_gradient
 from rushlight.operators.type_groups import FLOATS
@@ -147,12 +148,13 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
     shape[axis] = bounds.shape[-1] - 1
     out = fresh(data, shape)
     segments = shape[axis]
-    run(
+    run_nest(
         reduce_segments,
         [out, data.contiguous(), bounds, _start(data, kind, initial)],
         [segments, size, inner, kind, int(initial is not None)],
+        out.numel(),
         outer * segments,
-        max(size * inner // max(segments, 1), 1),
+        max(size // max(segments, 1), 1),
         T=name_of(data.dtype),
     )
     return out
@@ -186,12 +188,13 @@ def segment_reduce_backward(
     )  # fmt: skip
     out = ops.zeros_like(data, memory_format=contiguous_format)
     tensors = [tensor.contiguous() for tensor in (grad, output, data)]
-    run(
+    run_nest(
         spread_segments,
         [out, *tensors, bounds, _start(data, kind, initial)],
         [segments, size, inner, kind],
+        grad.numel(),
         outer * segments,
-        max(size * inner // max(segments, 1), 1),
+        max(size // max(segments, 1), 1),
         T=name_of(data.dtype),
     )
     return out

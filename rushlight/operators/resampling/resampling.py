@@ -12,7 +12,9 @@ from __future__ import annotations
 import functools
 import math
 from math import prod
+from typing import Any, NamedTuple
 
+from rushlight.codegen.language import select
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core import dtypes
 from rushlight.core.device import backend_for
@@ -27,7 +29,7 @@ from rushlight.operators.loop_calls import (
     filled,
     fresh,
     name_of,
-    run,
+    run_nest,
     scalar_name,
 )
 from rushlight.operators.shape.formats import format_of, laid_out
@@ -37,7 +39,7 @@ from rushlight.operators.shared import has_elements
 _MODES = "nearest nearest-exact linear bilinear trilinear bicubic lanczos".split()
 _REACH = {"nearest": 0, "nearest-exact": 0, "linear": 1, "cubic": 2, "lanczos": 3}
 # Up to so many taps are written out in the kernel, which then works on vectors.
-_FEW_TAPS = 4
+_FEW_TAPS = 12
 # Weights of 8-bit images are integers of 16 bits; products have at most 22 more.
 _MOST_BITS = 22
 
@@ -52,18 +54,25 @@ def resample_axis(
     wanted: int,
     taps: int,
     inner: int,
+    ragged: int,
     begin: int,
     end: int,
 ):
-    """``out[o, j, i]`` is the sum of ``weight[j, t] * x[o, index[j, t], i]``."""
+    """``out[o, j, i]`` is the sum of ``weight[j, t] * x[o, index[j, t], i]``.
+
+    Where sums differ in length (``ragged``) those that are shorter end in indices of -1.
+    """
     for o in range(begin, end):
         for j in range(wanted):
             row = (o * wanted + j) * inner
             for i in range(inner):
                 mass = A(0)
                 for t in range(taps):
-                    place = (o * size + index[j * taps + t]) * inner + i
-                    mass = mass + weight[j * taps + t] * A(x[place])
+                    source = index[j * taps + t]
+                    from_row = max(source, 0) if ragged else source
+                    place = (o * size + from_row) * inner + i
+                    part = weight[j * taps + t] * A(x[place])
+                    mass = mass + (select(source < 0, A(0), part) if ragged else part)
                 out[row + i] = T(mass)
 
 
@@ -112,32 +121,6 @@ def resample_bytes(
                     place = (o * size + index[j * taps + t]) * inner + i
                     mass = mass + weight[j * taps + t] * i64(x[place])
                 out[row + i] = T(min(max(mass >> bits, 0), 255))
-
-
-@loops
-def resample_axis_backward(
-    grad_input: "T*",
-    grad: "T*",
-    index: "i64*",
-    weight: "T*",
-    size: int,
-    wanted: int,
-    taps: int,
-    inner: int,
-    begin: int,
-    end: int,
-):
-    """Adds each output's gradient to the elements that it was made of."""
-    for o in range(begin, end):
-        for k in range(o * size * inner, (o + 1) * size * inner):
-            grad_input[k] = T(0)
-        for j in range(wanted):
-            row = (o * wanted + j) * inner
-            for t in range(taps):
-                place = (o * size + index[j * taps + t]) * inner
-                w = weight[j * taps + t]
-                for i in range(inner):
-                    grad_input[place + i] = grad_input[place + i] + w * grad[row + i]
 
 
 # Tables
@@ -268,9 +251,25 @@ def _bytes_table(size, wanted, scale, mode, align_corners, antialias):
     return make_tensor(index), make_tensor(whole), bits
 
 
+class Table(NamedTuple):
+    """What each element along a dimension is a sum of.
+
+    Attributes:
+        index: of what is summed, ``(elements, taps)``.
+        weights: by which it is multiplied; None where each element is another's copy.
+        bits: of the weights' fractions, where they are whole numbers.
+        ragged: whether some sums are shorter, and have indices of -1.
+    """
+
+    index: Any
+    weights: Any = None
+    bits: int | None = None
+    ragged: bool = False
+
+
 @functools.lru_cache(maxsize=256)
 def table(size, wanted, scale, mode, align_corners, antialias, kind):
-    """Indices ``(wanted, taps)``, weights or None, and the weights' bits or None.
+    """The `Table` of outputs.
 
     Args:
         kind: the dtype that positions are computed in, or ``"uint8"``.
@@ -279,37 +278,39 @@ def table(size, wanted, scale, mode, align_corners, antialias, kind):
         dtype = float64 if kind == "float64" else float32
         if mode in ("nearest", "nearest-exact"):
             exact = mode == "nearest-exact"
-            return *_nearest(size, wanted, scale, exact, dtype), None
+            return Table(*_nearest(size, wanted, scale, exact, dtype))
         if kind == "uint8":
-            return _bytes_table(size, wanted, scale, mode, align_corners, antialias)
+            made = _bytes_table(size, wanted, scale, mode, align_corners, antialias)
+            return Table(*made)
         if antialias:
             index, weights = _windows(size, wanted, scale, mode, align_corners)
             weights = make_tensor(weights, dtype=dtype)
-            return make_tensor(index), weights, None
+            return Table(make_tensor(index), weights)
         make = _linear if mode == "linear" else _cubic
-        return *make(size, wanted, scale, align_corners, dtype), None
+        return Table(*make(size, wanted, scale, align_corners, dtype))
 
 
 @functools.lru_cache(maxsize=256)
 def table_of_uses(size, wanted, scale, mode, align_corners, antialias, kind):
-    """The table the other way round: which outputs each input element is a part of.
-
-    None where they differ in number, which no rectangular table holds.
-    """
-    index, weights, bits = table(
-        size, wanted, scale, mode, align_corners, antialias, kind
-    )
+    """The table the other way round: which outputs each input element is a part of."""
+    made = table(size, wanted, scale, mode, align_corners, antialias, kind)
+    index, weights = made.index, made.weights
     taps = 1 if index.ndim == 1 else index.shape[1]
-    uses = ops.bincount(index.reshape(-1), minlength=size)
-    most = wanted * taps // size
-    if most > _FEW_TAPS or bool((uses != most).any()):
-        return None
     with GradMode(False):
-        order = index.reshape(-1).argsort(stable=True)
-        outputs = (order // taps).reshape(size, most)
+        flat = index.reshape(-1)
+        order = flat.argsort(stable=True)
         if weights is None:
             weights = ops.ones(wanted, dtype=getattr(dtypes, kind))
-        return outputs, weights.reshape(-1)[order].reshape(size, most), bits
+        uses = ops.bincount(flat, minlength=size)
+        most, few = int(uses.max()), int(uses.min())
+        place = ops.arange(most)
+        first = (uses.cumsum(0) - uses).unsqueeze(1) + place
+        order = order[first.clamp_max(len(order) - 1)]  # (size, most)
+        made = order // taps, weights.reshape(-1)[order]
+        if most == few:
+            return Table(*made)
+        lacks = place >= uses.unsqueeze(1)
+        return Table(made[0].masked_fill(lacks, -1), made[1], ragged=True)
 
 
 def _tables(own, sizes, scales, mode, align_corners, antialias, kind, make=table):
@@ -332,16 +333,15 @@ def table_on(device, made):
     The first call waits for the copy, so that work of any stream may read it, and work that
     a graph was captured with.
     """
-    index, weights, bits = made
-    if index.device == device:
+    if made.index.device == device:
         return made
-    key = device, id(index), id(weights)
+    key = device, id(made.index), id(made.weights)
     found = _placed.get(key)
     if found is None:
         host.launch.count_launch()  # a plan of this call would copy again
-        parts = index.to(device), None if weights is None else weights.to(device)
-        found = (*parts, bits), made
-        if has_elements(parts[0]):
+        parts = (x.to(device) if hasattr(x, "to") else x for x in made)
+        found = Table(*parts), made
+        if has_elements(found[0].index):
             if len(_placed) >= KEPT_TABLES:
                 backend_for(device).streams.synchronize(device)
                 _placed.clear()
@@ -355,27 +355,21 @@ def forget_tables():
 
 
 def _run_axis(x, dim, wanted, made):
-    index, weights, bits = table_on(x.device, made)
-    shape = [*x.shape[:dim], wanted, *x.shape[dim + 1 :]]
-    out = fresh(x, shape)
+    index, weights, bits, ragged = table_on(x.device, made)
+    out = fresh(x, [*x.shape[:dim], wanted, *x.shape[dim + 1 :]])
     size, inner = x.shape[dim], prod(x.shape[dim + 1 :])
-    outer, name = prod(x.shape[:dim]), name_of(x.dtype)
-    work = wanted * inner
+    types = {"T": name_of(x.dtype), **({"inner": 1} if inner == 1 else {})}
+    taps = 1 if weights is None else index.shape[1]
     if weights is None:
-        known = {"inner": 1} if inner == 1 else {}
-        ints = [size, wanted, inner]
-        run(pick_axis, [out, x, index], ints, outer, work, T=name, **known)
-        return out
-    taps = index.shape[1]
-    ints = [size, wanted, taps, inner]
-    operands = [out, x, index, weights]
-    if bits is None:
-        known = {"taps": taps} if taps <= _FEW_TAPS else {}
-        if inner == 1:
-            known["inner"] = 1
-        run(resample_axis, operands, ints, outer, work * taps, T=name, **known)
+        kernel, operands, ints = pick_axis, [out, x, index], [size, wanted, inner]
     else:
-        run(resample_bytes, operands, [*ints, bits], outer, work * taps, T=name)
+        operands, ints = [out, x, index, weights], [size, wanted, taps, inner]
+        kernel = resample_axis if bits is None else resample_bytes
+        ints.append(int(ragged) if bits is None else bits)
+        if bits is None:
+            types["ragged"] = int(ragged)
+            types |= {"taps": taps} if taps <= _FEW_TAPS else {}
+    run_nest(kernel, operands, ints, out.numel(), prod(x.shape[:dim]), taps, **types)
     return out
 
 
@@ -423,11 +417,7 @@ def resample(self, sizes, scales, mode, align_corners, antialias):
 def resample_backward(
     grad_output, input_size, sizes, scales, mode, align_corners, antialias
 ):
-    """The same tables, the other way round.
-
-    Where every element is a part of as many outputs, their gradients are brought to it as
-    elements are brought to outputs; else each output's gradient is added to its parts.
-    """
+    """The same tables, the other way round: each element sums its outputs' gradients."""
     check("_resample_backward", grad_output, input_size, sizes, scales, mode, ())
     made = [*input_size[: len(input_size) - len(sizes)], *sizes]
     expect("_resample_backward", grad_output=(grad_output, made, None))
@@ -439,25 +429,8 @@ def resample_backward(
         grad = grad.to(float32)
     settings = input_size[first:], sizes, scales, mode, align_corners, antialias
     kind = name_of(grad.dtype)
-    tables = _tables(*settings, kind), _tables(*settings, kind, table_of_uses)
-    for at, (made, uses) in enumerate(zip(*tables, strict=True)):
-        if uses is not None:
-            grad = _run_axis(grad, first + at, input_size[first + at], uses)
-            continue
-        index, weights, _ = table_on(grad.device, made)
-        dim = first + at
-        size, inner = input_size[dim], prod(grad.shape[dim + 1 :])
-        taps = 1 if index.ndim == 1 else index.shape[1]
-        if weights is None:
-            weights = filled(grad, [index.numel()], 1)
-        shape = [*grad.shape[:dim], size, *grad.shape[dim + 1 :]]
-        result = fresh(grad, shape)
-        run(
-            resample_axis_backward, [result, grad, index, weights],
-            [size, sizes[at], taps, inner], prod(grad.shape[:dim]),
-            max(size, sizes[at] * taps) * inner, T=name_of(grad.dtype),
-        )  # fmt: skip
-        grad = result
+    for at, uses in enumerate(_tables(*settings, kind, table_of_uses)):
+        grad = _run_axis(grad, first + at, input_size[first + at], uses)
     if grad.dtype is not grad_output.dtype:
         grad = grad.to(grad_output.dtype)
     return laid_out(grad, format)
