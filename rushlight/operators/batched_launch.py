@@ -19,8 +19,8 @@ def reaches(device):
 
 def singles_for(tensors):
     """A float32 of one element for each tensor, on the first one's device; unset."""
-    device = tensors[0].device
-    return [empty((), dtype=float32, device=device) for _ in tensors]
+    made = empty((len(tensors),), dtype=float32, device=tensors[0].device)
+    return list(made.unbind(0))
 
 
 def run(rule, written, read, static=(), compute=None, fault=None):
@@ -41,7 +41,7 @@ def run(rule, written, read, static=(), compute=None, fault=None):
     device, kind = first[0].device, first[0].dtype.name
     compute = compute or ("float64" if kind == "float64" else "float32")
     counts = tuple(tensor.numel() for tensor in first)
-    lists, rows, operands, types, numbers = [], {}, [], [], b""
+    lists, places, operands, types, numbers = [], {}, [], [], b""
     for item in (*written, *read):
         if not isinstance(item, (list, Tensor)):
             operands.append(None)
@@ -49,12 +49,11 @@ def run(rule, written, read, static=(), compute=None, fault=None):
             word = struct.pack("d" if compute == "float64" else "f", item)
             numbers += word.ljust(16, b"\0")
             continue
-        row = rows.get(id(item))
         tensors = [item] * len(first) if isinstance(item, Tensor) else item
-        if row is None:
-            row = rows[id(item)] = len(lists)
-            lists.append(tuple(address_of(tensor) for tensor in tensors))
-        operands.append((row, _width(tensors, counts, device)))
+        if id(item) not in places:
+            places[id(item)] = len(lists), _width(tensors, counts, device)
+            lists.append(tuple(map(address_of, tensors)))
+        operands.append(places[id(item)])
         types.append(tensors[0].dtype.name)
     backend = backend_for(device)
     kernel = backend.launch.specialize(

@@ -159,6 +159,8 @@ class CublasLt(Fake):
     def span(self, address, seen, what):
         """Checks a batch of matrices; what gives its elements when the work is done."""
         kind = np.dtype(KINDS[seen.type])
+        if address % kind.itemsize:
+            raise Misuse(f"cublasLt: {what} at {address:#x} is no place of {kind}")
         count, step = seen.attributes.get(5, 1), seen.attributes.get(6, 0)
         elements = (count - 1) * step + (seen.columns - 1) * seen.lead + seen.rows
         held = self.memory(address, elements * kind.itemsize, what)
@@ -193,6 +195,8 @@ class CublasLt(Fake):
         if workspace_size_in_bytes < 64 * sum(sizes):
             self.refuse("too little work space")
         room = self.memory(workspace, workspace_size_in_bytes, "work space")
+        if workspace % 256:
+            raise Misuse("cublasLt: a work space is not aligned to 256 bytes")
         sums = KINDS[found.scale]
         size = np.dtype(sums).itemsize
         one, other = (
@@ -231,7 +235,7 @@ class CublasLt(Fake):
             mark = self.vector(mark, 1, np.float32, "scale of the result")
 
         def do():
-            self.driver.still(room, "cublasLt (work space)")
+            self.scribble(workspace, workspace_size_in_bytes, room)
             factors = []
             for span, flag, matrix in zip(spans[:2], flags, seen[:2], strict=True):
                 values = span()

@@ -386,7 +386,7 @@ class Graph:
             return np.lib.stride_tricks.as_strided(flat, tensor.dim, steps)
 
         def do():
-            driver.still(room, "cudnn (work space)")
+            library.scribble(workspace, self.room(plan), room)
             op = self.operation
             operands = [
                 prepared(elements(tensor), plan.notes)

@@ -124,9 +124,17 @@ class Fake:
             raise Misuse(f"{what}: {n_bytes} bytes at {address:#x} are not on a card")
         return found
 
+    def scribble(self, address, n_bytes, held):
+        """Writes over a work space, as a library does that works in it."""
+        if held is not None:
+            self.driver.still(held, f"{self.name} (work space)")
+            ctypes.memset(near(address), 0xA5, n_bytes)
+
     def matrix(self, address, rows, columns, lead, letter, what):
         """Checks a matrix by columns; what gives its elements when the work is done."""
         kind = np.dtype(KINDS.get(letter, letter))
+        if address % kind.itemsize:
+            raise Misuse(f"{self.name} ({what}): {address:#x} is no place of {kind}")
         if lead < max(rows, 1) or rows < 0 or columns < 0:
             self.refuse(f"{what}: {rows} rows {lead} apart")
         length = ((columns - 1) * lead + rows) * kind.itemsize if rows * columns else 0
@@ -177,6 +185,7 @@ class Cusolver(Fake):
     def __init__(self, driver):
         super().__init__(driver)
         self.objects: set = set()
+        self.used = None  # the work space of the next routine
 
     def room(self, rows, columns):
         """The elements of work space that a routine says it takes."""
@@ -186,7 +195,19 @@ class Cusolver(Fake):
         """Checks the work space that a routine is given."""
         if count < least:
             self.refuse(f"a work space of {count} where {least} was said")
-        return self.matrix(address, count, 1, max(count, 1), letter, "work space")
+        self.matrix(address, count, 1, max(count, 1), letter, "work space")
+        n_bytes = count * np.dtype(KINDS.get(letter, letter)).itemsize
+        self.used = address, n_bytes, self.memory(address, n_bytes, "work space")
+
+    def later(self, handle, do):
+        used, self.used = self.used, None
+
+        def work():
+            if used is not None:
+                self.scribble(*used)
+            do()
+
+        super().later(handle, work)
 
     def new(self):
         self.made += 1
@@ -735,6 +756,7 @@ class Cufft(Fake):
     def set_work_area(self, plan, work_area):
         found = self.known(plan)
         found.area = self.memory(work_area, max(found.room, 1), "work area")
+        found.place = work_area
 
     def run(self, plan, type, source, target, kinds, transform):
         """Puts a plan's transforms into its queue."""
@@ -772,7 +794,7 @@ class Cufft(Fake):
 
         def do():
             if area is not None:
-                self.driver.still(area, "cufft")
+                self.scribble(found.place, found.room, area)
             given, result = (elements(*view) for view in views)
             result[...] = transform(given.copy(), found.size)
             if kinds[0][0] == "half":

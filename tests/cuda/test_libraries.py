@@ -380,3 +380,27 @@ def test_spectrograms_go_there_and_back(machine):
     alike([there], [here])
     back = rl.istft(there, 16, window=window.to("cuda"), length=64)
     assert rl.allclose(back.cpu(), x, atol=1e-5)
+
+
+def test_libraries_write_over_the_work_spaces_that_they_are_given(monkeypatch):
+    written, scribble = [], imagined.Fake.scribble
+
+    def noted(self, address, n_bytes, held):
+        written.append((self.name, n_bytes))
+        scribble(self, address, n_bytes, held)
+
+    monkeypatch.setattr(imagined.Fake, "scribble", noted)
+    x = rl.randn(16, 16, device="cuda")
+    y = rl.linalg.cholesky(x @ x.mT + 20 * rl.eye(16, device="cuda"))
+    z = rl.fft.fft(y)
+    w = rl.nn.functional.conv2d(x.view(1, 1, 16, 16), x.view(4, 4, 4, 4)[:, :1])
+    assert not any(t.isnan().any() for t in (y, z, w))
+    wanted = {"cublas", "cusolver", "cufft", "cudnn"}
+    assert {name for name, n_bytes in written if n_bytes} == wanted
+
+
+def test_libraries_refuse_an_address_between_two_elements(machine):
+    x = rl.zeros(9, device="cuda")
+    library = imagined.Cusolver(machine.fake)
+    with pytest.raises(Misuse, match="is no place of float64"):
+        library.matrix(x.data_ptr() + 4, 2, 2, 2, "d", "a")

@@ -361,3 +361,14 @@ def test_no_more_groups_wait_than_are_looked_through(machine, monkeypatch):
         for n, x in enumerate(tensors):
             x.mul_(n)
     assert [x[0].item() for x in tensors] == [float(n * n) for n in range(10)]
+
+
+def test_a_step_asks_for_memory_once_and_not_once_a_parameter(machine):
+    parameters = [rl.ones(4, device="cuda", requires_grad=True) for _ in range(40)]
+    for parameter in parameters:
+        parameter.grad = rl.ones_like(parameter)
+    optimizer = rl.optim.AdamW(parameters, fused=True)
+    optimizer.step()
+    before = rl.cuda.memory_stats()["allocation.all.allocated"]
+    optimizer.step()
+    assert rl.cuda.memory_stats()["allocation.all.allocated"] - before <= 3

@@ -53,6 +53,10 @@ CALLS = {
     ),
     "max_pool2d": slope(lambda x, i: F.max_pool2d(image(x), 2)),
     "avg_pool2d": slope(lambda x, i: F.avg_pool2d(image(x), 3, 2, 1)),
+    "tril": lambda x, i: x.tril(-2),
+    "triu": lambda x, i: x.view(4, 16, 64).triu(9),
+    "reflect": lambda x, i: F.pad(image(x), (3, 2, 1, 4), mode="reflect"),
+    "circular": lambda x, i: F.pad(image(x), (3, -2, 1, 4), mode="circular"),
     "segments": slope(
         lambda x, i: rl.segment_reduce(
             x, "max", lengths=rl.full((8,), 8, device=x.device), unsafe=True

@@ -4,7 +4,7 @@ import math
 import struct
 
 from rushlight.codegen.language import fma
-from rushlight.codegen.loops import A, I, T, loops, stored
+from rushlight.codegen.loops import A, I, T, loops, loops_inline, stored
 from rushlight.core.dtype import BOOLEAN, INTEGER, DType, get_default_dtype
 from rushlight.core.dtypes import (
     bfloat16,
@@ -20,7 +20,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
 from rushlight.dispatch.trace import unplanned
 from rushlight.operators import call as ops
-from rushlight.operators.loop_calls import name_of, require, run, run_whole, scalar_name
+from rushlight.operators.loop_calls import name_of, require, run, scalar_name
 from rushlight.operators.shape.copying import check_number
 from rushlight.operators.type_groups import COMPLEX, REAL, STORED, USUAL
 
@@ -91,12 +91,23 @@ def count_between(
             out[i] = T(near + stored("I", count * A(step[0])))
 
 
+@loops_inline
+def places_below(rows, columns, offset):
+    """How many elements of some rows are on a diagonal or below it; as `_below`."""
+    first = min(max(-offset, 0), rows)
+    whole = min(max(columns - 1 - offset, first), rows)
+    part = whole - first
+    slope = part * (first + 1 + offset) + part * (part - 1) // 2
+    return slope + (rows - whole) * columns
+
+
 @loops
 def places_in_triangle(
     out: "T*", columns: int, offset: int, count: int, upper: int, begin: int, end: int
 ):
     """The row, and the column, of each element on one side of a diagonal."""
-    place = 0
+    place = places_below(begin, columns, offset - 1 if upper else offset)
+    place = begin * columns - place if upper else place
     for i in range(begin, end):
         first = min(max(i + offset, 0), columns) if upper else 0
         last = columns if upper else min(max(i + offset + 1, 0), columns)
@@ -517,7 +528,7 @@ def _triangle(half, row, col, offset, count, dtype, device):
     require(f"{half}_indices", dtype, (3, 4))
     out = ops.empty((2, count), dtype=dtype, device=device)
     ints = [col, offset, count, int(half == "triu")]
-    run_whole(places_in_triangle, [out], ints, row, T=name_of(dtype))
+    run(places_in_triangle, [out], ints, row, max(col, 1), T=name_of(dtype))
     return out
 
 

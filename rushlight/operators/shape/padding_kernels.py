@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from rushlight.codegen.loops import T, loops, loops_inline, vectorized
+from rushlight.codegen.loops import Integers, T, loops, loops_inline, vectorized
 from rushlight.core.dtypes import float32
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.loop_calls import (
     MOVERS,
     expect,
@@ -21,6 +22,13 @@ from rushlight.operators.type_groups import USUAL
 NAMES = {"reflect": "reflection", "replicate": "replication"}
 TRUTH = 11  # the number of the type
 MODES = {"reflect": 0, "replicate": 1, "circular": 2}
+
+
+# The sizes before, in front and behind, and what is repeated, along three dimensions.
+VIEW = Integers(
+    "depth height width front top left layers rows columns "
+    "start_z start_y start_x length_z length_y length_x mode"
+)
 
 
 @loops_inline
@@ -93,6 +101,22 @@ def pad_rows(
         if layer == layers:
             layer = 0
             plane = plane + 1
+
+
+@loops
+def pad_elements(out: "T*", x: "T*", view: VIEW, begin: int, end: int):
+    """`pad_rows` with an item an element."""
+    for at in range(begin, end):
+        row = at // view.columns
+        line = row // view.rows
+        z = line % view.layers - view.front
+        y = row % view.rows - view.top
+        j = at % view.columns - view.left
+        z = taken(z, view.depth, view.start_z, view.length_z, view.mode)
+        y = taken(y, view.height, view.start_y, view.length_y, view.mode)
+        j = taken(j, view.width, view.start_x, view.length_x, view.mode)
+        plane = line // view.layers
+        out[at] = x[((plane * view.depth + z) * view.height + y) * view.width + j]
 
 
 @loops
@@ -201,9 +225,19 @@ def pad_around(self, pad, mode):
     ints, wide = numbers(x.shape, pad, mode)
     out = fresh(x, [*x.shape[:-spatial], *wide])
     if out.numel():
-        rows = prod(out.shape[:-1])
-        run(pad_rows, [out, x], ints, rows, wide[-1], T=MOVERS[x.dtype.itemsize])
+        _pad(out, x, ints, wide[-1], MOVERS[x.dtype.itemsize])
     return laid_out(out, format)
+
+
+def _pad_by_rows(out, x, ints, columns, name):
+    run(pad_rows, [out, x], ints, out.numel() // columns, columns, T=name)
+
+
+def _pad_by_elements(out, x, ints, columns, name):
+    run(pad_elements, [out, x], ints, out.numel(), T=name)
+
+
+_pad = KernelTable(cpu=_pad_by_rows, cuda=_pad_by_elements, meta=_pad_by_rows)
 
 
 def pad_around_backward(grad_output, sizes, pad, mode):

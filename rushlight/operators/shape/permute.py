@@ -66,6 +66,25 @@ def triangle_kernel(
             out[base + c] = x[base + c] if upper else T(0)
 
 
+@loops
+def triangle_elements(
+    out: "T*",
+    x: "T*",
+    rows: int,
+    columns: int,
+    lifted: int,
+    upper: int,
+    begin: int,
+    end: int,
+):
+    """The same with an item an element; ``lifted`` is the diagonal plus the rows."""
+    for at in range(begin, end):
+        column = at % columns + rows
+        last = at // columns % rows + lifted
+        kept = column >= last if upper else column <= last
+        out[at] = x[at] if kept else T(0)
+
+
 def _stretches(dims):
     """First and last of the dimensions that follow each other: they turn as one."""
     stretches = []
@@ -203,11 +222,23 @@ def _triangle(operator, x, diagonal, upper):
     out = fresh(x, x.shape)
     rows, columns = x.shape[-2:]
     diagonal = max(-rows, min(columns, diagonal))  # all or nothing beyond
-    types = {"T": name_of(x.dtype), "upper": upper}
-    ints = [rows, columns, diagonal, upper]
-    total = prod(x.shape[:-1])
-    run(triangle_kernel, [out, x], ints, total, columns, **types)
+    _cut_triangle(x, out, rows, columns, diagonal, upper)
     return out
+
+
+def _cut_rows(x, out, rows, columns, diagonal, upper):
+    types = {"T": name_of(x.dtype), "upper": upper}
+    ints, total = [rows, columns, diagonal, upper], prod(x.shape[:-1])
+    run(triangle_kernel, [out, x], ints, total, columns, **types)
+
+
+def _cut_elements(x, out, rows, columns, diagonal, upper):
+    types = {"T": name_of(x.dtype), "upper": upper}
+    ints = [rows, columns, diagonal + rows, upper]  # none is negative
+    run(triangle_elements, [out, x], ints, x.numel(), **types)
+
+
+_cut_triangle = KernelTable(cpu=_cut_rows, cuda=_cut_elements, meta=_cut_rows)
 
 
 def tril(self, diagonal=0):

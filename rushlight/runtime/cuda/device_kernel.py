@@ -267,8 +267,10 @@ class DeviceKernel(launch.CachedKernel):
         def build():
             return device.emit_lists(self.function(), operands, wide)
 
-        entry = gpu_entries.list_name(self.name, operands, wide)
-        handle = self.handle(card, (operands, wide), entry, build)
+        handle = card.handles.get((self, (operands, wide)))
+        if handle is None:
+            entry = gpu_entries.list_name(self.name, operands, wide)
+            handle = self.handle(card, (operands, wide), entry, build)
         most = gpu_entries.most_tensors(len(lists))
         chosen = [n for n, count in enumerate(counts) if count]
         for begin in range(0, len(chosen), most):
@@ -277,10 +279,10 @@ class DeviceKernel(launch.CachedKernel):
             pieces = 0
             for place, n in enumerate(part):
                 table[place] = pieces
-                table[most + place] = counts[n]
-                for row, addresses in enumerate(lists):
-                    table[(2 + row) * most + place] = addresses[n]
                 pieces += -(-counts[n] // gpu_entries.PIECE)
+            for row, words in enumerate((counts, *lists), 1):
+                at = row * most
+                table[at : at + len(part)] = array("q", [words[n] for n in part])
             card.enter()
             limit = card.properties.multi_processor_count * WAVES
             stream = contexts.current_stream(card)
