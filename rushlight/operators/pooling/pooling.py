@@ -48,7 +48,11 @@ def _by_elements(out, kernels, kind, operands, ints, planes, work, constants):
     """The same with an item an element of the result, for devices of many threads."""
     kernel = kernels.get(_KINDS_OF_ELEMENTS.get(kind)) or kernels["single"]
     types = {"T": name_of(out.dtype), **constants}
-    types.pop("width_count", None)  # a row is many threads'
+    for name in (
+        "width_count",
+        "channels",
+    ):  # rows are many threads', and of one channel
+        types.pop(name, None)
     run(kernel.collapsed, [out, *operands], ints, out.numel(), **types)
 
 
@@ -165,7 +169,7 @@ def _bring_back_by_elements(grad_input, grad, indices, flag, way, win):
     """Gathers the gradients of windows."""
     run(find_outside, [indices, flag], [prod(win.sizes)], indices.numel())
     operands, ints = [grad, indices], [*win.axes, 0, 0]
-    given = operands, ints, 0, 0, win.constants
+    given = operands, ints, 0, 0, win.with_divisor(0)
     _by_elements(grad_input, max_pool_gathers, win.kind, *given)
 
 
