@@ -41,7 +41,7 @@ def run(rule, written, read, static=(), compute=None, fault=None):
     device, kind = first[0].device, first[0].dtype.name
     compute = compute or ("float64" if kind == "float64" else "float32")
     counts = tuple(tensor.numel() for tensor in first)
-    lists, places, operands, types, numbers = [], {}, [], [], b""
+    lists, known, operands, types, numbers = [], {}, [], [], b""
     for item in (*written, *read):
         if not isinstance(item, (list, Tensor)):
             operands.append(None)
@@ -50,10 +50,10 @@ def run(rule, written, read, static=(), compute=None, fault=None):
             numbers += word.ljust(16, b"\0")
             continue
         tensors = [item] * len(first) if isinstance(item, Tensor) else item
-        if id(item) not in places:
-            places[id(item)] = len(lists), _width(tensors, counts, device)
+        if id(item) not in known:
+            known[id(item)] = len(lists), _width(tensors, counts, device)
             lists.append(tuple(map(address_of, tensors)))
-        operands.append(places[id(item)])
+        operands.append(known[id(item)])
         types.append(tensors[0].dtype.name)
     backend = backend_for(device)
     kernel = backend.launch.specialize(

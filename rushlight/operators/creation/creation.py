@@ -92,7 +92,7 @@ def count_between(
 
 
 @loops_inline
-def places_below(rows, columns, offset):
+def count_below(rows, columns, offset):
     """How many elements of some rows are on a diagonal or below it; as `_below`."""
     first = min(max(-offset, 0), rows)
     whole = min(max(columns - 1 - offset, first), rows)
@@ -106,7 +106,7 @@ def places_in_triangle(
     out: "T*", columns: int, offset: int, count: int, upper: int, begin: int, end: int
 ):
     """The row, and the column, of each element on one side of a diagonal."""
-    place = places_below(begin, columns, offset - 1 if upper else offset)
+    place = count_below(begin, columns, offset - 1 if upper else offset)
     place = begin * columns - place if upper else place
     for i in range(begin, end):
         first = min(max(i + offset, 0), columns) if upper else 0
