@@ -343,6 +343,12 @@ EXPLAINED = [
         "at NaN PyTorch's whole vectors give NaN, the elements behind them do not",
     ),
     (
+        r"nn\.functional\.mish",
+        r"gradient",
+        r".*is -?0\.0, not nan",
+        "far out PyTorch's second derivative multiplies zero by an overflow",
+    ),
+    (
         r"nn\.functional\.(hard|soft)shrink",
         r"gradient",
         r".*not -?0\.0",

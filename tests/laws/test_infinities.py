@@ -242,3 +242,13 @@ def test_slopes_whose_squares_overflow_are_pytorch_s(name):
         return m.autograd.grad(y, x, m.ones_like(y))[0].resolve_conj().numpy()
 
     np.testing.assert_allclose(slopes(rushlight), slopes(torch), rtol=1e-6)
+
+
+def test_the_second_derivative_of_mish_is_nothing_far_out():
+    for far in (100.0, 1e20, 1e30, -200.0, -1e30):
+        x = rushlight.tensor(far, requires_grad=True)
+        (slope,) = rushlight.autograd.grad(
+            rushlight.nn.functional.mish(x), x, create_graph=True
+        )
+        (bend,) = rushlight.autograd.grad(slope, x)
+        assert (slope.item(), bend.item()) == (float(far > 0), 0.0)
