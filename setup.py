@@ -111,12 +111,12 @@ COMPILED = [
     "graph.size_vectors",
     "graph.open_sizes",
     "graph.capture",
-    "graph.courses",
+    "graph.operator_traces",
     "graph.launch_recorder",
     "graph.function_facts",
     "graph.module_replay",
-    "graph.course_steps",
-    "graph.open_courses",
+    "graph.dynamic_trace",
+    "graph.dynamic_replay",
     "graph.program",
     "graph.cuda_graphs",
     "graph.kernel_resolution",
@@ -212,11 +212,11 @@ class BuildWithPacks(build):
         if not wanted or getattr(self, "editable_mode", False):
             return
         folder = Path(self.build_lib).resolve()
-        places = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        positions = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
         with tempfile.TemporaryDirectory() as cache:
             environment = {
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(places),
+                "PYTHONPATH": os.pathsep.join(positions),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "RUSHLIGHT_CACHE": cache,
             }

@@ -144,7 +144,7 @@ AUTOCAST = {
     "short",  # computed in the block's short type
     "long",  # computed in float32, as short types lose too much
     "widest",  # in the widest type among its arguments
-    "apart",  # as outside of the block, whatever it is composed of
+    "at_entry",  # as outside of the block, whatever it is composed of
     "summed",  # in float32, but for a call that names a type
 }  # fmt: skip
 # What a condition for the name of an overload may ask of an argument.

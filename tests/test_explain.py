@@ -120,7 +120,7 @@ SHOWN = {  # of each operator: its rules and its forms by device
         "elementwise",
     ),
     "cumsum": ("HostScans", "linear: the operator itself", "along_dim"),
-    "scatter_reduce": ("_combine_by_places", "transposed twice", "example by example"),
+    "scatter_reduce": ("_combine_by_index", "transposed twice", "example by example"),
     "linalg_qr": ("one function for all", "transposed twice", "behind"),
 }
 

@@ -65,7 +65,7 @@ REMOVED = "calls torch.solve, which PyTorch removed: fails there, too"
 EXACT = (
     "a minimum met to the last bit is refused: rounding's choice, on PyTorch as well"
 )
-ELSEWHERE = "fails on PyTorch, too: other packages have changed since"
+OTHER_THREAD = "fails on PyTorch, too: other packages have changed since"
 SUITES = {
     "linear_operator": Suite(
         "linear_operator",
@@ -100,7 +100,7 @@ SUITES = {
         "xitorch",
         differ=(
             ("test_minimize::broyden1", EXACT),
-            ("test_solve_A_methods::scipy_gmres", ELSEWHERE),
+            ("test_solve_A_methods::scipy_gmres", OTHER_THREAD),
         ),
         quick=True,
     ),
@@ -111,8 +111,8 @@ SUITES = {
         "tltorch",
         beside=("tensorly",),
         differ=(
-            ("test_single_conv::Tucker", ELSEWHERE),
-            ("test_trl[", ELSEWHERE),
+            ("test_single_conv::Tucker", OTHER_THREAD),
+            ("test_trl[", OTHER_THREAD),
             ("test_TuckerTRL", UNSEEDED),
         ),
         quick=True,

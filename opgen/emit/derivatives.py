@@ -117,7 +117,7 @@ def _function(entry, formulas, bits, saved, multi):
     results = {}
     # PyTorch goes through the gradients in the order of the arguments' names
     ordered = sorted(formulas, key=lambda pair: pair[0].arguments[0])
-    turned = [pair[0].arguments[0] for pair in ordered] != [
+    reordered = [pair[0].arguments[0] for pair in ordered] != [
         pair[0].arguments[0] for pair in formulas
     ]
     for formula, translation in ordered:
@@ -125,7 +125,7 @@ def _function(entry, formulas, bits, saved, multi):
         if len(names) == 1:
             text = f"{translation.text} if needs & {bits[names[0]]} else None"
             results[names[0]] = text
-            if turned:
+            if reordered:
                 results[names[0]] = f"grad_{names[0]}"
                 lines.append(f"    grad_{names[0]} = {text}")
             continue

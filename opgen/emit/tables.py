@@ -140,14 +140,14 @@ def _node(entry):
 
 def _namings(entry):
     """The rows of an entry's further names of overloads."""
-    places = {arg.name: index for index, arg in enumerate(entry.schema.args)}
+    positions = {arg.name: index for index, arg in enumerate(entry.schema.args)}
     forms = {None: None, "function": 0, "in place": 1, "out": 2}
     return tuple(
         (
             naming.name,
             forms[naming.form],
             tuple(
-                (CONDITIONS.index(what), places.get(arg, 0))
+                (CONDITIONS.index(what), positions.get(arg, 0))
                 for what, arg in naming.conditions
             ),
         )

@@ -240,22 +240,22 @@ def prune(task: GraphTask) -> cython.int:
     order: list = sort_topologically(task)
     i: cython.int
     slot: cython.int
-    behind: cython.bint
+    reaches_capture: cython.bint
     frame: cython.pointer(Frame)
     for place in reversed(order):
         slot = place
         frame = cython.address(task.frames[slot])
         node: Node = cython.cast(Node, cython.cast(object, frame.node))
-        behind = frame.reach and not frame.captured
+        reaches_capture = frame.reach and not frame.captured
         for i in range(node.n_edges):
             target: object = node.edges[i]
             if (
                 target is not None
                 and task.frames[find_slot(task, cython.cast(Node, target))].reach
             ):
-                behind = True
-        frame.run = behind
-        frame.reach = frame.reach or behind
+                reaches_capture = True
+        frame.run = reaches_capture
+        frame.reach = frame.reach or reaches_capture
     return 0
 
 
@@ -521,10 +521,10 @@ def capture(
     """Keep what ``grad()`` asked for at this node."""
     number: cython.int
     for number in range(max(node.n_outputs, 1)):
-        places = task.captures.get((slot, number))
-        if places is not None:
+        positions = task.captures.get((slot, number))
+        if positions is not None:
             value = grads if node.n_outputs <= 1 else grads[number]
-            for place in places:
+            for place in positions:
                 task.results[place] = value
     return 0
 

@@ -557,13 +557,13 @@ class _Check:
 
     # -- missing gradients -----------------------------------------------------
 
-    def is_moved_by_zeros(self, behind):
-        """Whether gradients of zero, past ``behind`` each output, give others."""
+    def is_moved_by_zeros(self, of_outputs):
+        """Whether gradients of zero, past ``of_outputs`` each output, give others."""
         outputs = differentiable(self.func(*self.inputs))
         if not outputs:
             return False
         found = grad(
-            [behind(out) for out in outputs],
+            [of_outputs(out) for out in outputs],
             [one for _i, one in self.checked],
             [call.zeros_like(out) for out in outputs],
             allow_unused=True,

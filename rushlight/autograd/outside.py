@@ -64,18 +64,18 @@ class _Call:
         self.positional = args[: len(rows) - len(self.names)]
         self.keywords = args[len(rows) - len(self.names) :]
         self.lengths = [len(a) if _of_tensors(a) else None for a in self.positional]
-        self.tensors = _apart(self.positional, self.lengths)
+        self.tensors = _split(self.positional, self.lengths)
         self.result_lengths = self.several = None
 
     def joined(self, flat):
         """Single values as the arguments were: lists where those were lists."""
         return _joined(flat, self.lengths)
 
-    def apart_result(self, result):
+    def flatten_result(self, result):
         self.several = isinstance(result, tuple)
         parts = result if self.several else (result,)
         self.result_lengths = [len(r) if _of_tensors(r) else None for r in parts]
-        flat = _apart(parts, self.result_lengths)
+        flat = _split(parts, self.result_lengths)
         return tuple(flat) if self.several or self.result_lengths != [None] else flat[0]
 
     def joined_result(self, flat):
@@ -85,7 +85,7 @@ class _Call:
         return tuple(parts) if self.several else parts[0]
 
 
-def _apart(values, lengths):
+def _split(values, lengths):
     flat = []
     for value, length in zip(values, lengths):
         if length is None:
@@ -112,7 +112,7 @@ def _function(op, backward, setup_context):
         args = call.joined(flat)
         result = op.redispatch(call.below, *args, *call.keywords)
         ctx.call = call
-        flat_result = call.apart_result(result)
+        flat_result = call.flatten_result(result)
         if setup_context is not None:
             given = {"ctx": ctx, "inputs": tuple(args), "output": result}
             if call.names:

@@ -30,7 +30,15 @@ class Window:
         like: a tensor of the base's type and device.
     """
 
-    __slots__ = ("count", "is_complex", "places", "shape", "shown", "signs", "within")
+    __slots__ = (
+        "count",
+        "is_complex",
+        "positions",
+        "shape",
+        "shown",
+        "signs",
+        "within",
+    )
 
     def __init__(self, view, geometry, like):
         with Untransformed():
@@ -41,19 +49,21 @@ class Window:
             self.count = _parts(base).numel()
             self.shape = numbers.shape
             numbers = numbers.reshape(-1)
-            self.places = numbers.abs().to(_DTYPES["int64"]) - 1
+            self.positions = numbers.abs().to(_DTYPES["int64"]) - 1
             self.within = bool((numbers != 0).all())
             self.signs = numbers.sign() if bool((numbers < 0).any()) else None
 
     def read(self, base):
         """The view of a base of whatever level; zeros for what lies beside it."""
         flat = _parts(base).reshape(-1)
-        places = self.places
+        positions = self.positions
         if not self.within:
             flat = ops.cat([flat, ops.new_zeros(flat, [1])])
             with Untransformed():
-                places = places.where(places >= 0, places.new_full((), self.count))
-        found = self._signed(ops.index_select(flat, 0, places)).reshape(self.shape)
+                positions = positions.where(
+                    positions >= 0, positions.new_full((), self.count)
+                )
+        found = self._signed(ops.index_select(flat, 0, positions)).reshape(self.shape)
         return ops.view_as_complex(found) if self.is_complex else found
 
     def write(self, base, values):
@@ -66,15 +76,15 @@ class Window:
         if values is not None:
             refuse_internal_overlap(self.shown)
         with Untransformed():
-            chosen = ops.arange(self.count, device=self.places.device)
+            chosen = ops.arange(self.count, device=self.positions.device)
             new = self.count + ops.arange(
-                self.places.numel(), device=self.places.device
+                self.positions.numel(), device=self.positions.device
             )
-            inside = self.places >= 0
-            chosen[self.places[inside]] = new[inside]
+            inside = self.positions >= 0
+            chosen[self.positions[inside]] = new[inside]
         whole = _parts(base)
         if values is None:
-            values = ops.new_zeros(whole, [self.places.numel()])
+            values = ops.new_zeros(whole, [self.positions.numel()])
         else:
             values = self._signed(_parts(values).reshape(-1))
         flat = ops.cat([whole.reshape(-1), values])

@@ -29,7 +29,7 @@ cdef class PlannedLaunch:
     cdef int submit(self, char** data, double* numbers) except -1
 
 # Its operands as Python sees them: addresses, the loops' sizes, strides; None for numbers.
-cdef tuple told_of(Elements* call)
+cdef tuple launch_tuple(Elements* call)
 
 # What serves all devices of one kind, by an object of each role: see device_roles.py.
 cdef class Backend:

@@ -151,7 +151,7 @@ class PlannedLaunch:
 
 
 @cython.cfunc
-def told_of(call: cython.pointer(Elements)) -> tuple:
+def launch_tuple(call: cython.pointer(Elements)) -> tuple:
     addresses: list = []
     strides: list = []
     k: cython.int
@@ -251,7 +251,7 @@ class Backend:
     def run_elements(
         self, kernel: object, device: Device, call: cython.pointer(Elements)
     ) -> cython.int:
-        addresses, sizes, strides = told_of(call)
+        addresses, sizes, strides = launch_tuple(call)
         numbers: bytes = PyBytes_FromStringAndSize(
             cython.cast(cython.p_char, call.numbers), 16 * call.n_numbers
         )
@@ -362,7 +362,7 @@ def compiles(kind: cython.int) -> bool:
     return kind == KIND_CPU or backend is not None and backend.launch.compiles()
 
 
-def current_card() -> int:
+def current_cuda_index() -> int:
     """Which device is meant where one is named without a number; 0 before any is used."""
     backend = _BACKENDS[KIND_CUDA]
     return 0 if backend is None else backend.current_device()
@@ -430,7 +430,7 @@ _DEFAULTS = cython.declare(dict, {})
 @cython.cfunc
 def default_device() -> Device:
     st: cython.pointer(ThreadState) = state()
-    if not st.elsewhere:
+    if not st.factory_device:
         return CPU_DEVICE
     return _DEFAULTS[st.device_kind, st.device_index]
 
@@ -439,14 +439,14 @@ def default_device() -> Device:
 def switch_default(where: object) -> Device:
     """Says where this thread's factories put their tensors; where they did before."""
     st: cython.pointer(ThreadState) = state()
-    previous: Device = default_device() if st.elsewhere else None
+    previous: Device = default_device() if st.factory_device else None
     device: Device = where
     index: cython.int
     if device is not None:
         index = -1 if device.index is None else device.index
         _DEFAULTS[device.kind, index] = device
         st.device_kind, st.device_index = device.kind, index
-    st.elsewhere = device is not None
+    st.factory_device = device is not None
     return previous
 
 

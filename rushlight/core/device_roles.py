@@ -124,7 +124,7 @@ class Launch(Role):
         """Runs a kernel over its axis of ``total`` items; ``whole`` if they depend on others."""
         self.refuse("run kernels", self.name)
 
-    def run_rows(self, kernel, device, addresses, ints, rows, length, beside, held=()):
+    def run_rows(self, kernel, device, addresses, ints, rows, length, strided, held=()):
         """Runs a kernel over rows.
 
         Args:
@@ -175,13 +175,13 @@ class Libraries(Role):
         """
         self.refuse("run functions of a grid", self.name)
 
-    def sums_apart(self):
+    def has_separate_sums(self):
         """Whether `run_product` takes results of another dtype than their sums."""
         return False
 
     def run_product(
         self, device, element, compute, sizes, operands, scales, batch, result=None,
-        behind=None,
+        activation=None,
     ):  # fmt: skip
         """Multiplies matrices: ``out = alpha left right + beta added``; whether that was done.
 

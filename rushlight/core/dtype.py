@@ -310,11 +310,11 @@ _fill_promotions()
 def promote_codes(a: cython.int, b: cython.int) -> cython.int:
     common: cython.int = _PROMOTED[a * 64 + b]
     if common < 0:
-        raise RuntimeError(_why_apart(dtype_of(a).name, dtype_of(b).name))
+        raise RuntimeError(_promotion_error(dtype_of(a).name, dtype_of(b).name))
     return common
 
 
-def _why_apart(a, b):
+def _promotion_error(a, b):
     kinds = "these"
     if "float8" in a or "float8" in b:
         kinds = "Float8"

@@ -26,7 +26,7 @@ from cython.cimports.rushlight.core.window import read_sizes
 
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import contiguous_format, preserve_format, strided
-from rushlight.core.state import tell_of_filling
+from rushlight.core.state import notify_fill
 from rushlight.core.views import bind_fill_of_tails
 from rushlight.core.warning import warn_once
 
@@ -200,7 +200,7 @@ def from_sequence(data, dtype, device):
             result.storage.data,
             result.numel_ * kind.itemsize,
         )
-    tell_of_filling(result)
+    notify_fill(result)
     # nobody writes to it after: what it holds is on its way
     return result if target.on_host else result.to(target, non_blocking=True)
 

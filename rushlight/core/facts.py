@@ -13,7 +13,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_BATCHED,
     KEY_PYTHON,
 )
-from cython.cimports.rushlight.core.state import tell_readers
+from cython.cimports.rushlight.core.state import notify_readers
 from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.layout import (
@@ -160,7 +160,7 @@ def tolist(self: Tensor):
         return self.cpu().tolist()
     if self.ndim_ == 0 or self.keys & DEFERRED:
         return self.clone().tolist() if self.ndim_ else self.item()
-    tell_readers()
+    notify_readers()
     return nested_list(self, 0, self.pointer())
 
 

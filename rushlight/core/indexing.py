@@ -281,8 +281,8 @@ def getitem(self: Tensor, index):
             )
         return take_one(self, 0, index, 0)
     if isinstance(index, Tensor) and self.ndim_ > 0:
-        places: Tensor = index
-        if places.dtype_.code == CODE_INT64 and places.ndim_ > 0:
+        positions: Tensor = index
+        if positions.dtype_.code == CODE_INT64 and positions.ndim_ > 0:
             return _INDEX(self, (index,))
     indices: list = []
     result = apply_basic(self, as_items(index), indices)

@@ -25,7 +25,7 @@ cdef enum:
     KEY_AUTOCAST = 20
     KEY_BATCHED = 24
     KEY_FORWARD_AD = 25
-    KEY_COURSE = 28                 # the operators of a module's call are noted: see graph/courses
+    KEY_OPERATOR_TRACE = 28                 # the operators of a module's call are noted: see graph/operator_traces
     KEY_PREDISPATCH = 29
     KEY_PYTHON_DISPATCHER = 30
     KEY_PROFILING = 31              # a profiler records the thread: see core/spans

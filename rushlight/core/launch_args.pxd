@@ -18,13 +18,13 @@ cdef enum:
     LEFT                            # of a product with a vector: the matrix
     RIGHT
     ADDED
-    BEHIND_VECTOR                   # where the arrays of what is behind a vector begin
+    EPILOGUE_VECTOR                   # where the arrays of what is behind a vector begin
     SUMS = 4                        # where sums wait for more depth
-    BEHIND_PRODUCT                  # where those behind a product begin
+    EPILOGUE_PRODUCT                  # where those behind a product begin
 
 # Two numbers of each operand behind a product; of one behind a vector `row` is from
 # result to result.
-ctypedef struct StepsBehind:
+ctypedef struct EpilogueSteps:
     int64_t row
     int64_t batch
 
@@ -84,15 +84,15 @@ ctypedef struct CombinePlan:
 # A plan, and what is behind it.
 ctypedef struct ProductCall:
     ProductPlan plan
-    StepsBehind behind[24]
+    EpilogueSteps epilogue[24]
 
 ctypedef struct DotsCall:
     DotsPlan plan
-    StepsBehind behind[24]
+    EpilogueSteps epilogue[24]
 
 ctypedef struct CombineCall:
     CombinePlan plan
-    StepsBehind behind[24]
+    EpilogueSteps epilogue[24]
 
 # Loops outermost first; steps in bytes.
 ctypedef struct ReductionPlan:

@@ -1,7 +1,7 @@
 """What a launch hands to a kernel: one record for who writes it and who reads it.
 
 The records are structures of 64-bit integers (``plans.pxd``). A launch fills in one of
-them; a kernel, which is passed integers by position, asks `PLACES` where a field lies.
+them; a kernel, which is passed integers by position, asks `FIELD_OFFSETS` where a field lies.
 """
 
 from __future__ import annotations
@@ -19,35 +19,39 @@ def number(first: cython.p_void, bytes: cython.size_t) -> cython.void:
         numbers[place] = place
 
 
-def places() -> dict[str, dict[str, int | list[int]]]:
+def field_offsets() -> dict[str, dict[str, int | list[int]]]:
     """For each record, where its fields lie; a list for a field that is an array.
 
-    >>> places()["product"]["columns"], places()["reduction"]["along"]
+    >>> field_offsets()["product"]["columns"], field_offsets()["reduction"]["along"]
     (1, [3, 4, 5])
     """
     product: ProductPlan
     dots: DotsPlan
     combine: CombinePlan
     reduction: ReductionPlan
-    behind: StepsBehind
+    epilogue: EpilogueSteps
     number(cython.address(product), cython.sizeof(product))
     number(cython.address(dots), cython.sizeof(dots))
     number(cython.address(combine), cython.sizeof(combine))
     number(cython.address(reduction), cython.sizeof(reduction))
-    number(cython.address(behind), cython.sizeof(behind))
+    number(cython.address(epilogue), cython.sizeof(epilogue))
     return {
         "product": product,
         "dots": dots,
         "combine": combine,
         "reduction": reduction,
-        "behind": behind,
+        "epilogue": epilogue,
     }
 
 
-PLACES = places()
+FIELD_OFFSETS = field_offsets()
 # The same for the arrays of products, and where those begin of what is behind.
 ARRAYS = {"out": OUT, "a": LEFT, "b": RIGHT, "added": ADDED, "sums": SUMS}
-BEHIND = {"product": BEHIND_PRODUCT, "dots": BEHIND_VECTOR, "combine": BEHIND_VECTOR}
+EPILOGUE = {
+    "product": EPILOGUE_PRODUCT,
+    "dots": EPILOGUE_VECTOR,
+    "combine": EPILOGUE_VECTOR,
+}
 # How a product reads its right operand.
 RIGHT_MODES = {
     "direct": DIRECT,

@@ -11,7 +11,7 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.geometry import is_dense, overlaps_itself
 from cython.cimports.rushlight.core.tensor import Tensor
 
-APART = cython.declare(cython.int, 0)  # no byte in common, or nobody knows
+DISJOINT = cython.declare(cython.int, 0)  # no byte in common, or nobody knows
 SAME = cython.declare(cython.int, 1)  # the same elements in the same order
 PARTIAL = cython.declare(cython.int, 2)  # some bytes in common
 
@@ -24,17 +24,17 @@ def relation(out: Tensor, other: Tensor) -> cython.int:
     if out is other:
         return SAME
     if out.numel_ == 0 or other.numel_ == 0:
-        return APART
+        return DISJOINT
     if not (out.row_major or is_dense(out.ndim_, out.sizes, out.strides)):
-        return APART
+        return DISJOINT
     if not (other.row_major or is_dense(other.ndim_, other.sizes, other.strides)):
-        return APART
+        return DISJOINT
     start: int64_t = out.offset * out.dtype_.itemsize
     end: int64_t = start + out.numel_ * out.dtype_.itemsize
     their_start: int64_t = other.offset * other.dtype_.itemsize
     their_end: int64_t = their_start + other.numel_ * other.dtype_.itemsize
     if start >= their_end or their_start >= end:
-        return APART
+        return DISJOINT
     if start != their_start or end != their_end or out.ndim_ != other.ndim_:
         return PARTIAL
     for d in range(out.ndim_):
@@ -115,5 +115,5 @@ def refuse_overlap(out: Tensor, input: Tensor):
     Raises:
         RuntimeError: both are dense and have bytes in common.
     """
-    if out.storage is input.storage and relation(out, input) != APART:
+    if out.storage is input.storage and relation(out, input) != DISJOINT:
         refuse(out, input)

@@ -12,11 +12,11 @@ ctypedef struct ThreadState:
     uint64_t sequence               # next autograd sequence number
     int reentrant_depth
     int modes                       # active function modes
-    bint elsewhere                  # factories go to the device named below
+    bint factory_device                  # factories go to the device named below
     int device_kind
     int device_index                # -1: none
     void* written                   # the tensor that the running kernel may write in
-    int card                        # one more than the card that driver calls go to
+    int cuda_index                        # one more than the card that driver calls go to
     bint gathering                  # elementwise launches of cards wait to be put together
     void* queues[16]                # of the first cards: where this thread's work goes
 
@@ -24,5 +24,5 @@ ctypedef struct ThreadState:
 cdef ThreadState* state() noexcept
 
 # Tells whoever asked with `on_reading` that the thread reads an element, if it has the key.
-cdef int tell_readers() except -1
-cdef int tell_launchers() except -1
+cdef int notify_readers() except -1
+cdef int notify_launchers() except -1

@@ -313,7 +313,7 @@ def on_reading(function):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell_readers() -> cython.int:
+def notify_readers() -> cython.int:
     """Tells those who asked, where the thread has the key."""
     if state().included & _READ:
         for function in _READERS:
@@ -331,14 +331,14 @@ def on_launching(function):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell_launchers() -> cython.int:
+def notify_launchers() -> cython.int:
     """Tells those who asked that a kernel is about to run."""
     for function in _LAUNCHERS:
         function()
     return 0
 
 
-def tell_of_reading(t):
+def notify_read(t):
     """Tells those who asked, where the thread has the key, which one element is read."""
     if state().included & _READ:
         for function in _READERS:
@@ -361,14 +361,14 @@ def on_filling(function):
     _FILLERS.append(function)
 
 
-def tell_of_filling(t):
+def notify_fill(t):
     """Tells those who asked, where the thread has the key."""
     if state().included & _READ:
         for function in _FILLERS:
             function(t)
 
 
-def tell_of_making(t):
+def notify_allocation(t):
     """Tells those who asked of a fresh tensor."""
     for function in _MAKERS:
         function(t)

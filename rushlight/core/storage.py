@@ -50,7 +50,7 @@ from cython.cimports.rushlight.core.posix import (
     posix_memalign,
 )
 from cython.cimports.rushlight.core.spans import note_block, watching_memory
-from cython.cimports.rushlight.core.state import state, tell_readers
+from cython.cimports.rushlight.core.state import notify_readers, state
 
 from rushlight.core import naming
 
@@ -468,7 +468,7 @@ def fetch(storage: Storage) -> cython.int:
 @cython.cfunc
 def check_readable(storage: Storage):
     if state().included & RECORDING:
-        tell_readers()
+        notify_readers()
     if following:
         fetch(storage)
     if storage.n_bytes and storage.data == cython.NULL:
@@ -573,7 +573,7 @@ class Storage:
     def data_ptr(self) -> int:
         """Address of the first byte; 0 where there is none."""
         if state().included & RECORDING:
-            tell_readers()
+            notify_readers()
         if following:
             fetch(self)
         self.writes += 1  # whoever has the address may
@@ -594,7 +594,7 @@ class Storage:
         if size >= 2**63:
             raise RuntimeError(f"UntypedStorage.resize_: {size} bytes are too many")
         if state().included & RECORDING:
-            tell_readers()
+            notify_readers()
         if following:
             fetch(self)
         resize_storage(self, size)
@@ -663,10 +663,10 @@ class Storage:
             return
         check_readable(self)
         self.writes += 1
-        places = [index]
+        positions = [index]
         if isinstance(index, slice):
-            places = range(*index.indices(self.n_bytes))
-        for place in places:
+            positions = range(*index.indices(self.n_bytes))
+        for place in positions:
             cython.cast(cython.p_uchar, self.data)[position(self, place)] = value
 
     def bytes(self) -> bytes:

@@ -233,7 +233,7 @@ def share_storage(target: Tensor, source: Tensor):
     return target
 
 
-def storage_behind(t: Tensor):
+def fake_storage(t: Tensor):
     """What stands for the memory of a tensor that has none.
 
     Raises:

@@ -54,7 +54,7 @@ from cython.cimports.rushlight.core.slots import (
     taken,
     unary,
 )
-from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
+from cython.cimports.rushlight.core.state import ThreadState, notify_readers, state
 from cython.cimports.rushlight.core.storage import (
     Storage,
     VersionCounter,
@@ -69,7 +69,7 @@ from rushlight.core.elements import converted
 from rushlight.core.layout import sparse_coo, sparse_csr, strided
 from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS, NOT_ALLOCATED, checked
 from rushlight.core.slots import PASS_BY
-from rushlight.core.state import tell_of_making, tell_of_reading
+from rushlight.core.state import notify_allocation, notify_read
 
 
 @cython.cfunc
@@ -183,14 +183,14 @@ def new_empty(
     t.inference = st.inference_mode
     t.keys = (ONE << device.kind) | (0 if t.inference else BELOW_AUTOGRAD)
     if st.included & PLANNED:
-        tell_of_making(t)
+        notify_allocation(t)
     return t
 
 
 # A thread with this bit writes down what a function does; see `dispatch.trace`.
 PLANNED = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
 # A tensor with this bit has sizes and strides, but no memory of its own.
-STANDS_APART = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_ABSENT)
+OWN_LAYOUT = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_ABSENT)
 # Calls with this bit go to ``__torch_dispatch__``, of a type or of a mode.
 DISPATCHED = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PYTHON)
 # A tensor with this bit stands for another, under a transformation of functions.
@@ -261,7 +261,7 @@ _n_bare = cython.declare(cython.int, 0)
 # Where in a tensor its attributes and its weak references are; NULL where it has none.
 _ATTRIBUTES = cython.declare(cython.Py_ssize_t, 0)
 _WEAK = cython.declare(cython.Py_ssize_t, 0)
-_take_apart = cython.declare(destructor, cython.NULL)  # what Cython made of the type
+_base_dealloc = cython.declare(destructor, cython.NULL)  # what Cython made of the type
 
 
 @cython.cfunc
@@ -283,7 +283,7 @@ def let_go(body: p_object) -> cython.void:
     ):
         keep_body(body)
     else:
-        _take_apart(body)
+        _base_dealloc(body)
 
 
 @cython.cfunc
@@ -316,7 +316,7 @@ def keep_body(body: p_object) -> cython.void:
             _n_bare += 1
             return
     PyObject_GC_Track(body)  # ending the last one's belongings has filled the shelf
-    _take_apart(body)
+    _base_dealloc(body)
 
 
 @cython.cfunc
@@ -365,7 +365,7 @@ def filled(n_bytes: int64_t, device: Device) -> Tensor:
 def exceeds_storage(t: Tensor) -> cython.bint:
     """Whether some element lies outside of a storage that was resized since."""
     last: int64_t = span(t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize)
-    has_memory: cython.bint = t.storage.device.has_memory and not t.keys & STANDS_APART
+    has_memory: cython.bint = t.storage.device.has_memory and not t.keys & OWN_LAYOUT
     return has_memory and t.storage.n_bytes < cython.cast(cython.size_t, last)
 
 
@@ -554,7 +554,7 @@ class Tensor:
     @property
     def layout(self):
         """How elements are laid out; strided where they are in memory."""
-        if self.keys & STANDS_APART:
+        if self.keys & OWN_LAYOUT:
             return cython.cast(object, self.storage).layout
         return strided
 
@@ -576,12 +576,12 @@ class Tensor:
     @property
     def is_sparse(self):
         """Whether the elements that are not zero are held with coordinates."""
-        return (self.keys & STANDS_APART) != 0 and self.layout is sparse_coo
+        return (self.keys & OWN_LAYOUT) != 0 and self.layout is sparse_coo
 
     @property
     def is_sparse_csr(self):
         """Whether the elements that are not zero are held row by row."""
-        return (self.keys & STANDS_APART) != 0 and self.layout is sparse_csr
+        return (self.keys & OWN_LAYOUT) != 0 and self.layout is sparse_csr
 
     @property
     def is_quantized(self):
@@ -591,12 +591,12 @@ class Tensor:
     def data_ptr(self):
         """The address of the first element; 0 where there is none."""
         if state().included & RECORDING:  # what waits has no memory
-            tell_readers()
+            notify_readers()
         fetch(self.storage)
         self.storage.writes += 1  # whoever has the address may
-        there: cython.bint = self.storage.data != cython.NULL and self.numel_ != 0
+        nonempty: cython.bint = self.storage.data != cython.NULL and self.numel_ != 0
         start: uintptr_t = cython.cast(uintptr_t, self.storage.data)
-        return start + self.offset * self.dtype_.itemsize if there else 0
+        return start + self.offset * self.dtype_.itemsize if nonempty else 0
 
     def untyped_storage(self):
         """The bytes underneath."""
@@ -704,12 +704,12 @@ class Tensor:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if self.keys & DEFERRED:
             return self.clone().item()
-        if self.keys & STANDS_APART:
+        if self.keys & OWN_LAYOUT:
             return cython.cast(object, self.storage).item(self)
         if not self.storage.device.on_host:
             return cython.cast(object, self).cpu().item()
         if state().included:
-            tell_of_reading(self)
+            notify_read(self)
         fetch(self.storage)
         return read_element(self.dtype_.code, self.pointer())
 
@@ -985,13 +985,13 @@ install("__iadd__", _add_in_place)
 
 def _keep_bodies():
     """Has the type's instances end by ``let_go``."""
-    global _take_apart, _ATTRIBUTES, _WEAK
+    global _base_dealloc, _ATTRIBUTES, _WEAK
     kind: object = Tensor
     body: cython.pointer(PyTypeObject) = cython.cast(
         cython.pointer(PyTypeObject), cython.cast(p_object, kind)
     )
     _ATTRIBUTES, _WEAK = kind.__dictoffset__, kind.__weakrefoffset__
-    _take_apart = body.tp_dealloc
+    _base_dealloc = body.tp_dealloc
     body.tp_dealloc = let_go
 
 

@@ -158,12 +158,12 @@ def movedim(self: Tensor, source, destination):
             f"destination ({list(destination)} dims)"
         )
     source_dims: list = [wrap_dim(dim, ndim) for dim in source]
-    places: list = [wrap_dim(dim, ndim) for dim in destination]
+    positions: list = [wrap_dim(dim, ndim) for dim in destination]
     _refuse_repeated("source", source, source_dims)
-    _refuse_repeated("destination", destination, places)
+    _refuse_repeated("destination", destination, positions)
     for d in range(ndim):
         moved[d], taken[d] = -1, False
-    for dim, place in zip(source_dims, places) if ndim else ():
+    for dim, place in zip(source_dims, positions) if ndim else ():
         moved[cython.cast(cython.int, place)] = dim
         taken[cython.cast(cython.int, dim)] = True
     for d in range(ndim):

@@ -7,7 +7,7 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import refuse_window, span
 from cython.cimports.rushlight.core.keys import RECORDING
-from cython.cimports.rushlight.core.state import state, tell_launchers
+from cython.cimports.rushlight.core.state import notify_launchers, state
 from cython.cimports.rushlight.core.storage import Storage, fetch, following
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, blank, keys_for
 
@@ -67,7 +67,7 @@ def address_of(tensor: Tensor):
     Operators that wait run first, and nobody is told that an element is read.
     """
     if state().included & RECORDING:
-        tell_launchers()
+        notify_launchers()
     if following:
         fetch(tensor.storage)
     tensor.storage.writes += 1  # whoever has the address may

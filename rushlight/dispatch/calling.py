@@ -76,9 +76,11 @@ def raise_mismatch(
     if len(overloads) == 1:
         raise TypeError(only.signature.explain(positional, keywords, code, method))
     for overload in overloads:
-        told = cython.cast(Operator, overload).signature.explain_element(positional)
-        if told is not None:
-            raise TypeError(told)
+        explanation = cython.cast(Operator, overload).signature.explain_element(
+            positional
+        )
+        if explanation is not None:
+            raise TypeError(explanation)
     given = [type(value).__name__ for value in positional[method:]]
     given += [f"{key}={type(value).__name__}" for key, value in keywords.items()]
     raise TypeError(

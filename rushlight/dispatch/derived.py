@@ -38,7 +38,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     refuse_reading,
     refuse_shared,
     warn_of_expanded,
-    write_folded,
+    write_to_overlapping,
 )
 from cython.cimports.rushlight.dispatch.writing import (
     DIRECT,
@@ -131,7 +131,7 @@ def run_functional(
         return source.run(slots, keys)
     # At the composite level the functional form dispatches anew.
     if op.form == OUT and op.out_detached and wants_graph(op, slots):
-        return call_apart(source, slots, op.n_args - 1, into)
+        return call_into_copy(source, slots, op.n_args - 1, into)
     return source.call(slots)
 
 
@@ -149,7 +149,7 @@ def run_in_place(
 
 
 @cython.cfunc
-def call_apart(
+def call_into_copy(
     source: Operator, slots: pp_object, n_args: cython.int, target: object
 ) -> object:
     """Calls with copies of operands in the memory that will be written.
@@ -265,7 +265,7 @@ def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
     if op.out_overlap & INTERNAL_OVERLAP and repeats_elements(target):
         if op.out_overlap & INTERNAL_WARNS:
             warn_of_expanded(op.base_name())
-        return write_folded(target, result, True)
+        return write_to_overlapping(target, result, True)
     refuse_internal_overlap(target)
     return copy_into(target, result)
 
@@ -288,7 +288,7 @@ def fill_out(target: object, result: Tensor, op: Operator, slots: pp_object) -> 
         and repeats_elements(written)
         and result.shape == written.shape
     ):
-        return write_folded(written, result.detach(), False)
+        return write_to_overlapping(written, result.detach(), False)
     if (
         op.out_overlap & NO_SHARING and op.out_once
     ):  # looked at before it may be resized

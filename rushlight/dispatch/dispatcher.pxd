@@ -61,7 +61,7 @@ cdef class Operator:
     cdef readonly dict kernels      # key number -> Kernel
     cdef uint64_t fallthroughs      # keys that calls pass as if they were not there
     cdef uint64_t handled           # keys with an entry or with built-in handling
-    cdef uint64_t apart             # those of them that some backends have an entry of their own for
+    cdef uint64_t backend_keys             # those of them that some backends have an entry of their own for
     cdef uint64_t alike             # those that answer for every backend
     cdef readonly dict by_backend   # (key number, backend's key number) -> Kernel
     cdef readonly tuple names       # rows of further names of the overload: `declared`
@@ -89,11 +89,11 @@ cdef class Operator:
     cdef readonly tuple entry       # the generated row; () for operators from outside
     cdef object call(self, PyObject** slots)
     cdef object compose(self, PyObject** slots, uint64_t keys)
-    cdef object call_elsewhere(self, PyObject** slots, ThreadState* st)
+    cdef object call_by_backend(self, PyObject** slots, ThreadState* st)
     cdef object call_pinned(self, PyObject** slots)
     cdef uint64_t factory_bits(self, PyObject** slots, uint64_t bits) except? 0
     cdef object run(self, PyObject** slots, uint64_t keys)
-    cdef object run_apart(self, PyObject** slots, uint64_t keys, int key)
+    cdef object run_converted(self, PyObject** slots, uint64_t keys, int key)
 
 # Goes up where an operator is given, or loses, something that runs.
 cdef long long registrations() noexcept

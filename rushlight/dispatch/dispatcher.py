@@ -68,7 +68,7 @@ _PRE_DISPATCH = cython.declare(cython.int, int(DispatchKey.PreDispatch))
 _RECORDING = cython.declare(cython.int, int(DispatchKey.Recording))
 _PROFILING = cython.declare(cython.int, int(DispatchKey.Profiling))
 # backends whose memory the host does not read
-_AWAY = cython.declare(
+_NOT_BACKENDS = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_CUDA)
     | (cython.cast(uint64_t, 1) << KEY_PRIVATEUSE1),
@@ -316,10 +316,10 @@ class Operator:
             if self.is_view or self.view_or_copy or self.form != FUNCTIONAL:
                 self.handled |= (one << KEY_ADINPLACEORVIEW) | (one << KEY_AUTOGRAD)
         self.handled &= ~self.fallthroughs
-        self.alike, self.apart = self.handled, 0
+        self.alike, self.backend_keys = self.handled, 0
         for key, _ in self.by_backend:
-            self.apart |= one << cython.cast(cython.int, key)
-        self.handled |= self.apart
+            self.backend_keys |= one << cython.cast(cython.int, key)
+        self.handled |= self.backend_keys
 
     def set_kernel(self, key, kernel):
         """Register (or with None remove) what runs at a key."""
@@ -457,8 +457,8 @@ class Operator:
         i: cython.int
         t: Tensor
         st: cython.pointer(ThreadState) = state()
-        if st.elsewhere:
-            return self.call_elsewhere(slots, st)
+        if st.factory_device:
+            return self.call_by_backend(slots, st)
         for i in range(self.n_tensors):
             item = cython.cast(object, slots[self.tensor_args[i]])
             if isinstance(item, Tensor):
@@ -497,7 +497,7 @@ class Operator:
             # nothing to record: the built-in Autograd handling would only pass on
             if (
                 self.table[KEY_AUTOGRAD] == cython.NULL
-                and not (self.apart >> KEY_AUTOGRAD) & 1
+                and not (self.backend_keys >> KEY_AUTOGRAD) & 1
             ):
                 bits &= ~(one << KEY_AUTOGRAD)
         return self.run(slots, bits)
@@ -526,7 +526,7 @@ class Operator:
         return pinned(self.call(slots))
 
     @cython.cfunc
-    def call_elsewhere(
+    def call_by_backend(
         self, slots: pp_object, st: cython.pointer(ThreadState)
     ) -> object:
         """The call under a default device, of which what it calls itself knows nothing."""
@@ -538,11 +538,11 @@ class Operator:
                 made = False  # it follows its argument
         if made and cython.cast(object, slots[self.device_arg]) is None:
             slots[self.device_arg] = cython.cast(p_object, device)
-        st.elsewhere = False
+        st.factory_device = False
         try:
             return self.call(slots)
         finally:
-            st.elsewhere = True
+            st.factory_device = True
 
     @cython.cfunc
     def run(self, slots: pp_object, keys: uint64_t) -> object:
@@ -554,10 +554,10 @@ class Operator:
                 return self.compose(slots, keys)
             not_available(self, keys)
         key = 63 - __builtin_clzll(bits)
-        if (self.apart >> key) & 1:
-            return self.run_apart(slots, keys, key)
+        if (self.backend_keys >> key) & 1:
+            return self.run_converted(slots, keys, key)
         if key <= KEY_PRIVATEUSE1:
-            if keys & _AWAY and not (_AWAY >> key) & 1:
+            if keys & _NOT_BACKENDS and not (_NOT_BACKENDS >> key) & 1:
                 not_available(
                     self, keys
                 )  # the host's kernels cannot read what is there
@@ -591,7 +591,9 @@ class Operator:
             st.included = (st.included & ~(one << KEY_COMPOSING)) | before
 
     @cython.cfunc
-    def run_apart(self, slots: pp_object, keys: uint64_t, key: cython.int) -> object:
+    def run_converted(
+        self, slots: pp_object, keys: uint64_t, key: cython.int
+    ) -> object:
         """The same at a key that some backends have an entry of their own for."""
         one: uint64_t = 1
         backends: uint64_t = keys & BACKEND_BITS

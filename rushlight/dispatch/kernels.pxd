@@ -25,7 +25,7 @@ cdef class PointwiseKernel(Kernel):
     cdef short native_result[256]   # dtype code of what native[i] writes
     cdef Tensor run_uniform(self, Operator op, PyObject** slots, int count)
     cdef dict special
-    cdef dict there                 # kernels of other devices, by kind and as `native`
+    cdef dict device_kernels                 # kernels of other devices, by kind and as `native`
     cdef object checker             # refuses operands by their types, or None
     cdef unsigned int wide          # bit i: a number is not rounded to half precision
     cdef bint alone_wide            # and of the very type, too: its kernel rounds in between
@@ -45,7 +45,7 @@ cdef class PointwiseKernel(Kernel):
     cdef int prepare_target(self, Tensor t, Call* call, Operator op, DType result) except -1
     cdef int place_targets(self, Operator op, Call* call, list targets, tuple outs) except -1
     cdef int refuse_reading(self, Tensor t, Call* call) except -1
-    cdef Tensor run_apart(self, Operator op, PyObject** slots, Call* call, Tensor target, DType result)
+    cdef Tensor run_converted(self, Operator op, PyObject** slots, Call* call, Tensor target, DType result)
     cdef tuple resolve_by_function(self, Call* call)
     cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
     cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)

@@ -41,7 +41,7 @@ from cython.cimports.rushlight.core.spans import (
     end_kernel,
     timing_kernels,
 )
-from cython.cimports.rushlight.core.state import state, tell_readers
+from cython.cimports.rushlight.core.state import notify_readers, state
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.derived import copy_into
 from cython.cimports.rushlight.dispatch.destination import destination, take_destination
@@ -89,7 +89,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     check_output_type,
     fit_output,
     warn_of_expanded,
-    write_folded,
+    write_to_overlapping,
 )
 from cython.cimports.rushlight.dispatch.writing import (
     INTERNAL_OVERLAP,
@@ -99,8 +99,8 @@ from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
     kernel_t,
+    launch_own,
     raise_fault,
-    tell_own,
     watched,
 )
 
@@ -270,7 +270,7 @@ class PointwiseKernel(Kernel):
         if "with_number" in layout:
             self.shaped |= BESIDE_NUMBER
         self.special = {}
-        self.there = {}
+        self.device_kernels = {}
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -472,7 +472,7 @@ class PointwiseKernel(Kernel):
         return 0
 
     @cython.cfunc
-    def run_apart(
+    def run_converted(
         self,
         op: Operator,
         slots: pp_object,
@@ -601,7 +601,7 @@ class PointwiseKernel(Kernel):
         ints[0] = first.numel_
         ints[1] = out.dtype_.itemsize
         if watched:
-            tell_own(
+            launch_own(
                 fn, data, 1 + count, ints, 2 + count,
                 cython.cast(cython.p_char, scalars), 32,
             )  # fmt: skip
@@ -681,7 +681,7 @@ class PointwiseKernel(Kernel):
                 kernel: object = None
                 if not call.mixed and not statics:
                     i = (self.n_operands - call.n) * 64 + call.compute
-                    kernel = self.there.get(i | device.kind << 8)
+                    kernel = self.device_kernels.get(i | device.kind << 8)
                 if kernel is None:
                     names = (dtype_of(call.result).name,)
                     kernel = self.find_for_device(
@@ -730,7 +730,7 @@ class PointwiseKernel(Kernel):
             if op.out_overlap & INTERNAL_OVERLAP and repeats_elements(targets[0]):
                 if op.out_overlap & INTERNAL_WARNS:
                     warn_of_expanded(op.base_name())
-                return write_folded(targets[0], op.functional.call(slots), True)
+                return write_to_overlapping(targets[0], op.functional.call(slots), True)
         elif op.form == OUT:
             given = cython.cast(object, slots[op.n_args - 1])
             targets.extend([given] if isinstance(given, Tensor) else given)
@@ -740,7 +740,7 @@ class PointwiseKernel(Kernel):
                 and shares(targets[0], slots, self, 0)
             ):
                 code = call.result if outs is None else _code_named(outs[0])
-                return self.run_apart(op, slots, call, targets[0], dtype_of(code))
+                return self.run_converted(op, slots, call, targets[0], dtype_of(code))
         else:
             device = device_of_call(call)
             for k in range(self.n_outputs):
@@ -834,7 +834,7 @@ class PointwiseKernel(Kernel):
             kernel = self.special.setdefault(key, kernel)
         if not call.mixed and not statics and outs == (dtype_of(call.result).name,):
             i = (self.n_operands - call.n) * 64 + call.compute
-            self.there[i | device.kind << 8] = kernel
+            self.device_kernels[i | device.kind << 8] = kernel
         return kernel
 
     @cython.cfunc
@@ -880,7 +880,7 @@ def run_pointwise(
     call: Call
     k: cython.int
     if state().included & WAITING:
-        tell_readers()
+        notify_readers()
     call.n = 0
     call.device_kind = KIND_CPU
     count = len(outputs) if outputs is not None else len(out_dtypes or (0,))

@@ -37,7 +37,7 @@ class DispatchKey(enum.IntEnum):
     Autocast = 20
     Batched = 24
     ForwardAD = 25
-    Course = 28
+    OperatorTrace = 28
     PreDispatch = 29
     PythonDispatcher = 30
     Profiling = 31

@@ -87,7 +87,7 @@ _MISSES = cython.declare(cython.int, 32)  # looks that found something else, at 
 # On cards only where that is asked for: it launches twice, and waits.
 _ASKED = os.environ.get("RUSHLIGHT_CHECK_PLANS", "")
 _CHECKED = cython.declare(cython.bint, _ASKED in ("1", "cards"))
-_ON_CARDS = cython.declare(cython.bint, _ASKED == "cards")
+_ON_CUDA = cython.declare(cython.bint, _ASKED == "cards")
 _OUTCOMES = cython.declare(dict, {})
 _KEEPERS = cython.declare(list, [])  # the kernels that keep plans
 
@@ -199,7 +199,7 @@ class PlannedComposite(PlannedKernel):
         switches: int64_t
         if following:
             fetch_arguments(op, slots)
-        if st.included or st.excluded & ~_GRAPH or st.modes or st.elsewhere:
+        if st.included or st.excluded & ~_GRAPH or st.modes or st.factory_device:
             return PythonKernel.run(self, op, slots, keys)
         if destination != cython.NULL or st.gathering:
             return PythonKernel.run(self, op, slots, keys)
@@ -248,7 +248,7 @@ def may_repeat(tensors: list) -> cython.bint:
     for item in tensors:
         where: Device = cython.cast(Tensor, item).storage.device
         if not where.on_host and not (
-            _ON_CARDS and not backend_of(where).graphs.is_writing(where)
+            _ON_CUDA and not backend_of(where).graphs.is_writing(where)
         ):
             return False
     return True
@@ -346,7 +346,7 @@ def follow(plan: LaunchPlan, tensors: list, tried: cython.bint) -> object:
                         len(step.content),
                     )
             elif tried:
-                soil(t)
+                poison(t)
             tensors.append(t)
         elif step.kind == CALL:
             held = []
@@ -397,7 +397,7 @@ def below_autograd(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def soil(t: Tensor) -> cython.int:
+def poison(t: Tensor) -> cython.int:
     """Fills fresh memory with what no function leaves there: ones, or odd floats."""
     i: int64_t
     item: cython.int = t.dtype_.itemsize

@@ -14,10 +14,10 @@ from cython.cimports.rushlight.core.dtype import dtype_of
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.row_variants import (
-    ALONG,
     ANY_WAY,
-    BESIDE,
-    TURNED,
+    CONTIGUOUS,
+    STRIDED,
+    TRANSPOSED,
     Ways,
 )
 from cython.cimports.rushlight.dispatch.trace import (
@@ -30,10 +30,10 @@ from cython.cimports.rushlight.dispatch.trace import (
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
+    add_operand_ints,
+    launch_kernel,
     parallel_for,
     run_here,
-    tell,
-    tell_operand,
     watched,
 )
 
@@ -126,8 +126,10 @@ def host_spans(
         count: cython.int = len(operands)
         n_ints: cython.int = len(numbers)
         for item in operands:
-            tell_operand(item)
-        tell(native.fn, data, count, values, n_ints, total, grain, cython.NULL, 0)
+            add_operand_ints(item)
+        launch_kernel(
+            native.fn, data, count, values, n_ints, total, grain, cython.NULL, 0
+        )
     if total <= grain:
         parallel_for(native.fn, data, values, total, grain)
         return 0
@@ -180,14 +182,14 @@ def way_of(
     for k in range(len(operands)):
         item: int64_t = cython.cast(Tensor, operands[k][0]).dtype_.itemsize
         if (ways.varying >> k) & 1 and ints[2 + 2 * count + k] != item:
-            return BESIDE
+            return STRIDED
     if ints[0] > ways.longest:
-        return ALONG
+        return CONTIGUOUS
     for k in range(first_input, len(operands)):
         item = cython.cast(Tensor, operands[k][0]).dtype_.itemsize
         if not (ways.varying >> k) & 1 and ints[steps_at + k] not in (0, item):
-            return ALONG
-    return TURNED
+            return CONTIGUOUS
+    return TRANSPOSED
 
 
 @cython.cfunc
@@ -272,7 +274,9 @@ def launch_host(
     least: cython.int,
 ) -> cython.int:
     if watched >= least:
-        tell(native.fn, data, count, ints, n_ints, total, grain, numbers, n_bytes)
+        launch_kernel(
+            native.fn, data, count, ints, n_ints, total, grain, numbers, n_bytes
+        )
     if total <= grain:
         run_here(native.fn, data, ints, total)
         return 0

@@ -296,17 +296,17 @@ def _fitted(op, fn, with_keyset):
     except (TypeError, ValueError):
         return fn
     kinds = [parameter.kind for parameter in parameters]
-    places = sum(kind in _BY_POSITION for kind in kinds) - with_keyset
+    positions = sum(kind in _BY_POSITION for kind in kinds) - with_keyset
     any_number = inspect.Parameter.VAR_POSITIONAL in kinds
     named = bool(names) and not _BY_NAME.isdisjoint(kinds)
-    if not named and (any_number or places >= len(rows)):
+    if not named and (any_number or positions >= len(rows)):
         return fn
     count = len(rows) - len(names)
 
     def fitted(*slots):
         first, slots = slots[:with_keyset], slots[with_keyset:]
         args = slots[:count]
-        while not any_number and len(args) > places:
+        while not any_number and len(args) > positions:
             default = defaults[len(args) - 1]
             if type(args[-1]) is not type(default) or args[-1] != default:
                 break

@@ -22,7 +22,7 @@ ctypedef struct Call:
     int device_kind
 
 # Lets the kernel that is made do an elementwise one's work where its operands cross.
-cdef int turn_tiles(kernel_t fn, object make) except -1
+cdef int bind_tiled_copy(kernel_t fn, object make) except -1
 cdef int run_call(kernel_t fn, Call* call) except -1
 # The same where a backend other than the host's has the operands.
 cdef int run_on_device(object kernel, Device device, Call* call) except -1

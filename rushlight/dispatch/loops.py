@@ -13,9 +13,9 @@ from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
     kernel_t,
+    launch_kernel,
     parallel_for,
     run_here,
-    tell,
     watched,
 )
 
@@ -67,12 +67,12 @@ def run_line(
     if call.numel <= GRAIN:
         if watched:
             numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
-            tell(fn, data, count, ints, 1 + 2 * count, 1, 1, numbers, NUMBERS)
+            launch_kernel(fn, data, count, ints, 1 + 2 * count, 1, 1, numbers, NUMBERS)
         return run_here(fn, data, ints, 1)
     rows = call.numel // CHUNK
     ints[0] = CHUNK
     if watched >= OBSERVE_ALL:
-        tell_rows(fn, call, data, ints, rows)
+        launch_rows(fn, call, data, ints, rows)
     with cython.nogil:
         parallel_for(fn, data, ints, rows, GRAIN // CHUNK)
         if rows * CHUNK < call.numel:
@@ -100,7 +100,7 @@ def tidy(call: cython.pointer(Call)) -> cython.void:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell_rows(
+def launch_rows(
     fn: kernel_t,
     call: cython.pointer(Call),
     data: cython.pp_char,
@@ -112,19 +112,21 @@ def tell_rows(
     numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
     rest: cython.p_char[12]
     k: cython.int
-    tell(fn, data, count, ints, 1 + 2 * count, rows, GRAIN // CHUNK, numbers, NUMBERS)
+    launch_kernel(
+        fn, data, count, ints, 1 + 2 * count, rows, GRAIN // CHUNK, numbers, NUMBERS
+    )
     if rows * CHUNK < call.numel:
         ints[0] = call.numel - rows * CHUNK
         for k in range(count):
             rest[k] = data[k] + rows * ints[1 + count + k]
-        tell(fn, rest, count, ints, 1 + 2 * count, 1, 1, numbers, NUMBERS)
+        launch_kernel(fn, rest, count, ints, 1 + 2 * count, 1, 1, numbers, NUMBERS)
         ints[0] = CHUNK
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell_general(
+def launch_general(
     fn: kernel_t,
     call: cython.pointer(Call),
     plan: cython.pointer(LoopPlan),
@@ -148,7 +150,7 @@ def tell_general(
     for k in range(count):
         here[k] = data[k]
     while True:
-        tell(
+        launch_kernel(
             fn, here, count, ints, 1 + 2 * count, plan.sizes[1], grain, numbers, NUMBERS
         )
         launches += 1
@@ -213,16 +215,16 @@ def on_device(value: object) -> cython.bint:
 # Copies that have a kernel for tiles whose elements lie along different loops: the one, the
 # other where it has been made, and what makes it.
 _copies = cython.declare(kernel_t[64])
-_turned = cython.declare(kernel_t[64])
+_transposed = cython.declare(kernel_t[64])
 _makers = cython.declare(list, [])
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def turn_tiles(fn: kernel_t, make: object) -> cython.int:
+def bind_tiled_copy(fn: kernel_t, make: object) -> cython.int:
     """Lets the kernel that ``make()`` gives do one's work where its operands cross."""
     if len(_makers) < 64:
-        _copies[len(_makers)], _turned[len(_makers)] = fn, cython.NULL
+        _copies[len(_makers)], _transposed[len(_makers)] = fn, cython.NULL
         _makers.append(make)
     return 0
 
@@ -233,26 +235,28 @@ def for_tiles(fn: kernel_t) -> kernel_t:
     k: cython.int
     for k in range(len(_makers)):
         if _copies[k] == fn:
-            if _turned[k] == cython.NULL:
+            if _transposed[k] == cython.NULL:
                 made: NativeKernel = _makers[k]()
-                _turned[k] = made.fn
-            return _turned[k]
+                _transposed[k] = made.fn
+            return _transposed[k]
     return fn
 
 
 TILE_INNER = cython.declare(int64_t, 16)
 TILE_OUTER = cython.declare(int64_t, 64)
-TURNED = cython.declare(int64_t, 16384)  # bytes of a tile's operands that lie across
+TRANSPOSED = cython.declare(
+    int64_t, 16384
+)  # bytes of a tile's operands that lie across
 
 # The kernels that turn elements of four and of eight bytes, and what gives them.
 _turning = cython.declare(kernel_t[2])
-_turn_by = cython.declare(object, None)
+_transpose_maker = cython.declare(object, None)
 
 
-def bind_turning(function):
+def bind_transpose(function):
     """Name what gives the kernel that turns tiles of elements of so many bytes."""
-    global _turn_by
-    _turn_by = function
+    global _transpose_maker
+    _transpose_maker = function
     _turning[0] = _turning[1] = cython.NULL
 
 
@@ -260,8 +264,8 @@ def bind_turning(function):
 def turning(width: int64_t) -> kernel_t:
     """The kernel that turns tiles of elements of four or eight bytes; or none."""
     k: cython.int = width // 8
-    if _turning[k] == cython.NULL and _turn_by is not None:
-        made: NativeKernel = _turn_by(width)
+    if _turning[k] == cython.NULL and _transpose_maker is not None:
+        made: NativeKernel = _transpose_maker(width)
         _turning[k] = made.fn
     return _turning[k]
 
@@ -281,7 +285,7 @@ def lies_across(plan: cython.pointer(LoopPlan), k: cython.int) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def turn_first(
+def transpose_first(
     nest: cython.pointer(int64_t),
     call: cython.pointer(Call),
     plan: cython.pointer(LoopPlan),
@@ -298,8 +302,8 @@ def turn_first(
         if (size == 4 or size == 8) and turning(size) != cython.NULL:
             bits |= cython.cast(int64_t, size) << (4 * k)
             room += size
-    if 0 < room * TILE_OUTER * TILE_INNER <= TURNED:
-        nest[3] = TURNED // (room * TILE_OUTER) // TILE_INNER * TILE_INNER
+    if 0 < room * TILE_OUTER * TILE_INNER <= TRANSPOSED:
+        nest[3] = TRANSPOSED // (room * TILE_OUTER) // TILE_INNER * TILE_INNER
         nest[4] = bits
         nest[5] = cython.cast(int64_t, cython.cast(uintptr_t, _turning[0]))
         nest[6] = cython.cast(int64_t, cython.cast(uintptr_t, _turning[1]))
@@ -332,7 +336,7 @@ def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def turn(
+def swap_loops(
     plan: cython.pointer(LoopPlan), operands: cython.pointer(Operand)
 ) -> cython.bint:
     """Swaps the inner loop with a long one where rows are so short that columns take less.
@@ -433,7 +437,9 @@ def run_nest(
                 for k in range(count):
                     part[k] = here[k] + i * own[1 + count + k] + j * own[1 + k]
                 if ints[4]:
-                    turn_tile(part, own, laid, count, sizes[1] - i, width, ints, room)
+                    transpose_tile(
+                        part, own, laid, count, sizes[1] - i, width, ints, room
+                    )
                     faults |= fn(part, laid, 0, min(TILE_OUTER, sizes[1] - i))
                 else:
                     faults |= fn(part, own, 0, min(TILE_OUTER, sizes[1] - i))
@@ -445,7 +451,7 @@ def run_nest(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def turn_tile(
+def transpose_tile(
     part: cython.pp_char,
     own: cython.pointer(int64_t),
     laid: cython.pointer(int64_t),
@@ -503,7 +509,7 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
             data[k] = call.operands[k].data
             ints[1 + k] = plan.strides[k][0]
         return run_line(fn, call, data, ints)
-    turned: cython.bint = turn(cython.address(plan), call.operands)
+    transposed: cython.bint = swap_loops(cython.address(plan), call.operands)
     ints[0] = plan.sizes[0]
     for k in range(count):
         data[k] = call.operands[k].data
@@ -511,10 +517,12 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
         ints[1 + count + k] = plan.strides[k][1]
     total: int64_t = plan.sizes[1]
     grain: int64_t = GRAIN // plan.sizes[0] + 1
-    if turned or plan.ndim > 2 or crosses(cython.address(plan)):
-        return run_outer(fn, call, cython.address(plan), data, ints, turned)
+    if transposed or plan.ndim > 2 or crosses(cython.address(plan)):
+        return run_outer(fn, call, cython.address(plan), data, ints, transposed)
     if watched:
-        tell(fn, data, count, ints, 1 + 2 * count, total, grain, numbers, NUMBERS)
+        launch_kernel(
+            fn, data, count, ints, 1 + 2 * count, total, grain, numbers, NUMBERS
+        )
     with cython.nogil:
         parallel_for(fn, data, ints, total, grain)
     return 0
@@ -528,7 +536,7 @@ def run_outer(
     plan: cython.pointer(LoopPlan),
     data: cython.pp_char,
     ints: cython.pointer(int64_t),
-    turned: cython.bint,
+    transposed: cython.bint,
 ) -> cython.int:
     """More loops than a kernel has, or tiles: one launch of a nest.
 
@@ -547,17 +555,17 @@ def run_outer(
     grain: int64_t = GRAIN // plan.sizes[0] + 1
     inner: kernel_t = fn
     nest[3] = nest[4] = nest[5] = nest[6] = 0
-    if turned:
+    if transposed:
         nest[3] = STRIP
     elif crosses(plan):
         nest[3] = TILE_INNER
         inner = for_tiles(fn)
         if inner == fn:
-            turn_first(nest, call, plan)
+            transpose_first(nest, call, plan)
     launches: int64_t = 0
     everything: cython.bint = watched >= OBSERVE_ALL
     if everything:
-        launches = tell_general(fn, call, plan, data, ints, grain)
+        launches = launch_general(fn, call, plan, data, ints, grain)
     nest[0] = cython.cast(int64_t, cython.cast(uintptr_t, inner))
     nest[1] = count
     nest[2] = ndim
@@ -571,9 +579,9 @@ def run_outer(
     for d in range(2, ndim):
         total *= plan.sizes[d]
     if watched and not everything:
-        tell(run_nest, data, count, nest, n, total, grain, numbers, NUMBERS)
+        launch_kernel(run_nest, data, count, nest, n, total, grain, numbers, NUMBERS)
     with cython.nogil:
         parallel_for(run_nest, data, nest, total, grain)
     if everything:  # so many launches more, or fewer, than were told of
-        tell(cython.NULL, data, 0, ints, 0, 1 - launches, 0, cython.NULL, 0)
+        launch_kernel(cython.NULL, data, 0, ints, 0, 1 - launches, 0, cython.NULL, 0)
     return 0

@@ -23,6 +23,6 @@ cdef int fit_like(Tensor target, Tensor result, bint quiet, bint plain) except -
 cdef int refuse_shared(PyObject** slots, int first, int last, Tensor target, int least) except -1
 cdef int refuse_reading(PyObject** slots, int last, object target, int overlap) except -1
 cpdef warn_of_expanded(str name)
-cpdef write_folded(Tensor target, Tensor result, bint changed_only)
+cpdef write_to_overlapping(Tensor target, Tensor result, bint changed_only)
 cdef refuse_gradient(str name)
 cdef refuse_output(str name, object target, Tensor result)

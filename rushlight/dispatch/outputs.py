@@ -20,7 +20,7 @@ from rushlight.core.dtype import TYPE_NAMES
 from rushlight.core.views import resize_
 from rushlight.core.warning import warn, warn_once
 
-_FOLDED = cython.declare(object, None)
+_OVERLAPPING = cython.declare(object, None)
 
 # How the type of `out` relates to the result's, by the number of the rule.
 OUT_RULES = {
@@ -239,9 +239,9 @@ def refuse_reading(
 
 
 @cython.ccall
-def write_folded(target: Tensor, result: Tensor, changed_only: cython.bint):
+def write_to_overlapping(target: Tensor, result: Tensor, changed_only: cython.bint):
     """Writes to a tensor that shows one element at several places."""
-    return _FOLDED(target, result, changed_only)
+    return _OVERLAPPING(target, result, changed_only)
 
 
 @cython.ccall
@@ -254,10 +254,10 @@ def warn_of_expanded(name: str):
     )
 
 
-def set_folded_writer(function):
+def set_overlapping_writer(function):
     """Name the function that writes to tensors that show elements several times."""
-    global _FOLDED
-    _FOLDED = function
+    global _OVERLAPPING
+    _OVERLAPPING = function
 
 
 def refuse_count(name, expected, target):

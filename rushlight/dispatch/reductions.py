@@ -23,19 +23,19 @@ from cython.cimports.rushlight.core.launch_args import ReductionPlan
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 from cython.cimports.rushlight.dispatch.row_variants import (
-    ALONG,
     ANY_WAY,
-    BESIDE,
-    TURNED,
+    CONTIGUOUS,
+    STRIDED,
+    TRANSPOSED,
     Ways,
 )
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
     kernel_t,
+    launch_kernel,
     parallel_for,
     run_here,
-    tell,
     watched,
 )
 
@@ -423,9 +423,9 @@ class ReductionKernel(Kernel):
                 found,
             )
             return
-        there: cython.bint = not x.storage.device.on_host
+        on_device: cython.bint = not x.storage.device.on_host
         if (
-            not there  # a backend finds parts itself
+            not on_device  # a backend finds parts itself
             and nr == 1
             and nk == 0
             and count >= 2 * PART
@@ -460,7 +460,7 @@ class ReductionKernel(Kernel):
         data[at] = x.pointer()
         data[at + 1] = cython.cast(cython.p_char, cython.address(number))
         total: int64_t = out.numel_
-        if there:
+        if on_device:
             run_on_device(found, x.storage.device, data, at + 1, plan, total, number)
             return
         kernel: NativeKernel = kernel_of(found, cython.address(plan), item)
@@ -472,7 +472,7 @@ class ReductionKernel(Kernel):
         if watched:
             if at == 1:  # there is no second result
                 plan.second[0] = plan.second[1] = plan.second[2] = 0
-            tell(
+            launch_kernel(
                 fn, data, at + 2, ints, WORDS, total,
                 total if total * count <= GRAIN else grain,
                 cython.cast(cython.p_char, cython.address(number)), 8,
@@ -504,9 +504,11 @@ def kernel_of(
     if not ways.several:
         return ways.native(ANY_WAY)
     if ways.varying and plan.along[2] != item:
-        return ways.native(BESIDE)
+        return ways.native(STRIDED)
     one: cython.bint = plan.reduced[0] == 1 and plan.reduced[1] == 1
-    return ways.native(TURNED if one and plan.reduced[2] <= ways.longest else ALONG)
+    return ways.native(
+        TRANSPOSED if one and plan.reduced[2] <= ways.longest else CONTIGUOUS
+    )
 
 
 @cython.cfunc
@@ -552,9 +554,9 @@ def launch_parts(
     data[2] = cython.cast(cython.p_char, cython.address(one))
     fn: kernel_t = kernel_of(first, cython.address(plan), item).fn
     everything: cython.bint = watched >= OBSERVE_ALL
-    told: cython.p_char = cython.cast(cython.p_char, cython.address(one))
+    launch_bytes: cython.p_char = cython.cast(cython.p_char, cython.address(one))
     if everything:
-        tell(fn, data, 3, ints, WORDS, parts, 1, told, 8)
+        launch_kernel(fn, data, 3, ints, WORDS, parts, 1, launch_bytes, 8)
     with cython.nogil:
         parallel_for(fn, data, ints, parts, 1)
     plan.kept[2] = 1
@@ -564,16 +566,16 @@ def launch_parts(
         data[1] += parts * PART * item
         fn = kernel_of(first, cython.address(plan), item).fn
         if everything:
-            tell(fn, data, 3, ints, WORDS, 1, 1, told, 8)
+            launch_kernel(fn, data, 3, ints, WORDS, 1, 1, launch_bytes, 8)
         run_here(fn, data, ints, 1)
     plan.reduced[2], plan.along[2] = partial.numel_, step
     data[0] = out.pointer()
     data[1] = partial.pointer()
     data[2] = cython.cast(cython.p_char, cython.address(number))
     # However few the parts are, lanes sum them: one after the other rounds more.
-    fn = second.native(ALONG if second.several else ANY_WAY).fn
+    fn = second.native(CONTIGUOUS if second.several else ANY_WAY).fn
     if everything:
-        tell(fn, data, 3, ints, WORDS, 1, 1, data[2], 8)
+        launch_kernel(fn, data, 3, ints, WORDS, 1, 1, data[2], 8)
     run_here(fn, data, ints, 1)
 
 

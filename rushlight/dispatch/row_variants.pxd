@@ -3,9 +3,9 @@ from rushlight.runtime.cpu.launch cimport NativeKernel
 
 cdef enum:
     ANY_WAY = 0
-    ALONG
-    TURNED
-    BESIDE
+    CONTIGUOUS
+    TRANSPOSED
+    STRIDED
 
 cdef class Ways:
     cdef readonly object source     # a Rowwise or a Reduction

@@ -135,10 +135,10 @@ def _get_overloaded_args(relevant_args, get_type_fn=None):
             continue
         if any(kind_of(other) is kind for other in found):
             continue
-        places = (
+        positions = (
             at for at, other in enumerate(found) if issubclass(kind, kind_of(other))
         )
-        found.insert(next(places, len(found)), arg)
+        found.insert(next(positions, len(found)), arg)
     return found
 
 

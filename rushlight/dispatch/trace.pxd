@@ -85,7 +85,7 @@ cdef class Recorder:
     cdef bint failed
     cdef bint writes
     cdef int64_t asked              # bytes
-    cdef int64_t heard              # launches that were written down, or happened inside of calls
+    cdef int64_t recorded              # launches that were written down, or happened inside of calls
     cdef int64_t launched           # launches before, and then those that happened
     cdef Recorder before
     cdef char* starts[64]           # where the memory of each begins

@@ -318,7 +318,7 @@ class LaunchTracer(LaunchObserver):
                 return 0
         for i in range(launch.n_ints):
             step.ints[i] = launch.ints[i]
-        notes.heard += 1
+        notes.recorded += 1
         notes.steps.append(step)
         return 0
 
@@ -350,7 +350,7 @@ class LaunchTracer(LaunchObserver):
                 step.bases[i] = NOTHING
             elif not notes.put_operand(step, i, data[i]):
                 return 0
-        notes.heard += 1
+        notes.recorded += 1
         notes.steps.append(step)
         return 0
 
@@ -396,7 +396,7 @@ class Listener(Kernel):
             notes.writes = notes.writes or writes_given(notes, op, slots)
             return op.run(slots, keys & ~_PLANNING)
         before: int64_t = launched()
-        heard: int64_t = notes.heard
+        recorded: int64_t = notes.recorded
         n_steps: cython.Py_ssize_t = len(notes.steps)
         n_tensors: cython.Py_ssize_t = len(notes.tensors)
         written: set = set(notes.written)
@@ -409,12 +409,12 @@ class Listener(Kernel):
         above: cython.bint = state().excluded & _GRAPH == 0
         if outer:
             notes.writes = True
-        if notes.failed or before != notes.heard - heard or (outer and above):
+        if notes.failed or before != notes.recorded - recorded or (outer and above):
             del notes.steps[n_steps:]
             del notes.tensors[n_tensors:]
             del notes.looks[n_tensors - notes.given :]
             notes.written = written
-            notes.heard = heard + before
+            notes.recorded = recorded + before
             notes.failed = False
             note_call(notes, op, slots, result, not above)
         return result
@@ -598,7 +598,7 @@ def finished(notes: Recorder, result: object) -> LaunchPlan:
     i: cython.int
     # a launch that was not heard of: this function runs kernels in its own way, or
     # another thread ran some just now
-    if notes.failed or notes.launched != notes.heard:
+    if notes.failed or notes.launched != notes.recorded:
         return None
     for i in range(notes.given, len(notes.tensors)):
         if i not in notes.written:

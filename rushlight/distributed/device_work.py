@@ -54,7 +54,7 @@ class DeviceFuture(Future):
 
     def then(self, callback):
         """The future of what ``callback(future)`` returns, on a queue of its own."""
-        context = self._work.event.card
+        context = self._work.event.ctx
         queue = context.streams.give()
         following = _Moment(context)
         future = DeviceFuture(following)
@@ -88,7 +88,7 @@ def follow(work, values):
         values: tensors of the work's card, in whatever.
     """
     work.check()
-    context = work.event.card
+    context = work.event.ctx
     queue = contexts.current_stream(context)
     queue.wait_event(work.event)
     for each in tree_leaves(values):
@@ -118,7 +118,7 @@ class DeviceWork(Work):
 
     def record(self, queue):
         """Note the moment when it is over: when all that is in a queue now is."""
-        self.event = Event(queue.card)
+        self.event = Event(queue.ctx)
         self.event.record(queue)
 
     def check(self):
@@ -168,7 +168,7 @@ class DeviceWork(Work):
             DistBackendError: it failed, or is not over in time.
         """
         self.check()
-        contexts.current_stream(self.event.card).wait_event(self.event)
+        contexts.current_stream(self.event.ctx).wait_event(self.event)
         if timeout is not None:
             self._await(seconds(timeout))
         elif self.blocks:
@@ -320,7 +320,7 @@ class Watchdog:
             works, self.works = self.works, []
             self.closing = True
         self.group._failure = error
-        for context in {each.event.card for each in works}:
+        for context in {each.event.ctx for each in works}:
             context.look_later(_Failure(error), None)
         for each in works:
             each.end(error)

@@ -34,16 +34,16 @@ def _count(tensor):
     return int(found.sum()) if found.any() else 0
 
 
-def _refuse(group, told):
+def _refuse(group, message):
     """Leaves the group, so that all others know why, and raises.
 
     Args:
         group: the processes.
         told: what was found, as others hear it.
     """
-    group.shutdown(f"it has diverged: {told}")
+    group.shutdown(f"it has diverged: {message}")
     raise DistBackendError(
-        f"rank {group.rank()} has diverged: {told}\n  remedy: look for the operator with "
+        f"rank {group.rank()} has diverged: {message}\n  remedy: look for the operator with "
         "inspection.NonFiniteTrap(), or go on from an earlier checkpoint"
     )
 
@@ -80,5 +80,5 @@ def refuse_gradients(group, step, named):
     for name, gradient in named:
         count = _count(gradient)
         if count:
-            told = f"{count} of {gradient.numel()} elements of the gradient of {name} are NaN"
-            _refuse(group, f"{told} in step {step}")
+            message = f"{count} of {gradient.numel()} elements of the gradient of {name} are NaN"
+            _refuse(group, f"{message} in step {step}")

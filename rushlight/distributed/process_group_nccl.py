@@ -110,7 +110,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
         self._blocks = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") == "1"
         if device is not None:
             self.bound_device_id = rl.device(device)
-            self._communicators.of(contexts.card(self.bound_device_id.index))
+            self._communicators.of(contexts.ctx(self.bound_device_id.index))
 
     def name(self):
         """The name of the backend."""
@@ -170,7 +170,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
                 f"Tensors must be on the same device\n  devices: {sorted(map(str, devices))}"
             )
         self._used = devices.pop()
-        return contexts.card(self._used.index)
+        return contexts.ctx(self._used.index)
 
     def _launch(self, launch, async_op, timeout=None):
         """Put a collective into a queue; its ``Work`` where ``async_op``, else None."""

@@ -94,8 +94,8 @@ def _nll_loss(input, target, weight, reduction, ignore_index):
     classes = 0 if input.dim() < 2 else 1
     counts = target != ignore_index
     nowhere = call.scalar_tensor(0, dtype=target.dtype, device=target.device)
-    places = call.where(counts, target, nowhere).unsqueeze(classes)
-    picked = input.gather(classes, places).squeeze(classes).neg()
+    positions = call.where(counts, target, nowhere).unsqueeze(classes)
+    picked = input.gather(classes, positions).squeeze(classes).neg()
     nothing = call.scalar_tensor(0, dtype=input.dtype, device=input.device)
     losses = call.where(target != ignore_index, picked, nothing)
     if reduction == NONE and input.dim() > 1:

@@ -255,8 +255,8 @@ class _Tracer(ProxyTorchDispatchMode):
         """
         inputs, constants, names = list(specs), dict(constants), {}
         at = sum(one.kind is not InputKind.USER_INPUT for one in inputs)
-        places = self.graph.find_nodes(op="placeholder")
-        before = places[at] if at < len(places) else self.first_step()
+        positions = self.graph.find_nodes(op="placeholder")
+        before = positions[at] if at < len(positions) else self.first_step()
         for node in self.graph.find_nodes(op="get_attr"):
             value = getattr(self.root, node.target, None)
             if not isinstance(value, Tensor):

@@ -86,7 +86,7 @@ RUNTIME = r"""
 typedef int (*kernel_t)(char **data, const int64_t *ints, int64_t begin, int64_t end);
 typedef struct { int32_t kind, number; int64_t offset; } place_t;
 typedef struct {
-  int32_t kind, fn, place, n_places, ints, numbers, n_bytes;
+  int32_t kind, fn, place, n_positions, ints, numbers, n_bytes;
   int64_t total, grain;
 } step_t;
 typedef struct {
@@ -318,8 +318,8 @@ static int run(NAME *m, const NAME_tensor *inputs, int n_inputs,
   for (int i = 0; i < bucket->n_steps; i++) {
     const step_t *s = &STEPS[bucket->step + i];
     memcpy(numbers, NUMBERS + s->numbers, s->kind ? 0 : s->n_bytes);
-    for (int j = 0; j < s->n_places; j++)
-      data[j] = resolved(m, &PLACES[s->place + j], inputs, outputs, numbers);
+    for (int j = 0; j < s->n_positions; j++)
+      data[j] = resolved(m, &POSITIONS[s->place + j], inputs, outputs, numbers);
     if (s->kind == 4) {
       if (CODES_FAIL(m, (const char *)NUMBERS + s->numbers, data[0], s->total)) return 1;
       continue;

@@ -21,7 +21,7 @@ def lifetimes(run, last):
     """
     found: dict = {}
     for at, step in enumerate(run.steps):
-        for kind, number, _ in step.places:
+        for kind, number, _ in step.positions:
             if kind == _steps.FRESH:
                 first, _ = found.get(number, (at, at))
                 found[number] = first, at
@@ -37,7 +37,7 @@ def lifetimes(run, last):
     return found
 
 
-def placed(run, last, elsewhere=()):
+def placed(run, last, other_arenas=()):
     """Offsets of fresh memories in one block, which those of other times share.
 
     Args:
@@ -57,7 +57,7 @@ def placed(run, last, elsewhere=()):
     offsets: dict = {}
     total = 0
     for number in sorted(spans, key=lambda n: (-sizes[n], n)):
-        if number in elsewhere:
+        if number in other_arenas:
             continue
         first, end = spans[number]
         busy = sorted(

@@ -15,7 +15,7 @@ from rushlight.ir.symbolic import ShapeEnv, SymInt, symbol_name
 from rushlight.ir.unbacked import Elements
 from rushlight.operators import call
 
-_ENDLESS = float("inf")
+_UNBOUNDED = float("inf")
 _LOOKED = 300  # sizes up to here are tried in what a program has asked
 
 
@@ -52,12 +52,12 @@ class OpenSizes:
         self.integers: set = set()  # keys of arguments that are integers
         self.env = None
         self.equal: dict = {}  # numbers that follow from elements -> what they are
-        self.places: dict = {}  # and where they are in the results of their steps
+        self.positions: dict = {}  # and where they are in the results of their steps
 
     def start(self):
         """Begins a recording."""
         self.env = ShapeEnv(duck_shape=False)
-        self.env.elements = Elements(self.env, self.equal, self.places)
+        self.env.elements = Elements(self.env, self.equal, self.positions)
         self.symbols: dict = {}
         self.rest: list = []  # derived sizes whose names have no size of their own
         self.ranges: dict = {}
@@ -96,8 +96,8 @@ class OpenSizes:
         self.kinds.setdefault(key, spec.type)
         self.sources[key] = self.names[key] = key
         self.integers.add(key)
-        low = -_ENDLESS if spec.min is None else spec.min
-        high = _ENDLESS if spec.max is None else spec.max
+        low = -_UNBOUNDED if spec.min is None else spec.min
+        high = _UNBOUNDED if spec.max is None else spec.max
         if not low <= actual <= high:
             raise _violated(
                 key, f"{key} = {actual} is not in the range of {spec}", None
@@ -125,7 +125,7 @@ class OpenSizes:
         if actual in (0, 1):
             raise self._specialized(key, actual)
         low = 2 if spec.min is None else max(spec.min, 2)
-        high = _ENDLESS if spec.max is None else spec.max
+        high = _UNBOUNDED if spec.max is None else spec.max
         return self._symbol(key, actual, low, high)
 
     def _named(self, one, spec, actual):
@@ -348,11 +348,11 @@ class OpenSizes:
             last += 1
         if len(kept) != last - first + 1:  # multiples, or several runs
             return self._in_steps(key, symbol, formula, outcome, good)
-        above = last if last < top or top == high else _ENDLESS
+        above = last if last < top or top == high else _UNBOUNDED
         if isinstance(self.kinds[key], Dim) and (first > max(low, 2) or above < high):
             name = self.names[key]
             bounds = [f"min={first}"] if first > 2 else []
-            bounds += [f"max={above}"] if above != _ENDLESS else []
+            bounds += [f"max={above}"] if above != _UNBOUNDED else []
             raise _violated(
                 name,
                 f"Not all values of {self._said(key)} in the specified range satisfy "
@@ -455,7 +455,7 @@ class OpenSizes:
     def _bounds(self, key):
         """A symbol's bounds as a program shows them: integers are said to be positive."""
         low, high = self.ranges[key]
-        unbounded = low == -_ENDLESS and self.hints[key] >= 0
+        unbounded = low == -_UNBOUNDED and self.hints[key] >= 0
         return (0 if unbounded else low), high
 
     def finish(self, program):

@@ -60,7 +60,7 @@ class RecordedStep:
 
     kind: int
     fn: int = 0
-    places: tuple = ()
+    positions: tuple = ()
     ints: tuple = ()
     total: int = 1
     grain: int = 1
@@ -69,7 +69,7 @@ class RecordedStep:
     def key(self):
         """What is the same in each run."""
         return (
-            self.kind, self.fn, self.places, self.ints, self.total, self.grain,
+            self.kind, self.fn, self.positions, self.ints, self.total, self.grain,
             self.numbers,
         )  # fmt: skip
 
@@ -89,7 +89,7 @@ class Run:
         self._starts: list = []  # sorted, and the memories beside them
         self._sorted: list = []
         self._counts = [0] * 4
-        self.heard = self.before = 0
+        self.recorded = self.before = 0
         for tensor in inputs:
             self.add(INPUT, tensor)
         for tensor in state:
@@ -139,7 +139,7 @@ class Run:
         content = bytes(_bytes_of(tensor, start, n_bytes))
         self.append(
             RecordedStep(
-                FILL, places=((memory.kind, memory.number, 0),), numbers=content
+                FILL, positions=((memory.kind, memory.number, 0),), numbers=content
             )
         )
 
@@ -173,8 +173,8 @@ class Run:
             for at in self.touched.get((kind, number), ()):
                 if at < before and at not in found:
                     found.add(at)
-                    places = self.steps[at].places
-                    todo += [(k, n, at) for k, n, _ in places if FRESH <= k <= INPUT]
+                    positions = self.steps[at].positions
+                    todo += [(k, n, at) for k, n, _ in positions if FRESH <= k <= INPUT]
         return found
 
     def bytes_of_state(self, number):
@@ -204,7 +204,7 @@ class Run:
 
     def is_needed(self, at, idle, last):
         """Whether others than idle steps touch what a step does, or it is a result."""
-        for kind, number, _ in self.steps[at].places:
+        for kind, number, _ in self.steps[at].positions:
             if kind == FRESH and (
                 (kind, number) in last
                 or not idle.issuperset(self.touched[kind, number])
@@ -217,7 +217,7 @@ class Run:
     def append(self, step):
         """One more step; where it is."""
         at = len(self.steps)
-        for kind, number, _ in step.places:
+        for kind, number, _ in step.positions:
             if FRESH <= kind <= INPUT:
                 self.touched.setdefault((kind, number), []).append(at)
         self.steps.append(step)
@@ -226,7 +226,7 @@ class Run:
     def branch(self, pred):
         """A step that jumps where a truth value is false; `land` says where to."""
         return self.append(
-            RecordedStep(BRANCH, places=(self.place(place_of(pred)[2]),))
+            RecordedStep(BRANCH, positions=(self.place(place_of(pred)[2]),))
         )
 
     def jump(self, back=None):
@@ -240,7 +240,7 @@ class Run:
 
     def launched(self, fn, data, inside, ints, total, grain, numbers):
         """One launch."""
-        self.heard += 1
+        self.recorded += 1
         task = TASKS.get(fn)
         if task == "random_bits":
             self.draws += 1
@@ -249,10 +249,10 @@ class Run:
         elif task == "check_codes":
             codes = (self.place(data[0]),)
             self.append(
-                RecordedStep(CHECK, places=codes, total=ints[0], numbers=numbers)
+                RecordedStep(CHECK, positions=codes, total=ints[0], numbers=numbers)
             )
             return
-        places = tuple(
+        positions = tuple(
             (NUMBER, 0, one) if own else self.place(one)
             for one, own in zip(data, inside)
         )
@@ -261,7 +261,7 @@ class Run:
         if not any(inside):
             numbers = b""  # room that was not needed
         self.append(
-            RecordedStep(LAUNCH, fn, places, tuple(ints), total, grain, numbers)
+            RecordedStep(LAUNCH, fn, positions, tuple(ints), total, grain, numbers)
         )
 
     def place(self, address):
@@ -285,7 +285,7 @@ class Run:
 
     def settle(self):
         """Refuses launches that have happened and were not told."""
-        if count_launches() - self.before != self.heard:
+        if count_launches() - self.before != self.recorded:
             self.refuse("it runs loops that nobody has told of")
 
     def refuse(self, fact):
@@ -410,7 +410,7 @@ def checked_alike(first, second):
         fact = "a number that Python computes differs from run to run"
         if one.fn != other.fn or one.total != other.total:
             fact = "it launches other kernels from run to run"
-        elif one.places != other.places:
+        elif one.positions != other.positions:
             fact = "it works on other memory from run to run (state that is made anew)"
         second.refuse(fact)
     if states[0] != states[1]:

@@ -60,13 +60,13 @@ class Bucket:
         for step in self.run.steps:
             if step.kind == _steps.LAUNCH and step.fn not in _steps.TASKS:
                 yield step.fn
-            yield from (n for kind, n, _ in step.places if kind == _steps.FUNCTION)
+            yield from (n for kind, n, _ in step.positions if kind == _steps.FUNCTION)
 
     def state(self):
         """What was there before, and steps touch or results are: not all that was seen."""
-        steps = (place for step in self.run.steps for place in step.places)
-        places = (*steps, *self.sources)
-        touched = {number for kind, number, _ in places if kind == _steps.STATE}
+        steps = (place for step in self.run.steps for place in step.positions)
+        positions = (*steps, *self.sources)
+        touched = {number for kind, number, _ in positions if kind == _steps.STATE}
         return [
             one
             for one in self.run.memories
@@ -89,10 +89,10 @@ class Tables:
         self.routines: list = []  # of LAPACK
         self._code(dict.fromkeys(one for b in buckets for one in b.addresses()))
         self._state()
-        self.steps, self.places, self.ints = [], [], []
+        self.steps, self.positions, self.ints = [], [], []
         self.copies, self.copied, self.spans = [], [], []
         self.numbers = bytearray()
-        self.most_places = self.most_bytes = 0
+        self.most_positions = self.most_bytes = 0
         self.arena_bytes = max(one.arena_bytes for one in buckets)
         self._ints_at: dict = {}
         for bucket in buckets:
@@ -168,13 +168,13 @@ class Tables:
             return kind, number, offset
 
         for step in bucket.run.steps:
-            self._step(step, [placed(*one) for one in step.places])
+            self._step(step, [placed(*one) for one in step.positions])
         self.copies += bucket.copies
         self.copied += [placed(*one) for one in bucket.sources]
         counts = len(self.steps) - first, len(bucket.copies)
         self.spans.append((first, counts[0], first_copy, counts[1]))
 
-    def _step(self, step, places):
+    def _step(self, step, positions):
         at = self._ints_at.get(step.ints)
         if at is None:
             at = self._ints_at[step.ints] = len(self.ints)
@@ -186,12 +186,12 @@ class Tables:
         elif step.kind == _steps.LAUNCH:
             fn = self.numbers_of[step.fn]
         self.steps.append((
-            step.kind, fn, len(self.places), len(places), at, len(self.numbers),
+            step.kind, fn, len(self.positions), len(positions), at, len(self.numbers),
             len(step.numbers), step.total, step.grain,
         ))  # fmt: skip
-        self.places += places
+        self.positions += positions
         self.numbers += step.numbers
-        self.most_places = max(self.most_places, len(places))
+        self.most_positions = max(self.most_positions, len(positions))
         if step.kind == _steps.LAUNCH:
             self.most_bytes = max(self.most_bytes, len(step.numbers))
 
@@ -203,7 +203,7 @@ class Tables:
 
     def _identity(self):
         """The first 40 bytes of a file of weights that fits; eight of a checksum follow."""
-        facts = self.steps, self.places, self.state_bytes, self.functions
+        facts = self.steps, self.positions, self.state_bytes, self.functions
         text = repr((*facts, self.tasks, self.routines))
         digest = hashlib.blake2b(text.encode() + self.code, digest_size=24).digest()
         return b"RLWEIGHT" + digest + self.state_bytes.to_bytes(8, "little")
@@ -313,7 +313,7 @@ def written_source(name, tables):
         "N_OUTPUTS": len(t.buckets[0].outputs),
         "N_SLOTS": len(t.slots), "CODE_BYTES": len(t.code),
         "STATE_BYTES": t.state_bytes, "ARENA_BYTES": t.arena_bytes,
-        "MOST_PLACES": t.most_places, "MOST_BYTES": t.most_bytes,
+        "MOST_PLACES": t.most_positions, "MOST_BYTES": t.most_bytes,
         "NO_FAULT": f"({t.no_fault}LL)", "STREAM": t.stream,
     }  # fmt: skip
     features = "\n  ".join(
@@ -341,7 +341,7 @@ def written_source(name, tables):
         ),
         _library.RUNTIME.partition("struct NAME {")[0],
         _library.RANDOM,
-        _rows("place_t", "PLACES", [f"{{{a}, {b}, {c}}}" for a, b, c in t.places]),
+        _rows("place_t", "POSITIONS", [f"{{{a}, {b}, {c}}}" for a, b, c in t.positions]),
         _rows("place_t", "COPIED", [f"{{{a}, {b}, {c}}}" for a, b, c in t.copied]),
         _rows("place_t", "COPIES", [f"{{0, {a}, {b}}}" for a, b in t.copies]),
         _rows(

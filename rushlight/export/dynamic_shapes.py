@@ -25,7 +25,7 @@ __all__ = [
     "refine_dynamic_shapes_from_suggested_fixes",
 ]
 
-_ENDLESS = float("inf")
+_UNBOUNDED = float("inf")
 _ALONE = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 _SEVERAL = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
@@ -97,7 +97,7 @@ class Dim:
 
     def __init__(self, name, *, min=None, max=None):
         low = 0 if min is None else min
-        high = _ENDLESS if max is None else max
+        high = _UNBOUNDED if max is None else max
         if high <= low:
             raise AssertionError(
                 f"Cannot create Dim with inconsistent min={min}, max={max}"
@@ -153,7 +153,7 @@ class Dim:
 
     def __repr__(self):
         low = "" if self.min in (0,) else f", min={self.min}"
-        high = "" if self.max == _ENDLESS else f", max={self.max}"
+        high = "" if self.max == _UNBOUNDED else f", max={self.max}"
         return f"Dim('{self.__name__}'{low}{high})"
 
 
@@ -324,8 +324,8 @@ class AdditionalInputs:
             for one in ((args, kwargs), *self._examples)
         ]
         wanted = {}
-        for places in zip(*sets):
-            path, values = places[0][0], [value for _, value in places]
+        for positions in zip(*sets):
+            path, values = positions[0][0], [value for _, value in positions]
             if isinstance(values[0], Tensor):
                 wanted[path] = tuple(
                     Dim.DYNAMIC if len(set(sizes)) > 1 else None

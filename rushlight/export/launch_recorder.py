@@ -46,18 +46,20 @@ class LaunchForwarder(LaunchObserver):
         numbers: cython.p_char = launch.numbers
         n_bytes: cython.int = launch.n_bytes
         if launch.fn == cython.NULL:
-            sink.heard += launch.total
+            sink.recorded += launch.total
             return 0
-        places: list = []
+        positions: list = []
         inside: list = []
         i: cython.int
         for i in range(launch.n_data):
             own: cython.bint = n_bytes > 0 and numbers <= data[i] < numbers + n_bytes
             inside.append(own)
-            places.append(data[i] - numbers if own else cython.cast(uintptr_t, data[i]))
+            positions.append(
+                data[i] - numbers if own else cython.cast(uintptr_t, data[i])
+            )
         sink.launched(
             cython.cast(uintptr_t, launch.fn),
-            places,
+            positions,
             inside,
             [launch.ints[i] for i in range(launch.n_ints)],
             launch.total,

@@ -209,7 +209,7 @@ ON_DEMAND = (
     "Autocast",
     "Batched",
     "Below",
-    "Course",
+    "OperatorTrace",
     "ForwardAD",
     "PreDispatch",
     "Profiling",

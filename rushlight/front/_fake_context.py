@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 
 from rushlight.core.state import AttributeScope
-from rushlight.ir.sizes import ENDLESS
+from rushlight.ir.sizes import UNBOUNDED
 
 __all__ = ["FakeImplCtx", "WantsContext", "calling", "get_ctx"]
 
@@ -53,7 +53,7 @@ class FakeImplCtx:
             )
         if self._elements is None:
             raise self._refusal
-        return self._elements.size(min, ENDLESS if max is None else max)
+        return self._elements.size(min, UNBOUNDED if max is None else max)
 
     def create_unbacked_symint(self, *, min=2, max=None):
         """The older name of `new_dynamic_size`."""
@@ -82,16 +82,16 @@ def get_ctx():
     """The context of the function for shapes that runs; None outside of one.
 
     >>> import rushlight as rl
-    >>> @rl.library.custom_op("doc_ctx::places", mutates_args=())
-    ... def places(x: rl.Tensor) -> rl.Tensor:
+    >>> @rl.library.custom_op("doc_ctx::positions", mutates_args=())
+    ... def positions(x: rl.Tensor) -> rl.Tensor:
     ...     return x.nonzero()
-    >>> @places.register_fake
+    >>> @positions.register_fake
     ... def _(x):
     ...     count = rl.library.get_ctx().new_dynamic_size()
     ...     return x.new_empty([count, x.dim()], dtype=rl.int64)
     >>> class Net(rl.nn.Module):
     ...     def forward(self, x):
-    ...         return places(x) * 2
+    ...         return positions(x) * 2
     >>> program = rl.export.export(Net(), (rl.ones(3, 2),))
     >>> program.module()(rl.eye(3, 2)).tolist()
     [[0, 0], [2, 2]]

@@ -374,7 +374,7 @@ def apply_(self, callable):
     return _write_numbers(self, [callable(number) for number in numbers])
 
 
-def _beside(self, other, name, what):
+def _other_operand(self, other, name, what):
     if other.type() != self.type():
         raise TypeError(
             f"{name}: expected {self.type()} for {what} (got {other.type()})"
@@ -390,7 +390,7 @@ def map_(self, tensor, callable):
     """
     _refuse_graph(self, "map_")
     _refuse_graph(tensor, "map_", "other", 1)
-    others = _beside(self, tensor, "map_", "'other'")
+    others = _other_operand(self, tensor, "map_", "'other'")
     numbers = self.detach().reshape(-1).tolist()
     return _write_numbers(self, [callable(*pair) for pair in zip(numbers, others)])
 
@@ -402,8 +402,8 @@ def map2_(self, x, y, callable):
     _refuse_graph(y, "map2_", "y", 2)
     columns = (
         self.detach().reshape(-1).tolist(),
-        _beside(self, x, "map2_", "argument 'x'"),
-        _beside(self, y, "map2_", "argument 'y'"),
+        _other_operand(self, x, "map2_", "argument 'x'"),
+        _other_operand(self, y, "map2_", "argument 'y'"),
     )
     return _write_numbers(self, [callable(*row) for row in zip(*columns)])
 

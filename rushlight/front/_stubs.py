@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def none_there(module: str):
+def no_devices(module: str):
     """``is_available`` and ``device_count`` of a module whose devices are not there.
 
-    >>> is_available, device_count = none_there("rushlight.mps")
+    >>> is_available, device_count = no_devices("rushlight.mps")
     >>> is_available(), device_count()
     (False, 0)
     """
@@ -35,7 +35,7 @@ def refusing(module: str, name: str, refuse: Callable[..., object], because: str
         because: the exception's type and the reason, for the documentation.
 
     >>> import sys
-    >>> leave = refusing("place", "leave", sys.exit, "SystemExit: there is no staying.")
+    >>> leave = refusing("place", "leave", sys.exit, "SystemExit: present is no staying.")
     >>> leave.__module__, leave.__name__
     ('place', 'leave')
     """

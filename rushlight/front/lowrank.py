@@ -118,11 +118,11 @@ class _Eigenpairs(Function):
     def backward(ctx, grad_values, grad_vectors):
         A, values, vectors = ctx.saved_tensors
         inside = call.diag_embed(grad_values)
-        turned = vectors.mH @ grad_vectors
+        rotated = vectors.mH @ grad_vectors
         gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
         eye = call.eye(values.shape[-1], dtype=gaps.dtype, device=gaps.device)
-        turned = turned * (1 - eye)
-        inside = inside + turned / (gaps + eye)
+        rotated = rotated * (1 - eye)
+        inside = inside + rotated / (gaps + eye)
         grad = vectors @ inside @ vectors.mH
         # Outside of their span each vector moves by (value - A)^-1 dA vector.
         size = A.shape[-1]

@@ -95,7 +95,7 @@ def get_ignored_functions():
     return found
 
 
-def _places():
+def _positions():
     """Where functions are found, with the names that they are found by."""
     import rushlight as rl
 
@@ -154,7 +154,7 @@ def _attributes():
 def _names():
     """Where each function is found, as text; several may be one and the same."""
     found: dict = {}
-    for place, home in _places():
+    for place, home in _positions():
         for name, function in _overridable_in(place):
             found.setdefault(function, f"{home}.{name}")
     for name, attribute in _attributes():
@@ -168,7 +168,7 @@ def _names():
 def get_overridable_functions():
     """The functions that types can take the calls of, by where they are."""
     found: dict[Any, list] = {}
-    for place, _ in _places():
+    for place, _ in _positions():
         found[place] = [function for _, function in _overridable_in(place)]
     for _, attribute in _attributes():
         found[attribute] = [attribute.__get__]

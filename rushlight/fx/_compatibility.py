@@ -21,17 +21,17 @@ def compatibility(is_backward_compatible):
     """
 
     def mark(named):
-        told = textwrap.dedent(getattr(named, "__doc__", None) or "")
+        note = textwrap.dedent(getattr(named, "__doc__", None) or "")
         if is_backward_compatible:
-            told += (
+            note += (
                 "\n.. note::\n    Backwards-compatibility for this API is guaranteed.\n"
             )
         else:
-            told += (
+            note += (
                 "\n.. warning::\n    This API is experimental and is *not* "
                 "backward-compatible: stability is not guaranteed.\n"
             )
-        named.__doc__ = told
+        named.__doc__ = note
         named._backward_compatible = is_backward_compatible
         return named
 

@@ -27,7 +27,7 @@ from rushlight.dispatch.packet import OperatorPacket
 ROOTS = ("rushlight", "torch")
 
 # Where functions are looked for, first found first told: module, its name in text.
-_PLACES = (
+_POSITIONS = (
     ("functional", "torch.functional"),
     ("nn.functional", "torch.nn.functional"),
     ("nn.init", "torch.nn.init"),
@@ -74,7 +74,7 @@ def _public_names():
 
     found: dict[int, tuple[Any, str]] = {}
     packets = []
-    for path, shown in _PLACES:
+    for path, shown in _POSITIONS:
         module = import_module(f"rushlight.{path}".rstrip("."))
         for name in sorted({*vars(module), *getattr(module, "__all__", ())}):
             value = vars(module).get(name)

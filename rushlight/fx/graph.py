@@ -531,8 +531,8 @@ class Graph:
         output         output  output                   (add,)  {}
         """
         rows = [[n.op, n.name, n.target, n.args, n.kwargs] for n in self.nodes]
-        heads = ["opcode", "name", "target", "args", "kwargs"]
-        print(_table(heads, [[str(cell) for cell in row] for row in rows]))
+        headers = ["opcode", "name", "target", "args", "kwargs"]
+        print(_table(headers, [[str(cell) for cell in row] for row in rows]))
 
     def process_inputs(self, *args):
         """The arguments of a call as the values of the graph's placeholders."""
@@ -613,13 +613,13 @@ def _lint_path(module, node):
         )
 
 
-def _table(heads, rows):
+def _table(headers, rows):
     """Rows under their heads: columns two spaces apart, as wide as they must be."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     widths = [
-        max(width, len(head) + 2) for width, head in zip(widths, heads, strict=True)
+        max(width, len(head) + 2) for width, head in zip(widths, headers, strict=True)
     ]
-    lines = [heads, ["-" * width for width in widths], *rows]
+    lines = [headers, ["-" * width for width in widths], *rows]
     return "\n".join(
         "  ".join(
             cell.ljust(width) for cell, width in zip(line, widths, strict=True)

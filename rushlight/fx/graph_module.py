@@ -644,13 +644,13 @@ def _named_fault(error, graph, written):
     line = (error.lineno or 0) - written._prologue_start
     number = written._lineno_map.get(line)
     nodes = list(graph.nodes)
-    told = ""
+    location = ""
     if number is not None and 0 <= number < len(nodes):
-        told = f"\n  at {nodes[number].format_node()}"
+        location = f"\n  at {nodes[number].format_node()}"
     elif line <= 0:
         arguments = [node.name for node in nodes if node.op == "placeholder"]
-        told = f"\n  in the line of the arguments, {', '.join(arguments)}"
-    made = type(error)(f"{error.msg}{told}\n{written.src}")
+        location = f"\n  in the line of the arguments, {', '.join(arguments)}"
+    made = type(error)(f"{error.msg}{location}\n{written.src}")
     made.filename, made.lineno, made.text = error.filename, error.lineno, error.text
     return made
 

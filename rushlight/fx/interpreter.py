@@ -212,17 +212,17 @@ def _values_by_last_user(graph):
 
 def _name_step(error, node):
     """Adds to an error which step was run, and where the program had it from."""
-    told = f"While executing {node.format_node()}"
+    note = f"While executing {node.format_node()}"
     first = error.args[0] if error.args else None
-    text = f"{first}\n\n{told}" if first else str(told)
+    text = f"{first}\n\n{note}" if first else str(note)
     text += f"\nOriginal traceback:\n{node.stack_trace}"
     if isinstance(error, KeyError):
-        error.args = (_Told(text), *error.args[1:])
+        error.args = (_Located(text), *error.args[1:])
     else:
         error.args = (text, *error.args[1:])
 
 
-class _Told(str):
+class _Located(str):
     """A text that is its own ``repr``, as that is what a KeyError shows."""
 
     __slots__ = ()

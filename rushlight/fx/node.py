@@ -128,8 +128,8 @@ def _key_between(before, after):
     """A tuple that sorts between two others."""
     if after[: len(before)] == before:
         return (*before, after[len(before)] - 1 if len(after) > len(before) else 0)
-    beside = (*before[:-1], before[-1] + 1)
-    return beside if beside < after else (*before, 0)
+    next_key = (*before[:-1], before[-1] + 1)
+    return next_key if next_key < after else (*before, 0)
 
 
 class Node:
@@ -217,12 +217,12 @@ class Node:
             if held:
                 self.graph._find_nodes_lookup_table.insert(self)
         elif name == "name" and "name" in self.__dict__:
-            self._tell_replacing(value)
+            self._notify_replacing(value)
             object.__setattr__(self, name, value)
         else:
             object.__setattr__(self, name, value)
 
-    def _tell_replacing(self, name):
+    def _notify_replacing(self, name):
         module = self.graph.owning_module
         for hook in getattr(module, "_replace_hooks", ()):
             for user in self.users:

@@ -368,7 +368,7 @@ class Proxy:
         tracer = next(iter(tracers))
         path = _names.qualified_name(orig_method)
         if path in _OPERATORS:
-            orig_method = _operator_behind(path)
+            orig_method = _underlying_operator(path)
         if is_tensor_method_or_property(orig_method):
             return tracer.create_proxy(
                 "call_method", orig_method.__name__, args, kwargs
@@ -390,7 +390,7 @@ _OPERATORS = {
 _OPERATORS["torch.nn.functional.logsigmoid"] = "log_sigmoid"
 
 
-def _operator_behind(path):
+def _underlying_operator(path):
     """The operator that a layer's function calls with what it got."""
     from rushlight.operators import call
 

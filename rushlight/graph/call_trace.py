@@ -386,7 +386,7 @@ def note_results(
         if call.sizes and not is_same(call.device, t.storage.device):
             return False
         call.device = t.storage.device
-        if not stays_there(call):
+        if not keeps_device(call):
             return False
         slot = tape.add(t.storage, True)
         call.sizes.append(t.storage.n_bytes)
@@ -399,7 +399,7 @@ def note_results(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def stays_there(call: Call) -> cython.bint:
+def keeps_device(call: Call) -> cython.bint:
     """Whether a call's tensors are all on the device of its results."""
     i: cython.int
     for i in range(call.op.n_args):

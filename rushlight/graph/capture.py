@@ -7,7 +7,7 @@ needed or the function ends. What is run then is a program made for the path
 (`rushlight.graph.steps`), from the second time on.
 
 Nothing is proved here about the Python around the operators, as it runs each time, but
-for that of modules whose course is known (`rushlight.graph.module_replay`). A call that
+for that of modules whose trace is known (`rushlight.graph.module_replay`). A call that
 leaves the path makes what is waiting run, and notes a new branch.
 """
 
@@ -67,7 +67,7 @@ from cython.cimports.rushlight.graph.call_trace import (
 from cython.cimports.rushlight.graph.open_sizes import PASSES, open_branch
 from cython.cimports.rushlight.graph.tape import (
     ARGUMENT,
-    COURSE,
+    OPERATOR_TRACE,
     WINDOW,
     Call,
     Owner,
@@ -81,7 +81,7 @@ from cython.cimports.rushlight.nn.modules._calling import is_watched
 from cython.cimports.rushlight.runtime.cpu.launch import launched
 
 from rushlight.core import naming
-from rushlight.core.device import current_card
+from rushlight.core.device import current_cuda_index
 from rushlight.core.state import on_launching, on_reading
 from rushlight.core.storage import count_following, on_missing_memory
 from rushlight.dispatch.declared import BLANK
@@ -94,7 +94,7 @@ _ONE = cython.declare(uint64_t, 1)
 _LISTENING = cython.declare(uint64_t, _ONE << KEY_LISTENING)
 _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
 _PROFILING = cython.declare(uint64_t, _ONE << KEY_PROFILING)
-_COURSE = cython.declare(uint64_t, COURSE)
+_OPERATOR_TRACE = cython.declare(uint64_t, OPERATOR_TRACE)
 _CPU = cython.declare(uint64_t, 1)
 _TRIES = cython.declare(cython.int, 3)  # of a composition at one place
 _FORMULAS = cython.declare(dict, {})  # formula -> what stands for it on paths
@@ -111,7 +111,7 @@ _ASKED = cython.declare(cython.int, 64)
 _PASSED = cython.declare(cython.int, 1024)
 _stances = cython.declare(cython.bint, False)
 OUTSIDE = "memory is used outside of operators"
-ELSEWHERE = "another thread reads an element"
+OTHER_THREAD = "another thread reads an element"
 _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
 
 # -- following -------------------------------------------------------------------------
@@ -324,11 +324,11 @@ class RecordingKernel(Kernel):
             tape.off
             or tape.parts is not None
             or st.modes
-            or st.elsewhere
-            or st.included & ~_PROFILING & ~_COURSE != RECORDING
+            or st.factory_device
+            or st.included & ~_PROFILING & ~_OPERATOR_TRACE != RECORDING
             or st.excluded & ~BELOW_AUTOGRAD
             or not followed(keys)
-            or keys & ~(BELOW_AUTOGRAD | MEMORY_BITS | RECORDING | _COURSE)
+            or keys & ~(BELOW_AUTOGRAD | MEMORY_BITS | RECORDING | _OPERATOR_TRACE)
             or not may_be_one(op)
             or drops(op, slots)
             or (st.grad_mode and any_wants(op, slots))
@@ -336,11 +336,11 @@ class RecordingKernel(Kernel):
             return op.composite.run(op, slots, 0)
         if st.excluded & BELOW_AUTOGRAD:
             switches += 4
-        if tape.course is None:
+        if tape.operator_trace is None:
             return self.follow(tape, op, slots, keys, switches)
-        call = tape.course.begin(op, slots)
+        call = tape.operator_trace.begin(op, slots)
         result = self.follow(tape, op, slots, keys, switches)
-        tape.course.end(call, slots, result)
+        tape.operator_trace.end(call, slots, result)
         return result
 
     @cython.cfunc
@@ -410,7 +410,7 @@ class RecordingKernel(Kernel):
             tape.broken = True
         if not is_whole(tape, call.first, result):
             tape.broken = True
-        tape.heard = tape.read
+        tape.recorded = tape.read
         if tape.broken or tape.read or len(call.parts) > _PARTS:
             call.parts = None
             tape.forget_from(call.first)
@@ -473,7 +473,7 @@ class RecordingKernel(Kernel):
             else:
                 parts.append(call)
             return result
-        tape.heard = False
+        tape.recorded = False
         tape.parts = None
         st.included = (before & ~RECORDING) | _LISTENING
         try:
@@ -482,7 +482,7 @@ class RecordingKernel(Kernel):
             st.included = before
             tape.parts = parts
         tape.inner += launched() - launches
-        if tape.heard and not has_known_sizes(op):
+        if tape.recorded and not has_known_sizes(op):
             tape.read = True
         if (
             tape.read
@@ -555,7 +555,7 @@ class RecordingKernel(Kernel):
             return past(op, slots, keys)
         call.key, call.look = tape.key, tape.look
         expanded: cython.bint = tape.varies and may_be_parts(op, keys & MEMORY_BITS)
-        tape.heard = False
+        tape.recorded = False
         if expanded:
             self.expand_begin(tape, call)
         else:
@@ -573,7 +573,7 @@ class RecordingKernel(Kernel):
             if not good:  # an error: the path ends here
                 tape.flush(None)
         if (
-            (tape.heard and not has_known_sizes(op))
+            (tape.recorded and not has_known_sizes(op))
             or sizes_hang_on_elements(op, slots)
             or fills(op)
             or not keeps_looks(tape, call, slots)
@@ -702,7 +702,7 @@ def begin_path(tape: Tape):
     tape.replaced = replacements()
     tape.chosen = switch_bits()
     owner: Owner = tape.owner
-    device: cython.int = current_card()
+    device: cython.int = current_cuda_index()
     if (
         owner.last is None
         or owner.default is not tape.default
@@ -742,7 +742,7 @@ def started(owner: Owner) -> Tape:
         return None
     tape: Tape = _SPARE.pop() if _SPARE else Tape()
     tape.off = False
-    tape.heard = False
+    tape.recorded = False
     tape.owner = owner
     tape.varies = owner.backend is None
     tape.views = None if tape.varies else {}
@@ -937,7 +937,7 @@ def read_now():
     if tape.parts is not None:
         tape.read = True
     elif state().included & _LISTENING:
-        tape.heard = True
+        tape.recorded = True
     elif tape.done < len(tape.calls) or tape.at is not tape.root:
         tape.flush("an element is read")
 
@@ -957,7 +957,7 @@ def _fetch(storage):
             continue
         tape.enter()
         if given.data == cython.NULL and tape.find(given) >= 0:
-            tape.flush(None if tape.owner.fullgraph else ELSEWHERE)
+            tape.flush(None if tape.owner.fullgraph else OTHER_THREAD)
 
 
 def _launching():

@@ -125,7 +125,7 @@ class Runner(Owner):
         dynamic: False where each size is to have a path and program of its own.
         is_sweep: whether the paths are of sweeps back.
         families: paths that are alike but for a size (`rushlight.graph.open_sizes`).
-        courses: of modules' calls at any sizes (`rushlight.graph.open_courses`).
+        traces: of modules' calls at any sizes (`rushlight.graph.dynamic_replay`).
         frozen: what is done about calls that no path has: nothing else than ever, or
             ``"eager"``: they run as they come, or ``"fail"``.
         sights: how often it was called while its first call was to run as it comes.
@@ -159,7 +159,7 @@ class Runner(Owner):
         self.graphed = 0
         self.backwards: dict = {}
         self.families: list = []
-        self.courses: dict = {}
+        self.operator_traces: dict = {}
         self.sweeps = None
         self.frozen, self.sights, self.others = None, 0, {}
         self.passing = self.most = 0
@@ -233,7 +233,7 @@ class Runner(Owner):
             return True
         if not leaf.programs:
             return bool(path)
-        modules = sum(bool(one.stretches) for one in (root, *path[:-1]))
+        modules = sum(bool(one.segments) for one in (root, *path[:-1]))
         if modules > 1 or modules and len(path) > 2 or not savings.on_host(leaf):
             return True
         followed = [leaf]
@@ -463,7 +463,7 @@ class Runner(Owner):
         asked = self.limits.automatic_dynamic_shapes or self.dynamic
         return bool(asked) and self.dynamic is not False and self.mode not in GRAPHED
 
-    def behind(self, leaf):
+    def follow_backward(self, leaf):
         """The runner of the sweeps back from a path, and from others of its calls."""
         key = back_key(leaf)
         found = self.backwards.get(key)
@@ -480,7 +480,7 @@ class Runner(Owner):
         """Forgets all paths and programs."""
         self.roots, self.last = {}, None
         self.backwards, self.families, self.lent = {}, [], {}
-        self.courses = {}
+        self.operator_traces = {}
         self.breaks, self.graphs = [], []
         self.graphed = self.sights = self.passing = self.most = 0
         self.others, self.numbers, self.varying = {}, None, {}
@@ -545,10 +545,12 @@ def watch_back(result, runner, leaf):
         if node is not None:
             if runner.backend is not None and runner.sweeps is None:
                 return  # a function for forward graphs alone: sweeps run as they come
-            if leaf.behind is None:
-                leaf.behind = functools.partial(_follow_back, runner.behind(leaf))
+            if leaf.follow_backward is None:
+                leaf.follow_backward = functools.partial(
+                    _follow_back, runner.follow_backward(leaf)
+                )
             if node.reached is None:
-                node.reached = leaf.behind
+                node.reached = leaf.follow_backward
 
 
 def run(runner, function, args, kwargs):
@@ -563,7 +565,7 @@ def make_runner(name, *how, **more):
     """The runner of a function that is to be compiled; see `Runner`."""
     if not _ready:
         capture.serve()
-        importlib.import_module("rushlight.graph.open_courses")
+        importlib.import_module("rushlight.graph.dynamic_replay")
         when_ending(_swept)
         _ready.append(True)
     return Runner(name, *how, **more)

@@ -52,9 +52,9 @@ def prepare(tape, graph, name):
         return
     work = Preparation(tape, graph)
     work.fold_norms()
-    work.turn_weights()
+    work.transpose_weights()
     if graph.prepared and logs.fusion.active:
-        logs.fusion.say(f"{name}: kept for later calls: {', '.join(work.told)}")
+        logs.fusion.say(f"{name}: kept for later calls: {', '.join(work.details)}")
 
 
 class Preparation:
@@ -63,7 +63,7 @@ class Preparation:
     def __init__(self, tape, graph):
         self.tape, self.graph = tape, graph
         self.written = {v.slot for step in graph.steps for v in step.writes}
-        self.told = []
+        self.details = []
 
     def lasts(self, value):
         """Whether a window is on a parameter that only operators write to."""
@@ -77,7 +77,7 @@ class Preparation:
             and is_own(self.tape.slots[slot])
         )
 
-    def add(self, sources, make, told, text):
+    def add(self, sources, make, details, text):
         """Keeps what a function makes of windows; returns its number and a first one.
 
         Args:
@@ -100,49 +100,49 @@ class Preparation:
         self.graph.prepared.append(
             Prepared(slots, lambda *storages: storage_of(made_of(*storages)))
         )
-        self.told.append(told)
+        self.details.append(details)
         self.graph.kept.append(Kept(number, sources, text))
         return number, made_of(*(self.tape.slots[slot] for slot in slots))
 
     # -- turned weights ------------------------------------------------------------
 
-    def turn_weights(self):
+    def transpose_weights(self):
         """Gives products turned copies of their weights."""
         kept = {}  # what a window looks like -> the window on the copy
         for number, step in enumerate(self.graph.steps):
             if str(step.op) not in PRODUCTS:
                 continue
-            at, turned = PRODUCTS[str(step.op)]
+            at, transposed = PRODUCTS[str(step.op)]
             left, value = step.call.values[at - 1 : at + 1]
-            if not self.lasts(value) or not is_read_across(left, value, turned):
+            if not self.lasts(value) or not is_read_across(left, value, transposed):
                 continue
             packed = is_packed(step)
-            key = value.slot, value.look, turned, packed
+            key = value.slot, value.look, transposed, packed
             if key not in kept:
-                kept[key] = (self.pack if packed else self.turn)(value, turned)
+                kept[key] = (self.pack if packed else self.instr)(value, transposed)
             call = packed_call if packed else replaced
             self.graph.steps[number] = step_of(call(step.call, {at: kept[key]}))
 
-    def pack(self, value, turned):
+    def pack(self, value, transposed):
         """A window on a copy in panels."""
         width = width_of(value.dtype.name)
 
         def make(seen):
-            return pack_weight(width, seen if turned else seen.t())
+            return pack_weight(width, seen if transposed else seen.t())
 
-        text = f"pack_weight({width}, {{}}{'' if turned else '.t()'})"
+        text = f"pack_weight({width}, {{}}{'' if transposed else '.t()'})"
         number, first = self.add([value], make, f"s{value.slot} packed", text)
         return value_of(first, number)
 
-    def turn(self, value, turned):
+    def instr(self, value, transposed):
         """A window like another one, on a copy that lies the other way."""
 
         def make(seen):
-            return seen.t().contiguous() if turned else seen.contiguous()
+            return seen.t().contiguous() if transposed else seen.contiguous()
 
-        text = "{}.t().contiguous()" if turned else "{}.contiguous()"
+        text = "{}.t().contiguous()" if transposed else "{}.contiguous()"
         number, first = self.add([value], make, f"s{value.slot} turned", text)
-        return value_of(first.t() if turned else first, number)
+        return value_of(first.t() if transposed else first, number)
 
     # -- folded norms --------------------------------------------------------------
 
@@ -228,10 +228,10 @@ class Preparation:
         rows = weight.sizes[0]
 
         make = partial(fold_norm, eps)
-        told = f"s{weight.slot} with the norm behind it"
+        details = f"s{weight.slot} with the norm behind it"
         sources = [weight, *operands, *before]
         text = f"fold_norm({eps!r}, {', '.join(['{}'] * len(sources))})"
-        number, first = self.add(sources, make, told, text)
+        number, first = self.add(sources, make, details, text)
         windows = {
             1: value_of(first[:-rows].reshape(weight.sizes), number),
             2: value_of(first[-rows:], number),
@@ -260,12 +260,12 @@ def fold_norm(eps, weight, center, spread, gain, shift, bias=0.0):
     return ops.cat([scaled.reshape(-1), term]).to(weight.dtype)
 
 
-def is_read_across(left, value, turned):
+def is_read_across(left, value, transposed):
     """Whether a product of several rows reads columns as they do not lie."""
     if value.ndim != 2:
         return False
-    columns, depth = value.sizes if turned else value.sizes[::-1]
-    step = value.strides[1 if turned else 0]
+    columns, depth = value.sizes if transposed else value.sizes[::-1]
+    step = value.strides[1 if transposed else 0]
     return prod(left.sizes[:-1]) > 1 and columns > 1 and depth > 1 and step == 1
 
 

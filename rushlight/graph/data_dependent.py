@@ -11,7 +11,7 @@ from __future__ import annotations
 from rushlight.core.dtypes import bool_, float32, float64, int64, uint8
 from rushlight.core.layout import Size
 from rushlight.graph.fake_conversion import Geometry, dense_strides
-from rushlight.ir.sizes import ENDLESS, add, multiply
+from rushlight.ir.sizes import UNBOUNDED, add, multiply
 from rushlight.ir.symbolic import SymInt, expr_of
 from rushlight.operators import call
 from rushlight.operators.functions import broadcast_shapes
@@ -40,7 +40,7 @@ def new_fake(mode, like, sizes, dtype=None, last_first=False):
 def _count(tensor):
     """The largest that a number of elements may be."""
     number = tensor.numel()
-    return ENDLESS if isinstance(number, SymInt) else number
+    return UNBOUNDED if isinstance(number, SymInt) else number
 
 
 def _some(mode, high):
@@ -55,17 +55,17 @@ def nonzero_sizes(mode, self):
 
 
 def masked_select_sizes(mode, self, mask):
-    both = [ENDLESS if isinstance(one, SymInt) else one
+    both = [UNBOUNDED if isinstance(one, SymInt) else one
             for one in broadcast_shapes(self.shape, mask.shape)]  # fmt: skip
-    high = ENDLESS if ENDLESS in both else Size(both).numel()
+    high = UNBOUNDED if UNBOUNDED in both else Size(both).numel()
     return new_fake(mode, self, [_some(mode, high)])
 
 
-def _counted(mode, self, sizes, places, inverse, counts):
+def _counted(mode, self, sizes, positions, inverse, counts):
     """Unique elements, where each one is, and how often there is one."""
     return (
         new_fake(mode, self, sizes),
-        new_fake(mode, self, places if inverse else [0], int64),
+        new_fake(mode, self, positions if inverse else [0], int64),
         new_fake(mode, self, counts, int64),
     )
 
@@ -79,7 +79,7 @@ def unique2_sizes(mode, self, sorted=True, return_inverse=False, return_counts=F
 def unique_dim_sizes(mode, self, dim, *rest):
     sizes = list(self.shape)
     whole = sizes[dim]
-    sizes[dim] = _some(mode, ENDLESS if isinstance(whole, SymInt) else whole)
+    sizes[dim] = _some(mode, UNBOUNDED if isinstance(whole, SymInt) else whole)
     return _counted(mode, self, sizes, [whole], True, [sizes[dim]])
 
 
@@ -103,13 +103,13 @@ def index_sizes(mode, self, indices):
     masks = [one is not None and one.dtype in (bool_, uint8) for one in indices]
     if not any(masks):
         return NotImplemented
-    places: list = []
+    positions: list = []
     for one, mask in zip(indices, masks):
         if mask:
-            places.extend(nonzero_sizes(mode, one).unbind(1))
+            positions.extend(nonzero_sizes(mode, one).unbind(1))
         else:
-            places.append(one)
-    return call.index(self, places)
+            positions.append(one)
+    return call.index(self, positions)
 
 
 def repeat_interleave_sizes(mode, repeats, *, output_size=None):
@@ -175,7 +175,7 @@ def slice_sizes(mode, self, dim=0, start=None, end=None, step=1):
     if inside:
         sizes[dim] = last - first
     else:
-        high = ENDLESS if isinstance(whole, SymInt) else -(-whole // step)
+        high = UNBOUNDED if isinstance(whole, SymInt) else -(-whole // step)
         sizes[dim] = elements.size(0, high)
     return _view(mode, self, sizes, dim, first, step)
 
@@ -199,7 +199,7 @@ def split_with_sizes_sizes(mode, self, split_sizes, dim=0):
     for number in numbers:
         if isinstance(number, SymInt):
             mode.elements.within(
-                number, 0, whole if isinstance(whole, int) else ENDLESS
+                number, 0, whole if isinstance(whole, int) else UNBOUNDED
             )
     for number in numbers:
         sizes[dim] = number
@@ -215,6 +215,6 @@ def topk_sizes(mode, self, k, dim=-1, *_):
         return NotImplemented
     sizes = list(self.shape)
     whole = sizes[dim]
-    mode.elements.within(number, 0, whole if isinstance(whole, int) else ENDLESS)
+    mode.elements.within(number, 0, whole if isinstance(whole, int) else UNBOUNDED)
     sizes[dim] = number
     return new_fake(mode, self, sizes), new_fake(mode, self, sizes, int64)

@@ -89,7 +89,7 @@ def write_files(folder, name, tape, leaf, wanted, program):
 def shown(item):
     """What an item of a program is: the operators of a kernel, or a call."""
     if not isinstance(item.group, Group):
-        return f"call: {item.turn.told}"
+        return f"call: {item.instr.details}"
     steps = "".join(f"\n    {member.step}" for member in item.group.members)
     return f"kernel over {list(item.group.sizes)}:{steps}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from math import prod
 
-from rushlight.codegen.frontend.nest import BESIDE, arrange
+from rushlight.codegen.frontend.nest import STRIDED, arrange
 from rushlight.core.device import backend_for
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.tensor import Tensor
@@ -95,7 +95,7 @@ class Rows(Launch):
             raise TooMany
         self.kernel, self.integers = kernel, tuple(found.integers)
         self.rows, self.length = found.rows, length
-        self.beside = found.key[1] == BESIDE
+        self.strided = found.key[1] == STRIDED
         first = len(self.integers)
         self.held = tuple((k, first + n) for n, k in enumerate(self.positions))
 
@@ -103,7 +103,13 @@ class Rows(Launch):
         words = memoryview(self.words(params, WIDTH)).cast("q")
         self.backend.launch.run_rows(
             *(self.kernel, self.device, tuple(a or 0 for a in addresses)),
-            *((*self.integers, *words), self.rows, self.length, self.beside, self.held),
+            *(
+                (*self.integers, *words),
+                self.rows,
+                self.length,
+                self.strided,
+                self.held,
+            ),
         )
 
 

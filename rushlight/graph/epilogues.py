@@ -1,7 +1,7 @@
 """What elementwise steps do with a product's or convolution's results is in its kernel.
 
     s3 = convolution(s0, s1, s2)
-    s6 = relu(batch_norm_apply(s3, ...) + s0)       ->  s6 = _convolution_behind(...)
+    s6 = relu(batch_norm_apply(s3, ...) + s0)       ->  s6 = _conv_with_epilogue(...)
 
 The group that reads the results is one function already (`rushlight.graph.fusion`); the
 *head* (`rushlight.graph.fusion_anchor`) goes over each block of its sums with it while the block
@@ -41,7 +41,7 @@ def joined(graph, parts, name):
         parts_after[parts_after.index(group)] = found.one()
         if peak_of(graph, parts_after) <= peak_of(graph, parts):
             parts = parts_after
-            found.tell(name)
+            found.log(name)
     return parts
 
 
@@ -55,9 +55,9 @@ class Pair:
         inputs: key -> window of what else the group reads, in their order.
     """
 
-    def __init__(self, head, group, result, behind, inputs):
+    def __init__(self, head, group, result, epilogue, inputs):
         self.head, self.group, self.result, self.inputs = head, group, result, inputs
-        self.step, self.behind = head.step, behind
+        self.step, self.epilogue = head.step, epilogue
 
     @classmethod
     def of(cls, graph, parts, group):
@@ -118,22 +118,22 @@ class Pair:
         ):
             return None
         keys = [lone[0], *inputs]
-        behind = head.behind(group, Fold(group.members, keys, [key]))
-        if behind is None:
+        epilogue = head.epilogue(group, Fold(group.members, keys, [key]))
+        if epilogue is None:
             return None
-        return cls(head, group, result, behind, inputs)
+        return cls(head, group, result, epilogue, inputs)
 
     def one(self):
         """The step that is both."""
         from rushlight.dispatch.dispatcher import packets
 
         others = list(self.inputs.values())
-        arguments = self.head.arguments(others, self.behind, self.result)
+        arguments = self.head.arguments(others, self.epilogue, self.result)
         op = packets()["aten", self.head.operator].default
         kinds, values = map(list, zip(*arguments, strict=True))
         return step_of(made_call(op, values, kinds, self.step.call, self.result))
 
-    def tell(self, name):
+    def log(self, name):
         """Says which operators are behind which."""
         ops = ", ".join(member.step.op.name for member in self.group.members)
         logs.fusion.say(f"{name}: in the kernel of {self.step.op}, behind it: {ops}")

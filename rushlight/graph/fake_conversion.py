@@ -9,7 +9,7 @@ from rushlight.core.device import Device
 from rushlight.core.layout import strided
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.subclass import (
-    storage_behind,
+    fake_storage,
     take_deferred,
     take_geometry,
     take_storage,
@@ -38,7 +38,7 @@ class Twins:
 
     def of_fake(self, fake: Tensor):
         """The ``meta`` tensor with a fake one's sizes and strides."""
-        absent = storage_behind(fake)
+        absent = fake_storage(fake)
         if absent.inner is None:
             absent.inner = UntypedStorage(absent.nbytes(), device="meta")
             self._absent[id(absent.inner)] = absent
@@ -82,7 +82,7 @@ class Twins:
         found = self._absent.get(id(storage))
         if found is not None and found.inner is storage and found.device == fake.device:
             return found
-        absent = storage_behind(fake)
+        absent = fake_storage(fake)
         absent.inner = storage
         self._absent[id(storage)] = absent
         return absent
@@ -91,7 +91,7 @@ class Twins:
         """Gives a fake tensor the sizes, and the storage, that its twin has now."""
         if sizes_of(fake) != meta.shape or fake.stride() != meta.stride():
             take_geometry(fake, meta)
-        if storage_behind(fake).inner is not meta.untyped_storage():
+        if fake_storage(fake).inner is not meta.untyped_storage():
             take_storage(fake, self.absent_of(meta, fake))
 
 

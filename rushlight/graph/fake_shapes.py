@@ -23,7 +23,7 @@ class DerivedShapes:
     def __init__(self, env, run, given):
         self.env, self.run, self.given = env, run, given
         self.found: dict = {}  # by point
-        self.places: dict = {}  # id of a result -> which one it is
+        self.positions: dict = {}  # id of a result -> which one it is
 
     def sample(self, made, twins):
         """Runs the operator at all sample points at which the program runs.
@@ -37,7 +37,7 @@ class DerivedShapes:
         """
         env = self.env
         self.found[NATIVE] = [list(map(geometry_of, part)) for part in (made, twins)]
-        self.places = {id(one): at for at, one in enumerate(made)}
+        self.positions = {id(one): at for at, one in enumerate(made)}
         for point in env.points[1:]:
             try:
                 found = self.run(point)
@@ -78,7 +78,7 @@ class DerivedShapes:
 
     def of_result(self, meta):
         """The geometry of a result, by its ``meta`` tensor; None for a plain one."""
-        return self._of(0, self.places[id(meta)])
+        return self._of(0, self.positions[id(meta)])
 
     def of_argument(self, at):
         """The geometry that an argument has now; None for a plain one."""

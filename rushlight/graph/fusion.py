@@ -13,7 +13,14 @@ from hashlib import blake2b
 from math import prod
 
 from rushlight._inductor import config
-from rushlight.codegen.frontend.nest import ALONG, BESIDE, ROW, SHORT, Nest, arrange
+from rushlight.codegen.frontend.nest import (
+    CONTIGUOUS,
+    ROW,
+    SHORT,
+    STRIDED,
+    Nest,
+    arrange,
+)
 from rushlight.codegen.frontend.pointwise import (
     _COMPUTING,
     COMPUTED_IN,
@@ -319,13 +326,13 @@ class Joined:
         self.members = [replace(one, step=said(one.step)) for one in members]
         self.inputs, self.outputs = inputs, outputs
         self.specialized = {}
-        places = {key: k for k, key in enumerate(inputs)}
+        offsets = {key: k for k, key in enumerate(inputs)}
         text = []
         made: dict = {}  # key -> the member and the output that wrote it last
         for k, member in enumerate(members):
-            wiring = [places.get(key) for key in member.in_keys]
-            behind = [made.get(key) for key in member.in_keys]
-            text.append((member.key(), member.axes, behind, wiring))
+            wiring = [offsets.get(key) for key in member.in_keys]
+            sources = [made.get(key) for key in member.in_keys]
+            text.append((member.key(), member.axes, sources, wiring))
             made.update((key, (k, j)) for j, key in enumerate(member.out_keys))
         stored = [made[key] for key in outputs]
         self.digest = blake2b(repr((text, stored)).encode(), digest_size=12).hexdigest()
@@ -359,7 +366,7 @@ class Joined:
         """The members one after the other; `expressions` does it with their types."""
         raise NotImplementedError(f"{self.name} is made of the types of its operands")
 
-    def tell(self):
+    def log(self):
         """The operators, for those who read programs."""
         return ", ".join(member.step.op.name for member in self.members)
 
@@ -433,7 +440,7 @@ def operands_of(group, stored):
     return read, {key: one for key, one in written.items() if one.slot in stored}
 
 
-def turn_of(group, stored):
+def instr_of(group, stored):
     """The compiled step of a group, and the storages that it touches.
 
     Args:
@@ -457,16 +464,16 @@ def turn_of(group, stored):
         [step * item for step in key[3]] if is_place(key) else [0] * len(group.sizes)
         for key, item in zip([*outputs, *inputs], items, strict=True)
     ]
-    places = [
+    offsets = [
         (one.slot, one.offset * item) if is_window(one) else one
         for one, item in zip(ones, items, strict=True)
     ]
     kernel = inputs, outputs, in_types, out_types
-    turn = launch_of(group, kernel, strides, places, group.members[0].device)
-    return turn, [one.slot for one in ones if is_window(one)]
+    instr = launch_of(group, kernel, strides, offsets, group.members[0].device)
+    return instr, [one.slot for one in ones if is_window(one)]
 
 
-def launch_of(group, kernel, strides, places, device):
+def launch_of(group, kernel, strides, offsets, device):
     """The compiled step that launches a group's kernel.
 
     Args:
@@ -478,34 +485,35 @@ def launch_of(group, kernel, strides, places, device):
         TooMany: it has more loops than a kernel can have.
     """
     inputs, outputs, in_types, out_types = kernel
-    turn, types = Instruction(None, None), (in_types, out_types)
+    instr, types = Instruction(None, None), (in_types, out_types)
     items = [all_dtypes()[kind].itemsize for kind in (*out_types, *in_types)]
     members = group.members
     if group.axes is not None and device.on_host:
-        rows_turn(turn, group, kernel, strides, items, places)
-        return turn
+        rows_instr(instr, group, kernel, strides, items, offsets)
+        return instr
     if group.axes is not None:
-        turn.told = FusedRows(members, inputs, outputs)
-        turn.set_there(rows_of(turn.told, types, device, places, group, strides, items))
-        return turn
+        instr.details = FusedRows(members, inputs, outputs)
+        rows = rows_of(instr.details, types, device, offsets, group, strides, items)
+        instr.set_launch(rows)
+        return instr
     single = len(members) == 1 and len(outputs) == len(members[0].outputs)
     if single and len(inputs) == len(members[0].inputs):
         (member,) = members
         source, choices = member.source, (_plain(member.compute), member.statics)
-        turn.told = member.step.op.name
+        instr.details = member.step.op.name
     else:
-        source = turn.told = Fused(members, inputs, outputs)
+        source = instr.details = Fused(members, inputs, outputs)
         choices = in_types, ()
     found = loops(group.sizes, strides)
     if device.on_host:
-        turn.set_kernel(source.specialize(*types, *choices), places, items)
-        turn.set_loops(*found, items)
+        instr.set_kernel(source.specialize(*types, *choices), offsets, items)
+        instr.set_loops(*found, items)
     else:
-        turn.set_there(elements_of(source, types, choices, device, places, found))
-    return turn
+        instr.set_launch(elements_of(source, types, choices, device, offsets, found))
+    return instr
 
 
-def rows_turn(turn, group, kernel, strides, items, places):
+def rows_instr(instr, group, kernel, strides, items, offsets):
     """Makes a step the launch of a group's nest of loops."""
     inputs, outputs, in_types, out_types = kernel
     axes = group.axes
@@ -521,13 +529,13 @@ def rows_turn(turn, group, kernel, strides, items, places):
     if found is None or len(found.integers) > 96:
         raise TooMany
     found, types = found.with_short_rows(), (in_types, out_types)
-    turn.told = FusedRows(group.members, inputs, outputs)
-    if len(group.members) > 1 and is_slower(turn.told, types, found):
+    instr.details = FusedRows(group.members, inputs, outputs)
+    if len(group.members) > 1 and is_slower(instr.details, types, found):
         raise FasterUnfused
-    native = turn.told.specialize(in_types, out_types, in_types, found)
-    turn.set_kernel(native, places, items)
-    turn.set_raw(found.integers, found.rows, found.grain)
-    turn.rank, turn.along = found.key[0], found.key[1] in (ALONG, SHORT)
+    native = instr.details.specialize(in_types, out_types, in_types, found)
+    instr.set_kernel(native, offsets, items)
+    instr.set_raw(found.integers, found.rows, found.grain)
+    instr.rank, instr.along = found.key[0], found.key[1] in (CONTIGUOUS, SHORT)
 
 
 class FasterUnfused(Exception):
@@ -549,7 +557,7 @@ def is_slower(fused, types, found):
     if asked not in _slower:
         results, members = fused.program(*types, types[0], found.key)[0], fused.members
         axes = next(one.axes for one in members if one.axes is not None)
-        columns = found.key[1] == BESIDE
+        columns = found.key[1] == STRIDED
         unfused = sum(one.moves(axes) for one in members) if columns else 0
         again = results.computes_again() or (lone and results.calls)
         _slower[asked] = again or 0 < unfused <= results.moves()

@@ -13,7 +13,7 @@ from rushlight.core.device import backend_for
 from rushlight.dispatch.declared import rule_of
 from rushlight.graph.fused_node import steps_of
 from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, TENSORS
-from rushlight.operators.matmul.matmul_epilogue import OTHERS, Behind
+from rushlight.operators.matmul.matmul_epilogue import OTHERS, EpilogueSpec
 from rushlight.operators.matmul.matmul_epilogue import name as name_of
 
 WIDE = ("float32", "float64")  # halves round their sums in a pass of their own
@@ -58,16 +58,16 @@ class Head:
         self.step, self.sums = step, sums
         self.values, self.kind = step.call.values, step.call.kind
 
-    def behind(self, group, function):
+    def epilogue(self, group, function):
         """The name of a group's function as the operator takes it; None for none."""
-        found = Behind(function, function.joined.digest, function.joined.name)
+        found = EpilogueSpec(function, function.joined.digest, function.joined.name)
         return name_of(found)
 
 
 class Convolution(Head):
     """A convolution that is not transposed."""
 
-    operator = "_convolution_behind"
+    operator = "_conv_with_epilogue"
 
     def serves(self):
         """Whether there are kernels for it."""
@@ -96,12 +96,12 @@ class Convolution(Head):
         alone = all(size == 1 for d, size in enumerate(own) if d != 1)
         return alone and own[1] == sums.sizes[1] and (own[1] == 1 or strides[1] == 1)
 
-    def arguments(self, others, behind, result):
+    def arguments(self, others, epilogue, result):
         """The kinds and values of the operator's arguments."""
         x, weight, bias, stride, padding, dilation, _, _, groups = self.values
         return [
             *((TENSOR, x), (TENSOR, weight), (self.kind(2), bias)),
-            *((TENSORS, others), (CONSTANT, behind), (CONSTANT, stride)),
+            *((TENSORS, others), (CONSTANT, epilogue), (CONSTANT, stride)),
             *((CONSTANT, padding), (CONSTANT, dilation), (CONSTANT, groups)),
             (CONSTANT, result.dtype),
         ]
@@ -113,18 +113,18 @@ class Product(Head):
     One of one row or column is dot products: they go over no row of sums.
     """
 
-    operator = "_product_behind"
+    operator = "_product_with_epilogue"
 
     def __init__(self, step, sums):
         super().__init__(step, sums)
-        self.turned = False
+        self.transposed = False
         name = step.op.name
-        self.added, places = None, self.values[:2]
+        self.added, positions = None, self.values[:2]
         if name == "linear":
-            self.turned, self.added = True, self.values[2]
+            self.transposed, self.added = True, self.values[2]
         elif name in ("addmm", "baddbmm"):
-            self.added, *places = self.values[:3]
-        self.left, self.right = places
+            self.added, *positions = self.values[:3]
+        self.left, self.right = positions
 
     def serves(self):
         """Whether there are kernels for it that sum as the operator does."""
@@ -140,7 +140,7 @@ class Product(Head):
                 if self.kind(at) != CONSTANT or self.values[at] != 1:
                     return False
         if added is not None:
-            most = 1 if self.turned else right.ndim
+            most = 1 if self.transposed else right.ndim
             if added.dtype is not self.sums.dtype or not 0 < added.ndim <= most:
                 return False
             if added.sizes[-1] != self.columns or added.strides[-1] != 1:
@@ -180,17 +180,17 @@ class Product(Head):
         inner = 2 if self.step.op.name in ("bmm", "baddbmm") else 1
         return is_one_loop(sizes[:-inner], steps[:-inner])
 
-    def arguments(self, others, behind, result):
+    def arguments(self, others, epilogue, result):
         """The kinds and values of the operator's arguments."""
         kind = CONSTANT if self.added is None else TENSOR
         return [
             *((kind, self.added), (TENSOR, self.left), (TENSOR, self.right)),
-            *((CONSTANT, self.turned), (TENSORS, others), (CONSTANT, behind)),
+            *((CONSTANT, self.transposed), (TENSORS, others), (CONSTANT, epilogue)),
             *((CONSTANT, list(result.sizes)), (CONSTANT, result.dtype)),
         ]
 
 
-class ProductOfCard(Product):
+class CudaProduct(Product):
     """A product whose library applies a function to what it writes.
 
     Its sums are of 32 bits, and what is added is a vector: others' functions may not be
@@ -201,11 +201,13 @@ class ProductOfCard(Product):
         """Whether the library multiplies and applies."""
         self.columns, self.rows = self.sums.sizes[-1], 0
         left, right, added = self.left, self.right, self.added
-        if not backend_for(self.sums.device).libraries.sums_apart():
+        if not backend_for(self.sums.device).libraries.has_separate_sums():
             return False
         if right.ndim != 2 or left.dtype is not self.sums.dtype:
             return False
-        if left.ndim != 2 and not (self.turned and left.ndim > 2 and is_dense(left)):
+        if left.ndim != 2 and not (
+            self.transposed and left.ndim > 2 and is_dense(left)
+        ):
             return False
         if self.step.op.name == "addmm":
             for at in (3, 4):
@@ -229,7 +231,7 @@ class ProductOfCard(Product):
         """The library has nothing of other operands."""
         return False
 
-    def behind(self, group, function):
+    def epilogue(self, group, function):
         """The library's name of a group's one step."""
         if len(group.members) != 1:
             return None
@@ -258,7 +260,7 @@ def convolution(on_host):
 
 
 def product(on_host):
-    return Product if on_host else ProductOfCard
+    return Product if on_host else CudaProduct
 
 
 def batched_product(on_host):

@@ -221,7 +221,7 @@ class Epilogue(Kernel):
         """The name that the operator is given."""
         fold = Fold(*self.trace())
         joined = fold.joined
-        made = matmul_epilogue.Behind(fold, joined.digest, joined.name)
+        made = matmul_epilogue.EpilogueSpec(fold, joined.digest, joined.name)
         return matmul_epilogue.name(made)
 
 

@@ -57,7 +57,7 @@ def is_plain_call(function):
     return function.__name__ in _METHODS.get(type(owner), ())
 
 
-class Witness:
+class CodeProfiler:
     """A profile function that keeps which code ran, and whether it is known what it does."""
 
     watches_program = True  # logs are none of it
@@ -92,7 +92,7 @@ class Names:
 
     def __init__(self, words):
         self.words = words
-        self.places: dict = {}
+        self.positions: dict = {}
         self.functions: dict = {}
         self.types: dict = {}
         self.cells: list = []
@@ -125,14 +125,14 @@ class Names:
         self.functions[function] = facts_of(function)
 
     def place(self, names, name):
-        self.places[id(names), name] = names, name, names.get(name, Unproven)
+        self.positions[id(names), name] = names, name, names.get(name, Unproven)
 
     def value(self, value, words):
         """Takes in what is reached through a name."""
         if isinstance(value, ModuleType):
             inside = vars(value)
             for word in words:
-                if (id(inside), word) not in self.places and word in inside:
+                if (id(inside), word) not in self.positions and word in inside:
                     self.place(inside, word)
                     self.value(inside[word], words)
         elif isinstance(value, FunctionType):

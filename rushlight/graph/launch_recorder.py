@@ -34,7 +34,7 @@ LARGEST = cython.declare(cython.size_t, 1 << 24)  # bytes that are compared at m
 _UNHEARD = ("random", "data_dependent", "unknown", "data_dependent_output")
 
 
-def may_be_heard(call) -> bool:
+def is_recordable(call) -> bool:
     """Whether what a call does follows from its operands' layout, and from nothing else."""
     if not call.device_of().on_host or not call.device.on_host:
         return False  # a card's launches have other witnesses
@@ -81,7 +81,7 @@ def listen(tape: Tape, call: Call, first: cython.int):
         The steps and the bytes of those places; None where the call stays a call.
     """
     slots = cython.declare(p_object[24])
-    if not may_be_heard(call):
+    if not is_recordable(call):
         tape.execute(call)
         return None
     held, tensors = arguments(tape, call, slots)
@@ -102,7 +102,7 @@ def listen(tape: Tape, call: Call, first: cython.int):
     plan: notes.LaunchPlan = notes.finished(recorder, made)
     found = None
     if plan is not None and not recorder.failed:
-        found = told(call, plan, recorder, tensors, result, first, len(written) > 0)
+        found = details(call, plan, recorder, tensors, result, first, len(written) > 0)
     bind(tape, call, result)
     del held, result, made
     if found is not None and not does_the_same(tape, call, found, before, first):
@@ -111,7 +111,7 @@ def listen(tape: Tape, call: Call, first: cython.int):
 
 
 @cython.cfunc
-def told(
+def details(
     call: Call,
     plan: notes.LaunchPlan,
     recorder: notes.Recorder,
@@ -121,9 +121,14 @@ def told(
     writes: cython.bint,
 ):
     """A plan's steps with the places of the path; None where some have none."""
-    from rushlight.graph.program import heard_check, heard_launch, heard_look, table
+    from rushlight.graph.program import (
+        recorded_check,
+        recorded_launch,
+        recorded_layout,
+        table,
+    )
 
-    places: list = []  # for each tensor of the notes: its place, and its shift in bytes
+    positions: list = []  # for each tensor of the notes: its place, and its shift in bytes
     temporaries: list = []
     made: dict = {}
     i: cython.int
@@ -144,12 +149,12 @@ def told(
         t = recorder.tensors[i]
         if i < recorder.given:
             v = tensors[i][1]
-            places.append((v.slot, v.offset * v.dtype.itemsize))
+            positions.append((v.slot, v.offset * v.dtype.itemsize))
             continue
         if id(t.storage) in made:
-            places.append((made.pop(id(t.storage)), 0))
+            positions.append((made.pop(id(t.storage)), 0))
         else:
-            places.append((first + len(temporaries), 0))
+            positions.append((first + len(temporaries), 0))
             temporaries.append(recorder.lengths[i])
     if made:
         return None  # a result that is on memory nobody heard of
@@ -159,13 +164,13 @@ def told(
         step = item
         if step.kind == notes.ASK:
             if step.content is not None:
-                steps.append(table(places[number][0], step.content))
+                steps.append(table(positions[number][0], step.content))
             number += 1
         elif step.kind == notes.LAUNCH:
             operands: list = []
             for k in range(step.n_data):
                 if step.bases[k] >= 0:
-                    place, shift = places[step.bases[k]]
+                    place, shift = positions[step.bases[k]]
                     operands.append((place, shift + step.shifts[k]))
                 elif step.bases[k] == notes.NUMBER:
                     operands.append((-3, step.shifts[k]))
@@ -176,7 +181,7 @@ def told(
                 else:
                     operands.append((-6, 0))
             steps.append(
-                heard_launch(
+                recorded_launch(
                     cython.cast(uintptr_t, step.fn),
                     plan.constants,
                     operands,
@@ -190,14 +195,16 @@ def told(
                 )
             )
         elif step.kind == notes.FAULT:
-            steps.append(heard_check(call))
+            steps.append(recorded_check(call))
         elif step.kind == notes.TRUTH and not writes:
-            place, shift = places[step.place.base]
-            steps.append(heard_look(call, place, shift + step.place.shift, step.truth))
+            place, shift = positions[step.place.base]
+            steps.append(
+                recorded_layout(call, place, shift + step.place.shift, step.truth)
+            )
         else:
             return None
     for number, item in enumerate(steps):
-        item.behind = len(steps) - 1 - number
+        item.steps_after = len(steps) - 1 - number
     return steps, temporaries
 
 

@@ -19,8 +19,8 @@ class Item:
         stored: the storages that the group's kernel writes.
     """
 
-    def __init__(self, turn, touches, asks=(), group=None, stored=frozenset()):
-        self.turn, self.touches = turn, touches
+    def __init__(self, instr, touches, asks=(), group=None, stored=frozenset()):
+        self.instr, self.touches = instr, touches
         self.asks, self.group = list(dict.fromkeys(asks)), group
         self.stored = stored
 
@@ -94,8 +94,8 @@ def planned(graph, items, extra=()):
 def plan_moves(graph, items):
     """Writes down in each turn what memory it takes, asks for and lets go of."""
     for item, (taken, asked, freed) in zip(items, moves_of(graph, items), strict=True):
-        turn = item.turn
-        turn.taken[:], turn.asked[:], turn.freed[:] = taken, asked, freed
+        instr = item.instr
+        instr.taken[:], instr.asked[:], instr.freed[:] = taken, asked, freed
 
 
 def moves_of(graph, items):
@@ -120,7 +120,7 @@ def kinds_of(graph, items):
     """For each storage of the path what it is to its program."""
     kinds = [(GIVEN, INNER, KEPT)[kind] for kind in graph.wanted]
     for item in items:
-        if item.turn.is_call:
+        if item.instr.is_call:
             for slot in item.touches:
                 kinds[slot] = kinds[slot] and KEPT
     return kinds
@@ -131,15 +131,15 @@ def program_of(graph, items, kinds, extra=()):
     count = len(kinds)
     kinds = [*kinds, *[INNER] * len(extra)]
     sizes = [graph.sizes.get(slot, 0) for slot in range(count)] + list(extra)
-    turns = [item.turn for item in items]
+    iterations = [item.instr for item in items]
     kept = graph.prepared, graph.given_and_written()
-    return Program(turns, graph, kinds, sizes, count, *kept, graph.devices)
+    return Program(iterations, graph, kinds, sizes, count, *kept, graph.devices)
 
 
 def listening(graph, items):
     """The program as it runs for the first time, when calls are listened to."""
     program = planned(graph, items)
-    if any(item.turn.is_call for item in items):
+    if any(item.instr.is_call for item in items):
         program.set_items(items, replanned)
     return program
 
@@ -148,28 +148,28 @@ def replanned(program, items):
     """The program once calls have been heard: their launches in place of them."""
     found = []
     for item in items:
-        if item.turn.parts is None:
+        if item.instr.parts is None:
             found.append(item)
         else:
-            found += heard(program.graph, item)
+            found += recorded(program.graph, item)
     return planned(program.graph, found, program.extra)
 
 
-def heard(graph, item):
+def recorded(graph, item):
     """The launches of a call, each with what it wants memory for."""
-    missing = set(item.turn.call.touched())
-    missing -= {value.slot for value in item.turn.told.reads}
+    missing = set(item.instr.call.touched())
+    missing -= {value.slot for value in item.instr.details.reads}
     items = []
-    for turn in item.turn.parts:
-        places = turn.places
-        if turn.call is not None:  # it may run in place of its steps
-            places = [*places, *item.touches]
-        places = [place for place in places if place is not None]
-        asks = [p for p in places if p in missing or p >= len(graph.wanted)]
+    for instr in item.instr.parts:
+        positions = instr.positions
+        if instr.call is not None:  # it may run in place of its steps
+            positions = [*positions, *item.touches]
+        positions = [place for place in positions if place is not None]
+        asks = [p for p in positions if p in missing or p >= len(graph.wanted)]
         asks = [
             p for p in dict.fromkeys(asks) if not any(p in one.asks for one in items)
         ]
-        items.append(Item(turn, places, asks))
+        items.append(Item(instr, positions, asks))
     return items
 
 

@@ -1,7 +1,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 from rushlight.core.tensor cimport Tensor
-from rushlight.graph.courses cimport Course
+from rushlight.graph.operator_traces cimport OperatorTrace
 from rushlight.graph.tape cimport Call, Tape, Value
 from rushlight.nn.modules._calling cimport Follower
 
@@ -16,7 +16,7 @@ cdef extern from "Python.h":
         unsigned int tp_version_tag
 
 cdef enum:
-    TENSORS_MOST = 256              # of one stretch
+    TENSORS_MOST = 256              # of one segment
 
 # What a tensor was: another one like it may stand in its place.
 cdef class Known:
@@ -40,12 +40,12 @@ cdef class ModuleLook:
     cdef list values
 
 # The calls that a module's call adds to a path, and what they follow from.
-cdef class Stretch:
+cdef class Segment:
     cdef readonly object module     # a weak reference
     cdef ModuleLook look
     cdef readonly list known
     cdef list arguments
-    cdef list places
+    cdef list positions
     cdef list functions
     cdef list cells                 # variables of functions around users' code, and what they hold
     cdef list types
@@ -53,7 +53,7 @@ cdef class Stretch:
     cdef uint64_t excluded
     cdef bint inference
     cdef bint grad_mode
-    cdef Course course              # where gradients are recorded; else None
+    cdef OperatorTrace operator_trace              # where gradients are recorded; else None
     cdef long long registered
     cdef list calls
     cdef list params
@@ -69,9 +69,9 @@ cdef class Stretch:
     cdef object given(self, Tape tape, PyObject** found, tuple args)
     cdef object made(self, Tape tape, tuple args)
 
-# Takes calls of modules: by a stretch of the path, or as they come.
-cdef class Stretches(Follower):
+# Takes calls of modules: by a segment of the path, or as they come.
+cdef class SegmentReplay(Follower):
     cdef object other_size(self, Tape tape, object module, tuple args)
 
-cdef object names_met(object witness, object looking)
-cdef Stretch stretch_of(Tape tape, object module, object looking, ModuleLook look, list arguments, object names, object result, tuple args)
+cdef object names_met(object profiler, object looking)
+cdef Segment segment_of(Tape tape, object module, object looking, ModuleLook look, list arguments, object names, object result, tuple args)

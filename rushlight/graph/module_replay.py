@@ -1,9 +1,9 @@
-"""Calls of modules whose course is proven: their stretch of a path, without their Python.
+"""Calls of modules whose trace is proven: their segment of a path, without their Python.
 
 While a compiled function is followed, most of the time goes to the Python of modules: in
 each call it finds the same attributes and calls the same operators. The operators of such
-a call are a *stretch* of the path. Where all that the Python can have read is what it was,
-the stretch is taken at once: what the Python would do is known, and it does nothing else.
+a call are a *segment* of the path. Where all that the Python can have read is what it was,
+the segment is taken at once: what the Python would do is known, and it does nothing else.
 
 What is proven, and how:
 
@@ -16,11 +16,11 @@ What is proven, and how:
   immutable object, list of such, table of tensors or table of modules. No hooks.
 - *What tensors are*, arguments, parameters and buffers alike: type, sizes, strides, offset,
   whether they learn, and which storages they share. Elements are read by nobody: a look at
-  one ends a stretch. Other tensors of the same look may stand in their place.
+  one ends a segment. Other tensors of the same look may stand in their place.
 - *The thread*: no gradients recorded, no modes, no tracing, the same keys, default type
   and registrations of operators.
 
-So a stretch is found by what a call meets, and anything else has its Python run as ever.
+So a segment is found by what a call meets, and anything else has its Python run as ever.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import registrations
 from cython.cimports.rushlight.graph.call_matching import item_key
 from cython.cimports.rushlight.graph.capture import current
-from cython.cimports.rushlight.graph.courses import Course
 from cython.cimports.rushlight.graph.function_facts import same_function
+from cython.cimports.rushlight.graph.operator_traces import OperatorTrace
 from cython.cimports.rushlight.graph.tape import (
-    COURSE,
+    OPERATOR_TRACE,
     Call,
     Tape,
     Value,
@@ -62,21 +62,21 @@ from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.dispatch.overridable import Overridable
 from rushlight.dispatch.packet import OperatorPacket
-from rushlight.graph import courses
+from rushlight.graph import operator_traces
 from rushlight.graph.capture import OUTSIDE
-from rushlight.graph.courses import Stray
-from rushlight.graph.guards import UNREAD, Names, Unproven, Witness
+from rushlight.graph.guards import UNREAD, CodeProfiler, Names, Unproven
+from rushlight.graph.operator_traces import Stray
 from rushlight.graph.plain_code import PlainCode, is_record
 from rushlight.graph.steps import step_of
 from rushlight.nn.modules.module import Module
 
 _PROFILING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PROFILING)
-_TRIES = cython.declare(cython.int, 15)  # to prove a module's course at one place
+_TRIES = cython.declare(cython.int, 15)  # to prove a module's trace at one place
 _FAILED = cython.declare(cython.int, 5)  # as many as one counts that did not
 _MET = cython.declare(cython.Py_ssize_t, 4096)  # calls of modules known at one place
 _KEPT = cython.declare(
     cython.Py_ssize_t, 8
-)  # stretches of a module's call with like arguments
+)  # segments of a module's call with like arguments
 # What an attribute of a module is.
 SAME = cython.declare(cython.int, 0)  # the very object, which cannot change
 FREE = cython.declare(cython.int, 1)  # nothing that a call reads
@@ -228,7 +228,7 @@ def same_table(
     key: p_object = cython.NULL
     value: p_object = cython.NULL
     names: list = look[0]
-    places: list = look[1]
+    positions: list = look[1]
     at: cython.int
     if type(items) is not dict or PyDict_Size(items) != len(names):
         return False
@@ -237,7 +237,7 @@ def same_table(
     ):
         if cython.cast(object, key) is not names[i]:
             return False
-        at = places[i]
+        at = positions[i]
         i += 1
         if at < 0:
             if cython.cast(object, value) is not None:
@@ -401,8 +401,8 @@ class Looking:
                 raise Unproven("hooks")
             return EMPTY, None
         if name in ("_parameters", "_buffers"):
-            places = [-1 if t is None else self.tensor(t) for t in item.values()]
-            return TABLE, (list(item), places)
+            positions = [-1 if t is None else self.tensor(t) for t in item.values()]
+            return TABLE, (list(item), positions)
         if name == "_modules":
             looks = [None if m is None else self.module(m) for m in item.values()]
             return TREE, (list(item), looks)
@@ -445,12 +445,12 @@ def tag_of(kind: object) -> cython.uint:
     ).tp_version_tag
 
 
-# -- stretches -------------------------------------------------------------------------
+# -- segments -------------------------------------------------------------------------
 
 
 @cython.final
 @cython.cclass
-class Stretch:
+class Segment:
     """The calls that a module's call adds to a path, and what they follow from."""
 
     @cython.cfunc
@@ -475,8 +475,8 @@ class Stretch:
         for i in range(len(self.types)):
             if tag_of(self.types[i]) != cython.cast(cython.uint, self.tags[i]):
                 return False
-        for i in range(len(self.places)):
-            names, name, value = cython.cast(tuple, self.places[i])
+        for i in range(len(self.positions)):
+            names, name, value = cython.cast(tuple, self.positions[i])
             item = PyDict_GetItem(names, name)
             if item == cython.NULL:
                 if value is not Unproven:
@@ -566,16 +566,16 @@ class Stretch:
         """What the module's call gives, of calls that wait or are made again."""
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = len(self.known)
-        if self.course is None:
+        if self.operator_trace is None:
             return self.made(tape, args)
         for i in range(n):
             Py_XINCREF(found[i])
         try:
-            made = self.course.run(found)
+            made = self.operator_trace.run(found)
         finally:
             for i in range(n):
                 Py_XDECREF(found[i])
-        return rebuilt(self.course.result, made, args)
+        return rebuilt(self.operator_trace.result, made, args)
 
     @cython.cfunc
     def made(self, tape: Tape, args: tuple) -> object:
@@ -595,16 +595,16 @@ class Stretch:
 
 
 @cython.cfunc
-def rebuilt(told: object, made: list, args: tuple) -> object:
+def rebuilt(details: object, made: list, args: tuple) -> object:
     """A result: a number of a tensor, of an argument (from -1 down), or a tuple of these."""
     number: cython.Py_ssize_t
-    if type(told) is int:
-        number = told
+    if type(details) is int:
+        number = details
         return made[number] if number >= 0 else args[-1 - number]
-    if told is None:
+    if details is None:
         return None
-    parts: list = [rebuilt(one, made, args) for one in told]
-    return parts if type(told) is list else tuple(parts)
+    parts: list = [rebuilt(one, made, args) for one in details]
+    return parts if type(details) is list else tuple(parts)
 
 
 class Results:
@@ -615,12 +615,12 @@ class Results:
         self.objects: list = []
         self.numbers: dict = {}
 
-    def told(self, result):
+    def details(self, result):
         """A number of `objects`, of an argument, or tuples and lists of those."""
         if result is None:
             return None
         if type(result) is tuple or type(result) is list:
-            return type(result)([self.told(one) for one in result])
+            return type(result)([self.details(one) for one in result])
         if type(result) is not Tensor:
             raise Unproven("a result")
         for i, one in enumerate(self.args):
@@ -638,7 +638,7 @@ class Results:
 
 
 def object_of(tape: Tape, result, first, base):
-    """A tensor that a stretch makes: its window, its base, and how the view was made."""
+    """A tensor that a segment makes: its window, its base, and how the view was made."""
     t: Tensor = result
     slot: cython.int = tape.find(t.storage)
     if slot < cython.cast(cython.int, first) or not tape.fresh[slot]:
@@ -658,8 +658,8 @@ def object_of(tape: Tape, result, first, base):
 
 
 @cython.cclass
-class Stretches(Follower):
-    """Takes calls of modules: by a stretch of the path, or as they come."""
+class SegmentReplay(Follower):
+    """Takes calls of modules: by a segment of the path, or as they come."""
 
     @cython.cfunc
     def other_size(self, tape: Tape, module: object, args: tuple) -> object:
@@ -669,7 +669,7 @@ class Stretches(Follower):
     @cython.cfunc
     def call(self, module: object, fields: dict, args: tuple) -> object:
         tape: Tape = current()
-        stretch: Stretch
+        segment: Segment
         found = cython.declare(p_object[256])
         st: cython.pointer(ThreadState) = state()
         if (
@@ -681,7 +681,7 @@ class Stretches(Follower):
             or tape.parts is not None
             or (st.grad_mode and st.anomaly)
             or st.modes
-            or st.elsewhere
+            or st.factory_device
             or st.forward_ad
             or st.included & ~_PROFILING != RECORDING
             or PyThreadState_Get().c_profilefunc != cython.NULL
@@ -691,9 +691,9 @@ class Stretches(Follower):
         ):
             return module.forward(*args)
         at: Call = tape.at
-        if at.stretches is None:
-            at.stretches = {}
-        kept: dict = at.stretches
+        if at.segments is None:
+            at.segments = {}
+        kept: dict = at.segments
         key = item_key(
             cython.cast(uintptr_t, cython.cast(p_object, module)),
             args,
@@ -703,17 +703,17 @@ class Stretches(Follower):
         i: cython.Py_ssize_t
         if entry is not None:
             for i in range(1, len(entry)):
-                stretch = entry[i]
-                if stretch.module() is not module:
+                segment = entry[i]
+                if segment.module() is not module:
                     entry = None  # another one was there before
                     break
-                if not stretch.holds(module, args, found):
+                if not segment.holds(module, args, found):
                     continue
-                if stretch.course is not None or stretch.taken(tape, found):
-                    stretch.times += 1
+                if segment.operator_trace is not None or segment.taken(tape, found):
+                    segment.times += 1
                     if i > 1:
                         entry.insert(1, entry.pop(i))
-                    result = stretch.given(tape, found, args)
+                    result = segment.given(tape, found, args)
                     if tape.exposed:
                         tape.flush(OUTSIDE)
                     return result
@@ -741,7 +741,7 @@ class Stretches(Follower):
 
 @cython.cfunc
 def witnessed(tape: Tape, module: object, args: tuple, entry: list) -> object:
-    """Calls a module, and keeps the stretch where it is proven what the call follows from."""
+    """Calls a module, and keeps the segment where it is proven what the call follows from."""
     root: Call = tape.root
     first: cython.int = len(tape.slots)
     count: cython.Py_ssize_t = len(tape.calls)
@@ -749,9 +749,9 @@ def witnessed(tape: Tape, module: object, args: tuple, entry: list) -> object:
     excluded: uint64_t = state().excluded
     inference: cython.bint = state().inference_mode
     looking = Looking()
-    witness = Witness()
+    profiler = CodeProfiler()
     tries: cython.int = entry[0]
-    course: Course = None
+    operator_trace: OperatorTrace = None
     entry[0] = tries + _FAILED
     try:
         look = looking.module(module)
@@ -761,33 +761,33 @@ def witnessed(tape: Tape, module: object, args: tuple, entry: list) -> object:
         entry[0] = _TRIES
         return module.forward(*args)
     if state().grad_mode:
-        course = Course(looking.tensors)
-    result = looked_at(tape, module, args, witness, course)
+        operator_trace = OperatorTrace(looking.tensors)
+    result = looked_at(tape, module, args, profiler, operator_trace)
     if tape.noting:
         entry[0] = tries + 1  # it was on no path yet
         return result
     if (
-        witness.strange
+        profiler.strange
         or tape.strayed
         or tape.off
         or tape.root is not root
-        or (course is None and len(tape.calls) <= count)
+        or (operator_trace is None and len(tape.calls) <= count)
         or state().excluded != excluded
         or state().inference_mode != inference
     ):
         return result
     try:
-        if course is not None:
-            course.finish(result, args)
+        if operator_trace is not None:
+            operator_trace.finish(result, args)
         elif versions != [cython.cast(Tensor, t).version() for t in looking.tensors]:
             raise Unproven("arguments are written to")
-        names = names_met(witness, looking)
-        made = stretch_of(tape, module, looking, look, arguments, names, result, args)
+        names = names_met(profiler, looking)
+        made = segment_of(tape, module, looking, look, arguments, names, result, args)
         made.excluded, made.inference = excluded, inference
-        made.course, made.calls = course, tape.calls[count:]
+        made.operator_trace, made.calls = operator_trace, tape.calls[count:]
         if any([one.stops or one.barrier for one in made.calls]):
             raise Unproven("memory is looked at outside of operators")
-        if course is None:
+        if operator_trace is None:
             made.params = tape.params[params:]
             keep_calls(made, tape, first, looking, result, args)
         else:
@@ -801,15 +801,15 @@ def witnessed(tape: Tape, module: object, args: tuple, entry: list) -> object:
 
 
 @cython.cfunc
-def names_met(witness: object, looking: object) -> object:
+def names_met(profiler: object, looking: object) -> object:
     """What the code that ran finds by name."""
     names = Names(looking.words)
-    for code, home in witness.codes.items():
+    for code, home in profiler.codes.items():
         names.code(code, home)
-    names.methods(looking.types, witness.codes)
-    if witness.others:
+    names.methods(looking.types, profiler.codes)
+    if profiler.others:
         plain = PlainCode(names, is_immutable)
-        plain.methods(looking.types, witness.others)
+        plain.methods(looking.types, profiler.others)
         names.cells = plain.cells
         known: Known
         for known in looking.known:
@@ -819,41 +819,41 @@ def names_met(witness: object, looking: object) -> object:
 
 @cython.cfunc
 def looked_at(
-    tape: Tape, module: object, args: tuple, witness: object, course: object
+    tape: Tape, module: object, args: tuple, profiler: object, operator_trace: object
 ) -> object:
-    """Calls a module under a profile function; what it asks for is noted for a course."""
+    """Calls a module under a profile function; what it asks for is noted for a trace."""
     st: cython.pointer(ThreadState) = state()
     tape.witnessed = True
     tape.strayed = False
-    if course is not None:
-        tape.course = course
-        st.included |= COURSE
-    sys.setprofile(witness)
+    if operator_trace is not None:
+        tape.operator_trace = operator_trace
+        st.included |= OPERATOR_TRACE
+    sys.setprofile(profiler)
     try:
         return module.forward(*args)
     finally:
         sys.setprofile(None)
-        st.included &= ~cython.cast(uint64_t, COURSE)
-        tape.course = None
+        st.included &= ~cython.cast(uint64_t, OPERATOR_TRACE)
+        tape.operator_trace = None
         tape.witnessed = False
 
 
 @cython.cfunc
 def keep_calls(
-    made: Stretch, tape: Tape, first: cython.int, looking: object, result, args: tuple
+    made: Segment, tape: Tape, first: cython.int, looking: object, result, args: tuple
 ):
-    """Keeps the calls of a stretch that leaves nothing but them."""
+    """Keeps the calls of a segment that leaves nothing but them."""
     made.first = first
     made.last = tape.at
     made.newcomers = newcomers(tape, first, looking)
     refuse_writes(made.calls, first, tape)
     results = Results(tape, first, args)
-    made.result = results.told(result)
+    made.result = results.details(result)
     made.objects = results.objects
 
 
 @cython.cfunc
-def stretch_of(
+def segment_of(
     tape: Tape,
     module: object,
     looking: object,
@@ -862,16 +862,16 @@ def stretch_of(
     names: object,
     result: object,
     args: tuple,
-) -> Stretch:
-    """A stretch with what it follows from."""
-    made: Stretch = Stretch.__new__(Stretch)
+) -> Segment:
+    """A segment with what it follows from."""
+    made: Segment = Segment.__new__(Segment)
     found = cython.declare(p_object[256])
     i: cython.Py_ssize_t
     known: Known
     t: Tensor
     made.module = ref(module)
     made.look, made.known, made.arguments = look, looking.known, arguments
-    made.places = list(names.places.values())
+    made.positions = list(names.positions.values())
     made.functions = list(names.functions.items())
     made.cells = names.cells
     made.types = [kind for kind in looking.types | names.types if may_change(kind)]
@@ -919,7 +919,7 @@ def newcomers(tape: Tape, first: cython.int, looking: object) -> list:
 
 @cython.cfunc
 def refuse_writes(calls: list, first: cython.int, tape: Tape):
-    """Calls of a stretch write to nothing that was there before."""
+    """Calls of a segment write to nothing that was there before."""
     one: Call
     for one in calls:
         for part in [one] if one.parts is None else one.parts:
@@ -929,4 +929,4 @@ def refuse_writes(calls: list, first: cython.int, tape: Tape):
                     raise Unproven("it writes to what was there before")
 
 
-courses.serve()
+operator_traces.serve()

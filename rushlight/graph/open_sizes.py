@@ -55,7 +55,7 @@ PASSES = cython.declare(Call, Call())  # in place of a path: the call runs as it
 _PATIENCE = (
     24  # runs: hearing what operators launch takes six, and saves a fifth of each
 )
-# Proving modules' courses takes some fifteen calls of a path, and saves a tenth of each.
+# Proving modules' traces takes some fifteen calls of a path, and saves a tenth of each.
 _UNTRIED = cython.declare(cython.int, 100)
 
 
@@ -144,7 +144,7 @@ class Family:
         self.n = len(reading.ints)
         self.vectors, self.paths = [reading.ints], [calls]
         for item in items:
-            step = item.turn
+            step = item.instr
             # the first program is planned anew once its calls were heard
             self.moves.append((step.taken[:], step.asked[:], step.freed[:]))
         self.terms = cython.cast(
@@ -415,7 +415,7 @@ class Family:
             for item, number, moves in zip(self.items, self.reading.numbers, self.moves)
         ]
         program = program_of(OpenGraph(self.graph, path, sizes), items, self.kinds)
-        if any([item.turn.is_call for item in items]):
+        if any([item.instr.is_call for item in items]):
             program.set_items(items, replanned)
         program.patience = _PATIENCE
         return program

@@ -176,7 +176,7 @@ class Text:
         for item, moves in zip(items, moves_of(self.graph, items), strict=True):
             taken, asked, freed = moves
             if item.group is None:
-                self.run(item.turn.call)
+                self.run(item.instr.call)
             else:
                 self.launch(item, dict(taken), asked)
             names = [self.variable(slot) for slot in freed]

@@ -42,7 +42,7 @@ def plan(tape, leaf, wanted, name):
     parts = grouped(graph, lambda value: window(tape, value))
     parts = epilogues.joined(graph, parts, name)
     if logs.fusion.active:
-        tell_fusion(name, parts)
+        log_fusion(name, parts)
     return graph, items_of(graph, parts)
 
 
@@ -128,7 +128,7 @@ def launched(graph, group, read_later):
         return [alone(group.members[0].step)]
     stored = {slot for slot in group.writes if graph.lives(slot) or slot in read_later}
     try:
-        found = fusion.turn_of(group, stored)
+        found = fusion.instr_of(group, stored)
     except fusion.TooMany:
         return [alone(member.step) for member in group.members]
     except fusion.FasterUnfused:
@@ -136,14 +136,14 @@ def launched(graph, group, read_later):
         return launched_each(graph, parts, read_later)
     if found is None:
         return []
-    turn, slots = found
-    if lone and not turn.is_flat:
+    instr, slots = found
+    if lone and not instr.is_flat:
         return [alone(group.members[0].step)]
     made = {
         slot for member in group.members for slot in member.step.makes if slot in stored
     }
     asks = [slot for slot in slots if slot in made]
-    return [Item(turn, slots, asks, group, stored)]
+    return [Item(instr, slots, asks, group, stored)]
 
 
 def cut(group):
@@ -181,7 +181,7 @@ def launched_each(graph, parts, read_later):
     return items
 
 
-def tell_fusion(name, parts):
+def log_fusion(name, parts):
     """Says which operators became one kernel."""
     for part in parts:
         if isinstance(part, Group):

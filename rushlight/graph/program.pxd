@@ -10,7 +10,7 @@ cdef enum:
     LAUNCH = 1                      # one kernel
     CHECK = 2                       # looks at the thread's flag for bad indices
     FILL = 3                        # puts a table's bytes into memory
-    LOOK = 4                        # looks at a truth value that a call's course hung on
+    LOOK = 4                        # looks at a truth value that a call's trace hung on
     # how a kernel goes over its elements
     FLAT = 0                        # one run of elements
     STRIDED = 1                     # two loops inside, the others here
@@ -27,7 +27,7 @@ cdef class Instruction:
     cdef readonly int kind
     cdef readonly Call call
     cdef readonly object kernel     # what keeps the machine code
-    cdef readonly object there      # a launch on another device (`elsewhere.Launch`); or None
+    cdef readonly object device_launch      # a launch on another device (`elsewhere.Launch`); or None
     cdef kernel_t fn
     cdef int mode
     cdef int n
@@ -47,13 +47,13 @@ cdef class Instruction:
     cdef public bint along          # of a nest: rows are worked on one by one
     cdef bytes content              # of a table
     cdef bint truth
-    cdef public int behind          # steps of the same call that come after it
+    cdef public int steps_after          # steps of the same call that come after it
     cdef public list parts          # of a call: the steps that it was heard to be, once
     cdef public bint tried          # whether it was listened to
     cdef readonly list asked        # places that get memory before
     cdef readonly list taken        # pairs of places: the first gets the memory of the second
     cdef readonly list freed        # places that nobody wants any more afterwards
-    cdef public object told       # for those who read programs
+    cdef public object details       # for those who read programs
     cdef readonly int64_t spent     # nanoseconds, where the program is timed
     # the same lists as integers, and the storages that a call touches
     cdef int* moves
@@ -61,7 +61,7 @@ cdef class Instruction:
     cdef int n_taken
     cdef int n_freed
     cdef int n_touched
-    cdef int launch_there(self, Tape tape, char** data) except -1
+    cdef int launch_on_device(self, Tape tape, char** data) except -1
     cdef int launch(self, Tape tape, char** data) except -1
     cdef int settle(self, list touched) except -1
 

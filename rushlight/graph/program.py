@@ -57,10 +57,10 @@ class Instruction:
         told: what the step does, for those who read programs.
     """
 
-    def __init__(self, call=None, told=None):
+    def __init__(self, call=None, details=None):
         self.kind = RUN
         self.call = call
-        self.told = told
+        self.details = details
         self.asked = []
         self.taken = []
         self.freed = []
@@ -81,15 +81,15 @@ class Instruction:
         self.fn = cython.cast(NativeKernel, kernel).fn
         self.set_operands(operands)
 
-    def set_there(self, there):
+    def set_launch(self, device_launch):
         """Makes the step a launch on another device than the host.
 
         Args:
-            there: called with addresses and parameters (`elsewhere.Launch`).
+            there: called with addresses and parameters (`factory_device.Launch`).
         """
-        self.there = there
-        self.kernel = there.kernel
-        self.set_operands(there.operands)
+        self.device_launch = device_launch
+        self.kernel = device_launch.kernel
+        self.set_operands(device_launch.operands)
 
     def set_operands(self, operands):
         """Writes down where the kernel's operands lie."""
@@ -166,7 +166,7 @@ class Instruction:
         return self.kind == RUN
 
     @property
-    def places(self):
+    def positions(self):
         """The places of the kernel's operands; None for numbers."""
         return [
             self.bases[i] if self.bases[i] >= 0 else None
@@ -206,7 +206,7 @@ class Instruction:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def launch_there(self, tape: Tape, places: cython.pp_char) -> cython.int:
+    def launch_on_device(self, tape: Tape, positions: cython.pp_char) -> cython.int:
         """Has another device's backend run the kernel."""
         addresses: list = []
         i: cython.int
@@ -215,14 +215,14 @@ class Instruction:
                 addresses.append(None)
             else:
                 addresses.append(
-                    cython.cast(uintptr_t, places[self.bases[i]]) + self.shifts[i]
+                    cython.cast(uintptr_t, positions[self.bases[i]]) + self.shifts[i]
                 )
-        self.there(tuple(addresses), tape.params)
+        self.device_launch(tuple(addresses), tape.params)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def launch(self, tape: Tape, places: cython.pp_char) -> cython.int:
+    def launch(self, tape: Tape, positions: cython.pp_char) -> cython.int:
         """Runs the kernel over the memory of its places."""
         data: cython.p_char[24]
         part: cython.p_char[24]
@@ -236,13 +236,13 @@ class Instruction:
         number: cython.double
         own: cython.bint = False
         count: cython.int = self.n
-        if self.there is not None:
-            self.launch_there(tape, places)
+        if self.device_launch is not None:
+            self.launch_on_device(tape, positions)
             return 0
         for i in range(count):
             base = self.bases[i]
             if base >= 0:
-                data[i] = places[base] + self.shifts[i]
+                data[i] = positions[base] + self.shifts[i]
             elif base == CONSTANT_OPERAND:
                 data[i] = cython.cast(Tensor, self.constants[i]).pointer()
             elif base == NUMBER_OPERAND:
@@ -318,14 +318,14 @@ class Instruction:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def launch(step: Instruction, tape: Tape, places: cython.pp_char) -> cython.int:
+def launch(step: Instruction, tape: Tape, positions: cython.pp_char) -> cython.int:
     """A launch: as a span where a profiler records the thread."""
     if not recording_spans or not is_profiled():
-        return step.launch(tape, places)
+        return step.launch(tape, positions)
     name = getattr(step.kernel, "name", None)
     token: int64_t = begin_span(SPAN_PROGRAM, name or "kernel", None, -1)
     try:
-        return step.launch(tape, places)
+        return step.launch(tape, positions)
     finally:
         end_span(token)
 
@@ -353,7 +353,7 @@ def redo(tape: Tape, step: Instruction, data: cython.pp_char) -> cython.int:
     return 0
 
 
-def heard_launch(address, keep, operands, numbers, ints, total, grain, told=None):
+def recorded_launch(address, keep, operands, numbers, ints, total, grain, details=None):
     """The step of a launch that was heard while an operator ran.
 
     Args:
@@ -363,7 +363,7 @@ def heard_launch(address, keep, operands, numbers, ints, total, grain, told=None
         numbers: bytes that some pointers look at.
         ints, total, grain: as they were.
     """
-    step: Instruction = Instruction(None, told)
+    step: Instruction = Instruction(None, details)
     i: cython.int
     step.kind = LAUNCH
     step.kernel = keep
@@ -377,15 +377,15 @@ def heard_launch(address, keep, operands, numbers, ints, total, grain, told=None
     return step
 
 
-def heard_check(call):
+def recorded_check(call):
     """The step that looks whether a kernel met a bad index; the call says which."""
     step: Instruction = Instruction(call)
     step.kind = CHECK
     return step
 
 
-def heard_look(call, place, shift, truth):
-    """The step that looks whether a call takes the course that was heard."""
+def recorded_layout(call, place, shift, truth):
+    """The step that looks whether a call takes the trace that was heard."""
     step: Instruction = Instruction(call)
     step.kind = LOOK
     step.n = 1
@@ -416,7 +416,7 @@ def run_steps(steps, tape: Tape, address):
             )
         elif step.kind == LOOK:
             if data[step.bases[0]][step.shifts[0]] != step.truth:
-                raise RuntimeError("another course")
+                raise RuntimeError("another trace")
         elif taken_down(the_flag(), cython.address(fault)):
             raise RuntimeError("a bad index")
 
@@ -566,7 +566,7 @@ class Program:
     planner: cython.ulong
     patience = cython.declare(cython.int, visibility="public")
     timed = cython.declare(cython.bint, visibility="public")
-    n_places = cython.declare(cython.int, visibility="readonly")
+    n_positions = cython.declare(cython.int, visibility="readonly")
     extra = cython.declare(list, visibility="readonly")
     prepared = cython.declare(list, visibility="readonly")
     written = cython.declare(list, visibility="readonly")
@@ -618,7 +618,7 @@ class Program:
         """
         self.items, self.replan = items, replan
         self.listens = items is not None
-        self.n_places = self.n_spots
+        self.n_positions = self.n_spots
 
     def take_over(self, other):
         """Becomes another program, which does the same.
@@ -639,11 +639,11 @@ class Program:
     def listen_to(self, tape: Tape, step: Instruction) -> cython.int:
         """Runs a call for the first time, and keeps the launches that it was."""
         step.tried = True
-        found = listen(tape, step.call, self.n_places)
+        found = listen(tape, step.call, self.n_positions)
         if found is not None:
             step.parts, temporaries = found
             self.extra.extend(temporaries)
-            self.n_places += len(temporaries)
+            self.n_positions += len(temporaries)
         return 0
 
     def bytes_of(self, place: cython.int):
@@ -820,7 +820,7 @@ class Program:
         held: cython.pointer(cython.size_t),
         i: cython.int,
     ) -> cython.int:
-        """Runs a call that takes another course this time, in place of its steps.
+        """Runs a call that takes another trace this time, in place of its steps.
 
         Returns:
             The step after them.
@@ -830,7 +830,7 @@ class Program:
         k: cython.int
         j: cython.int
         at: cython.p_int
-        end: cython.int = i + 1 + look.behind
+        end: cython.int = i + 1 + look.steps_after
         for j in range(i + 1, end):
             step = cython.cast(Instruction, self.steps[j])
             at = step.moves

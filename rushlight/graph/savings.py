@@ -1,7 +1,7 @@
 """Whether following a function's calls pays: what its programs save, beside what that takes.
 
 A program saves memory that fused kernels do not move, and launches. Both are counted and
-not timed, so that a function takes the same course in each run. What kernels compute is
+not timed, so that a function takes the same trace in each run. What kernels compute is
 the same either way.
 """
 
@@ -53,7 +53,7 @@ def moved_by(step):
 def moved_by_item(item):
     """How many bytes a part of a program reads and writes."""
     if item.group is None:
-        return moved_by(item.turn.told)
+        return moved_by(item.instr.details)
     read, written = operands_of(item.group, item.stored)
     return moved(filter(is_window, (*read.values(), *written.values())))
 

@@ -4,7 +4,7 @@ While a `Recording` is the thread's function mode, every function of tensors tha
 calls is recorded with what it is given, and sizes are `TracedInt`s: what Python computes of
 them is recorded, too, and what it asks of them is a *guard*, an answer that has to be the same
 for the record to hold. So it says what Python does for each size that the guards let
-pass; `rushlight.graph.open_courses` does it again without Python.
+pass; `rushlight.graph.dynamic_replay` does it again without Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rushlight.core.dtype import DType
 from rushlight.core.layout import Layout, MemoryFormat, Size
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.torch_function import TorchFunctionMode
-from rushlight.graph.course_steps import (
+from rushlight.graph.dynamic_trace import (
     ARGUMENTS_MOST,
     CALL,
     COMPUTE,
@@ -189,7 +189,7 @@ def untraced(item):
 
 
 class Recording(TorchFunctionMode):
-    """Records what Python calls, as steps of `rushlight.graph.course_steps`.
+    """Records what Python calls, as steps of `rushlight.graph.dynamic_trace`.
 
     Attributes:
         steps: what was recorded.

@@ -160,12 +160,12 @@ class Reading:
     @cython.exceptval(-1, check=False)
     def item(self, item: object) -> cython.bint:
         """Reads a turn of the program; False for one that a family has no place for."""
-        step: Instruction = item.turn
+        step: Instruction = item.instr
         self.marks.append((step.kind, tuple(item.touches), tuple(item.asks)))
         number = self.calls.get(id(step.call))
         self.numbers.append(number)
         self.marks.append(number)
-        if step.there is not None or step.kind != LAUNCH and step.kind != RUN:
+        if step.device_launch is not None or step.kind != LAUNCH and step.kind != RUN:
             return False
         if step.kind == LAUNCH:
             self.launch(step)
@@ -274,7 +274,7 @@ class Writing:
     @cython.cfunc
     def launch(self, like: Instruction) -> Instruction:
         """A launch like another one."""
-        step: Instruction = Instruction(None, like.told)
+        step: Instruction = Instruction(None, like.details)
         i: cython.int
         d: cython.int
         count: cython.int = like.n_ints if like.mode == RAW else 1 + 2 * like.n
@@ -311,14 +311,14 @@ class Writing:
             number: of the turn's call among them; None where it is none of them.
             moves: what memory it takes, asks for and lets go of.
         """
-        old: Instruction = like.turn
+        old: Instruction = like.instr
         made: Instruction
         if old.kind == LAUNCH:
             made = self.launch(old)
         elif number is None:
-            made = Instruction(self.call(old.call), old.told)
+            made = Instruction(self.call(old.call), old.details)
         else:
-            made = Instruction(calls[number], old.told)
+            made = Instruction(calls[number], old.details)
         # lists of its own: it is planned anew once its calls are heard
         made.taken, made.asked, made.freed = map(list, moves)
         return Item(made, like.touches, like.asks, like.group, like.stored)

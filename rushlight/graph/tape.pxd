@@ -2,14 +2,14 @@ from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from cpython.object cimport PyObject
 from rushlight.core.device cimport Device
 from rushlight.core.dtype cimport DType
-from rushlight.core.keys cimport KEY_COURSE
+from rushlight.core.keys cimport KEY_OPERATOR_TRACE
 from rushlight.core.storage cimport Storage
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Operator
 
 cdef enum:
     # of a thread's set of keys, while the operators of a module's call are noted
-    COURSE = 1 << KEY_COURSE
+    OPERATOR_TRACE = 1 << KEY_OPERATOR_TRACE
     # what an argument of a noted call is
     CONSTANT = 0
     TENSOR = 1
@@ -67,10 +67,10 @@ cdef class Call:
     cdef long long ticks            # how often another of the children was taken
     cdef long long used             # the parent's tick when it was taken last
     cdef readonly dict programs     # which storages are wanted -> program
-    cdef public dict stretches      # what modules' calls add from here: see `graph.module_replay`
+    cdef public dict segments      # what modules' calls add from here: see `graph.module_replay`
     cdef readonly Call after        # where the path goes on once it was run to here
     cdef public object notes        # for those who look at paths: the user's line
-    cdef public object behind       # has a sweep be followed that comes back to the path's results
+    cdef public object follow_backward       # has a sweep be followed that comes back to the path's results
     cdef int untried                # calls of modules from here that are not looked at yet
     cdef object opened              # the family that made the path ending here, and for which size
     cdef readonly int depth
@@ -78,7 +78,7 @@ cdef class Call:
     cdef int pays                   # whether following such a call pays: 1, -1; 0: not asked
     cdef object __weakref__
 
-# Where the operators that a module's call asks for are noted: see `graph.courses`.
+# Where the operators that a module's call asks for are noted: see `graph.traces`.
 cdef class Notes:
     cdef object begin(self, Operator op, PyObject** slots)
     cdef object end(self, object call, PyObject** slots, object result)
@@ -112,7 +112,7 @@ cdef class Tape:
     cdef bint varies                # floats are parameters of programs
     cdef int64_t launches           # kernels that had run after the last call was noted
     cdef bint watching              # kernels are counted
-    cdef bint heard                 # an element was read
+    cdef bint recorded                 # an element was read
     cdef uint64_t key               # the hashes of the call that is to be noted
     cdef uint64_t look
     cdef readonly dict views        # how windows were made, for backends of others; else None
@@ -122,7 +122,7 @@ cdef class Tape:
     cdef int64_t inner              # launches of its operators
     cdef bint witnessed             # the call of a module is looked at, with all in it
     cdef bint strayed               # an operator ran that is on no path
-    cdef Notes course               # of the module's call that is looked at; else None
+    cdef Notes operator_trace               # of the module's call that is looked at; else None
     cdef bint off                   # too many different paths: nothing is followed
     cdef DType default
     cdef int64_t chosen             # the process's switches when the path began

@@ -237,7 +237,7 @@ class Call:
         self.seen = None
         self.last = None
         self.programs = {}
-        self.stretches = None
+        self.segments = None
         self.after = None
 
 
@@ -610,18 +610,18 @@ class Tape:
         before: uint64_t
         excluded: uint64_t
         modes: cython.int
-        elsewhere: cython.bint
+        factory_device: cython.bint
         st: cython.pointer(ThreadState)
         if self.done < len(self.calls):
             st = state()
             before = st.included
             excluded = st.excluded
             modes = st.modes
-            elsewhere = st.elsewhere
+            factory_device = st.factory_device
             st.included = before & _PROFILING
             st.excluded = excluded | BELOW_AUTOGRAD
             st.modes = 0
-            st.elsewhere = False
+            st.factory_device = False
             default: DType = default_dtype()
             if default is not self.default:  # it was another when these were called
                 set_default_dtype(self.default)
@@ -634,7 +634,7 @@ class Tape:
                 st.included = before
                 st.excluded = excluded
                 st.modes = modes
-                st.elsewhere = elsewhere
+                st.factory_device = factory_device
                 if default is not self.default:
                     set_default_dtype(default)
                 self.at = leaf.continued()

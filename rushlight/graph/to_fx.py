@@ -340,7 +340,7 @@ def program(runner, leaf, wanted, examples, views=None):
     groups = groups_of(found, [one[1] for one in before], runner.open_numbers(sizes))
     open_dims = opened(runner, whole, examples, [one[0] for one in before])
     lender = Lender(sizes, found, groups, open_dims)
-    lifted = LiftedNumbers(groups, sizes=len(lender.places))
+    lifted = LiftedNumbers(groups, sizes=len(lender.positions))
     exported = Exported(*given, lifted=lifted)
     if logs.graph.active:
         logs.graph.say(f"{runner.name}:\n{exported.module.code}")
@@ -392,12 +392,12 @@ class Lender:
     def __init__(self, sizes, found, groups, open_dims):
         self.sizes, self.found, self.groups = sizes, found, groups
         self.open_dims, self.function = open_dims, None
-        numbers, self.places = set(self.numbers_of(found)), []
+        numbers, self.positions = set(self.numbers_of(found)), []
         for n, dims in enumerate(open_dims):
             for d in sorted(dims):
                 if sizes[n][d] not in numbers:
                     numbers.add(sizes[n][d])
-                    self.places.append((n, d))
+                    self.positions.append((n, d))
 
     def is_for(self, sizes, found):
         """Whether it is for a call's sizes and numbers."""
@@ -418,7 +418,7 @@ class Lender:
                 given.setdefault(group, number)
         if sizes is None:
             return tuple(given.values())
-        return *given.values(), *[sizes[n][d] for n, d in self.places]
+        return *given.values(), *[sizes[n][d] for n, d in self.positions]
 
 
 def compiled(runner, exported, examples, lender):

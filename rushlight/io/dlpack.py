@@ -29,7 +29,7 @@ from cython.cimports.rushlight.core.dlpack import (
 )
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.keys import DEFERRED, KEY_CONJUGATE, RECORDING
-from cython.cimports.rushlight.core.state import state, tell_readers
+from cython.cimports.rushlight.core.state import notify_readers, state
 from cython.cimports.rushlight.core.storage import Storage, fetch, following, wrap
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.io.interop import Loan, check_on_host, lend
@@ -106,7 +106,7 @@ def drop_capsule(held: object) -> cython.void:
 def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
     """Fills in a DLPack tensor; its sizes and strides are a block to be freed."""
     if state().included & RECORDING:
-        tell_readers()
+        notify_readers()
     if following:
         fetch(tensor.storage)
     pair = _TO_DLPACK[tensor.dtype_.name]

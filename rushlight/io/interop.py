@@ -16,7 +16,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PYTHON,
     RECORDING,
 )
-from cython.cimports.rushlight.core.state import state, tell_readers
+from cython.cimports.rushlight.core.state import notify_readers, state
 from cython.cimports.rushlight.core.storage import Storage, fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor
 
@@ -104,7 +104,7 @@ def window(data: cython.p_char, size: cython.Py_ssize_t, storage: Storage) -> ob
 @cython.exceptval(-1)
 def check_on_host(storage: Storage, purpose: object) -> cython.int:
     if state().included & RECORDING:
-        tell_readers()
+        notify_readers()
     if following:
         fetch(storage)
     absent: cython.bint = storage.n_bytes != 0 and storage.data == cython.NULL

@@ -110,9 +110,12 @@ def rebuild_storage(contents, device):
     """The storage that ``reduce_storage`` took apart, on the device where it was."""
     if device is None or not device.has_memory:
         return UntypedStorage(contents, device=device)
-    here, there = UntypedStorage(contents), UntypedStorage(len(contents), device=device)
-    there.copy_(here)
-    return there
+    here, device_copy = (
+        UntypedStorage(contents),
+        UntypedStorage(len(contents), device=device),
+    )
+    device_copy.copy_(here)
+    return device_copy
 
 
 copyreg.pickle(UntypedStorage, reduce_storage)

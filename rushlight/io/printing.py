@@ -163,21 +163,21 @@ def visible(tensor, edge):
 
     def block(dim, start):
         size, step = shape[dim], steps[dim]
-        heads = range(size)
+        leading = range(size)
         tails = range(0)
         if edge is not None and size > 2 * edge:
-            heads, tails = range(edge), range(size - edge, size)
+            leading, tails = range(edge), range(size - edge, size)
         if dim == len(shape) - 1:
             parts = [
                 row(start + part.start * step, len(part), step) if part else []
-                for part in (heads, tails)
+                for part in (leading, tails)
             ]
         else:
             parts = [
                 [block(dim + 1, start + i * step) for i in part]
-                for part in (heads, tails)
+                for part in (leading, tails)
             ]
-        return parts[0] if len(heads) == size else [*parts[0], ..., *parts[1]]
+        return parts[0] if len(leading) == size else [*parts[0], ..., *parts[1]]
 
     return block(0, tensor.storage_offset())
 

@@ -279,7 +279,7 @@ class Archive:
             raise RuntimeError(
                 self.unreadable(
                     "file in archive is not in a subdirectory: "
-                    f"{[*strangers, *names, 'there is none'][0]}"
+                    f"{[*strangers, *names, 'present is none'][0]}"
                 )
             )
         return fold(folder + slash)

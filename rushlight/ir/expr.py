@@ -447,7 +447,7 @@ class Position(Expr):
         self.type, self.args = i64, ()
 
 
-PLACES = ("thread", "block", "threads", "blocks")
+POSITIONS = ("thread", "block", "threads", "blocks")
 
 
 class Place(Expr):
@@ -459,8 +459,8 @@ class Place(Expr):
     __slots__ = ("name",)
 
     def __init__(self, name):
-        if name not in PLACES:
-            raise ValueError(f"{name} is no place; there are {', '.join(PLACES)}")
+        if name not in POSITIONS:
+            raise ValueError(f"{name} is no place; there are {', '.join(POSITIONS)}")
         self.name, self.type, self.args = name, i64, ()
 
     @property
@@ -515,17 +515,21 @@ class UnitRows(Expr):
 
     Lane ``8 n + r`` says where row ``r`` of block ``n`` begins, and gets of each block the
     ``lane % 4``-th word of row ``lane // 4`` (PTX's ``ldmatrix``). A block that is
-    ``turned`` is transposed first. Every lane must arrive at it.
+    ``transposed`` is transposed first. Every lane must arrive at it.
     """
 
-    __slots__ = ("turned",)
+    __slots__ = ("transposed",)
 
-    def __init__(self, turned, pointer, index):
-        self.turned, self.type, self.args = turned, u32.vector(4), (pointer, index)
+    def __init__(self, transposed, pointer, index):
+        self.transposed, self.type, self.args = (
+            transposed,
+            u32.vector(4),
+            (pointer, index),
+        )
 
     @property
     def attributes(self):
-        return (self.turned,)
+        return (self.transposed,)
 
 
 class GroupProduct(Expr):
@@ -535,7 +539,7 @@ class GroupProduct(Expr):
     columns of the right one as a lane has twice sums, over a depth of 64 halves, as PTX
     says of ``wgmma`` with ``m64nNk16``. Both factors lie in shared memory, at multiples
     of 1,024 bytes: lines of 64 halves, a row's (or column's) along the depth, or where a
-    factor is ``turned`` a depth's along 64 rows, 64 such lines before the next 64 rows.
+    factor is ``transposed`` a depth's along 64 rows, 64 such lines before the next 64 rows.
     The eight runs of 16 bytes of line ``n`` are mixed: run ``r`` is at ``r ^ n % 8``.
 
     Every thread of the group must arrive at it, with the same addresses. Sums are not to
@@ -545,15 +549,15 @@ class GroupProduct(Expr):
         turned: of both factors.
     """
 
-    __slots__ = ("turned",)
+    __slots__ = ("transposed",)
 
-    def __init__(self, turned, sums, left, left_index, right, right_index):
-        self.turned, self.type = turned, sums.type
+    def __init__(self, transposed, sums, left, left_index, right, right_index):
+        self.transposed, self.type = transposed, sums.type
         self.args = sums, left, left_index, right, right_index
 
     @property
     def attributes(self):
-        return (self.turned,)
+        return (self.transposed,)
 
 
 class AwaitProducts(Expr):

@@ -20,7 +20,7 @@ import math
 from rushlight.ir.forms import Prover, divided, is_constant, plus, scaled
 from rushlight.ir.size_text import printed
 
-ENDLESS = float("inf")
+UNBOUNDED = float("inf")
 RESTS = 64  # that a size has at sample points, at most
 _LARGEST = 16  # of an exponent that is multiplied out
 _TERMS = 1000  # that are multiplied with others, at most
@@ -79,7 +79,7 @@ class Symbol(Atom):
 
     def bounds(self):
         """The least and the largest that it may be."""
-        return -ENDLESS if self.least is None else self.least, ENDLESS
+        return -UNBOUNDED if self.least is None else self.least, UNBOUNDED
 
 
 class Unbacked(Symbol):
@@ -123,7 +123,7 @@ class Size(Atom):
     @staticmethod
     def bounds():
         """The least and the largest that it may be."""
-        return 0, ENDLESS
+        return 0, UNBOUNDED
 
 
 class Operation(Atom):
@@ -161,20 +161,20 @@ class Operation(Atom):
             pick = min if self.name == "min" else max
             return pick(left[0], right[0]), pick(left[1], right[1])
         if self.name == "mod" and right[0] > 0:
-            return 0, min(right[1] - 1, left[1] if left[0] >= 0 else ENDLESS)
+            return 0, min(right[1] - 1, left[1] if left[0] >= 0 else UNBOUNDED)
         if self.name == "floordiv" and right[0] > 0:
             corners = [_quotient(a, b) for a in left for b in right]
             return min(corners), max(corners)
         if self.name == "pow" and left[0] >= 1 and right[0] >= 0:
-            return 1, ENDLESS
-        return -ENDLESS, ENDLESS
+            return 1, UNBOUNDED
+        return -UNBOUNDED, UNBOUNDED
 
 
 def _quotient(left, right):
     """A bound divided by one above zero."""
-    if abs(left) == ENDLESS:
+    if abs(left) == UNBOUNDED:
         return left
-    if right == ENDLESS:
+    if right == UNBOUNDED:
         return -1 if left < 0 else 0
     return left // right
 
@@ -440,7 +440,7 @@ class _Known(Prover):
 
     def least(self, form):
         found = bounds(expression(form))[0]
-        return None if found == -ENDLESS else found
+        return None if found == -UNBOUNDED else found
 
     def facts_of(self, key):
         atom = key[0]

@@ -294,7 +294,7 @@ def _group_fault(e):
     sums, left, _, right, _ = (a.type for a in e.args)
     if sums.scalar != ir.f32 or sums.lanes % 4 or not 4 <= sums.lanes <= 128:
         return f"a group's product has 4 to 128 sums of a lane, by fours, not {sums}"
-    if e.turned[1] and sums.lanes % 32:
+    if e.transposed[1] and sums.lanes % 32:
         return f"columns that are turned come by 64, not {sums.lanes * 2}"
     kinds = [getattr(pointer, "element", None) for pointer in (left, right)]
     halves = kinds[0] == kinds[1] and kinds[0] in (ir.f16, ir.bf16)

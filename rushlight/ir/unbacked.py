@@ -23,7 +23,7 @@ from rushlight.ir.formulas import (
     opposite,
     symbols_of,
 )
-from rushlight.ir.sizes import ENDLESS, Size, Symbol, Unbacked, terms_of
+from rushlight.ir.sizes import UNBOUNDED, Size, Symbol, Unbacked, terms_of
 from rushlight.ir.symbolic import GuardError, SymInt, expr_of
 
 __all__ = [
@@ -195,10 +195,10 @@ class Elements:
             all recordings of a program, as a number that is another can't be looked for.
     """
 
-    def __init__(self, env, equal=None, places=None):
+    def __init__(self, env, equal=None, positions=None):
         self.env = env
         self.equal = {} if equal is None else equal
-        self.places = {} if places is None else places
+        self.positions = {} if positions is None else positions
         self.reads: list = []
         self.pending: list = []  # those of the operator that runs
         self.again: list = []  # those that a step of a program has been recorded with
@@ -222,15 +222,15 @@ class Elements:
 
     # -- numbers -----------------------------------------------------------------------
 
-    def size(self, low=0, high=ENDLESS):
+    def size(self, low=0, high=UNBOUNDED):
         """A size that follows from elements.
 
         Args:
             low: it is no less; no more than ``high``. What is open itself bounds nothing.
         """
         low, high = (
-            one if type(one) is int or one == ENDLESS else least
-            for one, least in ((low, 0), (high, ENDLESS))
+            one if type(one) is int or one == UNBOUNDED else least
+            for one, least in ((low, 0), (high, UNBOUNDED))
         )
         return self._new("size", low, high)
 
@@ -243,11 +243,11 @@ class Elements:
         if dtype.is_complex:
             raise self.refused("a complex number that is read out of a tensor")
         if dtype.is_floating_point:
-            return self._new("float", -ENDLESS, ENDLESS)
+            return self._new("float", -UNBOUNDED, UNBOUNDED)
         if str(dtype).endswith(".bool"):
             number = self._new("bool", 0, 1)
             return number == 1
-        return self._new("int", -ENDLESS, ENDLESS)
+        return self._new("int", -UNBOUNDED, UNBOUNDED)
 
     def once(self, tensor, what, made):
         """What follows from a tensor's elements, the same until they change.

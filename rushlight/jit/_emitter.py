@@ -170,10 +170,10 @@ class Emitter:
                 element = wider
         return self.one("prim::ListConstruct", values, tree, ListType(element))
 
-    def dict_of(self, flat, tree, kind=None, places=()):
+    def dict_of(self, flat, tree, kind=None, positions=()):
         """A dictionary of keys and values in turn."""
         if kind is None:
-            keys, values = zip(*places) if places else ((), ())
+            keys, values = zip(*positions) if positions else ((), ())
             key = self.one_type("Dict keys", flat[::2], tree, keys) if flat else STR
             value = TENSOR
             if flat:
@@ -181,7 +181,7 @@ class Emitter:
             kind = _types.DictType(key, value)
         return self.one("prim::DictConstruct", flat, tree, kind)
 
-    def one_type(self, what, values, tree, places=()):
+    def one_type(self, what, values, tree, positions=()):
         """The type that holds all values."""
         kind = values[0].type
         for at, value in enumerate(values):
@@ -190,7 +190,7 @@ class Emitter:
                 raise self.refuse(
                     f"{what} must contain only a single type. Expected: {kind} but found "
                     f"{value.type} instead",
-                    places[at] if places else tree,
+                    positions[at] if positions else tree,
                 )
             kind = wider
         return kind

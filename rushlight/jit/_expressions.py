@@ -127,7 +127,7 @@ class Expressions(Calls):
         flat = [
             self.expression(e) for pair in zip(tree.keys, tree.values) for e in pair
         ]
-        return self.dict_of(flat, tree, places=[*zip(tree.keys, tree.values)])
+        return self.dict_of(flat, tree, positions=[*zip(tree.keys, tree.values)])
 
     # -- operators ---------------------------------------------------------------------
 

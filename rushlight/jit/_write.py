@@ -15,7 +15,7 @@ from rushlight.jit._modules import UNIT
 from rushlight.jit._print import Printer, Tensors, quoted
 from rushlight.jit._runtime import ScriptObject
 from rushlight.jit.ir import Function
-from rushlight.serialization._places import on_host
+from rushlight.serialization._locations import on_host
 from rushlight.serialization._write import _contents, _Foreign, _Pickler
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from rushlight.codegen.frontend.storage import computed
 from rushlight.codegen.passes.name_shared import name_shared
-from rushlight.core.launch_args import BEHIND, PLACES
+from rushlight.core.launch_args import EPILOGUE, FIELD_OFFSETS
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, Type, cast, i64, load
 from rushlight.kernels.loop_helpers import Operand, moved
@@ -104,9 +104,9 @@ class EpilogueOperand:
 
     def __init__(self, b, number, kind, along, record):
         self.along = along
-        self.base = b.let("beside", ir.argument(BEHIND[record] + number, Type(kind)))
-        steps = PLACES["behind"]
-        first = len(PLACES[record]) + len(steps) * number
+        self.base = b.let("beside", ir.argument(EPILOGUE[record] + number, Type(kind)))
+        steps = FIELD_OFFSETS["epilogue"]
+        first = len(FIELD_OFFSETS[record]) + len(steps) * number
         self.row, self.batch = (
             b.let(f"beside_{step}", ir.integer(first + steps[step]))
             for step in ("row", "batch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.codegen.target import current
-from rushlight.core.launch_args import PLACES
+from rushlight.core.launch_args import FIELD_OFFSETS
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import (
     Binary,
@@ -96,7 +96,9 @@ def multiply_sevens(c, *words):
 
 def planned(b, record):
     """The integers of a kernel by name, as one of the records of `core.launch_args` has them."""
-    return {key: b.let(key, ir.integer(at)) for key, at in PLACES[record].items()}
+    return {
+        key: b.let(key, ir.integer(at)) for key, at in FIELD_OFFSETS[record].items()
+    }
 
 
 def lane_mask(lanes, count):

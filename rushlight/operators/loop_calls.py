@@ -7,7 +7,7 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.keys import RECORDING
-from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
+from cython.cimports.rushlight.core.state import ThreadState, notify_readers, state
 from cython.cimports.rushlight.core.storage import fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor, alias, new_empty
 from cython.cimports.rushlight.dispatch.kernel_table import KernelTable
@@ -256,7 +256,7 @@ def refuse_address(tensor: Tensor):
 def address(tensor: Tensor):
     """Where a tensor's elements are, once they are there."""
     if state().included & RECORDING:  # what waits has no memory
-        tell_readers()
+        notify_readers()
     if following:
         fetch(tensor.storage)
     return cython.cast(uintptr_t, tensor.pointer())

@@ -3,7 +3,7 @@
 from rushlight.operators import call as ops
 
 
-def write_folded(target, result, changed_only):
+def write_to_overlapping(target, result, changed_only):
     """Writes a result place by place: of an element's places the last one stays.
 
     Args:
@@ -43,7 +43,7 @@ def write_folded(target, result, changed_only):
     return target
 
 
-def add_folded(target, share):
+def add_to_overlapping(target, share):
     """Adds what each place of a tensor gets to the element that it shows."""
     folded, view = unfolded(target)
     view.copy_(view + share.sum(folded, keepdim=True, dtype=share.dtype))

@@ -39,7 +39,7 @@ from rushlight.dispatch.enums import ArgumentKind
 from rushlight.dispatch.kernels import PointwiseKernel
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.dispatch.launch_cache import PlannedComposite, PlannedKernel
-from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
+from rushlight.dispatch.outputs import OUT_RULES, set_overlapping_writer
 from rushlight.dispatch.overridable import method
 from rushlight.dispatch.packet import OperatorPacket, describe_with
 from rushlight.dispatch.python_kernels import (
@@ -89,7 +89,7 @@ def make_operators(entries):
         define_packet(entries[at:end])
         at = end
     set_copy_operator(call.copy_.overloads[0])
-    set_folded_writer(write_overlapping)
+    set_overlapping_writer(write_overlapping)
     defer()
     layout_fallbacks.bind({op.full_name: op for op in every_operator()})
 
@@ -97,7 +97,7 @@ def make_operators(entries):
 def write_overlapping(*args):
     from rushlight.operators import overlapping_writes
 
-    return overlapping_writes.write_folded(*args)
+    return overlapping_writes.write_to_overlapping(*args)
 
 
 def defer():

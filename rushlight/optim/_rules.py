@@ -15,10 +15,10 @@ def number(value):
     return value.item() if isinstance(value, Tensor) else value
 
 
-def option(value, beside):
+def option(value, like):
     """An option as a number, or as it is where it lies on the device of a tensor."""
-    there = isinstance(value, Tensor) and not value.device.on_host
-    return value if there and value.device == beside.device else number(value)
+    on_device = isinstance(value, Tensor) and not value.device.on_host
+    return value if on_device and value.device == like.device else number(value)
 
 
 def scalar(value):
@@ -102,11 +102,11 @@ def zero_step(group=None, parameter=None, make=rl.zeros, start=()):
     """
     fused = group is not None and group.get("fused")
     wide = not fused and rl.get_default_dtype() == rl.float64
-    there = fused or group is not None and group.get("capturable")
+    on_device = fused or group is not None and group.get("capturable")
     return make(
         start,
         dtype=rl.float64 if wide else rl.float32,
-        device=parameter.device if there else "cpu",
+        device=parameter.device if on_device else "cpu",
     )
 
 
@@ -150,13 +150,13 @@ def decayed(group, parameter, grad):
 
 def alike(params, fits):
     """The parameters with gradients, all of them or by device and type; whether they fit."""
-    there = [each for each in params if each.grad is not None]
-    if not there:
+    on_device = [each for each in params if each.grad is not None]
+    if not on_device:
         return []
-    if fits(there):
-        return [(there, True)]
+    if fits(on_device):
+        return [(on_device, True)]
     found: dict = {}
-    for each in there:
+    for each in on_device:
         found.setdefault((each.device, each.dtype), []).append(each)
     return [(each, len(found) > 1 and fits(each)) for each in found.values()]
 
@@ -238,15 +238,15 @@ class Elementwise(Optimizer):
         return loss
 
     def _step_group(self, group):
-        there = [each for each in group["params"] if each.grad is not None]
-        with together(there):
-            for parameter in there:
+        on_device = [each for each in group["params"] if each.grad is not None]
+        with together(on_device):
+            for parameter in on_device:
                 self._check_param(parameter)
                 state = self.state[parameter]
                 if not state:
                     self._init_state(group, parameter, state)
                 check_capturable(group, parameter, self._captured)
-            for parameter in there:
+            for parameter in on_device:
                 state = self.state[parameter]
                 self.change(group, parameter, parameter.grad, state)
 

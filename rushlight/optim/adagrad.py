@@ -81,10 +81,12 @@ class Adagrad(rules.Elementwise):
         total = state["sum"]
         if grad.is_sparse:
             grad = grad.coalesce()  # squares are taken, so no place may come twice
-            places, values = tuple(grad._indices().unbind(0)), grad._values()
-            total.index_put_(places, values.square(), accumulate=True)
-            root = total[places].sqrt_().add_(group["eps"])
-            parameter.index_put_(places, values / root * -rate, accumulate=True)
+            element_indices, values = tuple(grad._indices().unbind(0)), grad._values()
+            total.index_put_(element_indices, values.square(), accumulate=True)
+            root = total[element_indices].sqrt_().add_(group["eps"])
+            parameter.index_put_(
+                element_indices, values / root * -rate, accumulate=True
+            )
             return
         total.addcmul_(grad, grad, value=1)
         root = total.sqrt()

@@ -283,7 +283,7 @@ class _Step:
         lr = scalar(options["lr"])
         for count in range(1, options["max_iter"] + 1):
             state["n_iter"] += 1
-            self._turn(found, grad)
+            self._update_direction(found, grad)
             found["prev_flat_grad"] = grad.clone()
             found["prev_loss"] = before = loss
             if state["n_iter"] == 1:
@@ -307,7 +307,7 @@ class _Step:
         state.update(found)
         return first_loss
 
-    def _turn(self, found, grad):
+    def _update_direction(self, found, grad):
         """Find the direction: the gradient through the guessed inverse curvature."""
         if self.state["n_iter"] == 1:
             found.update(d=grad.neg(), old_dirs=[], old_stps=[], ro=[], H_diag=1)

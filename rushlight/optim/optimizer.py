@@ -172,13 +172,13 @@ class Optimizer:
         groups: dict = {}
         for index, row in enumerate(zip(*tensorlistlist)):
             head = next(each for each in row if each is not None)
-            lists, places = groups.setdefault(
+            lists, element_indices = groups.setdefault(
                 (head.device, head.dtype), ([[] for _ in row], [])
             )
             for target, each in zip(lists, row):
                 target.append(each)
             if with_indices:
-                places.append(index)
+                element_indices.append(index)
         return groups
 
     def _patch_step_function(self):

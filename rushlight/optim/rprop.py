@@ -61,12 +61,12 @@ class Rprop(rules.Elementwise):
         state["step"] += 1
         size, last = state["step_size"], state["prev"]
         agreement = grad * last
-        turned = agreement < 0
+        sign_changed = agreement < 0
         factor = rl.ones_like(size).masked_fill_(agreement > 0, larger)
-        factor.masked_fill_(turned, smaller)
+        factor.masked_fill_(sign_changed, smaller)
         size.mul_(factor).clamp_(shortest, longest)
         # Where the sign changed the step is skipped, and forgotten.
-        grad = grad.masked_fill(turned, 0)
+        grad = grad.masked_fill(sign_changed, 0)
         parameter.addcmul_(grad.sign(), size, value=-1)
         last.copy_(grad)
 

@@ -75,20 +75,22 @@ class SparseAdam(rules.Elementwise):
         values = grad._values()
         if values.numel() == 0:
             return
-        places = tuple(grad._indices().unbind(0))
+        element_indices = tuple(grad._indices().unbind(0))
         beta1, beta2 = group["betas"]
-        mean = _blend(state["exp_avg"], places, values, 1 - beta1)
-        square = _blend(state["exp_avg_sq"], places, values.square(), 1 - beta2)
+        mean = _blend(state["exp_avg"], element_indices, values, 1 - beta1)
+        square = _blend(
+            state["exp_avg_sq"], element_indices, values.square(), 1 - beta2
+        )
         correction1 = 1 - beta1 ** state["step"]
         correction2 = 1 - beta2 ** state["step"]
         size = rules.number(group["lr"]) * math.sqrt(correction2) / correction1
         update = mean.div_(square.sqrt_().add_(group["eps"])).mul_(-size)
-        parameter.index_put_(places, update, accumulate=True)
+        parameter.index_put_(element_indices, update, accumulate=True)
 
 
-def _blend(average, places, values, share):
+def _blend(average, element_indices, values, share):
     """Move an average towards values at some places; what it is there now."""
-    before = average[places]
+    before = average[element_indices]
     change = values.sub(before).mul_(share)
-    average.index_put_(places, change, accumulate=True)
+    average.index_put_(element_indices, change, accumulate=True)
     return change.add_(before)

@@ -226,14 +226,14 @@ def fill_uniform(
         if code == CODE_FLOAT64:
             uniform_doubles(source, doubles + start, size)
             if low != 0 or high != 1:
-                stretch_doubles(doubles + start, size, low, high)
+                scale_doubles(doubles + start, size, low, high)
         elif code == CODE_FLOAT32:
             uniform_floats(source, cython.cast(cython.p_float, out) + start, size)
             if low != 0 or high != 1:
-                stretch(cython.cast(cython.p_float, out) + start, size, low, high)
+                scale_floats(cython.cast(cython.p_float, out) + start, size, low, high)
         else:
             uniform_floats(source, floats, size)
-            stretch(floats, size, low, high)
+            scale_floats(floats, size, low, high)
             store_floats(code, out, start, floats, size)
             wrap_halves(code, out, start, size, low, high)
         start += size
@@ -241,7 +241,7 @@ def fill_uniform(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def stretch_doubles(
+def scale_doubles(
     numbers: cython.p_double, size: cython.int, low: cython.double, high: cython.double
 ) -> cython.void:
     i: cython.int
@@ -253,7 +253,7 @@ def stretch_doubles(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def stretch(
+def scale_floats(
     numbers: cython.p_float, size: cython.int, low: cython.double, high: cython.double
 ) -> cython.void:
     i: cython.int

@@ -17,8 +17,8 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.device import CPU_DEVICE, N_KINDS, as_device
 from cython.cimports.rushlight.core.dtype import CODE_UINT8, DType, dtype_of
 from cython.cimports.rushlight.core.keys import RECORDING
+from cython.cimports.rushlight.core.state import notify_readers
 from cython.cimports.rushlight.core.state import state as thread_state
-from cython.cimports.rushlight.core.state import tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.core import naming
@@ -156,7 +156,7 @@ class Generator:
             )
         # whoever waits draws from the stream as it is
         if thread_state().included & RECORDING:
-            tell_readers()
+            notify_readers()
         self.seed_with(wrapped_seed(seed))
         return self
 
@@ -164,7 +164,7 @@ class Generator:
         """Starts from a number that the system makes up; returns it."""
         seed = int.from_bytes(os.urandom(8), "little") & ((1 << 53) - 1)
         if thread_state().included & RECORDING:
-            tell_readers()
+            notify_readers()
         self.seed_with(seed)
         return seed
 
@@ -175,7 +175,7 @@ class Generator:
     def state_bytes(self) -> bytes:
         """The whole state, in PyTorch's layout."""
         if thread_state().included & RECORDING:
-            tell_readers()
+            notify_readers()
         words: list = [self.state[i] for i in range(624)]
         return LAYOUT.pack(
             self.first_seed,
@@ -198,7 +198,7 @@ class Generator:
             RuntimeError: the bytes are no such state.
         """
         if thread_state().included & RECORDING:
-            tell_readers()
+            notify_readers()
         if len(data) != STATE_BYTES:
             raise RuntimeError(
                 "Expected either a CPUGeneratorImplStateLegacy of size 5048 or a "

@@ -270,9 +270,9 @@ def box_muller(
 @cython.nogil
 @cython.exceptval(check=False)
 def cosines_and_sines(
-    turns: cython.p_float, sine: cython.p_float, count: cython.int
+    phases: cython.p_float, sine: cython.p_float, count: cython.int
 ) -> cython.void:
-    """cos (in place) and sin of ``2 * pi * turns``, for turns in [0, 1)."""
+    """cos (in place) and sin of ``2 * pi * phases``, for turns in [0, 1)."""
     i: cython.int
     octant: int32_t
     angle: cython.float
@@ -283,7 +283,7 @@ def cosines_and_sines(
     s: cython.float
     sign: cython.float
     for i in range(count):
-        angle = turns[i] * cython.cast(cython.float, 6.283185307179586)
+        angle = phases[i] * cython.cast(cython.float, 6.283185307179586)
         y = angle * cython.cast(cython.float, 1.2732395447351628)
         octant = cython.cast(int32_t, y)
         octant = (octant + 1) & ~1
@@ -303,6 +303,6 @@ def cosines_and_sines(
         s = fused(s * z, x, x)
         # A quarter turn swaps the two; the signs follow from the octant's bits.
         sign = cython.cast(cython.float, 1 - (((octant + 2) & 4) >> 1))
-        turns[i] = sign * (s if octant & 2 else c)
+        phases[i] = sign * (s if octant & 2 else c)
         sign = cython.cast(cython.float, 1 - ((octant & 4) >> 1))
         sine[i] = sign * (c if octant & 2 else s)

@@ -32,7 +32,7 @@ def check_all(arrays, program):
     for array, tensor in zip(arrays, program.arguments):
         check(array, tensor, sizes)
     addresses = [address_of(array) for array in arrays]
-    check_apart(program.arguments, arrays, addresses)
+    check_no_overlap(program.arguments, arrays, addresses)
     return addresses, sizes
 
 
@@ -86,7 +86,7 @@ def check_host(array, tensor):
         )
 
 
-def check_apart(tensors, arrays, addresses):
+def check_no_overlap(tensors, arrays, addresses):
     """Refuses an array that is computed and may not be, or shares elements with another."""
     ranges = [*map(memory_of, arrays, tensors, addresses)]
     for tensor, array, (begin, end) in zip(tensors, arrays, ranges):

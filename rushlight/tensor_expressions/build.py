@@ -61,15 +61,17 @@ class Built:
         if self.target == "python":
             from rushlight.codegen.emit.python import run
 
-            for function, turns, _ in self.program.functions:
-                run(function, addresses, ints, 0, number_of(turns, sizes))
+            for function, trip_counts, _ in self.program.functions:
+                run(function, addresses, ints, 0, number_of(trip_counts, sizes))
             return
         if self.kernels is None:
             self.kernels = [
                 native(function) for function, _, _ in self.program.functions
             ]
-        for kernel, (_, turns, _) in zip(self.kernels, self.program.functions):
-            host.launch.launch(kernel, addresses, ints, number_of(turns, sizes), 1)
+        for kernel, (_, trip_counts, _) in zip(self.kernels, self.program.functions):
+            host.launch.launch(
+                kernel, addresses, ints, number_of(trip_counts, sizes), 1
+            )
 
 
 class BuiltOnDevice:
@@ -113,16 +115,16 @@ class BuiltOnDevice:
             self.kernels = [
                 (
                     native(f.name, digest_of(f), lambda f=f: f),
-                    turns,
+                    trip_counts,
                     program.threads.get(f.name),
                     program.shared.get(f.name, 0),
                 )
-                for f, turns, _ in program.functions
+                for f, trip_counts, _ in program.functions
             ]
         kernels = [
             (kernel, number, *block)
-            for kernel, turns, *block in self.kernels
-            if (number := number_of(turns, sizes))
+            for kernel, trip_counts, *block in self.kernels
+            if (number := number_of(trip_counts, sizes))
         ]
         device_kernel.run_program(
             *(kernels, device, tuple(addresses), tuple(sizes.values())),
@@ -148,8 +150,8 @@ class BuiltText:
     def __init__(self, program, text):
         self.program, self.text, self.shared = program, text, program.shared
         self.launches = [
-            (f.name, turns, program.threads.get(f.name))
-            for f, turns, _ in program.functions
+            (f.name, trip_counts, program.threads.get(f.name))
+            for f, trip_counts, _ in program.functions
         ]
 
     def __call__(self, *arrays):

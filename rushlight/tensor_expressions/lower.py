@@ -11,7 +11,7 @@ import keyword
 from math import prod
 
 from rushlight.codegen.passes.partition_loops import partition_loops
-from rushlight.codegen.schedule.gpu_lowering import places_of
+from rushlight.codegen.schedule.gpu_lowering import positions_of
 from rushlight.codegen.target import NVIDIA, current, using
 from rushlight.ir import expr as ir
 from rushlight.ir.linear import Linear, linear, variables
@@ -142,8 +142,8 @@ class Program:
             *(label, ir.KERNEL_PARAMETERS, (*entry, *self.named_sizes(), *body)),
             distinct=True,
         )
-        turns = 1 if self.divided is None else nest.sizes[id(first)]
-        return lower(partition_loops(function)), turns, used
+        trip_counts = 1 if self.divided is None else nest.sizes[id(first)]
+        return lower(partition_loops(function)), trip_counts, used
 
     def named_sizes(self):
         """The statements that name open sizes."""
@@ -175,7 +175,7 @@ class Program:
         function = self.grid.function(label, pointers, self.named_sizes(), body)
         self.threads[label] = self.grid.threads
         made = lower(function)
-        self.shared[label] = places_of(made.body)[1]
+        self.shared[label] = positions_of(made.body)[1]
         return made, self.grid.blocks, used
 
     # ---- what is refused while the kernel runs

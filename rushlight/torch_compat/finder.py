@@ -180,7 +180,7 @@ def no_such_name(fullname, package):
 # -- child processes ------------------------------------------------------------------
 
 
-class _InstallThere:
+class _InstallHere:
     """Unpickled in a child process before its program is imported, installs there."""
 
     def __init__(self, install):
@@ -195,6 +195,6 @@ def carry_to_children(spawn, install):
     prepare = spawn.get_preparation_data
 
     def get_preparation_data(name):
-        return {"rushlight": _InstallThere(install), **prepare(name)}
+        return {"rushlight": _InstallHere(install), **prepare(name)}
 
     spawn.get_preparation_data = get_preparation_data

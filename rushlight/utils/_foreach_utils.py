@@ -32,7 +32,7 @@ def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
 
     >>> import rushlight as rl
     >>> found = _group_tensors_by_device_and_dtype([[rl.ones(1), rl.arange(2)]], True)
-    >>> [(str(kind), places) for (_, kind), (_, places) in found.items()]
+    >>> [(str(kind), positions) for (_, kind), (_, positions) in found.items()]
     [('rushlight.float32', [0]), ('rushlight.int64', [1])]
     """
     first = tensorlistlist[0]
@@ -41,12 +41,12 @@ def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
     groups: dict = {}
     for place, tensor in enumerate(first):
         key = (tensor.device, tensor.dtype)
-        lists, places = groups.setdefault(key, ([[] for _ in tensorlistlist], []))
+        lists, positions = groups.setdefault(key, ([[] for _ in tensorlistlist], []))
         for held, given in zip(lists, tensorlistlist):
             if given:
                 held.append(given[place])
         if with_indices:
-            places.append(place)
+            positions.append(place)
     return groups
 
 

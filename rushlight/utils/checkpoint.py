@@ -407,8 +407,8 @@ class CheckpointFunction(Function):
         ctx.run_function = run_function
         ctx.around = _Surroundings(preserve_rng_state, args)
         ctx.inputs = [None if isinstance(arg, Tensor) else arg for arg in args]
-        ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
-        ctx.save_for_backward(*(args[i] for i in ctx.places))
+        ctx.positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+        ctx.save_for_backward(*(args[i] for i in ctx.positions))
         with rl.no_grad():
             return run_function(*args)
 
@@ -423,7 +423,7 @@ class CheckpointFunction(Function):
                 "without passing the `inputs` argument."
             )
         inputs = list(ctx.inputs)
-        for place, tensor in zip(ctx.places, ctx.saved_tensors):
+        for place, tensor in zip(ctx.positions, ctx.saved_tensors):
             inputs[place] = tensor
         cut = detach_variable(tuple(inputs))
         with rl.enable_grad(), ctx.around.again():

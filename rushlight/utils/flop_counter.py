@@ -75,9 +75,9 @@ def baddbmm_flop(self_shape, a_shape, b_shape, out_shape=None, **kwargs):
 
 def conv_flop_count(x_shape, w_shape, out_shape, transposed=False):
     """Of a convolution by its three shapes; groups are in the weight's."""
-    places = x_shape if transposed else out_shape
+    positions = x_shape if transposed else out_shape
     kernel = math.prod(w_shape[2:])
-    return 2 * x_shape[0] * math.prod(places[2:]) * w_shape[0] * w_shape[1] * kernel
+    return 2 * x_shape[0] * math.prod(positions[2:]) * w_shape[0] * w_shape[1] * kernel
 
 
 def conv_flop(
@@ -101,9 +101,9 @@ def conv_backward_flop(
     if output_mask[0]:
         count += conv_flop_count(x_shape, w_shape, grad_out_shape, transposed)
     if output_mask[1]:
-        places = x_shape if transposed else grad_out_shape
+        positions = x_shape if transposed else grad_out_shape
         pairs = x_shape[0] * x_shape[1] * grad_out_shape[1]
-        count += 2 * pairs * math.prod(w_shape[2:]) * math.prod(places[2:])
+        count += 2 * pairs * math.prod(w_shape[2:]) * math.prod(positions[2:])
     return count
 
 

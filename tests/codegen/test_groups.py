@@ -188,7 +188,7 @@ def test_groups_multiply_halves_of_one_type_with_sums_by_fours():
 @pytest.mark.parametrize("tile", wgmma.TILES, ids=str)
 def test_shared_memory_beyond_what_any_card_gives_is_the_launch_s(tile):
     function = lower(wgmma.product("p", ir.f16, tile, PLAIN))
-    places, bytes = gpu_lowering.places_of(function.body)
+    places, bytes = gpu_lowering.positions_of(function.body)
     assert bytes == tile.shared > gpu_lowering.SHARED_BYTES
     assert bytes <= 227 << 10, "what a block of this generation may have"
     assert all(place % 1024 == 0 for place in places.values())

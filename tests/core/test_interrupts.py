@@ -107,7 +107,7 @@ def interrupted(call, number):
     return tracer.left <= 0
 
 
-def n_places(call):
+def n_positions(call):
     """How many places a call has."""
     tracer = InterruptAt(0)
     outer = sys.gettrace()
@@ -290,7 +290,7 @@ def test_a_call_interrupted_anywhere_changes_nothing(name):
     call = CALLS[name]
     call()
     before = what_is_on()
-    for number in range(1, n_places(call), max(1, n_places(call) // PLACES)):
+    for number in range(1, n_positions(call), max(1, n_positions(call) // PLACES)):
         assert interrupted(call, number)
         assert what_is_on() == before, f"at place {number}"
     call()

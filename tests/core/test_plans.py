@@ -5,30 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.core.launch_args import ARRAYS, BEHIND, PLACES
+from rushlight.core.launch_args import ARRAYS, EPILOGUE, FIELD_OFFSETS
 from rushlight.runtime.cpu import code_cache
 
 PACKAGE = Path(code_cache.__file__).parents[2]
 
 
-@pytest.mark.parametrize("record", PLACES)
+@pytest.mark.parametrize("record", FIELD_OFFSETS)
 def test_fields_of_a_record_lie_one_after_another(record):
-    fields = PLACES[record].values()
+    fields = FIELD_OFFSETS[record].values()
     found = [at for f in fields for at in (f if isinstance(f, list) else [f])]
     assert found == list(range(len(found)))
 
 
 def test_arrays_behind_a_product_follow_its_own():
     assert sorted(ARRAYS.values()) == list(range(len(ARRAYS)))
-    assert BEHIND["product"] == len(ARRAYS)
-    assert BEHIND["dots"] == BEHIND["combine"] == ARRAYS["sums"]
+    assert EPILOGUE["product"] == len(ARRAYS)
+    assert EPILOGUE["dots"] == EPILOGUE["combine"] == ARRAYS["sums"]
 
 
 def test_kernels_of_another_record_are_not_taken_for_these(monkeypatch):
     before = code_cache.compiler_digest()
     code_cache.compiler_digest.cache_clear()
     try:
-        monkeypatch.setattr(code_cache, "PLACES", {**PLACES, "dots": {"depth": 0}})
+        monkeypatch.setattr(
+            code_cache, "FIELD_OFFSETS", {**FIELD_OFFSETS, "dots": {"depth": 0}}
+        )
         assert code_cache.compiler_digest() != before
     finally:
         code_cache.compiler_digest.cache_clear()

@@ -92,7 +92,7 @@ class Machine:
 
     def card(self, index=0):
         """One of its cards."""
-        return contexts.card(index)
+        return contexts.ctx(index)
 
 
 class RealMachine:
@@ -105,7 +105,7 @@ class RealMachine:
 
     def card(self, index=0):
         """One of its cards."""
-        return contexts.card(index)
+        return contexts.ctx(index)
 
     def __getattr__(self, name):
         if name.startswith("__"):

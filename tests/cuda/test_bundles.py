@@ -49,7 +49,7 @@ def test_a_program_loads_one_module_once_it_has_run(step):
     contexts.join_modules()
     again, found = step()
     assert (again, found) == (loss, 1)
-    assert code_cache.counts["assembled"] and not contexts.card(0).modules.join()
+    assert code_cache.counts["assembled"] and not contexts.ctx(0).modules.join()
     assert len(bundles()) == 1
 
 
@@ -60,7 +60,7 @@ def test_what_a_bundle_lacks_is_loaded_beside_it_until_that_is_too_much(step):
     x = rl.ones(3, device="cuda")
     for turn in (rl.exp, rl.sin, rl.cos, rl.log, rl.sqrt):
         turn(x)
-    assert len(contexts.card(0).modules.modules) > code_cache.SEPARATE
+    assert len(contexts.ctx(0).modules.modules) > code_cache.SEPARATE
     contexts.join_modules()
     assert len(bundles()) == 2
     assert step()[1] == 1  # all that the step needs is in the newest

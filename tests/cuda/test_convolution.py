@@ -55,7 +55,7 @@ CALLS = {
     "volume": ((1, 2, 4, 5, 4), (4, 2, 2, 3, 2), {"padding": (0, 1, 1)}),
     "same": ((2, 2, 6, 5), (4, 2, 2, 4), {"padding": "same"}),
 }
-TURNED = {
+TRANSPOSED = {
     "turned": ((2, 4, 4, 5), (4, 3, 3, 3), {"stride": 2, "padding": 1}),
     "turned, padded": ((2, 4, 4, 4), (4, 3, 3, 3), {"stride": 2, "output_padding": 1}),
     "turned groups": ((1, 4, 4, 4), (4, 3, 2, 3), {"groups": 2, "dilation": (1, 2)}),
@@ -67,13 +67,13 @@ FORMATS = {4: rl.channels_last, 5: rl.channels_last_3d}
 
 
 def function(name):
-    n = len((CALLS.get(name) or TURNED[name])[0]) - 2
+    n = len((CALLS.get(name) or TRANSPOSED[name])[0]) - 2
     return getattr(F, f"conv{n}d" if name in CALLS else f"conv_transpose{n}d")
 
 
 def gradients(name, kind, device, last=False):
     """The output of a call, and the gradients of its operands."""
-    sizes, weight_sizes, named = CALLS.get(name) or TURNED[name]
+    sizes, weight_sizes, named = CALLS.get(name) or TRANSPOSED[name]
     rows = (
         weight_sizes[0] if name in CALLS else weight_sizes[1] * named.get("groups", 1)
     )
@@ -95,7 +95,7 @@ def close(found, wanted, near=None):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
-@pytest.mark.parametrize("name", [*CALLS, *TURNED])
+@pytest.mark.parametrize("name", [*CALLS, *TRANSPOSED])
 def test_outputs_and_gradients_are_the_host_s(machine, name, kind):
     close(gradients(name, kind, "cuda"), gradients(name, kind, "cpu"))
     done = [graph.operation.kind for graph in machine.cudnn.graphs]
@@ -312,7 +312,7 @@ def test_old_plans_are_let_go(machine, monkeypatch):
     monkeypatch.setattr(cudnn, "KEPT", 2)
     for width in range(3, 8):
         F.conv2d(rl.ones(1, 1, 3, width).cuda(), rl.ones(1, 1, 1, 1).cuda())
-    assert len(contexts.card(0).convolutions) == 2
+    assert len(contexts.ctx(0).convolutions) == 2
 
 
 @pytest.mark.imagined

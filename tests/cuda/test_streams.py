@@ -105,13 +105,13 @@ def test_each_thread_has_its_own_card_and_queue(machine):
 
     def other():
         seen.append((contexts.current_index(), contexts.current_stream(card).handle))
-        contexts.card(0).synchronize()
+        contexts.ctx(0).synchronize()
 
     thread = threading.Thread(target=other)
     thread.start()
     thread.join()
     assert seen == [(0, 0)]
-    assert contexts.current_stream(contexts.card()) == queue
+    assert contexts.current_stream(contexts.ctx()) == queue
 
 
 def test_a_card_that_is_not_there_is_refused_with_how_many_there_are(machine):

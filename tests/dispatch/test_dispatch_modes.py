@@ -96,14 +96,14 @@ def test_a_wrapper_logs_a_training_step():
 
 
 def test_a_wrapper_says_what_it_was_told_of_itself():
-    class Told(Wrapper):
+    class LaunchState(Wrapper):
         @staticmethod
         def __new__(cls, inner):
             return rl.Tensor._make_wrapper_subclass(
                 cls, (4, 5), dtype=rl.float16, device="meta", layout=rl.sparse_coo
             )
 
-    t = Told(None)
+    t = LaunchState(None)
     assert t.shape == (4, 5) and t.stride() == (5, 1)
     assert t.dtype is rl.float16 and t.layout is rl.sparse_coo
     assert t.device.type == "meta" and t.data_ptr() == 0

@@ -183,7 +183,7 @@ def prints_the_same(want, got):
     return words[0] == words[1] and all(near)
 
 
-class Beside(doctest.DocTestRunner):
+class StridedTransform(doctest.DocTestRunner):
     """Keeps the examples of which PyTorch prints something else."""
 
     def __init__(self):
@@ -202,7 +202,7 @@ class Beside(doctest.DocTestRunner):
 @pytest.mark.filterwarnings("ignore")
 def test_examples_of_the_declarations_print_what_pytorch_prints():
     torch = pytest.importorskip("torch")
-    runner = Beside()
+    runner = StridedTransform()
     for path in declarations():
         for line, code in example_blocks(path.read_text()):
             if not OURS_ALONE.search(code):

@@ -25,13 +25,13 @@ WAYS = ("make_fx", "exported", "taken apart")
 UNDEFINED = ("empty", "resize", "data_ptr", "as_strided")
 
 _READS = "a number is read, which PyTorch's recorders refuse, too"
-_PLACES = "the places are a tensor's numbers, and the record keeps those that it saw"
+_POSITIONS = "the places are a tensor's numbers, and the record keeps those that it saw"
 _LOST = "what is written to a lazy negative's statistics is lost, as in PyTorch"
 KNOWN = {
     **dict.fromkeys(("allclose", "equal", "cov", "corrcoef"), _READS),
     "nn.functional.gaussian_nll_loss": _READS,
     "nn.functional.rrelu": _READS,
-    "tensor_split": _PLACES,
+    "tensor_split": _POSITIONS,
     "native_batch_norm": _LOST,
     "nn.functional.batch_norm": _LOST,
     "nn.functional.pad": "modes of padding take no more dimensions in PyTorch either",

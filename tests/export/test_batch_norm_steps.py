@@ -20,7 +20,7 @@ def models(lib):
         def forward(self, x):
             return nn.functional.batch_norm(x, None, None, training=True)
 
-    class Behind(nn.Module):
+    class EpilogueSpec(nn.Module):
         def __init__(self):
             super().__init__()
             self.linear, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(3)
@@ -34,7 +34,7 @@ def models(lib):
         "without statistics": nn.BatchNorm1d(3, track_running_stats=False),
         "without parameters": nn.BatchNorm1d(3, affine=False),
         "function": Whole(),
-        "behind another layer": Behind(),
+        "behind another layer": EpilogueSpec(),
         "instances": nn.InstanceNorm1d(3),
     }
 

@@ -13,7 +13,7 @@ from tests.fuzz.specs import COMPLEX, INEXACT, Buffer, TensorSpec, from_values
 PLAIN = (bool, int, float)
 
 
-def places_of(args, kwargs, kinds):
+def positions_of(args, kwargs, kinds):
     """Where arguments of some Python types stand."""
     places = [i for i, item in enumerate(args) if type(item) in kinds]
     return places + [key for key, item in kwargs.items() if type(item) in kinds]
@@ -39,7 +39,7 @@ def disguised(rng, value):
 
 def disguise(rng, args, kwargs, notes):
     """One number becomes NumPy's or a tensor's."""
-    places = places_of(args, kwargs, PLAIN)
+    places = positions_of(args, kwargs, PLAIN)
     fitting = [at for at in places if abs(value_at(args, kwargs, at)) < 2**31]
     if not fitting:
         return disguise_in_list(rng, args, kwargs, notes)
@@ -53,7 +53,7 @@ def disguise_in_list(rng, args, kwargs, notes):
     """One number of a list does."""
     places = [
         at
-        for at in places_of(args, kwargs, (list, tuple))
+        for at in positions_of(args, kwargs, (list, tuple))
         if (items := value_at(args, kwargs, at))
         and all(type(item) in PLAIN and abs(item) < 2**31 for item in items)
     ]

@@ -21,13 +21,15 @@ def settled(function, *args):
         results = [compiled(*args) for _ in range(4)]
     graphs = [g for r in compiled_function._runners for g in r.graphs]
     told = [
-        str(getattr(step.told, "op", step.told)) for g in graphs for step in g.steps
+        str(getattr(step.details, "op", step.details))
+        for g in graphs
+        for step in g.steps
     ]
     return results, told
 
 
 def behind(told):
-    return len({one for one in told if "_convolution_behind" in one})
+    return len({one for one in told if "_conv_with_epilogue" in one})
 
 
 # input, weight, and the settings: each has kernels and cuts of its own
@@ -180,7 +182,7 @@ def test_a_step_that_learns_takes_what_nothing_saves():
         for one, reference in zip(compiled(x), expected, strict=True):
             rl.testing.assert_close(one, reference)
     steps = [s for r in compiled_function._runners for g in r.graphs for s in g.steps]
-    assert behind([str(getattr(s.told, "op", s.told)) for s in steps]) == 1
+    assert behind([str(getattr(s.details, "op", s.details)) for s in steps]) == 1
 
 
 def test_two_convolutions_that_are_added_keep_one_of_them_alone():

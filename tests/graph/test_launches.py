@@ -254,7 +254,7 @@ def test_a_direction_that_learns_is_one_operator_each_way(kind, both_ways):
     names = [str(step.op) for step in program.graph.steps]
     for end in ("_sequence.default", "_sequence_backward.default"):
         assert sum(name.endswith(end) for name in names) == 1 + both_ways
-    assert not any("_sequence" in str(s.told) for s in program.steps if s.is_call)
+    assert not any("_sequence" in str(s.details) for s in program.steps if s.is_call)
 
 
 @pytest.mark.parametrize("dims", [(2, 1, 0), (0, 2, 1, 3), (3, 1, 4, 0, 2), (1, 0)])

@@ -34,8 +34,10 @@ def settled(function, *args):
 def behind():
     """How many kernels of the last program are of products with something behind them."""
     graphs = [g for r in compiled_function._runners for g in r.graphs]
-    told = [str(getattr(s.told, "op", s.told)) for g in graphs[-1:] for s in g.steps]
-    return sum("_product_behind" in one for one in told)
+    told = [
+        str(getattr(s.details, "op", s.details)) for g in graphs[-1:] for s in g.steps
+    ]
+    return sum("_product_with_epilogue" in one for one in told)
 
 
 def agree(function, *args, joined=None):

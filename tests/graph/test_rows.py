@@ -167,8 +167,8 @@ def test_infinite_and_missing_numbers_come_through():
 
 def told_of(told):
     """What a step of a program does, as its logs say it."""
-    if hasattr(told, "tell"):
-        return told.tell()
+    if hasattr(told, "log"):
+        return told.log()
     return told if isinstance(told, str) else told.op.name
 
 
@@ -238,7 +238,7 @@ def test_what_takes_long_is_computed_in_one_pass_over_a_row(program, parts):
         found = compiled(noise(40, 100))
     rl.testing.assert_close(found, program(noise(40, 100)), rtol=1e-5, atol=1e-6)
     (graph,) = compiled._runner.graphs
-    names = [item.turn.told for item in graph.graph.items]
+    names = [item.instr.details for item in graph.graph.items]
     assert [told_of(name) for name in names] == parts
 
 

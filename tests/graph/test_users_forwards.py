@@ -208,7 +208,7 @@ def times(called):
     """How often the whole of a compiled module's Python was left out."""
     module = called._orig_mod
     roots = called.__dict__["_runner"].roots.values()
-    entries = [entry for root in roots for entry in (root.stretches or {}).values()]
+    entries = [entry for root in roots for entry in (root.segments or {}).values()]
     kept = [one for entry in entries for one in entry[1:] if one.module() is module]
     return sum(one.times for one in kept)
 

@@ -9,10 +9,10 @@ import pytest
 import rushlight
 from rushlight.codegen.language import erf, maximum
 from rushlight.operators.matmul.matmul_epilogue import (
-    Behind,
-    convolution_behind,
-    linear_behind,
-    product_behind,
+    EpilogueSpec,
+    conv_with_epilogue,
+    linear_with_epilogue,
+    product_with_epilogue,
 )
 from tests.laws.test_block_edges import around, ours, values
 
@@ -21,9 +21,9 @@ torch = pytest.importorskip("torch", reason="the oracle is not installed")
 HALVES = ("float16", "bfloat16")
 FLOATS = ("float32", "float64", *HALVES)
 WHOLE = ("int64", "int32", "int16", "int8", "uint8")
-RELU = Behind(lambda x, y, z: maximum(x + y, 0) - z)
-GELU = Behind(lambda x: x * 0.5 * (1 + erf(x * 0.7071067811865476)))
-PLAIN = Behind(lambda x: x)
+RELU = EpilogueSpec(lambda x, y, z: maximum(x + y, 0) - z)
+GELU = EpilogueSpec(lambda x: x * 0.5 * (1 + erf(x * 0.7071067811865476)))
+PLAIN = EpilogueSpec(lambda x: x)
 
 
 def assert_near(result, expected, what, dtype="float32"):
@@ -57,13 +57,13 @@ def test_operands_of_every_layout_are_found_at_every_edge(sizes):
     product = a2 @ b2
     for (y, y2), (z, z2) in ((line, whole), (one, whole), (whole, one)):
         expected = torch.relu(product + y2) - z2
-        assert_near(product_behind(a, b, RELU, [y, z]), expected, sizes)
+        assert_near(product_with_epilogue(a, b, RELU, [y, z]), expected, sizes)
     turned = b.t().contiguous()
     (y, y2), (z, z2) = line, whole
     expected = torch.relu(product + y2) - z2
-    assert_near(linear_behind(a, turned, RELU, [y, z]), expected, sizes)
+    assert_near(linear_with_epilogue(a, turned, RELU, [y, z]), expected, sizes)
     out = z.clone()
-    product_behind(a, b, RELU, [y, out], out=out)
+    product_with_epilogue(a, b, RELU, [y, out], out=out)
     assert_near(out, expected, sizes)
 
 
@@ -75,12 +75,12 @@ def test_results_of_every_dtype_are_rounded_as_the_product_rounds_them(dtype):
             drawn(*shape, dtype=dtype) for shape in ((rows, depth), (depth, columns))
         )
         expected = a2 @ b2
-        assert_near(product_behind(a, b, PLAIN), expected, sizes, dtype)
-        wide = product_behind(a, b, PLAIN, dtype=rushlight.float64)
+        assert_near(product_with_epilogue(a, b, PLAIN), expected, sizes, dtype)
+        wide = product_with_epilogue(a, b, PLAIN, dtype=rushlight.float64)
         assert_near(wide, expected, sizes, dtype)
         if dtype in FLOATS:
             assert_near(
-                product_behind(a, b, GELU),
+                product_with_epilogue(a, b, GELU),
                 torch.nn.functional.gelu(expected),
                 sizes,
                 dtype,
@@ -92,11 +92,13 @@ def test_batches_have_operands_of_their_own_or_share_them():
     for sizes in ((3, 7, 20), (7, 20), (3, 1, 20), (3, 7, 1), (20,), ()):
         y, y2 = drawn(*sizes, seed=3)
         expected = torch.relu(a2 @ b2 + y2) - y2
-        assert_near(product_behind(a, b, RELU, [y, y]), expected, sizes)
+        assert_near(product_with_epilogue(a, b, RELU, [y, y]), expected, sizes)
 
 
 def test_sums_of_nothing_go_through_it_too():
-    nothing = product_behind(rushlight.ones(2, 0), rushlight.ones(0, 3), RELU, [1, 3])
+    nothing = product_with_epilogue(
+        rushlight.ones(2, 0), rushlight.ones(0, 3), RELU, [1, 3]
+    )
     assert nothing.tolist() == [[-2.0] * 3] * 2
 
 
@@ -128,7 +130,7 @@ def test_convolutions_have_residuals_and_values_of_channels_behind(
         (y, z, torch.relu(result + y2) - z2),
         (z, y, torch.relu(result + z2) - y2),
     ):
-        found = convolution_behind(x, w, RELU, [one, other], *settings, bias=bias)
+        found = conv_with_epilogue(x, w, RELU, [one, other], *settings, bias=bias)
         assert_near(found, expected, shape, dtype)
 
 
@@ -137,6 +139,6 @@ def test_what_has_no_products_is_refused():
     with pytest.raises(
         NotImplementedError, match="no product with operands of complex64"
     ):
-        product_behind(x, x, PLAIN)
+        product_with_epilogue(x, x, PLAIN)
     with pytest.raises(NotImplementedError, match="no convolution"):
-        convolution_behind(rushlight.ones(1, 1, 2, 2), x[None, None], PLAIN, [x])
+        conv_with_epilogue(rushlight.ones(1, 1, 2, 2), x[None, None], PLAIN, [x])

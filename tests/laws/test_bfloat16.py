@@ -79,7 +79,7 @@ def test_numbers_are_rounded_as_values_are():
         np.testing.assert_array_equal(full.float().numpy(), other.float().numpy())
 
 
-ELSEWHERE = """
+OTHER_THREAD = """
 import rushlight as rl
 x = (rl.arange(200.0).reshape(10, 20) / 7).to(rl.bfloat16)
 y = x.float()
@@ -104,7 +104,7 @@ def test_processors_without_its_instructions_compute_with_it():
     """Kernels for a processor with AVX2 alone run on every later one."""
     environment = {**os.environ, "RUSHLIGHT_TARGET": "x86-64-v3"}
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True,
+        [sys.executable, "-c", OTHER_THREAD], env=environment, capture_output=True,
         text=True,
     )  # fmt: skip
     assert done.stdout == "ZeroDivisionError\n", done.stderr

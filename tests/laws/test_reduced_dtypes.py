@@ -19,7 +19,7 @@ OVER_MANY = [
     "logsumexp", "count_nonzero", "norm",
 ]  # fmt: skip
 OVER_ONE = ["prod", "argmax", "argmin", "max", "min", "median", "nanmedian", "aminmax"]
-ALONG = ["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax"]
+CONTIGUOUS = ["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax"]
 # The oracle's words for what has no order, and what it loses on the way.
 LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float64": 1e-9, "complex128": 1e-9}
 
@@ -124,7 +124,7 @@ def test_dimensions_are_reduced_as_the_oracle_does(
     )
 
 
-@pytest.mark.parametrize("name", [*OVER_ONE, *ALONG])
+@pytest.mark.parametrize("name", [*OVER_ONE, *CONTIGUOUS])
 @given(**CASES, data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_one_dimension_is_reduced_as_the_oracle_does(
@@ -134,7 +134,7 @@ def test_one_dimension_is_reduced_as_the_oracle_does(
         dtype = "float32"  # one complex number is its own extreme to the oracle
     rank = max(len(window[0]), 1)
     dim = data.draw(st.integers(-rank, rank - 1))
-    options = {} if name in ALONG else {"keepdim": data.draw(st.booleans())}
+    options = {} if name in CONTIGUOUS else {"keepdim": data.draw(st.booleans())}
     mine, theirs = both(window, dtype, special, seed)
     # 2.13's median of repeated elements reads elements that are not there
     theirs = theirs.contiguous()

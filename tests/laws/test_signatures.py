@@ -66,7 +66,7 @@ MEANT = {
 # Removed functions refuse every call, in the words of functions.
 REMOVED = ("eig", "lstsq", "solve", "symeig")
 # PyTorch has these forms for other processors only.
-ELSEWHERE = {"names", "out_dtype"}
+OTHER_THREAD = {"names", "out_dtype"}
 FACTORY = {"out", "dtype", "layout", "device", "pin_memory", "requires_grad"}
 FACTORY |= {"memory_format", "generator"}
 
@@ -286,7 +286,7 @@ def test_operators_take_what_pytorchs_take(place):
         if not hasattr(theirs, name) or not isinstance(packet, OperatorPacket):
             continue
         given = {p.name for p in parameters}
-        if given & ELSEWHERE or name in MEANT or name.startswith("__"):
+        if given & OTHER_THREAD or name in MEANT or name.startswith("__"):
             continue
         why = taken(name, parameters, packet, within is not None)
         if why:

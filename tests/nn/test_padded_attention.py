@@ -7,7 +7,7 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-BEHIND = [[0, 0, 1], [0, 1, 1]]
+EPILOGUE = [[0, 0, 1], [0, 1, 1]]
 BETWEEN = [[0, 1, 0], [0, 1, 1]]
 WHOLE = [[1, 1, 1], [0, 1, 1]]
 
@@ -22,7 +22,7 @@ def on_both(program):
     return found[0]
 
 
-@pytest.mark.parametrize("padding", [BEHIND, BETWEEN, WHOLE])
+@pytest.mark.parametrize("padding", [EPILOGUE, BETWEEN, WHOLE])
 def test_samples_without_a_key_give_zero_where_nobody_asks_for_weights(padding):
     def program(t):
         attention = t.nn.MultiheadAttention(4, 2, batch_first=True)
@@ -36,7 +36,7 @@ def test_samples_without_a_key_give_zero_where_nobody_asks_for_weights(padding):
 
 
 @pytest.mark.parametrize("norm", [False, True])
-@pytest.mark.parametrize("padding", [BEHIND, BETWEEN, WHOLE])
+@pytest.mark.parametrize("padding", [EPILOGUE, BETWEEN, WHOLE])
 def test_encoders_give_zero_for_what_is_padded_behind_a_sample(padding, norm):
     def program(t):
         nn = t.nn
@@ -56,5 +56,5 @@ def test_encoders_give_zero_for_what_is_padded_behind_a_sample(padding, norm):
         yield encoder.train()(x, src_key_padding_mask=mask).isfinite()
 
     found = on_both(program)
-    if not norm and padding is BEHIND:
+    if not norm and padding is EPILOGUE:
         assert (found[1][0, 2] == 0).all() and (found[0][0, 2] != 0).any()

@@ -228,7 +228,7 @@ def test_weights_that_are_larger_than_outputs_are_read_as_they_lie(
     def turned(*_):
         raise AssertionError("a weight was turned")
 
-    monkeypatch.setattr(conv_channels_last, "turn_weight", turned)
+    monkeypatch.setattr(conv_channels_last, "transpose_weight", turned)
     outcome(rushlight, geometry, ["channels_last"] * 2)
 
 

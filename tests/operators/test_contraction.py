@@ -157,7 +157,7 @@ def test_combine_adds_up_rows(run):
 @pytest.mark.parametrize("run", [run_native, run_reference])
 def test_turned_sum_adds_parts_and_turns_them(run):
     rng = np.random.default_rng(2)
-    function = vectors.turned_sum("turned_sum_4", ir.f32, 4)
+    function = vectors.transposed_sum("turned_sum_4", ir.f32, 4)
     for rows, columns, parts in ((4, 4, 1), (7, 5, 3), (1, 9, 2), (5, 133, 2)):
         source = rng.standard_normal((parts, rows, columns), np.float32)
         out = np.empty((columns, rows), np.float32)

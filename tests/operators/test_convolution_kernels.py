@@ -204,7 +204,7 @@ def test_gradients_of_inputs_read_weights_as_they_lie(sizes, dtype, monkeypatch)
 
     torch = pytest.importorskip("torch")
     shape, kernel, padding, groups = sizes
-    monkeypatch.delattr(convolution, "turn_weight")
+    monkeypatch.delattr(convolution, "transpose_weight")
     rng = np.random.default_rng(7)
     x, w = (rng.standard_normal(s).astype(dtype) for s in (shape, kernel))
     found = []

@@ -136,7 +136,7 @@ CASES = [
         for named, slices, wrap, each in (((2, 3, 4), 0, 0, 1), ((3,), 1, 1, 4))
     ),
     (
-        place_runs.element_places,
+        place_runs.element_positions,
         [np.zeros((2, 3, 4), "int64")],
         [whole(5, 2, 3, 4), places(1)],
         [3, 5, 4, 0, 0],
@@ -176,7 +176,7 @@ CASES = [
         {**FLOAT, "I": "int64"},
     ),
     (
-        masks.places_true,
+        masks.true_positions,
         [places(8, 3)],
         [np.arange(24) % 3 == 0, np.array([2, 3, 4])],
         [3, 4, 8],

@@ -13,8 +13,8 @@ from rushlight.kernels.fft.fft_radix import lanes_of, root, roots
 from rushlight.kernels.fft.fft_steps import (
     NEITHER,
     Along,
-    steps_beside,
     steps_of,
+    strided_steps,
     table_of,
     table_roots,
 )
@@ -261,7 +261,7 @@ def test_plans_multiply_to_the_size():
 def test_steps_multiply_to_the_size():
     for itemsize in (4, 8):
         for size in range(1, 600):
-            for steps in (table_of(size, itemsize), steps_beside(size, itemsize)):
+            for steps in (table_of(size, itemsize), strided_steps(size, itemsize)):
                 assert steps is None or np.prod(steps, initial=1) == size
     assert table_of(1 << 20, 4) is None  # lines that would not stay close by
 

@@ -32,7 +32,7 @@ KINDS = {  # the operands' types as loops see them, those of sums, words' elemen
     "fours": (ir.i8, ir.i8, ir.i32, 4),
     "unsigned_fours": (ir.u8, ir.i8, ir.i32, 4),
 }
-BESIDE = Epilogue(lambda x, y: x + y, (("float32", True),), "float32")
+STRIDED = Epilogue(lambda x, y: x + y, (("float32", True),), "float32")
 EXACT = Epilogue(lambda x: x, (), "int32")
 RUNS = [
     run_reference,
@@ -49,7 +49,7 @@ RUNS = [
 def made(kind):
     """The loops of a product by small blocks, for the unit."""
     *types, _ = KINDS[kind]
-    after = BESIDE if kind == "pairs" else EXACT
+    after = STRIDED if kind == "pairs" else EXACT
     with using(UNIT):
         return lower(
             contraction.product(f"by_{kind}", *types, SMALL, kind, after, TileProduct)

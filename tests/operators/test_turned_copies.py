@@ -7,7 +7,7 @@ import rushlight as rl
 from rushlight.codegen.lower import lower
 from rushlight.ir import expr as ir
 from rushlight.kernels.loop_helpers import rolled
-from rushlight.kernels.transpose.tiled_copy import BYTES, LANES, Turn
+from rushlight.kernels.transpose.tiled_copy import BYTES, LANES, TiledCopy
 from tests.operators.test_contraction import run_native, run_reference
 
 AROUND = (LANES - 1, LANES, LANES + 1, 2 * LANES)
@@ -18,7 +18,7 @@ DTYPES = "float32 int32 float64 int64 complex64 complex128 float16 int8 bool".sp
 @pytest.mark.parametrize("run", [run_native, run_reference])
 @pytest.mark.parametrize("width", BYTES)
 def test_a_tile_is_turned_whole_and_element_by_element(width, run):
-    kernel = lower(ir.kernel(f"turned_{width}", rolled(Turn(width).write())))
+    kernel = lower(ir.kernel(f"turned_{width}", rolled(TiledCopy(width).write())))
     rng = np.random.default_rng(0)
     for rows in AROUND:
         for columns in AROUND:

@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[2]
 # Words of one meaning here and of none in the field, as parts of names.
 PRIVATE = frozenset(
     """
-    apart away behind beside bends card cards ear elsewhere endless folded heads hear heard
-    hears noting picking places soil stale stretch stretches tell there told turn turned
-    turns varying warps witness witnessing worlds
+    apart away behind beside bends card cards course courses ear elsewhere endless
+    folded heads hear heard hears noting picking places soil stale stretch stretches
+    tell there told turn turned turns varying warps witness witnessing worlds
     """.split()
 )
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

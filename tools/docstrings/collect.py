@@ -29,7 +29,7 @@ torch.utils.dlpack torch.utils.flop_counter torch.utils.hooks
 torch.utils.module_tracker torch.utils.tensorboard
 """.split()
 # What needs a device, a network or other processes, or says nothing that can be compared.
-ELSEWHERE = re.compile(
+OTHER_THREAD = re.compile(
     r"cuda|\bdist\.|init_process_group|rpc|mp\.spawn|\bhub\.|while True|sys\.exit|onnx"
     r"|Pool\(|torch\.compile|num_workers=[1-9]|input\(|\.seed\(\)|torch\.(jit|export)\b"
 )
@@ -49,7 +49,7 @@ def examples():
                 continue
             seen.add(text)
             statements = statements_of(text)
-            if statements and not ELSEWHERE.search("\n".join(statements)):
+            if statements and not OTHER_THREAD.search("\n".join(statements)):
                 yield name, statements
 
 

@@ -153,12 +153,12 @@ class _BatchContext:
         self.__dict__["ctx"], self.__dict__["level"] = ctx, level
 
     def save_for_backward(self, *tensors):
-        values, dims = _taken_apart(self.level, tensors)
+        values, dims = _unpacked(self.level, tensors)
         self.ctx.save_for_backward(*values)
         self.ctx.dims_of_saved = dims
 
     def save_for_forward(self, *tensors):
-        values, dims = _taken_apart(self.level, tensors)
+        values, dims = _unpacked(self.level, tensors)
         self.ctx.save_for_forward(*values)
         self.ctx.dims_of_saved = dims
 
@@ -183,7 +183,7 @@ class _BatchContext:
         setattr(self.ctx, name, value)
 
 
-def _taken_apart(level, tensors):
+def _unpacked(level, tensors):
     values, dims = [], []
     for tensor in tensors:
         mine = tensor is not None and level.owns(tensor)

@@ -63,7 +63,7 @@ class ViewMeta:
         """The whole with the window's values in their places."""
         back = way_back(self.op)
         if back is None:
-            return _by_places([self], whole, window)
+            return _by_position([self], whole, window)
         return back(self, whole, window)
 
     @property
@@ -102,7 +102,7 @@ class FunctionalLevel(Level):
     Args:
         copies: whether views become copies, too.
         write_copies: what runs an operator that writes to some of its arguments, on
-            copies of those: ``write_copies(op, values, places)`` gives its result and
+            copies of those: ``write_copies(op, values, positions)`` gives its result and
             what it has written.
         as_step: what runs an operator that stands for another one, and is to be seen
             as itself: ``as_step(op, values)``; None where it may be taken apart.
@@ -130,9 +130,9 @@ class FunctionalLevel(Level):
     def process(self, op, args):
         values = each(self.unwrap, args)
         rows = () if op.entry or op.form == OUT else enumerate(op.signature.rows)
-        places = [at for at, row in rows if row[5] & WRITTEN]
-        if any(self.owns(one) for at in places for one in tensors([args[at]])):
-            return self.write_some(op, args, values, places)
+        positions = [at for at, row in rows if row[5] & WRITTEN]
+        if any(self.owns(one) for at in positions for one in tensors([args[at]])):
+            return self.write_some(op, args, values, positions)
         if op.form == INPLACE:
             return self.write(op, args, values)
         if op.form == OUT:
@@ -226,17 +226,17 @@ class FunctionalLevel(Level):
             self.outside(op, values)
             return target
         if op.is_view:
-            return self.turn(op, args, values)
+            return self.review(op, args, values)
         with Outside(self):
             made = _functional(op, values)
         self.assign(target, made)
         return target
 
-    def write_some(self, op, args, values, places):
+    def write_some(self, op, args, values, positions):
         """An operator that says which of its arguments it writes to."""
         with Outside(self):
-            result, made = self.write_copies(op, values, places)
-        for at, new in zip(places, made):
+            result, made = self.write_copies(op, values, positions)
+        for at, new in zip(positions, made):
             for target, value in zip(tensors([args[at]]), tensors([new])):
                 self.assign(target, value)
         return mapped(self.wrap, result)
@@ -277,7 +277,7 @@ class FunctionalLevel(Level):
             self.assign(target, value)
         return given
 
-    def turn(self, op, args, values):
+    def review(self, op, args, values):
         """Another window on the same memory, as ``transpose_`` gives."""
         target = args[0]
         stand = target._stand
@@ -337,12 +337,12 @@ def _copying(op):
     return found[0] if found else op
 
 
-def _write_copies(op, values, places):
+def _write_copies(op, values, positions):
     """An operator's result, and the copies of arguments that it has written to."""
     given = list(values)
-    for at in places:
+    for at in positions:
         given[at] = mapped(lambda one: one.clone(), values[at])
-    return op.redispatch(None, *given), [given[at] for at in places]
+    return op.redispatch(None, *given), [given[at] for at in positions]
 
 
 def _functional(op, values):
@@ -370,7 +370,7 @@ def _functional(op, values):
 def _put_back(steps, whole, window):
     """The whole with the values of the window that some steps lead to."""
     if any(step.repeats for step in steps[:-1]):
-        return _by_places(steps, whole, window)
+        return _by_position(steps, whole, window)
     wholes = [whole]
     for step in steps[:-1]:
         wholes.append(step.taken(wholes[-1]))
@@ -379,12 +379,12 @@ def _put_back(steps, whole, window):
     return window
 
 
-def _by_places(steps, whole, window):
+def _by_position(steps, whole, window):
     """Into the places that the steps look at, whatever they are."""
-    places = call.arange(whole.numel(), device=whole.device).view(whole.shape)
-    places = _laid_out_like(whole, places)
+    positions = call.arange(whole.numel(), device=whole.device).view(whole.shape)
+    positions = _laid_out_like(whole, positions)
     for step in steps:
-        places = step.taken(places)
-    places = places.reshape(-1)
-    flat = call.index_put(whole.reshape(-1), (places,), window.reshape(-1))
+        positions = step.taken(positions)
+    positions = positions.reshape(-1)
+    flat = call.index_put(whole.reshape(-1), (positions,), window.reshape(-1))
     return flat.view(whole.shape)

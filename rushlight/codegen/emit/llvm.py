@@ -515,8 +515,8 @@ class _Emitter(Expressions):
         type = type_name(s.var.type)
         # A final loop asks at its end whether it goes on, as processors like it: nobody
         # turns it later.
-        turned = self.module.final
-        if turned:
+        transposed = self.module.final
+        if transposed:
             some = self.fresh(f"icmp slt {type} {start}, {stop}")
             self.lines.append(f"  br i1 {some}, label %{head}, label %{exit}")
             self.ended = True
@@ -530,7 +530,7 @@ class _Emitter(Expressions):
         self.lines.append(
             f"  {index} = phi {type} [{start}, %{entered}], [{following}, %{latch}]"
         )
-        if not turned:
+        if not transposed:
             more = self.fresh(f"icmp slt {type} {index}, {stop}")
             self.lines.append(f"  br i1 {more}, label %{body}, label %{exit}")
             self.start(body)
@@ -543,7 +543,7 @@ class _Emitter(Expressions):
         self.jump(latch)
         self.start(latch)
         self.lines.append(f"  {following} = add nsw {type} {index}, {step}")
-        if turned:
+        if transposed:
             more = self.fresh(f"icmp slt {type} {following}, {stop}")
             self.lines.append(f"  br i1 {more}, label %{head}, label %{exit}{note}")
             self.ended = True
@@ -581,8 +581,8 @@ class _Emitter(Expressions):
 
     def while_(self, s):
         head, body, exit = map(self.new_label, ("while", "body", "exit"))
-        turned = self.module.final
-        if turned:
+        transposed = self.module.final
+        if transposed:
             self.branch(s.condition, body, exit)
         else:
             self.jump(head)
@@ -593,7 +593,7 @@ class _Emitter(Expressions):
         self.body(s.body)
         self.loops.pop()
         self.jump(head)
-        if turned:
+        if transposed:
             self.start(head)
             self.branch(s.condition, body, exit)
         self.start(exit)

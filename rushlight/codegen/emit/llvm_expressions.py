@@ -133,8 +133,8 @@ class Expressions(Tables):
         """Words of blocks of shared memory, as a vector of four."""
         shared, result = "ptr addrspace(3)", "{ i32, i32, i32, i32 }"
         address = self.fresh(f"addrspacecast ptr {self.address(*e.args)} to {shared}")
-        turned = ".trans" if e.turned else ""
-        name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{turned}.b16.p3"
+        transposed = ".trans" if e.transposed else ""
+        name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{transposed}.b16.p3"
         self.module.declare(name, result, shared)
         words = self.fresh(f"call {result} @{name}({shared} {address})")
         vector = "poison"

@@ -19,7 +19,7 @@ ALIGNED = 1024  # what factors, and so the room of a launch, begin at
 NAMES = {"float16": "f16", "bfloat16": "bf16"}
 
 
-def descriptor(emitter, pointer, index, turned):
+def descriptor(emitter, pointer, index, transposed):
     """What describes a factor from where it begins in shared memory."""
     address = emitter.address(pointer, index)
     near = emitter.fresh(f"addrspacecast ptr {address} to {SHARED}")
@@ -27,7 +27,7 @@ def descriptor(emitter, pointer, index, turned):
     inside = emitter.fresh(f"and i32 {number}, {MOST}")
     units = emitter.fresh(f"lshr i32 {inside}, 4")
     wide = emitter.fresh(f"zext i32 {units} to i64")
-    leading = DEPTH * LINE // UNIT if turned else 1
+    leading = DEPTH * LINE // UNIT if transposed else 1
     rest = MIXED | EIGHT // UNIT << 32 | leading << 16
     return emitter.fresh(f"or i64 {wide}, {rest}")
 
@@ -45,10 +45,10 @@ def through(emitter, sums, template, more=()):
         emitter.fresh(f"extractelement {kind} {vector}, i64 {n}") for n in range(lanes)
     ]
     args = [f"float {value}" for value in values] + [f"i64 {value}" for value in more]
-    places = ["=f"] * lanes + list(map(str, range(lanes))) + ["l"] * len(more)
+    positions = ["=f"] * lanes + list(map(str, range(lanes))) + ["l"] * len(more)
     made = emitter.fresh(
         f'call {sums_type(lanes)} asm sideeffect "{template}", '
-        f'"{",".join(places)},~{{memory}}"({", ".join(args)})'
+        f'"{",".join(positions)},~{{memory}}"({", ".join(args)})'
     )
     result = "poison"
     for n in range(lanes):
@@ -63,21 +63,21 @@ def group_product(emitter, e):
     lanes = sums.type.lanes
     factors = (left, left_index), (right, right_index)
     begun = [
-        descriptor(emitter, *factor, turned)
-        for factor, turned in zip(factors, e.turned, strict=True)
+        descriptor(emitter, *factor, transposed)
+        for factor, transposed in zip(factors, e.transposed, strict=True)
     ]
     more, lines = [], []
     kind = NAMES[left.type.element.name]
     own = ", ".join(f"${n}" for n in range(lanes))
-    turned = ", ".join(str(int(t)) for t in e.turned)
+    transposed = ", ".join(str(int(t)) for t in e.transposed)
     for step in range(DEPTH // STEP):
-        for first, across in zip(begun, e.turned, strict=True):
+        for first, across in zip(begun, e.transposed, strict=True):
             bytes = step * STEP * (LINE if across else 2)
             more.append(emitter.fresh(f"add i64 {first}, {bytes // UNIT}"))
         place = 2 * lanes + 2 * step
         lines.append(
             f"wgmma.mma_async.sync.aligned.m64n{2 * lanes}k{STEP}.f32.{kind}.{kind} "
-            f"{{{own}}}, ${place}, ${place + 1}, p, 1, 1, {turned};"
+            f"{{{own}}}, ${place}, ${place + 1}, p, 1, 1, {transposed};"
         )
     template = "\\0A".join(
         [
@@ -107,9 +107,9 @@ def show_units(emitter, s):
 
 def name_room(emitter):
     """Names the room of a launch, where a block's arrays take more than any card gives."""
-    from rushlight.codegen.schedule.gpu_lowering import places_of
+    from rushlight.codegen.schedule.gpu_lowering import positions_of
 
-    emitter.room, _ = places_of(emitter.function.body)
+    emitter.room, _ = positions_of(emitter.function.body)
     if emitter.room:
         emitter.module.shared.append(
             f"@{emitter.name}_room = external addrspace(3) global [0 x i8], "

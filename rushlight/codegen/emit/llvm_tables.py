@@ -39,14 +39,14 @@ class Tables:
 
     def permuted(self, type, index, registers):
         """One permutation of one or two registers, by AVX-512."""
-        kind, places = type_name(type), self.typed(index)
+        kind, positions = type_name(type), self.typed(index)
         letter = {16: "h", 32: "s", 64: "d"}[type.bits]
         if len(registers) == 1:
             word = f"{letter}i" if type.bits == 16 else f"{letter}f"
-            name, operands = f"permvar.{word}.512", [registers[0], places]
+            name, operands = f"permvar.{word}.512", [registers[0], positions]
         else:
             name = f"vpermi2var.p{letter}.512"
-            operands = [registers[0], places, registers[1]]
+            operands = [registers[0], positions, registers[1]]
         name = f"llvm.x86.avx512.{name}"
         self.module.declare(name, kind, *[o.split(">")[0] + ">" for o in operands])
         return self.fresh(f"call {kind} @{name}({', '.join(operands)})")
@@ -56,16 +56,18 @@ class Tables:
         kind, lanes = type_name(type), type.lanes
         single, words = "<8 x float>", "<8 x i32>"
         name = self.module.declare("llvm.x86.avx2.permps", single, single, words)
-        places = self.value(index)
+        positions = self.value(index)
         if type.bits == 64:  # halves are moved, each by a place of its own
             twice = (index << 1) & 6
-            places = self.value(twice | (twice << 32) | (1 << 32))
-            places = self.fresh(f"bitcast <4 x i64> {places} to {words}")
+            positions = self.value(twice | (twice << 32) | (1 << 32))
+            positions = self.fresh(f"bitcast <4 x i64> {positions} to {words}")
         found = []
         for register in registers:
             if type.bits == 64:
                 register = f"{single} bitcast ({register} to {single})"
-            moved = self.fresh(f"call {single} @{name}({register}, {words} {places})")
+            moved = self.fresh(
+                f"call {single} @{name}({register}, {words} {positions})"
+            )
             if type.bits == 64:
                 moved = self.fresh(f"bitcast {single} {moved} to {kind}")
             found.append(moved)

@@ -195,10 +195,10 @@ CALLS = {
         f"(yield unit_product({e.place}, {e.packed!r}, {_arguments(e.args)}))"
     ),
     ir.UnitRows: lambda e: (
-        f"(yield unit_rows(grid, {e.turned}, {_arguments(e.args, ())}))"
+        f"(yield unit_rows(grid, {e.transposed}, {_arguments(e.args, ())}))"
     ),
     ir.GroupProduct: lambda e: (
-        f"(yield group_product(grid, {e.turned}, {_arguments(e.args, ())}))"
+        f"(yield group_product(grid, {e.transposed}, {_arguments(e.args, ())}))"
     ),
     ir.AwaitProducts: lambda e: (
         f"(yield await_products(grid, {e.pending}, {render_expr(e.args[0])}))"

@@ -233,17 +233,17 @@ def exp2_approx(x):
     return np.float32(0 if x < -126 else np.exp2(np.float32(x)))
 
 
-def unit_rows(grid, turned, pointer, index):
+def unit_rows(grid, transposed, pointer, index):
     """What a thread yields to be given its words of four blocks: a row of one of them."""
     pointer = Watched(pointer.address, pointer.dtype, grid)
     row = np.array([pointer[int(index) + n] for n in range(8)]).view(np.uint16)
-    return "rows", bool(turned), row
+    return "rows", bool(transposed), row
 
 
-def words_of(rows, turned):
+def words_of(rows, transposed):
     """All lanes' words of four blocks of 8 rows each."""
     blocks = np.array(rows).reshape(4, 8, 8)
-    if turned:
+    if transposed:
         blocks = blocks.transpose(0, 2, 1)
     return np.ascontiguousarray(blocks).view(np.uint32).reshape(4, WARP).T
 

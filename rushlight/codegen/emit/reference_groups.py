@@ -13,22 +13,22 @@ import numpy as np
 GROUP = 128  # threads
 DEPTH, RUN, STEP = 64, 8, 16  # halves of a line, of a run, of one instruction
 ROWS = 64
-APART = 1024  # bytes: what a factor begins at a multiple of
+SMEM_ALIGNMENT = 1024  # bytes: what a factor begins at a multiple of
 
 
 class UnitsError(RuntimeError):
     """What a group asks its units for is not what they do."""
 
 
-def group_product(grid, turned, sums, left, left_index, right, right_index):
+def group_product(grid, transposed, sums, left, left_index, right, right_index):
     """What a thread yields to have its group's product begun."""
     factors = []
     for pointer, index in ((left, left_index), (right, right_index)):
         size = pointer.dtype.itemsize
-        if int(index) * size % APART:
+        if int(index) * size % SMEM_ALIGNMENT:
             raise UnitsError(f"a factor begins at element {index}, not at a multiple")
         factors.append((pointer.address + int(index) * size, pointer.dtype))
-    return "product", tuple(turned), tuple(factors), np.asarray(sums, np.float32)
+    return "product", tuple(transposed), tuple(factors), np.asarray(sums, np.float32)
 
 
 def await_products(grid, pending, sums):
@@ -73,11 +73,11 @@ class Units:
             return list(np.full_like(self.sums, np.nan))
         return list(self.sums)
 
-    def read(self, turned, factors, columns):
+    def read(self, transposed, factors, columns):
         """Both factors, by rows and columns, as they are in memory now."""
         found = []
         for across, count, (address, dtype) in zip(
-            turned, (ROWS, columns), factors, strict=True
+            transposed, (ROWS, columns), factors, strict=True
         ):
             size = count * DEPTH
             for n in range(size):
@@ -94,18 +94,18 @@ def view(address, size, dtype):
     return np.frombuffer(room, dtype)
 
 
-def factor(elements, turned):
+def factor(elements, transposed):
     """A factor's rows (or columns) from its lines in shared memory."""
     runs = elements.astype(np.float64).reshape(-1, DEPTH // RUN, RUN)
     lines = np.arange(len(runs))[:, None]
     runs = runs[lines, np.arange(DEPTH // RUN) ^ lines % RUN]
     lines = runs.reshape(-1, DEPTH)
-    if not turned:
+    if not transposed:
         return lines
     return lines.reshape(-1, DEPTH, DEPTH).transpose(0, 2, 1).reshape(-1, DEPTH)
 
 
-def places(count):
+def positions(count):
     """The rows and columns of all threads' sums, as PTX says."""
     thread, n = np.arange(GROUP)[:, None], np.arange(count)
     rows = thread // 32 * 16 + thread % 32 // 4 + 8 * (n // 2 % 2)
@@ -114,7 +114,7 @@ def places(count):
 
 def added(sums, left, right):
     """Sums and a product, rounded after each instruction."""
-    where = places(sums.shape[1])
+    where = positions(sums.shape[1])
     for first in range(0, DEPTH, STEP):
         part = slice(first, first + STEP)
         product = left[:, part] @ right[:, part].T

@@ -84,9 +84,9 @@ class Complex:
         first = expr.select(steep, a.imag, a.real)
         second = expr.select(steep, a.real, a.imag)
         top = _fma(second, ratio, first) * scale
-        turned = expr.select(steep, first, -first)
+        swapped = expr.select(steep, first, -first)
         rest = expr.select(steep, -second, second)
-        cross = _fma(turned, ratio, rest) * scale
+        cross = _fma(swapped, ratio, rest) * scale
         nothing = (b.real == 0) & (b.imag == 0)
         return Complex(
             expr.select(nothing, a.real / abs(b.real), top),

@@ -53,7 +53,7 @@ class Flags:
         for (name, _), condition in zip(self.found, conditions, strict=True):
             self.b.assign(self.vars[name], self.vars[name] | condition)
 
-    def tell(self):
+    def write_fault(self):
         """The kernel's last statement, where it may refuse anything."""
         code = Const(ir.i32, 0)
         for name, flag in self.vars.items():

@@ -7,9 +7,9 @@ together, has any number of loops over rows; `Rows` has two, of rowwise operator
 
 from __future__ import annotations
 
-from rushlight.codegen.frontend.nest_loops import ALONG, BESIDE, LENGTH, SINGLE
+from rushlight.codegen.frontend.nest_loops import CONTIGUOUS, LENGTH, SINGLE, STRIDED
 from rushlight.codegen.frontend.storage import storage_of
-from rushlight.core.launch_args import PLACES
+from rushlight.core.launch_args import FIELD_OFFSETS
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, i64
 
@@ -58,7 +58,7 @@ class _Layout:
         mode: the one that a kernel is for; None for one that chooses when it runs.
     """
 
-    modes = (ALONG, BESIDE)
+    modes = (CONTIGUOUS, STRIDED)
 
     def __init__(self, b, program, mode=None):
         self.b, self.program = b, program
@@ -74,8 +74,8 @@ class _Layout:
 
     def planned(self, field, name):
         """The integers of one of the fields of a reduction's plan."""
-        places = enumerate(PLACES["reduction"][field])
-        return [self.b.let(f"{name}{d}", ir.integer(at)) for d, at in places]
+        positions = enumerate(FIELD_OFFSETS["reduction"][field])
+        return [self.b.let(f"{name}{d}", ir.integer(at)) for d, at in positions]
 
     def numbered(self, start, names):
         """Integers from a position on, named."""
@@ -85,7 +85,7 @@ class _Layout:
         """Whether there is room for a whole vector of an operand's rows at their end."""
         return False
 
-    def is_beside(self, k):
+    def is_strided(self, k):
         """Whether an operand's rows are known to lie an element apart."""
         return False
 
@@ -101,12 +101,12 @@ class _Layout:
                 result = result & (steps[-1] == operand.itemsize)
         return result
 
-    def offsets(self, b, bases, places):
+    def offsets(self, b, bases, positions):
         """Pointers moved by indices times byte strides, for each operand."""
         rows, self.moved_by = [], []
         for k, base in enumerate(bases):
-            bytes = places[0][0] * places[0][1][k]
-            for index, strides in places[1:]:
+            bytes = positions[0][0] * positions[0][1][k]
+            for index, strides in positions[1:]:
                 bytes = bytes + index * strides[k]
             self.moved_by.append(bytes)
             name = f"{self.program.operands[k].name}_row"
@@ -142,10 +142,10 @@ class Rows(_Layout):
             for far, near in zip(outer, between, strict=True)
         ]
         self.along = b.let("along", self.contiguous())
-        beside = TRUE
+        strided = TRUE
         for operand, stride in zip(program.operands, self.inner, strict=True):
-            beside = beside & ((stride == operand.itemsize) | (stride == 0))
-        self.beside = b.let("beside", beside)
+            strided = strided & ((stride == operand.itemsize) | (stride == 0))
+        self.strided = b.let("beside", strided)
 
     def segment(self, at):
         """Where the operands' rows from one on begin, and how many follow each other."""
@@ -153,8 +153,8 @@ class Rows(_Layout):
         place = b.let("place", at % self.rows)
         rest = b.let("rest", at // self.rows)
         length = b.let("length", ir.binary("min", self.rows - place, ir.END - at))
-        places = [(rest, self.outer), (place, self.inner)]
-        return self.offsets(b, self.pointers, places), length
+        positions = [(rest, self.outer), (place, self.inner)]
+        return self.offsets(b, self.pointers, positions), length
 
 
 class Reduced(_Layout):
@@ -167,7 +167,7 @@ class Reduced(_Layout):
         super().__init__(b, program, mode)
         count = program.count
         self.reduced = self.planned("reduced", "r")
-        self.sizes_at = tuple(PLACES["reduction"]["reduced"])
+        self.sizes_at = tuple(FIELD_OFFSETS["reduction"]["reduced"])
         r0, r1, r2 = self.reduced
         self.length = b.let(LENGTH, r0 * r1 * r2)
         source = self.planned("along", "sr")
@@ -181,9 +181,9 @@ class Reduced(_Layout):
         self.inner = [row[2] for row in self.strides]
         self.pointers = self.bases()
         self.along = self.contiguous()
-        self.beside = self.inner[count] == program.operands[count].itemsize
+        self.strided = self.inner[count] == program.operands[count].itemsize
 
-    def is_beside(self, k):
+    def is_strided(self, k):
         return k == self.program.count
 
     def is_shared(self, k):
@@ -196,11 +196,11 @@ class Reduced(_Layout):
         inner, rest = b.let("inner", at % k2), b.let("rest", at // k2)
         middle, outer = b.let("middle", rest % k1), b.let("outer", rest // k1)
         length = b.let("length", ir.binary("min", k2 - inner, ir.END - at))
-        places = [
+        positions = [
             (index, [row[d] for row in self.strides])
             for d, index in enumerate((outer, middle, inner))
         ]
-        return self.offsets(b, self.pointers, places), length
+        return self.offsets(b, self.pointers, positions), length
 
 
 def listed(rank, mode, flags):
@@ -209,8 +209,8 @@ def listed(rank, mode, flags):
     Args:
         rank: how many loops run along a row.
         mode: how rows are worked on.
-        flags: for each operand, whether its rows lie side by side (``"beside"``), are
-            one for all (``"shared"``) or lie anyhow (``"apart"``).
+        flags: for each operand, whether its rows lie side by side (``"strided"``), are
+            one for all (``"shared"``) or lie anyhow (``"separate"``).
     """
     return lambda b, program: Listed(b, program, rank, mode, flags)
 
@@ -245,9 +245,9 @@ class Listed(_Layout):
         self.more = b.let("more", ir.integer(first))
         self.lists = first + 1
         self.pointers = self.bases()
-        self.along = self.beside = Const(ir.boolean, mode != SINGLE)
+        self.along = self.strided = Const(ir.boolean, mode != SINGLE)
 
-    def is_beside(self, k):
+    def is_strided(self, k):
         return self.flags[k] == "beside"
 
     def is_shared(self, k):

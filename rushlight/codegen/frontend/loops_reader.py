@@ -382,12 +382,12 @@ class Reader:
         if step == 0:
             self.fail(node, "range() with a step of zero")
         start = self.named("start", start)
-        turns = (start - stop + (step - 1)) // step
-        turn = ir.Var(self.fresh("turn"), ir.i64)
+        iterations = (start - stop + (step - 1)) // step
+        iteration = ir.Var(self.fresh("turn"), ir.i64)
         var = ir.Var(self.fresh(node.target.id), ir.i64)
-        first = ir.Let(var, start - turn * step)
+        first = ir.Let(var, start - iteration * step)
         body = (first, *self.block(node.body, {node.target.id: var}))
-        self.emit(ir.For(turn, ir.Const(ir.i64, 0), turns, body))
+        self.emit(ir.For(iteration, ir.Const(ir.i64, 0), iterations, body))
 
     def span(self, node):
         """The kind, start, stop and step of ``range(...)`` or ``vectorized(...)``."""

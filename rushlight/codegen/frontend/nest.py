@@ -26,11 +26,11 @@ from rushlight.codegen.frontend.front import Front, symbol
 from rushlight.codegen.frontend.layouts import Operand, listed
 from rushlight.codegen.frontend.monoids import Described, plain
 from rushlight.codegen.frontend.nest_loops import (
-    ALONG,
-    BESIDE,
+    CONTIGUOUS,
     LENGTH,
     SHORT,
     SINGLE,
+    STRIDED,
     Results,
     kernel,
 )
@@ -219,7 +219,7 @@ class Arranged:
         A kernel that may turn has both ways, so that it serves rows of any length.
         """
         rank, mode, flags = self.key
-        if rank > 1 or mode != ALONG or self.integers[0] > LONGEST:
+        if rank > 1 or mode != CONTIGUOUS or self.integers[0] > LONGEST:
             return self
         return replace(self, key=(rank, SHORT, flags))
 
@@ -246,7 +246,7 @@ def arrange(kept, reduced, strides, itemsizes, outputs, ordered=False):
     """
     over, count = len(kept), len(strides)
     rows = [(size, tuple(s[d] for s in strides)) for d, size in enumerate(kept)]
-    places = [
+    positions = [
         (size, tuple(s[over + d] for s in strides)) for d, size in enumerate(reduced)
     ]
     wide = range(count)
@@ -255,15 +255,15 @@ def arrange(kept, reduced, strides, itemsizes, outputs, ordered=False):
         return max(map(abs, loop[1])) if loop[1] else 0
 
     if not ordered:
-        places.sort(key=widest, reverse=True)
+        positions.sort(key=widest, reverse=True)
     rows.sort(key=widest, reverse=True)
-    places, rows = _merged(places, wide), _merged(rows, wide)
-    places = places or [(1, (0,) * count)]
+    positions, rows = _merged(positions, wide), _merged(rows, wide)
+    positions = positions or [(1, (0,) * count)]
     rows = rows or [(1, (0,) * count)]
-    if len(places) > LOOPS:
+    if len(positions) > LOOPS:
         return None
-    innermost = places[-1][1]
-    varies = [any(steps[k] for _, steps in places) for k in wide]
+    innermost = positions[-1][1]
+    varies = [any(steps[k] for _, steps in positions) for k in wide]
     dense = all(
         not varies[k]
         or innermost[k] == itemsizes[k]
@@ -281,28 +281,28 @@ def arrange(kept, reduced, strides, itemsizes, outputs, ordered=False):
     else:
         d = None
     size, near = rows[-1]
-    mode = ALONG if dense and (places[-1][0] > 1 or d is None) else SINGLE
+    mode = CONTIGUOUS if dense and (positions[-1][0] > 1 or d is None) else SINGLE
     if mode is SINGLE and d is not None:
-        mode = BESIDE
+        mode = STRIDED
     flags = []
     for k in wide:
         kind = "row" if not varies[k] else "each"
         if kind == "each" and not innermost[k]:
             kind = "outer"
-        apart = "beside" if near[k] == itemsizes[k] else "apart"
-        flags.append((kind, "shared" if near[k] == 0 and k >= outputs else apart))
-    integers = [*(n for n, _ in places), size]
+        layout_name = "beside" if near[k] == itemsizes[k] else "apart"
+        flags.append((kind, "shared" if near[k] == 0 and k >= outputs else layout_name))
+    integers = [*(n for n, _ in positions), size]
     for k in wide:
-        integers += [*(steps[k] for _, steps in places), near[k]]
+        integers += [*(steps[k] for _, steps in positions), near[k]]
     more = list(reversed(rows[:-1]))
     integers.append(len(more))
     for n, steps in more:
         integers += [n, *steps]
-    total, length = prod(n for n, _ in rows), prod(n for n, _ in places)
+    total, length = prod(n for n, _ in rows), prod(n for n, _ in positions)
     grain = max(1, host.launch.SMALLEST_TASK // max(1, length))
-    if mode is not ALONG:
+    if mode is not CONTIGUOUS:
         grain = max(grain, 128)
-    return Arranged((len(places), mode, tuple(flags)), tuple(integers), total, grain)
+    return Arranged((len(positions), mode, tuple(flags)), tuple(integers), total, grain)
 
 
 def _merged(loops, operands):

@@ -7,8 +7,8 @@ element for each place. What one pass computes at some cost and a later one need
 in the output.
 
 A row runs over one to three loops. Rows are worked on one by one, the lanes of vectors
-over contiguous places (`ALONG`); or as many side by side as a vector has lanes, each lane
-a row (`BESIDE`); or one by one, place by place (`SINGLE`). Short rows whose places are
+over contiguous places (`CONTIGUOUS`); or as many side by side as a vector has lanes, each lane
+a row (`STRIDED`); or one by one, place by place (`SINGLE`). Short rows whose places are
 contiguous are brought side by side (see `turned_rows`). Values are combined in an
 order that depends on the sizes alone, so that sums are the same bits for any number of
 threads.
@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from rushlight.codegen.frontend.monoids import CHUNK
 from rushlight.codegen.passes.name_shared import name_shared
-from rushlight.codegen.schedule.register_transpose import Turned, longest
+from rushlight.codegen.schedule.register_transpose import RegisterTranspose, longest
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
@@ -30,7 +30,7 @@ from rushlight.ir.rewrite import widen
 
 ZERO = Const(i64, 0)
 LENGTH = "row_length"
-ALONG, BESIDE, SINGLE, TURNED = "along", "beside", "single", "turned"
+CONTIGUOUS, STRIDED, SINGLE, TRANSPOSED = "along", "beside", "single", "turned"
 SHORT = "short"  # along, but for rows that are worth turning
 CHEAP_CALLS = ("sqrt", "fma", "floor", "ceil", "trunc", "round", "copysign", "isnan")
 CROWDED = 512  # bytes: places that are a multiple of it apart share few sets of a cache
@@ -80,7 +80,7 @@ def nest(program, layout):
             with b.when(shape.along):
                 place.write_along()
             with b.otherwise():
-                place.write_mode(BESIDE)
+                place.write_mode(STRIDED)
         b.assign(at, at + length)
     return b.statements
 
@@ -103,26 +103,26 @@ class _Place:
         if mode == SHORT:
             self.write_along()
             return
-        if mode == TURNED and longest(program):
-            self.write_turned(Turned(b, program, self.shape))
+        if mode == TRANSPOSED and longest(program):
+            self.write_transposed(RegisterTranspose(b, program, self.shape))
             return
-        if mode in (ALONG, TURNED):
+        if mode in (CONTIGUOUS, TRANSPOSED):
             self.write_rows()
             return
         near = b.declare("near", ZERO)
-        if mode == BESIDE and program.beside:
-            lanes, wide = program.lanes, program.lanes * program.beside
-            with b.when(self.shape.beside):
-                if program.beside > 1:
+        if mode == STRIDED and program.strided:
+            lanes, wide = program.lanes, program.lanes * program.strided
+            with b.when(self.shape.strided):
+                if program.strided > 1:
                     full = b.let("full", self.full(wide))
-                    self.write(BESIDE, lanes, program.beside, ZERO, full)
+                    self.write(STRIDED, lanes, program.strided, ZERO, full)
                     b.assign(near, full)
                 last = self.length
                 if not self.masks:
                     last = b.let("vectors", self.length // lanes * lanes)
-                self.write(BESIDE, lanes, 1, near, last, self.masks)
+                self.write(STRIDED, lanes, 1, near, last, self.masks)
                 b.assign(near, last)
-            if self.masks and isinstance(self.shape.beside, Const):
+            if self.masks and isinstance(self.shape.strided, Const):
                 return
         self.write(SINGLE, 1, 1, near)
 
@@ -133,8 +133,8 @@ class _Place:
             short = self.shape.length <= lanes * SHORT_VECTORS
             full = self.length // count * count
             first = b.let("full", ir.select(short, full, ZERO))
-            self.write(ALONG, lanes, count, ZERO, first)
-        self.write(ALONG, lanes, 1, first)
+            self.write(CONTIGUOUS, lanes, count, ZERO, first)
+        self.write(CONTIGUOUS, lanes, 1, first)
 
     def abreast(self):
         """How many short rows are gone along at a time: one folds while others are read.
@@ -168,29 +168,34 @@ class _Place:
     def write_along(self):
         """The loops of rows whose elements lie beside each other: short ones in tiles."""
         b, program = self.b, self.program
-        turned = Turned(b, program, self.shape)
-        if not turned.most:
-            self.write_mode(ALONG)
+        transposed = RegisterTranspose(b, program, self.shape)
+        if not transposed.most:
+            self.write_mode(CONTIGUOUS)
             return
-        with b.when(turned.condition()):
-            self.write_turned(turned)
+        with b.when(transposed.condition()):
+            self.write_transposed(transposed)
         with b.otherwise():
-            self.write_mode(ALONG)
+            self.write_mode(CONTIGUOUS)
 
-    def write_turned(self, turned):
+    def write_transposed(self, transposed):
         """A loop over tiles of rows."""
         b = self.b
-        turned.declare()
-        with _loop(b, "j", ZERO, self.length, turned.lanes) as j:
+        transposed.declare()
+        with _loop(b, "j", ZERO, self.length, transposed.lanes) as j:
             rows = self.moved_rows(j)
-            count = b.let("rows", ir.binary("min", self.length - j, turned.lanes))
-            turned.bring(rows, count)
+            count = b.let("rows", ir.binary("min", self.length - j, transposed.lanes))
+            transposed.bring(rows, count)
             block = _Block(
-                b, self.program, turned, turned.rows(rows), BESIDE, turned.lanes
+                b,
+                self.program,
+                transposed,
+                transposed.rows(rows),
+                STRIDED,
+                transposed.lanes,
             )
             block.only(j, self.length)
-            _Passes(b, self.program, turned, [block]).write()
-            turned.give(rows, count)
+            _Passes(b, self.program, transposed, [block]).write()
+            transposed.give(rows, count)
 
     def moved_rows(self, j):
         """Where the operands' j-th row begins."""
@@ -203,13 +208,13 @@ class _Place:
         """A loop over rows, ``count`` vectors of them at a time where they are beside."""
         b = self.b
         last = self.length if last is None else last
-        step = lanes * count if mode == BESIDE else count
+        step = lanes * count if mode == STRIDED else count
         with _loop(b, "j", first, last, step) as j:
             rows = self.moved_rows(j)
             given = self.program, self.shape
             blocks = [_Block(b, *given, rows, mode, lanes)]
             for u in range(1, count):
-                if mode == BESIDE:
+                if mode == STRIDED:
                     blocks.append(_Block(b, *given, rows, mode, lanes, u * lanes))
                 else:
                     blocks.append(
@@ -246,10 +251,10 @@ class Results:
     def __init__(self, operands, outputs, inputs):
         self.operands, self.outputs = operands, outputs
         self.count = len(outputs)
-        self.places, self.elements = {}, set()
+        self.positions, self.elements = {}, set()
         for k, parts in enumerate(inputs):
             for part, var in enumerate(parts):
-                self.places[var.name] = self.count + k, part
+                self.positions[var.name] = self.count + k, part
                 if operands[self.count + k].varies:
                     self.elements.add(var.name)
         self.flat = [part for parts in outputs for part in parts]
@@ -272,7 +277,7 @@ class Results:
         self.calls = any(map(is_call, nodes(self.flat)))
         results = self.operands[: self.count]
         self.reads_once = len(self.levels) == 1 and not any(k.varies for k in results)
-        self.beside = self._rows_beside(states)
+        self.strided = self._strided_lanes(states)
 
     def varies(self, e) -> bool:
         """Whether a value differs along the row."""
@@ -352,7 +357,7 @@ class Results:
         read = [e for one in found for e in one if isinstance(e, Var)]
         return len(varying) + sum(e.name in self.elements for e in read)
 
-    def _rows_beside(self, states):
+    def _strided_lanes(self, states):
         """More than one vector of rows where values are cheap: long runs of memory.
 
         Columns far apart lie in few sets of a cache, so that a pass finds little of what the
@@ -493,7 +498,7 @@ class _Passes:
     def runs(self, copies):
         """The loops that cover the innermost: blocks of vectors, vectors, the rest."""
         b, size, lanes = self.b, self.shape.reduced[-1], self.lanes
-        if self.mode != ALONG:
+        if self.mode != CONTIGUOUS:
             yield ZERO, size, 1, False
             return
         first = ZERO
@@ -551,7 +556,7 @@ class _Passes:
 
     def copies(self, group, roots):
         """How many vectors of partial results a row has."""
-        if self.mode != ALONG:
+        if self.mode != CONTIGUOUS:
             return 1
         wanted = [state.monoid.vectors for state in group]
         if None in wanted and any(map(is_costly, roots)):
@@ -601,7 +606,7 @@ class _Passes:
                 for left, right in zip(states[::2], states[1::2], strict=True)
             ]
         (state,) = states
-        if self.mode != ALONG:
+        if self.mode != CONTIGUOUS:
             return state
         whole = monoid.across_lanes(state)
         if whole is not None:
@@ -679,12 +684,12 @@ class _Block:
 
     def read_rows(self):
         """Reads the inputs that have one value for each row."""
-        for name, (k, part) in self.program.places.items():
+        for name, (k, part) in self.program.positions.items():
             operand = self.program.operands[k]
             if not operand.varies:
                 type = operand.types[part]
-                if self.mode == BESIDE:
-                    value = self.beside(k, self.rows[k], part)
+                if self.mode == STRIDED:
+                    value = self.strided(k, self.rows[k], part)
                 else:
                     value = ir.load(self.rows[k], part)
                 self.uniform[name] = self.b.let(name, operand.storage.read(value, type))
@@ -710,7 +715,7 @@ class _Block:
         if isinstance(e, At):
             return self.at_one_place(e)
         args = tuple(map(self.scalar, e.args))
-        if self.mode != BESIDE or all(arg.type.lanes == 1 for arg in args):
+        if self.mode != STRIDED or all(arg.type.lanes == 1 for arg in args):
             return e.rebuild(args)
         return widen(e, tuple(map(self.spread, args)), self.lanes)
 
@@ -729,15 +734,15 @@ class _Block:
         operand, row = self.program.operands[k], self.rows[k]
         for part, e in enumerate(parts):
             value = operand.storage.keep(self.scalar(e))
-            if self.mode != BESIDE:
+            if self.mode != STRIDED:
                 self.b.store(row, part, value)
             else:
-                self.put_beside(k, row, self.spread(value))
+                self.put_strided(k, row, self.spread(value))
 
-    def put_beside(self, k, row, value):
+    def put_strided(self, k, row, value):
         """Writes a value of each row; side by side where they lie so."""
         b, shape = self.b, self.shape
-        if shape.is_beside(k):
+        if shape.is_strided(k):
             b.add(ir.Store(row, Const(i64, self.first), value, mask=self.mask))
             return
         operand, stride = self.program.operands[k], shape.inner[k]
@@ -814,7 +819,7 @@ class _Block:
         if not self.program.varies(e):
             return self.spread(self.scalar(e))
         if isinstance(e, Var):
-            k, part = self.program.places[e.name]
+            k, part = self.program.positions[e.name]
             storage = self.program.operands[k].storage
             return storage.read(self.load(k, part, at), e.type)
         if isinstance(e, Position):
@@ -833,7 +838,7 @@ class _Block:
     def position(self, at):
         """The places along the row that the lanes hold."""
         place = at.index if at.base is ZERO else at.base + at.index
-        if self.mode == ALONG:
+        if self.mode == CONTIGUOUS:
             return ir.Ramp(self.lanes, place, Const(i64, 1))
         return self.spread(place)
 
@@ -843,17 +848,17 @@ class _Block:
 
     def load(self, k, part, at):
         """An operand's elements at a place."""
-        if self.mode == ALONG:
+        if self.mode == CONTIGUOUS:
             if self.program.operands[k].flat:
                 return ir.Broadcast(self.lanes, ir.load(self.here[k], part))
             return ir.load(self.here[k], at.index, self.lanes, mask=at.mask)
         pointer = self.pointer(k, at)
-        return ir.load(pointer, part) if self.lanes == 1 else self.beside(k, pointer)
+        return ir.load(pointer, part) if self.lanes == 1 else self.strided(k, pointer)
 
-    def beside(self, k, pointer, part=0):
+    def strided(self, k, pointer, part=0):
         """One value of each row: they lie side by side, or there is one for all."""
         b, shape, operand = self.b, self.shape, self.program.operands[k]
-        if shape.is_beside(k):
+        if shape.is_strided(k):
             return ir.load(pointer, self.first, self.lanes, mask=self.limit(k))
         if shape.is_shared(k):
             return ir.Broadcast(self.lanes, ir.load(pointer, part))
@@ -866,10 +871,10 @@ class _Block:
 
     def put(self, k, parts, at):
         """Writes an output's elements at a place."""
-        if self.mode == ALONG:
+        if self.mode == CONTIGUOUS:
             self.b.add(ir.Store(self.here[k], at.index, parts[0], mask=at.mask))
             return
         pointer = self.pointer(k, at)
         for part, value in enumerate(parts):
-            index = self.first if self.mode == BESIDE else part
+            index = self.first if self.mode == STRIDED else part
             self.b.add(ir.Store(pointer, Const(i64, index), value, mask=self.limit(k)))

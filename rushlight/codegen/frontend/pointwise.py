@@ -292,13 +292,13 @@ class _Operand:
 
     def gather(self, b, start, first, length):
         """Copies a block's elements into the buffer, from the ``first`` one on."""
-        self.copy(b, self.there(start), self.in_buffer, first, length)
+        self.copy(b, self.row_at(start), self.in_buffer, first, length)
 
     def spread(self, b, start, length):
         """Copies a block's elements from the buffer to where they belong."""
-        self.copy(b, self.in_buffer, self.there(start), ZERO, length)
+        self.copy(b, self.in_buffer, self.row_at(start), ZERO, length)
 
-    def there(self, start):
+    def row_at(self, start):
         return lambda i: (self.at(start + i), ZERO)
 
     def copy(self, b, source, target, first, length):
@@ -399,7 +399,7 @@ class BlockedLoops:
             with b.loop("start", 0, n, block, kind="rolled") as start:
                 length = ir.binary("min", n - start, block)
                 self.one_block(b, partial(body, b, flags), start, length)
-        flags.tell()
+        flags.write_fault()
         return b.statements
 
     def one_block(self, b, body, start, length):
@@ -408,13 +408,13 @@ class BlockedLoops:
             with b.when(~(operand.direct | operand.lone)):
                 self.fill(b, operand, start, length)
         for operand in self.operands:
-            there = ir.Offset(operand.row, start * operand.itemsize)
+            row_at = ir.Offset(operand.row, start * operand.itemsize)
             b.add(
                 ir.Let(
                     operand.pointer,
                     ir.Reinterpret(
                         operand.pointer.type,
-                        ir.Select(operand.direct, there, operand.buffer),
+                        ir.Select(operand.direct, row_at, operand.buffer),
                     ),
                 )
             )

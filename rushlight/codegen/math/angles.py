@@ -114,13 +114,13 @@ def far_angle(x):
     fraction = (pattern & 0x7FFFFF) | 0x800000
     skipped = ((pattern >> 23) & 0xFF) - (127 + 23 + 2)
     window = _window(skipped & 127, TWO_OVER_PI_WORDS[:7], 3)
-    turn = (
+    phase = (
         ((fraction * window[0]) << 32)
         + fraction * window[1]
         + ((fraction * window[2]) >> 32)
     )
-    quadrant = (turn + (1 << 61)) >> 62
-    rest = Reinterpret(ir.i64.like(x.type), turn - (quadrant << 62))
+    quadrant = (phase + (1 << 61)) >> 62
+    rest = Reinterpret(ir.i64.like(x.type), phase - (quadrant << 62))
     k = ir.cast(ir.f64, Reinterpret(ir.i64.like(x.type), quadrant))
     angle = fma(k, HALF_PI[0], ir.cast(ir.f64, rest) * (HALF_PI[0] * 2.0**-62))
     angle = fma(k, HALF_PI[1], angle)

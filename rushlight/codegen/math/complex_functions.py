@@ -121,8 +121,8 @@ def sqrt(z):
     right = right | ((z.real == 0) & (z.imag == 0))
     real = select(right, root, other) * back
     imag = _copysign(select(right, other, root) * back, z.imag)
-    endless = is_infinite(z.imag)
-    level = is_infinite(z.real) & ~endless
+    infinite = is_infinite(z.imag)
+    level = is_infinite(z.real) & ~infinite
     ahead = z.real > 0
     flat = _copysign(select(is_nan(z.imag), z.imag, z.imag * 0), z.imag)
     real = select(
@@ -131,7 +131,7 @@ def sqrt(z):
     imag = select(
         level, select(ahead, flat, _copysign(_number(math.inf, imag), z.imag)), imag
     )
-    return Complex(select(endless, math.inf, real), select(endless, z.imag, imag))
+    return Complex(select(infinite, math.inf, real), select(infinite, z.imag, imag))
 
 
 def _halves(x, y):
@@ -194,22 +194,22 @@ def tanh(z):
     imag = select(far, fade * sine * cosine, imag)
     lost = ~(abs(y) < math.inf)
     level = is_infinite(x)
-    turn = select((abs(y) > 1.0) & ~lost, sine * cosine, y)
-    imag = select(level, _copysign(_number(0.0, y), turn), imag)
+    phase = select((abs(y) > 1.0) & ~lost, sine * cosine, y)
+    imag = select(level, _copysign(_number(0.0, y), phase), imag)
     imag = select(y == 0, y, imag)
     real = select(lost, select(x == 0, x, math.nan), real)
     return Complex(select(level, one, real), imag)
 
 
-def _turned(function):
+def _rotated(function):
     """``-i f(i z)`` for an odd ``f``: sin from sinh, asin from asinh and so on."""
 
-    def turned(z):
+    def rotated(z):
         w = function(Complex(-z.imag, z.real))
         return Complex(w.imag, -w.real)
 
-    turned.__doc__ = f"By {function.__name__}, a quarter turn away."
-    return turned
+    rotated.__doc__ = f"By {function.__name__}, a quarter turn away."
+    return rotated
 
 
 def cos(z):
@@ -234,9 +234,9 @@ def asin(z):
     low, high = _roots(z)
     real = _atan2(x, low.real * high.real - low.imag * high.imag)
     imag = _asinh_real(low.real * high.imag - low.imag * high.real)
-    endless = is_infinite(x) | is_infinite(y)
-    real = select(endless, _atan2(x, abs(y)), real)
-    imag = select(endless, _copysign(_number(math.inf, y), y), imag)
+    infinite = is_infinite(x) | is_infinite(y)
+    real = select(infinite, _atan2(x, abs(y)), real)
+    imag = select(infinite, _copysign(_number(math.inf, y), y), imag)
     real = select((x == 0) & is_nan(y), x, real)
     return Complex(_copysign(real, x), _copysign(imag, y))
 
@@ -248,9 +248,9 @@ def acos(z):
     low, high = _roots(z)
     real = _atan2(low.real, high.real) * 2.0
     imag = _asinh_real(high.real * low.imag - high.imag * low.real)
-    endless = is_infinite(x) | is_infinite(y)
-    real = select(endless, _atan2(abs(y), x), real)
-    imag = select(endless, _copysign(_number(math.inf, y), -y), imag)
+    infinite = is_infinite(x) | is_infinite(y)
+    real = select(infinite, _atan2(abs(y), x), real)
+    imag = select(infinite, _copysign(_number(math.inf, y), -y), imag)
     real = select((x == 0) & is_nan(y), PI / 2, real)
     return Complex(real, _copysign(imag, -y))
 
@@ -259,8 +259,8 @@ def acos(z):
 def acosh(z):
     """A quarter turn from ``acos``, to where the real part is not negative."""
     w = acos(z)
-    endless = is_infinite(z.real) | is_infinite(z.imag)
-    imag = select(endless, _atan2(z.imag, z.real), _copysign(w.real, z.imag))
+    infinite = is_infinite(z.real) | is_infinite(z.imag)
+    imag = select(infinite, _atan2(z.imag, z.real), _copysign(w.real, z.imag))
     return Complex(abs(w.imag), imag)
 
 
@@ -279,15 +279,15 @@ def atanh(z):
     large, small = ordered(z)
     ratio = small / large
     inverse = x / large / large / (ratio * ratio + 1.0)
-    endless = is_infinite(x) | is_infinite(y)
-    inverse = select(endless, _copysign(_number(0.0, x), x), inverse)
+    infinite = is_infinite(x) | is_infinite(y)
+    inverse = select(infinite, _copysign(_number(0.0, x), x), inverse)
     real = select(far, inverse, real)
     corner = _copysign(_number(PI / 2, y), y)
     imag = select(far, select(is_nan(y), y, corner), imag)
-    real = select(is_nan(x) & ~endless, x, real)
-    imag = select((is_nan(x) & ~endless) | is_nan(y), x + y, imag)
-    real = select(is_nan(y) & ~endless & (x != 0), y, select((x == 0), x, real))
-    imag = select(endless & is_nan(x), corner, imag)
+    real = select(is_nan(x) & ~infinite, x, real)
+    imag = select((is_nan(x) & ~infinite) | is_nan(y), x + y, imag)
+    real = select(is_nan(y) & ~infinite & (x != 0), y, select((x == 0), x, real))
+    imag = select(infinite & is_nan(x), corner, imag)
     return Complex(real, imag)
 
 
@@ -373,14 +373,14 @@ FUNCTIONS = {
     "sinh": sinh,
     "cosh": cosh,
     "tanh": tanh,
-    "sin": _turned(sinh),
+    "sin": _rotated(sinh),
     "cos": cos,
-    "tan": _turned(tanh),
+    "tan": _rotated(tanh),
     "asin": asin,
     "acos": acos,
     "atanh": atanh,
-    "atan": _turned(atanh),
-    "asinh": _turned(asin),
+    "atan": _rotated(atanh),
+    "asinh": _rotated(asin),
     "acosh": acosh,
     "sigmoid": lambda z: 1 / (exp(-z) + 1),
 }

@@ -32,7 +32,7 @@ from rushlight.codegen.math.pairs import (
 )
 from rushlight.codegen.math.pieces import (
     curve,
-    equal_places,
+    equal_widths,
     fine_columns,
     fine_curve,
     fine_sum,
@@ -178,7 +178,7 @@ def erf(x):
     near = select(a > end, end, a)
     whole, index = nearest(near, 1 / step)
     d = fma(whole, -step, near)
-    rows = pieces(series.erf, equal_places(count, step), degree)
+    rows = pieces(series.erf, equal_widths(count, step), degree)
     high, low = fine_curve(d, index, rows)
     # What rounding takes from a product is lost where that is subnormal.
     large, (slope, beyond) = x * RAISED, pick(x, SLOPE_OF_ERF, SLOPE_OF_ERF_DOUBLE)
@@ -198,7 +198,7 @@ def normal_cdf(x):
     count, step, degree, end = FEW_NORMAL_PIECES if few else NORMAL_PIECES
     a = abs(x)
     whole, index = nearest(a, 1 / step)
-    rows = pieces(series.normal, equal_places(count, step), degree)
+    rows = pieces(series.normal, equal_widths(count, step), degree)
     distance = curve(fma(whole, -step, a), index, rows)
     return copysign(select(a > end, 0.5, distance), x) + 0.5
 
@@ -283,7 +283,7 @@ def far_erfc(x):
 
 # From one whole number to the next are so many places, and so far do they go. A float32
 # has twice as many: what lies between is a smaller share, and so are its roundings.
-PLACES_OF_ONE, PLACES_OF_ONE_DOUBLE = 256, 128
+ERFC_INTERVALS, ERFC_INTERVALS_DOUBLE = 256, 128
 ERFC_END = 8
 
 
@@ -329,13 +329,13 @@ def _moment(power, reach, count):
         return tuple(map(float, terms[:count]))
 
 
-def _erfc_by_places(x):
+def _erfc_by_intervals(x):
     """`erfc` of a number whose size is at most `ERFC_END`, less half a step.
 
     From the nearest place ``r`` on it falls by its slope there, times the integral of
     ``exp(-2 r t - t^2)`` over the way ``d`` that is left; in ``2 r d`` and ``d^2``.
     """
-    each = pick(x, PLACES_OF_ONE, PLACES_OF_ONE_DOUBLE)
+    each = pick(x, ERFC_INTERVALS, ERFC_INTERVALS_DOUBLE)
     a = abs(x)
     end = ERFC_END - 1 / each
     near = select(a > end, end, a)
@@ -377,7 +377,7 @@ def _erf_columns():
 
 
 def _erf_on_grid(a):
-    """`erf` of a float64 from zero on, as `_erfc_by_places`; the line is exact."""
+    """`erf` of a float64 from zero on, as `_erfc_by_intervals`; the line is exact."""
     end = ERF_PIECES_DOUBLE[-1]
     near = select(a > end, end, a)
     whole, index = nearest(near, float(ERF_GRID))
@@ -397,7 +397,7 @@ def _erf_on_grid(a):
 def erfc(x):
     """By a table of places; far out ``exp(-x^2)`` times what is left."""
     far = ir.Call("far_erfc", x.type, x)
-    return ir.Rarely(abs(x) > ERFC_END - 0.02, far, _erfc_by_places(x))
+    return ir.Rarely(abs(x) > ERFC_END - 0.02, far, _erfc_by_intervals(x))
 
 
 @spares_doubles(in_double)
@@ -440,18 +440,18 @@ INVERSE_END = 1 - 2.0**-8
 
 
 @functools.cache
-def _inverse_places(count):
+def _inverse_intervals(count):
     """Pieces of ``1 - a``, an eighth of them for each power of two, from one down.
 
     The first is around zero.
     """
     each = count // 8
-    places = [(0.0, 0.5 / each)]
+    intervals = [(0.0, 0.5 / each)]
     for n in range(1, count):
         octave, part = divmod(n, each)
         scale = 2.0 ** -(octave + 1) / each
-        places.append((1 - scale * (2 * each - part - 0.5), scale / 2))
-    return places
+        intervals.append((1 - scale * (2 * each - part - 0.5), scale / 2))
+    return intervals
 
 
 def _pieces_of_inverse(x):
@@ -470,37 +470,37 @@ OCTAVE = 45 / 64
 FEW_INVERSE_END = 1 - OCTAVE / 128
 
 
-def _places_by_outer(outer):
+def _intervals_by_outer(outer):
     """The pieces in the order that the bits of ``1 - a`` count them, and its piece."""
     count, _ = _pieces_of_inverse(outer)
     shift = format_of(outer).mantissa + 4 - count.bit_length()
     if count == 8:
         index = (bits(outer) - literal_bits(OCTAVE, outer)) >> shift
-        places = [
+        intervals = [
             (1 - 1.5 * OCTAVE * 2.0**-k, 0.5 * OCTAVE * 2.0**-k) for k in range(8)
         ]
-        return index, ((0.0, 1 - OCTAVE), *places[:0:-1])
+        return index, ((0.0, 1 - OCTAVE), *intervals[:0:-1])
     index = bits(select(outer > 0.99, 0.99, outer)) >> shift
     start = literal_bits(0.99, outer) >> shift
-    places = _inverse_places(count)
-    return index, tuple(places[(start - k) % count] for k in range(count))
+    intervals = _inverse_intervals(count)
+    return index, tuple(intervals[(start - k) % count] for k in range(count))
 
 
-def _inverse_rows(x, places):
+def _inverse_rows(x, intervals):
     """Polynomials of the pieces."""
     count, degree = _pieces_of_inverse(x)
     if count > 8:
-        return pieces(series.erfinv, places, degree)
-    (_, reach), *others = places
+        return pieces(series.erfinv, intervals, degree)
+    (_, reach), *others = intervals
     first = from_zero(series.erfinv, reach, degree)
     return first, *pieces(series.erfinv, tuple(others), degree)
 
 
 def _inverse_by_pieces(a):
     """The inverse of `erf` from 0 to `INVERSE_END`."""
-    index, places = _places_by_outer(1.0 - a)
-    middles = [middle for middle, _ in places]
-    columns = middles, *fine_columns(_inverse_rows(a, places), a)
+    index, intervals = _intervals_by_outer(1.0 - a)
+    middles = [middle for middle, _ in intervals]
+    columns = middles, *fine_columns(_inverse_rows(a, intervals), a)
     middle, *numbers = looked_up(index, a, columns)
     high, low = fine_sum(a - middle, numbers)
     return high + low
@@ -543,9 +543,9 @@ def far_erfcinv(x):
 def erfcinv(x):
     """As `erfinv` of ``1 - x``, whose distance from a piece's middle is exact."""
     outer = select(x > 1.0, 2.0 - x, x)
-    index, places = _places_by_outer(outer)
-    middles = [1.0 - middle for middle, _ in places]
-    columns = middles, *fine_columns(_inverse_rows(x, places), x)
+    index, intervals = _intervals_by_outer(outer)
+    middles = [1.0 - middle for middle, _ in intervals]
+    columns = middles, *fine_columns(_inverse_rows(x, intervals), x)
     middle, *numbers = looked_up(index, x, columns)
     high, low = fine_sum(middle - outer, numbers)
     usual = select(x > 1.0, -(high + low), high + low)

@@ -214,8 +214,8 @@ def _parts_of_a_power(x):
 
     A whole number added to that is in the bits above them, and biased as an exponent.
     """
-    form, places = format_of(x), permuted_floats()
-    count = pick(x, places, places // 2)
+    form, intervals = format_of(x), permuted_floats()
+    count = pick(x, intervals, intervals // 2)
     return count, form.magic + form.bias * count
 
 
@@ -541,12 +541,12 @@ def _middles(count):
 @functools.cache
 def _logs_of_inverses(base, count):
     """Of each stretch, in a base or e: to so few bits that sums are exact; the rest."""
-    bits_behind = 16 if count in (8, 32) else 41
+    bits_below = 16 if count in (8, 32) else 41
     with localcontext() as context:
         context.prec = 40
         scale = Decimal(base).ln() if base else 1
         logs = [-Decimal(inverse).ln() / scale for inverse in _middles(count)]
-        high = [round(float(log) * 2**bits_behind) / 2**bits_behind for log in logs]
+        high = [round(float(log) * 2**bits_below) / 2**bits_below for log in logs]
         return high, [
             float(log - Decimal(h)) for log, h in zip(logs, high, strict=True)
         ]
@@ -568,7 +568,7 @@ def _log_of_rest(first, terms, pieces):
         return tuple(float(term) for term in shortened(series, reach, terms))
 
 
-def _in_stretches(x, count, columns):
+def _by_exponent_range(x, count, columns):
     """A normal number as ``2^e (1 + r + lost) / inverse``, by the table's inverse.
 
     Returns:
@@ -590,7 +590,7 @@ def _log_by_table(x, base, step, scale):
     """
     count = _pieces_of_log(x)
     logs = _logs_of_inverses(base, count)
-    e, r, lost, (start, rest) = _in_stretches(x, count, logs)
+    e, r, lost, (start, rest) = _by_exponent_range(x, count, logs)
     start = fma(e, step[0], start)
     rest = fma(e, step[1], rest) if step[1] else rest
     line, curve, square = _curve_of_log(r, lost, count)
@@ -629,7 +629,7 @@ def fine_log_of_normal(pair, halvings=0.0, third=False):
     """
     x, second = pair
     columns = *_logs_of_inverses(None, 16), _middles(16)
-    e, r, lost, (high, low, inverse) = _in_stretches(x, 16, columns)
+    e, r, lost, (high, low, inverse) = _by_exponent_range(x, 16, columns)
     if second is not None:
         lost = fma(second * power_of_two(-ir.cast(ir.i64, e), x), inverse, lost)
     e = e - halvings
@@ -695,11 +695,11 @@ def tanh(x):
         return copysign(tableless.tanh(a, exp_in_range), x)
     if x.type.name == "float32":
         return copysign(_short_tanh(a), x)
-    return copysign(_tanh_by_places(a), x)
+    return copysign(_tanh_by_intervals(a), x)
 
 
-PLACES_OF_TANH = 64  # from one whole number to the next
-LAST_PLACE = 20 * PLACES_OF_TANH  # the function is one from before here on
+TANH_INTERVALS = 64  # from one whole number to the next
+LAST_PLACE = 20 * TANH_INTERVALS  # the function is one from before here on
 TANH_OF_STEP = (  # tanh(d) / d - 1, in d^2
     -0.3333333333333333,
     0.1333333333333333,
@@ -708,27 +708,27 @@ TANH_OF_STEP = (  # tanh(d) / d - 1, in d^2
 
 
 @functools.cache
-def _tanh_of_places():
+def _tanh_of_intervals():
     """At places, and for as many as make a power of two."""
     with localcontext() as context:
         context.prec = 40
-        shrink, small, values = (Decimal(-2) / PLACES_OF_TANH).exp(), Decimal(1), []
+        shrink, small, values = (Decimal(-2) / TANH_INTERVALS).exp(), Decimal(1), []
         for _ in range(LAST_PLACE + 1):
             values.append((1 - small) / (1 + small))
             small *= shrink
     return values + [Decimal(1)] * (2048 - len(values))
 
 
-def _tanh_by_places(a):
+def _tanh_by_intervals(a):
     """With ``t`` of a place and ``u`` of what is left: ``(t + u) / (1 + t u)``.
 
     As what it is more than ``t`` plus what is left.
     """
-    end = LAST_PLACE / PLACES_OF_TANH
+    end = LAST_PLACE / TANH_INTERVALS
     near = select(a > end, end, a)
-    whole, index = nearest(near, float(PLACES_OF_TANH))
-    d = fma(whole, -1 / PLACES_OF_TANH, near)
-    t, low = (lookup(index, a, part) for part in parts(_tanh_of_places(), a))
+    whole, index = nearest(near, float(TANH_INTERVALS))
+    d = fma(whole, -1 / TANH_INTERVALS, near)
+    t, low = (lookup(index, a, part) for part in parts(_tanh_of_intervals(), a))
     total, lost = sum_of_sorted(t, d)
     z = d * d
     more = polynomial(z, TANH_OF_STEP) * z
@@ -763,13 +763,13 @@ def _short_tanh(a):
     """By pieces: four for each power of two, or two."""
     few = permuted_floats() == 8
     first, each, count, degree = (-3, 2, 16, 8) if few else (-4, 4, 32, 6)
-    places = _tanh_pieces(first, each, count)
+    intervals = _tanh_pieces(first, each, count)
     near = select(a > TANH_END, TANH_END, a)
     shift = format_of(a).mantissa + 1 - each.bit_length()
     index = ((bits(near) - literal_bits(2.0**first, a)) >> shift) + 1
     index = select(index < 0, 0, index)
-    d = near - lookup(index, a, [middle for middle, _ in places])
-    high, low = fine_curve(d, index, pieces(series.tanh, places, degree))
+    d = near - lookup(index, a, [middle for middle, _ in intervals])
+    high, low = fine_curve(d, index, pieces(series.tanh, intervals, degree))
     return high + low
 
 

@@ -48,7 +48,7 @@ SINE = (
 )
 # Pieces of `lgamma`, four for each power of two from one to 14, around places that a
 # number's leading bits name. Its zeros at one and two are such places.
-PLACES = tuple(
+FIELD_OFFSETS = tuple(
     (2.0**k * (1 + j / 4), 2.0**k / 8)
     for k in (1, 2, 3, 0) for j in range(4)
 )  # fmt: skip
@@ -69,29 +69,29 @@ def _negated(pair):
     return -pair[0], -pair[1]
 
 
-def _sine(a, turn):
-    """``sin(pi a) / pi`` in size, as a sum of two; ``turn`` is what rounding takes."""
-    square = product_of_two(turn, turn)
+def _sine(a, phase):
+    """``sin(pi a) / pi`` in size, as a sum of two; ``phase`` is what rounding takes."""
+    square = product_of_two(phase, phase)
     high, rest = times(square, fine_polynomial(square, SINE))
     high, more = sum_of_sorted(Const(a.type, 1.0), high)
-    return times((high, more + rest), (abs(turn), Const(a.type, 0.0)))
+    return times((high, more + rest), (abs(phase), Const(a.type, 0.0)))
 
 
-def _short_sine(turn):
+def _short_sine(phase):
     """As `_sine`, as one number."""
-    square = turn * turn
+    square = phase * phase
     slope = polynomial(square, [c[0] if isinstance(c, tuple) else c for c in SINE])
-    return fma(slope, square, 1.0) * abs(turn)
+    return fma(slope, square, 1.0) * abs(phase)
 
 
 def _curve(a, low, short):
     """`lgamma` of ``a``, or where ``low`` of one more, by pieces; a sum of two if fine."""
     one = select(low, Const(a.type, 1.0), 0.0)
     index = (bits(a + one) + (1 << 49)) >> 50
-    d = a - (lookup(index, a, [middle for middle, _ in PLACES]) - one)
+    d = a - (lookup(index, a, [middle for middle, _ in FIELD_OFFSETS]) - one)
     if short:
-        return curve(d, index, pieces(series.log_gamma, PLACES, 12))
-    return finer_curve(d, index, pieces(series.log_gamma, PLACES, 15), 4)
+        return curve(d, index, pieces(series.log_gamma, FIELD_OFFSETS, 12))
+    return finer_curve(d, index, pieces(series.log_gamma, FIELD_OFFSETS, 15), 4)
 
 
 def _stirling(a, log, scale):
@@ -110,8 +110,8 @@ def _short_lgamma(x):
     """As `_fine_lgamma`, in float64 for float32."""
     a = abs(x)
     low, far, mirrored = a < LOW, a >= HIGH, x < 0.0
-    turn = a - ir.Call("round", x.type, a)
-    sine = _short_sine(turn) * select(low, Const(x.type, 1.0), a)
+    phase = a - ir.Call("round", x.type, a)
+    sine = _short_sine(phase) * select(low, Const(x.type, 1.0), a)
     log = exponential.log_of_normal(select(mirrored, sine, a))
     near = _curve(a, low, True)
     near = select(mirrored, -near, near) - select(low | mirrored, log, 0.0)
@@ -119,7 +119,7 @@ def _short_lgamma(x):
     tail = polynomial(inverse * inverse, STIRLING) * inverse
     series = fma(a - 0.5, log - 1.0, (LOG_ROOT_TAU - 0.5) + tail)
     value = select(far, series, near)
-    return select((x <= 0.0) & (turn == 0.0), INF, value)
+    return select((x <= 0.0) & (phase == 0.0), INF, value)
 
 
 def _fine_lgamma(x):
@@ -131,8 +131,8 @@ def _fine_lgamma(x):
     zero = Const(x.type, 0.0)
     a = abs(x)
     low, far, mirrored = a < LOW, a >= HIGH, x < 0.0
-    turn = a - ir.Call("round", x.type, a)
-    sine = times(_sine(a, turn), (select(low, Const(x.type, 1.0), a), zero))
+    phase = a - ir.Call("round", x.type, a)
+    sine = times(_sine(a, phase), (select(low, Const(x.type, 1.0), a), zero))
     log = exponential.fine_log_of_normal(
         (select(mirrored, sine[0], a), select(mirrored, sine[1], zero))
     )
@@ -141,7 +141,7 @@ def _fine_lgamma(x):
     used = tuple(select(low | mirrored, -part, zero) for part in log)
     near, stirling = _total(used, near), _stirling(a, log, Const(x.type, 1.0))
     value = select(far, stirling[0] + stirling[1], near[0] + near[1])
-    return select((x <= 0.0) & (turn == 0.0), INF, value)
+    return select((x <= 0.0) & (phase == 0.0), INF, value)
 
 
 @in_double_or_short
@@ -153,14 +153,14 @@ def far_lgamma(x, short):
     scale = select(huge, Const(x.type, 2.0**-600), one)
     value = _stirling(a, exponential.fine_log_of_normal((a, None)), scale)
     # log(pi / (a sin(pi a))) - lgamma(a)
-    turn = a - ir.Call("round", x.type, a)
-    sine = times(_sine(a, turn), (a, zero))
+    phase = a - ir.Call("round", x.type, a)
+    sine = times(_sine(a, phase), (a, zero))
     log = exponential.fine_log_of_normal(sine)
     reflected = _total(_negated(log), _negated(value))
     result = select(x < 0.0, reflected[0] + reflected[1], value[0] + value[1])
     result = select(huge, result * 2.0**600, result)
     result = select(a < 1.0, -exponential.log(a), result)
-    pole = (x <= 0.0) & (turn == 0.0)
+    pole = (x <= 0.0) & (phase == 0.0)
     return select(x != x, x, select(pole | (a == INF), INF, result))
 
 
@@ -230,15 +230,15 @@ def digamma(x, short):
         value, rest = _digamma_of_positive(positive), Const(x.type, 0.0)
     else:
         value, rest = _fine_digamma_of_positive(positive)
-    turn = x - ir.Call("round", x.type, x)
-    angle, low = product_of_two(turn, Const(x.type, math.pi))
+    phase = x - ir.Call("round", x.type, x)
+    angle, low = product_of_two(phase, Const(x.type, math.pi))
     slope = 1.0 / trigonometric.tan(angle)
-    low = fma(turn, 2 * HALF_PI[1], low)
+    low = fma(phase, 2 * HALF_PI[1], low)
     mirror, lost = product_of_two(slope, Const(x.type, math.pi))
     lost = lost - low * fma(slope, slope, 1.0) * math.pi
     lost = select(abs(mirror) < 2.0**400, lost, 0.0)
     reflected = (value - mirror) + (rest - lost)
-    value = select(x > 0, value + rest, select(turn == 0, NAN, reflected))
+    value = select(x > 0, value + rest, select(phase == 0, NAN, reflected))
     return select(x == 0, copysign(Const(x.type, INF), -x), value)
 
 

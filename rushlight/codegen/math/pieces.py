@@ -68,13 +68,13 @@ def tables_in_registers() -> bool:
     return permuted_floats() == 32
 
 
-def equal_places(count, step):
+def equal_widths(count, step):
     """Stretches of one width, the first of which is around zero."""
     return tuple((k * step, step / 2) for k in range(count))
 
 
 @functools.cache
-def pieces(series, places, degree):
+def pieces(series, intervals, degree):
     """Polynomials for stretches of a function: a row of coefficients for each.
 
     Args:
@@ -86,7 +86,7 @@ def pieces(series, places, degree):
     rows = []
     with localcontext() as context:
         context.prec = DIGITS
-        for middle, reach in places:
+        for middle, reach in intervals:
             first, *rest = series(Decimal(middle))
             rows.append((first, *shortened(rest, Decimal(reach), degree)))
     return tuple(rows)

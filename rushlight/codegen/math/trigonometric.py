@@ -36,7 +36,7 @@ from rushlight.codegen.math.formats import (
 )
 from rushlight.codegen.math.pairs import over, product_of_two, sum_of_sorted, sum_of_two
 from rushlight.codegen.math.pieces import (
-    equal_places,
+    equal_widths,
     fine_curve,
     from_zero,
     looked_up,
@@ -66,7 +66,7 @@ COS = (
     -2.720995328552281e-07,
 )
 # And of the sine on |x| < pi / 2.
-SIN_OF_HALF_TURN = (
+SIN_OF_PI = (
     -0.1666666666387562,
     0.008333332767844436,
     -0.00019841086340620687,
@@ -165,7 +165,7 @@ def _short_circular(x, ahead):
     r, k = single_half_angle(x, ahead)
     r = select(((k + ahead) & 1) != 0, -r, r)
     z = r * r
-    return ir.cast(x.type, fma(polynomial(z, SIN_OF_HALF_TURN) * z, r, r))
+    return ir.cast(x.type, fma(polynomial(z, SIN_OF_PI) * z, r, r))
 
 
 # The sines and cosines of parts of a half turn, and the series for the rest.
@@ -361,7 +361,7 @@ def far_tan(x):
 
 # The middles of pieces up to pi / 4: what is between two of them is exact.
 WIDTH_OF_PIECES = 13 / 512
-TAN_PLACES = tuple((k * WIDTH_OF_PIECES, WIDTH_OF_PIECES / 2) for k in range(32))
+TAN_INTERVALS = tuple((k * WIDTH_OF_PIECES, WIDTH_OF_PIECES / 2) for k in range(32))
 
 
 def _tan_by_pieces(x):
@@ -372,7 +372,7 @@ def _tan_by_pieces(x):
     shifted = fma(a, 1 / WIDTH_OF_PIECES, magic)
     d = fma(shifted - magic, -WIDTH_OF_PIECES, a)
     low = from_bits(bits(low) ^ sign, x)
-    table = pieces(series.tan, TAN_PLACES, 4)
+    table = pieces(series.tan, TAN_INTERVALS, 4)
     high, rest = sum_of_sorted(*fine_curve(d, bits(shifted), table, low))
     inverse = -1.0 / high
     missed = fma(inverse, rest, fma(inverse, high, 1.0))
@@ -389,19 +389,19 @@ def _atan_of_ratio(y, x, short):
     large, small = select(steep, y, x), select(steep, x, y)
     folds = small > large * 0.4142135623730951
     # The angle is 0, 1 or 2 times pi / 4, give or take the near one.
-    turns = select(folds, Const(x.type, 0.5), select(steep, Const(x.type, 1.0), 0.0))
+    phases = select(folds, Const(x.type, 0.5), select(steep, Const(x.type, 1.0), 0.0))
     if short:  # of singles in doubles: sums are exact, and one rounding is little
         t = (small - select(folds, large, 0.0)) / (large + select(folds, small, 0.0))
         t = fma(t * t * t, polynomial(t * t, ATAN_SHORT), t)
-        return fma(turns, HALF_PI[0], select(steep, -t, t)), None
+        return fma(phases, HALF_PI[0], select(steep, -t, t)), None
     top, top_low = sum_of_two(small, select(folds, -large, Const(x.type, 0.0)))
     bottom, bottom_low = sum_of_sorted(large, select(folds, small, 0.0))
     t, t_low = over((top, top_low), (bottom, bottom_low))
     z = t * t
     terms, right = pick(x, ATAN_SHORT, ATAN), pick(x, HALF_PI_SHORT, HALF_PI)
     rest = fma(polynomial(z, terms), z * t, t_low * fma(z, z - 1.0, 1.0))
-    high, low = sum_of_sorted(turns * right[0], select(steep, -t, t))
-    return high, low + fma(turns, right[1], select(steep, -rest, rest))
+    high, low = sum_of_sorted(phases * right[0], select(steep, -t, t))
+    return high, low + fma(phases, right[1], select(steep, -rest, rest))
 
 
 # Pieces of the angle of a ratio up to one, and of what it lacks to a quarter turn.
@@ -422,14 +422,14 @@ def _short_atan(x):
     count, step, degree = FEW_RATIO_PIECES if few else RATIO_PIECES
     whole, index = nearest(ratio, 1 / step)
     d = fma(whole, -step, ratio)
-    rows = pieces(series.atan, equal_places(count, step), degree)
+    rows = pieces(series.atan, equal_widths(count, step), degree)
     if few:
         high, low = fine_curve(d, index, rows, lost)
         right, rest = sum_of_sorted(Const(x.type, HALF_PI_SHORT[0]), -high)
         rest = rest + (HALF_PI_SHORT[1] - low)
         return copysign(select(steep, right + rest, high + low), x)
     index = select(steep, index | count, index & (count - 1))
-    rows += pieces(series.angle_to_right, equal_places(count, step), degree)
+    rows += pieces(series.angle_to_right, equal_widths(count, step), degree)
     high, low = fine_curve(d, index, rows, lost)
     return copysign(high + low, x)
 
@@ -500,7 +500,7 @@ def _short_arc(s, s_low, z, reach):
     count, step, degree = ARC_PIECES
     whole, index = nearest(z, 1 / step)
     d = fma(whole, -step, z)
-    rows = pieces(series.arc_over_root, equal_places(count, step), degree)
+    rows = pieces(series.arc_over_root, equal_widths(count, step), degree)
     high, low = steady_curve(d, index, rows)
     value, lost = product_of_two(s, high)
     return value, fma(s, low, fma(s_low, high, lost))

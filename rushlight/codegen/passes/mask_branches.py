@@ -185,9 +185,9 @@ class _Lanes:
         result.append(ir.Let(kept, condition))
         for body, lanes in ((s.then, kept), (s.otherwise, ir.Unary("not", kept))):
             if body:
-                there = self.names.var("there", condition.type)
-                result.append(ir.Let(there, mask & lanes))
-                result.append(ir.If(ir.AnyLane(there), self.block(body, there)))
+                active = self.names.var("there", condition.type)
+                result.append(ir.Let(active, mask & lanes))
+                result.append(ir.If(ir.AnyLane(active), self.block(body, active)))
         return result
 
     def go_on(self, going, condition):

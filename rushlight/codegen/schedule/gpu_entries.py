@@ -130,10 +130,10 @@ def element_entry(function, count, ndim, numbers, narrow, wide=None) -> ir.Funct
     }
     thread, threads = _threads(b)
     with b.loop("index", thread, TOTAL, threads) as index:
-        places = _split(b, index, sizes, narrow)
+        positions = _split(b, index, sizes, narrow)
         for k, base in bases.items():
-            offset = places[0] * strides[k][0]
-            for place, stride in zip(places[1:], strides[k][1:], strict=True):
+            offset = positions[0] * strides[k][0]
+            for place, stride in zip(positions[1:], strides[k][1:], strict=True):
                 offset = offset + place * stride
             one.place(k, ir.Offset(base, offset))
         one.run() if wide is None else wide.run(one)
@@ -261,7 +261,7 @@ class _OneElement:
 
     def __init__(self, b, inner, count, wide):
         self.b, self.inner = b, inner
-        self.places = b.array("places", Pointer(u8), count)
+        self.positions = b.array("places", Pointer(u8), count)
         self.steps = b.array("steps", i64, 1 + 2 * count)
         for n in range(1 + 2 * count):
             b.store(self.steps, n, int(n == 0))  # a row of one; it goes no further
@@ -274,7 +274,7 @@ class _OneElement:
     def place(self, k, pointer):
         """Says where an operand's element lies."""
         self.placed[k] = self.b.let("element", pointer)
-        self.b.store(self.places, k, self.placed[k])
+        self.b.store(self.positions, k, self.placed[k])
 
     def place_at(self, bases, index, widths):
         """Says so of operands whose elements lie behind one another."""
@@ -283,7 +283,7 @@ class _OneElement:
 
     def run(self):
         """Computes the element, and notes what is refused."""
-        given = self.places, self.steps, Const(i64, 0), Const(i64, 1)
+        given = self.positions, self.steps, Const(i64, 0), Const(i64, 1)
         _note(self.b, Invoke(self.inner, *given))
 
     def run_at(self, bases, index, widths):
@@ -324,11 +324,11 @@ def _split(b, index, sizes, narrow):
     """A thread's place in each loop, innermost first, from its place in all of them."""
     if not sizes:
         return [index]
-    type, places, rest = (u32 if narrow else u64), [], None
+    type, positions, rest = (u32 if narrow else u64), [], None
     rest = b.let("rest", ir.cast(type, index))
     for size in sizes:
         size = b.let("narrowed", ir.cast(type, size))
         left = b.let("left", ir.Call("machine_div", type, rest, size))
-        places.append(b.let("place", ir.cast(i64, rest - left * size)))
+        positions.append(b.let("place", ir.cast(i64, rest - left * size)))
         rest = left
-    return [*places, b.let("place", ir.cast(i64, rest))]
+    return [*positions, b.let("place", ir.cast(i64, rest))]

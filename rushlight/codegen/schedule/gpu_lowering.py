@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.codegen.frontend.nest_loops import ALONG, SINGLE, ZERO
+from rushlight.codegen.frontend.nest_loops import CONTIGUOUS, SINGLE, ZERO
 from rushlight.codegen.schedule.gpu_passes import (
     IN_FLIGHT,
     DevicePasses,
@@ -39,24 +39,24 @@ SHARED_BYTES = 48 << 10  # that any card gives a block
 MOST_DATA, MOST_INTS = 24, 64  # pointers and integers of a launch
 TOTAL = Var("total", i64)
 # The functions of rows that are many blocks', or of rows side by side that are many threads'
-FINDS, FINDS_BESIDE, JOINS = "finds", "finds_beside", "joins"
+FINDS, FINDS_STRIDED, JOINS = "finds", "finds_beside", "joins"
 # Where their launches have how many parts a row has and how long those are: behind
 # whatever integers a kernel has.
 PARTS, SPAN = MOST_INTS - 2, MOST_INTS - 1
 
 
-def places_of(body):
+def positions_of(body):
     """Where the arrays that a block shares lie in a launch's room, and its bytes.
 
     Where they take no more than any card gives a block there is no room: they are the
     function's own, and the places are none.
     """
-    places, bytes = {}, 0
+    offsets, bytes = {}, 0
     for array in _shared(body):
         bytes = -(-bytes // array.alignment) * array.alignment
-        places[array.var.name] = bytes
+        offsets[array.var.name] = bytes
         bytes += array.size * array.var.type.element.itemsize
-    return (places, bytes) if bytes > SHARED_BYTES else ({}, 0)
+    return (offsets, bytes) if bytes > SHARED_BYTES else ({}, 0)
 
 
 def most_threads(function):
@@ -145,7 +145,7 @@ def rows(name, program, layout, together=None, each=0, long=False) -> ir.Functio
     ]
     program.pointers = [b.fresh(pointer.name) and pointer for pointer in pointers]
     shape = layout(b, program)
-    together = ALONG in shape.modes if together is None else together
+    together = CONTIGUOUS in shape.modes if together is None else together
     thread, threads = (
         b.let("thread", Place("thread")),
         b.let("threads", Place("threads")),
@@ -157,8 +157,8 @@ def rows(name, program, layout, together=None, each=0, long=False) -> ir.Functio
     room = Room(b, program) if together else None
     kept = Kept(b, program, each) if each else None
     with b.loop("at", first, ir.END, step, kind="rolled") as at:
-        places, _ = shape.segment(at)
-        given = b, program, shape, places, SINGLE, 1
+        offsets, _ = shape.segment(at)
+        given = b, program, shape, offsets, SINGLE, 1
         mine = b, program, shape, [ThreadBlock(*given)]
         if room is None:
             DevicePasses(*mine).write()
@@ -237,7 +237,7 @@ def parts(name, program, layout, way, cut, long=False) -> ir.Function:
 
     Args:
         program, layout: as for `rows`.
-        way: `FINDS`, where a part is a block's, `FINDS_BESIDE`, where it is a thread's and
+        way: `FINDS`, where a part is a block's, `FINDS_STRIDED`, where it is a thread's and
             the next thread has the same part of the next row, or `JOINS`.
         cut: the number of the loop along a row that is divided.
         long: whether that loop is the whole row.
@@ -257,7 +257,7 @@ def parts(name, program, layout, way, cut, long=False) -> ir.Function:
         b.let("threads", Place("threads")),
     )
     count, span = b.let("parts", ir.integer(PARTS)), b.let("span", ir.integer(SPAN))
-    alone = way == FINDS_BESIDE
+    alone = way == FINDS_STRIDED
     room = None if alone else Room(b, program)
     first, step = b.let("block", Place("block")), b.let("blocks", Place("blocks"))
     if alone:
@@ -270,8 +270,8 @@ def parts(name, program, layout, way, cut, long=False) -> ir.Function:
             row, part = b.let("row", at // count), b.let("part", at % count)
         elif alone:
             row, part = b.let("row", at % side), b.let("part", at // side)
-        places, _ = shape.segment(row)
-        given = b, program, shape, [ThreadBlock(b, program, shape, places, SINGLE, 1)]
+        offsets, _ = shape.segment(row)
+        given = b, program, shape, [ThreadBlock(b, program, shape, offsets, SINGLE, 1)]
         if way == JOINS:
             given = *given, thread, threads, room
             passes = JoiningPasses(*given, states, row * count, count)

@@ -39,7 +39,7 @@ def read_along(program):
     names = [
         e.name for e in values if isinstance(e, Var) and e.name in program.elements
     ]
-    return sorted({program.places[name][0] for name in names})
+    return sorted({program.positions[name][0] for name in names})
 
 
 def leaves_of(group):

@@ -95,7 +95,7 @@ def longest(program):
     than one where results must be turned back.
     """
     masks = all(current().masks(operand.itemsize) for operand in program.operands)
-    if not (masks and program.beside):
+    if not (masks and program.strided):
         return 0
     states = [state for group in program.levels for state in group]
     steps = 0
@@ -108,7 +108,7 @@ def longest(program):
     return program.lanes - given_back
 
 
-class Turned:
+class RegisterTranspose:
     """A layout whose varying operands lie in tiles; the rest is the layout's own.
 
     Args:
@@ -149,8 +149,8 @@ class Turned:
     def is_whole(self, k):
         return k in self.tiles
 
-    def is_beside(self, k):
-        return k in self.tiles or self.shape.is_beside(k)
+    def is_strided(self, k):
+        return k in self.tiles or self.shape.is_strided(k)
 
     def is_shared(self, k):
         return k not in self.tiles and self.shape.is_shared(k)

@@ -63,7 +63,7 @@ def disable(fn=None, recursive=True, *, reason=None):
         return fn
 
     @functools.wraps(fn)
-    def apart(*args, **kwargs):
+    def disabled(*args, **kwargs):
         if not capture.pause():
             return fn(*args, **kwargs)
         try:
@@ -71,8 +71,8 @@ def disable(fn=None, recursive=True, *, reason=None):
         finally:
             capture.resume()
 
-    apart._torchdynamo_disable = True
-    return apart
+    disabled._torchdynamo_disable = True
+    return disabled
 
 
 _disable_dynamo = disable

@@ -44,7 +44,7 @@ def _record(tracer, op, **kwargs):
 auto_functionalized_v2 = HigherOrderOperator("auto_functionalized_v2", _run, _record)
 
 
-def run_functionalized(op, values, places):
+def run_functionalized(op, values, positions):
     """An operator's result, and what it has written to, as one step of a program.
 
     Args:
@@ -54,11 +54,11 @@ def run_functionalized(op, values, places):
     """
     names = [row[0] for row in op.signature.rows]
     kwargs = {name: value for name, value in zip(names, values)}
-    for number, at in enumerate(places):
+    for number, at in enumerate(positions):
         del kwargs[names[at]]
         kwargs[f"_{names[at]}_base_index"] = number
     found = auto_functionalized_v2(
-        op, **kwargs, _all_bases=[values[at] for at in places]
+        op, **kwargs, _all_bases=[values[at] for at in positions]
     )
-    results, made = found[: -len(places)], found[-len(places) :]
+    results, made = found[: -len(positions)], found[-len(positions) :]
     return results[0] if len(results) == 1 else results, made

@@ -140,7 +140,7 @@ def _summed(values, kind):
     return None if named else rl.float32
 
 
-def _apart(values, kind):
+def _at_entry(values, kind):
     return None
 
 
@@ -150,7 +150,7 @@ _POLICIES = {
     "long": _long,
     "widest": _widest,
     "summed": _summed,
-    "apart": _apart,
+    "at_entry": _at_entry,
 }
 
 

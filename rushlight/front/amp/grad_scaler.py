@@ -187,7 +187,7 @@ class GradScaler:
                 "step() has already been called since the last update()."
             )
         if getattr(optimizer, "_step_supports_amp_scaling", False):
-            return self._step_there(optimizer, state, args, kwargs)
+            return self._step_on_device(optimizer, state, args, kwargs)
         if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
         if not state["found"]:
@@ -198,7 +198,7 @@ class GradScaler:
         state["stage"] = OptState.STEPPED
         return result
 
-    def _step_there(self, optimizer, state, args, kwargs):
+    def _step_on_device(self, optimizer, state, args, kwargs):
         """The step of an optimizer that unscales, and leaves out, by itself.
 
         One whose ``step`` takes ``grad_scaler`` is handed this scaler and does all; any

@@ -13,7 +13,7 @@ from importlib import import_module
 from rushlight.runtime.cuda import contexts, driver
 from rushlight.core import naming
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
-from rushlight.core.state import tell_of_reading as _tell_of_reading
+from rushlight.core.state import notify_read as _tell_of_reading
 from rushlight.cuda import _where
 
 has_half = True
@@ -23,7 +23,7 @@ _TYPES = (
     *("Short", "ComplexDouble", "ComplexFloat"),
 )
 # Names that other modules of this package define, imported when they are asked for
-_ELSEWHERE = {
+_HOME_OF = {
     "streams": (
         *("Stream", "ExternalStream", "Event", "StreamContext", "stream"),
         *("current_stream", "default_stream", "set_stream", "get_stream_from_external"),
@@ -51,7 +51,7 @@ _ELSEWHERE = {
         "set_rng_state_all",
     ),
 }
-_HOMES = {name: home for home, names in _ELSEWHERE.items() for name in names}
+_HOMES = {name: home for home, names in _HOME_OF.items() for name in names}
 _MODULES = ("amp", "graphs", "memory", "nccl", "nvtx", "profiler", "random", "streams")
 CudaError = AcceleratorError
 
@@ -145,7 +145,7 @@ def get_device_properties(device=None):
     >>> if torch.cuda.is_available():
     ...     assert torch.cuda.get_device_properties(0).total_memory > 0
     """
-    return _where.card_of(device).properties
+    return _where.context_for(device).properties
 
 
 def get_device_name(device=None):
@@ -175,8 +175,8 @@ def get_device_capability(device=None):
     >>> if torch.cuda.is_available():
     ...     assert torch.cuda.get_device_capability() >= (5, 0)
     """
-    told = get_device_properties(device)
-    return told.major, told.minor
+    found_properties = get_device_properties(device)
+    return found_properties.major, found_properties.minor
 
 
 def is_bf16_supported(including_emulation=True):
@@ -234,7 +234,7 @@ def can_device_access_peer(device, peer_device):
     >>> if torch.cuda.device_count() > 1:
     ...     assert torch.cuda.can_device_access_peer(0, 1) in (True, False)
     """
-    first, other = _where.card_of(device), _where.card_of(peer_device)
+    first, other = _where.context_for(device), _where.context_for(peer_device)
     if first is other:
         return False
     return first.reaches(other)
@@ -326,7 +326,7 @@ def synchronize(device=None):
     ...     torch.cuda.synchronize()
     """
     _tell_of_reading(None)
-    _where.card_of(device).wait()
+    _where.context_for(device).wait()
 
 
 def ipc_collect():

@@ -62,7 +62,7 @@ class CUDAGraph:
             capture_error_mode: who may not do what cannot be written down: "global"
                 any thread, "thread_local" this one, "relaxed" nobody.
         """
-        queue = contexts.current_stream(_where.card_of())
+        queue = contexts.current_stream(_where.context_for())
         self._graph.begin(queue, pool, capture_error_mode)
 
     def capture_end(self):
@@ -131,7 +131,7 @@ class graph:
     ):
         if stream is None:
             stream = graph.default_capture_stream
-            if stream is None or stream._queue.card is not _where.card_of():
+            if stream is None or stream._queue.ctx is not _where.context_for():
                 stream = graph.default_capture_stream = Stream()
         self.cuda_graph = cuda_graph
         self.pool = pool
@@ -140,10 +140,10 @@ class graph:
         self.capture_error_mode = capture_error_mode
 
     def __enter__(self):
-        card = self.capture_stream._queue.card
-        card.synchronize()
+        ctx = self.capture_stream._queue.ctx
+        ctx.synchronize()
         gc.collect()
-        card.allocator.release_idle()
+        ctx.allocator.release_idle()
         self.stream_ctx.__enter__()
         try:
             self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)

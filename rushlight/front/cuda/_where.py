@@ -54,7 +54,7 @@ def need_binding(name):
         raise AttributeError(f"module 'torch._C' has no attribute {name!r}") from None
 
 
-def card_of(device=None):
+def context_for(device=None):
     """The card that an argument means.
 
     Raises:
@@ -62,4 +62,4 @@ def card_of(device=None):
         RuntimeError: none has that number.
     """
     need()
-    return contexts.card(index_of(device))
+    return contexts.ctx(index_of(device))

@@ -40,7 +40,7 @@ def _statistics(device):
     """The figures of a card; None where nothing was ever asked of one."""
     if not _where.ready():
         return None
-    return _where.card_of(device).allocator.statistics
+    return _where.context_for(device).allocator.statistics
 
 
 def memory_stats_as_nested_dict(device=None):
@@ -133,7 +133,7 @@ def reset_peak_memory_stats(device=None):
     >>> if torch.cuda.is_available():
     ...     torch.cuda.reset_peak_memory_stats()
     """
-    _where.card_of(device).allocator.statistics.forget_peaks()
+    _where.context_for(device).allocator.statistics.forget_peaks()
 
 
 def reset_accumulated_memory_stats(device=None):
@@ -145,7 +145,7 @@ def reset_accumulated_memory_stats(device=None):
     >>> if torch.cuda.is_available():
     ...     torch.cuda.reset_accumulated_memory_stats()
     """
-    _where.card_of(device).allocator.statistics.forget_sums()
+    _where.context_for(device).allocator.statistics.forget_sums()
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
@@ -158,8 +158,8 @@ def empty_cache():
     >>> torch.cuda.empty_cache()
     """
     if _where.ready():
-        for card in contexts.opened():
-            card.allocator.release_idle()
+        for ctx in contexts.opened():
+            ctx.allocator.release_idle()
 
 
 def mem_get_info(device=None):
@@ -172,7 +172,7 @@ def mem_get_info(device=None):
     ...     free, total = torch.cuda.mem_get_info()
     ...     assert 0 < free <= total
     """
-    return _where.card_of(device).memory()
+    return _where.context_for(device).memory()
 
 
 def set_per_process_memory_fraction(fraction, device=None):
@@ -190,10 +190,10 @@ def set_per_process_memory_fraction(fraction, device=None):
     """
     if not isinstance(fraction, float):
         raise TypeError("Invalid type for fraction argument, must be `float`")
-    card = _where.card_of(device)
+    ctx = _where.context_for(device)
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-    card.allocator.cap(fraction)
+    ctx.allocator.cap(fraction)
 
 
 def get_per_process_memory_fraction(device=None):
@@ -205,7 +205,7 @@ def get_per_process_memory_fraction(device=None):
     >>> if torch.cuda.is_available():
     ...     assert 0 < torch.cuda.get_per_process_memory_fraction() <= 1
     """
-    return _where.card_of(device).allocator.share
+    return _where.context_for(device).allocator.share
 
 
 def memory_snapshot(mempool_id=None, include_traces=True):
@@ -221,7 +221,7 @@ def memory_snapshot(mempool_id=None, include_traces=True):
     >>> isinstance(torch.cuda.memory_snapshot(), list)
     True
     """
-    found = [part for card in contexts.opened() for part in card.allocator.snapshot()]
+    found = [part for ctx in contexts.opened() for part in ctx.allocator.snapshot()]
     if mempool_id is None:
         return found
     return [part for part in found if part["segment_pool_id"] == tuple(mempool_id)]
@@ -239,25 +239,25 @@ def memory_summary(device=None, abbreviated=False):
     >>> if torch.cuda.is_available():
     ...     assert "Allocated memory" in torch.cuda.memory_summary()
     """
-    card = _where.card_of(device)
-    told = card.allocator.statistics.nested()
+    ctx = _where.context_for(device)
+    stats = ctx.allocator.statistics.nested()
     lines = [
         RULE,
-        f" {'':16} PyTorch CUDA memory summary, device ID {card.index:<17d} ",
+        f" {'':16} PyTorch CUDA memory summary, device ID {ctx.index:<17d} ",
         THIN,
-        f"  {'':9} CUDA OOMs: {told['num_ooms']:<12d} | {'':6} cudaMalloc retries: "
-        f"{told['num_alloc_retries']:<8d}  ",
+        f"  {'':9} CUDA OOMs: {stats['num_ooms']:<12d} | {'':6} cudaMalloc retries: "
+        f"{stats['num_alloc_retries']:<8d}  ",
         RULE,
         "        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  ",
     ]
     for metric, title, in_bytes in ROWS:
         lines.append(THIN)
         shown = [("all", title), *([] if abbreviated else POOLS)]
-        first = told[metric]["all"]
+        first = stats[metric]["all"]
         for pool, name in shown:
-            lines.append(_row(name, told[metric][pool], first, in_bytes))
+            lines.append(_row(name, stats[metric][pool], first, in_bytes))
     for metric, title in OVERSIZE:
-        lines += [THIN, _row(title, told[metric], told[metric], False)]
+        lines += [THIN, _row(title, stats[metric], stats[metric], False)]
     lines.append(RULE)
     return "|" + "|\n|".join(lines) + "|\n"
 
@@ -310,12 +310,12 @@ def caching_allocator_alloc(size, device=None, stream=None):
     ...     place = torch.cuda.caching_allocator_alloc(1024)
     ...     torch.cuda.caching_allocator_delete(place)
     """
-    card = _where.card_of(device)
+    ctx = _where.context_for(device)
     if not isinstance(size, int) or size < 0:
         raise ValueError(f"caching_allocator_alloc: {size!r} is no number of bytes")
-    queue = contexts.current_stream(card)
+    queue = contexts.current_stream(ctx)
     handle = queue.handle if stream is None else getattr(stream, "cuda_stream", stream)
-    return card.allocator.allocate(size, handle)
+    return ctx.allocator.allocate(size, handle)
 
 
 def caching_allocator_delete(mem_ptr):
@@ -332,9 +332,9 @@ def caching_allocator_delete(mem_ptr):
     ...     torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(16))
     """
     _where.need()
-    for card in contexts.opened():
-        if mem_ptr in card.allocator.blocks:
-            card.allocator.free(mem_ptr)
+    for ctx in contexts.opened():
+        if mem_ptr in ctx.allocator.blocks:
+            ctx.allocator.free(mem_ptr)
             return
     raise RuntimeError(f"Invalid device pointer: {mem_ptr:#x}")
 
@@ -391,11 +391,11 @@ class MemPool:
                 "MemPool: memory comes from the driver; another allocator is not taken"
             )
         self.id = graphs.pool_name()
-        self._cards: set = set()
+        self._ctxs: set = set()
 
     def use_count(self):
         """How many hold it: this object, and blocks that are using it."""
-        inside = sum(card.allocator.holders.get(self.id, 0) for card in self._cards)
+        inside = sum(ctx.allocator.holders.get(self.id, 0) for ctx in self._ctxs)
         return max(inside, 1)
 
     def snapshot(self, include_traces=True):
@@ -403,8 +403,8 @@ class MemPool:
         return memory_snapshot(self.id)
 
     def __del__(self):
-        for card in getattr(self, "_cards", ()):
-            card.allocator.let_go(self.id)
+        for ctx in getattr(self, "_cards", ()):
+            ctx.allocator.let_go(self.id)
 
 
 @contextlib.contextmanager
@@ -423,12 +423,12 @@ def use_mem_pool(pool, device=None):
     """
     import threading
 
-    card = _where.card_of(device)
+    ctx = _where.context_for(device)
     me = threading.get_ident()
-    if card not in pool._cards:
-        pool._cards.add(card)
-        card.allocator.hold(pool.id)
-    with card.allocator.route(pool.id, lambda stream: threading.get_ident() == me):
+    if ctx not in pool._ctxs:
+        pool._ctxs.add(ctx)
+        ctx.allocator.hold(pool.id)
+    with ctx.allocator.route(pool.id, lambda stream: threading.get_ident() == me):
         yield
 
 

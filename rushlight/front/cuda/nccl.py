@@ -46,9 +46,9 @@ def is_available(tensors):
     >>> torch.cuda.nccl.is_available([torch.ones(2)])
     False
     """
-    places = [tensor.device for tensor in tensors if tensor.is_cuda]
+    positions = [tensor.device for tensor in tensors if tensor.is_cuda]
     return (
-        len(set(places)) == len(tensors) > 0
+        len(set(positions)) == len(tensors) > 0
         and all(not t.is_sparse and t.is_contiguous() for t in tensors)
         and all(t.dtype.name in TYPES for t in tensors)
         and NCCL.present()

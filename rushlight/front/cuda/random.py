@@ -10,7 +10,7 @@ def _every():
     """The generators of all cards; none without a card."""
     if not _where.ready():
         return ()
-    return tuple(contexts.card(n).generator for n in range(contexts.count()))
+    return tuple(contexts.ctx(n).generator for n in range(contexts.count()))
 
 
 def manual_seed(seed):
@@ -23,7 +23,7 @@ def manual_seed(seed):
     """
     seed = int(seed)
     if _where.ready():
-        _where.card_of().generator.manual_seed(seed)
+        _where.context_for().generator.manual_seed(seed)
 
 
 def manual_seed_all(seed):
@@ -45,7 +45,7 @@ def seed():
     >>> torch.cuda.seed()
     """
     if _where.ready():
-        _where.card_of().generator.seed()
+        _where.context_for().generator.seed()
 
 
 def seed_all():
@@ -69,7 +69,7 @@ def initial_seed():
     ...     torch.cuda.manual_seed(7)
     ...     assert torch.cuda.initial_seed() == 7
     """
-    return _where.card_of().generator.initial_seed()
+    return _where.context_for().generator.initial_seed()
 
 
 def get_rng_state(device="cuda"):
@@ -86,7 +86,7 @@ def get_rng_state(device="cuda"):
     """
     import rushlight as rl
 
-    state = _where.card_of(device).generator.state()
+    state = _where.context_for(device).generator.state()
     return rl.tensor(list(state), dtype=rl.uint8)
 
 
@@ -115,7 +115,7 @@ def set_rng_state(new_state, device="cuda"):
     """
     import rushlight as rl
 
-    generator = _where.card_of(device).generator
+    generator = _where.context_for(device).generator
     if not isinstance(new_state, rl.Tensor) or new_state.dtype is not rl.uint8:
         raise TypeError("RNG state must be a torch.ByteTensor")
     generator.restore(bytes(new_state.cpu().tolist()))

@@ -10,7 +10,7 @@ import ctypes
 
 from rushlight.autograd import streams
 from rushlight.core.device import Device
-from rushlight.core.state import tell_of_reading
+from rushlight.core.state import notify_read
 from rushlight.cuda import _where
 from rushlight.runtime.cuda import contexts
 from rushlight.runtime.cuda import streams as queues
@@ -37,13 +37,13 @@ class Stream:
         if not _where.ready():
             _refuse(self)
         if "stream_ptr" in kwargs:
-            where = _where.card_of(device)
+            where = _where.context_for(device)
             self._queue = where.streams.known(int(kwargs["stream_ptr"]))
         elif "stream_id" in kwargs:
-            where = _where.card_of(kwargs.get("device_index", device))
+            where = _where.context_for(kwargs.get("device_index", device))
             self._queue = where.streams.numbered(int(kwargs["stream_id"]))
         else:
-            self._queue = _where.card_of(device).streams.give(priority)
+            self._queue = _where.context_for(device).streams.give(priority)
 
     @classmethod
     def _of(cls, queue):
@@ -64,12 +64,12 @@ class Stream:
     @property
     def device(self):
         """The GPU."""
-        return Device("cuda", self._queue.card.index)
+        return Device("cuda", self._queue.ctx.index)
 
     @property
     def device_index(self):
         """The GPU's number."""
-        return self._queue.card.index
+        return self._queue.ctx.index
 
     @property
     def device_type(self):
@@ -84,27 +84,27 @@ class Stream:
     @staticmethod
     def priority_range():
         """The least and the most urgent priority."""
-        return _where.card_of().streams.range()
+        return _where.context_for().streams.range()
 
     def query(self):
         """Whether all of its work is done."""
-        tell_of_reading(None)
-        self._queue.card.faults.peek()
+        notify_read(None)
+        self._queue.ctx.faults.peek()
         return self._queue.query()
 
     def synchronize(self):
         """Waits until all of its work is done."""
-        tell_of_reading(None)
-        self._queue.card.wait(self._queue)
+        notify_read(None)
+        self._queue.ctx.wait(self._queue)
 
     def wait_event(self, event):
         """What is put in later waits for a moment in another queue."""
-        tell_of_reading(None)
+        notify_read(None)
         self._queue.wait_event(event._event)
 
     def wait_stream(self, stream):
         """What is put in later waits for what is in another queue now."""
-        tell_of_reading(None)
+        notify_read(None)
         self._queue.wait_stream(stream._queue)
 
     def record_event(self, event=None):
@@ -196,19 +196,19 @@ class Event:
     @property
     def device(self):
         """The GPU where it is recorded; None before."""
-        card = self._event.card
-        return None if card is None else Device("cuda", card.index)
+        ctx = self._event.ctx
+        return None if ctx is None else Device("cuda", ctx.index)
 
     def record(self, stream=None):
         """Stands, from now on, for what is in a queue now; the current one by default."""
         queue = current_stream()._queue if stream is None else stream._queue
-        tell_of_reading(None)
+        notify_read(None)
         self._event.record(queue)
 
     def wait(self, stream=None):
         """What is put into a queue later waits for it."""
         queue = current_stream()._queue if stream is None else stream._queue
-        tell_of_reading(None)
+        notify_read(None)
         queue.wait_event(self._event)
 
     def query(self):
@@ -218,7 +218,7 @@ class Event:
     def synchronize(self):
         """Waits for it."""
         if self._event.recorded:
-            self._event.card.wait_for_event(self._event)
+            self._event.ctx.wait_for_event(self._event)
 
     def elapsed_time(self, end_event):
         """The milliseconds from this moment to a later one.
@@ -246,13 +246,13 @@ def follow():
 
 def first_queue(device):
     """The queue that a GPU begins with."""
-    return contexts.card(device.index).default_stream
+    return contexts.ctx(device.index).default_stream
 
 
 def use_in(tensor, queue):
     """Keeps a tensor's memory from being used again before a queue is done with it."""
     storage = tensor.untyped_storage()
-    queue.card.allocator.used_by(storage.data_ptr(), queue)
+    queue.ctx.allocator.used_by(storage.data_ptr(), queue)
 
 
 class StreamContext:
@@ -273,7 +273,7 @@ class StreamContext:
         if self.stream is not None and _where.ready():
             queue = self.stream._queue
             follow()
-            device = contexts.use(queue.card.index)
+            device = contexts.use(queue.ctx.index)
             self.left.append((device, contexts.use_stream(queue)))
 
     def __exit__(self, *raised):
@@ -308,7 +308,7 @@ def current_stream(device=None):
     >>> if torch.cuda.is_available():
     ...     assert torch.cuda.current_stream() == torch.cuda.default_stream()
     """
-    return Stream._of(contexts.current_stream(_where.card_of(device)))
+    return Stream._of(contexts.current_stream(_where.context_for(device)))
 
 
 def default_stream(device=None):
@@ -323,7 +323,7 @@ def default_stream(device=None):
     >>> if torch.cuda.is_available():
     ...     assert torch.cuda.default_stream().cuda_stream == 0
     """
-    return Stream._of(_where.card_of(device).default_stream)
+    return Stream._of(_where.context_for(device).default_stream)
 
 
 def set_stream(stream):
@@ -341,7 +341,7 @@ def set_stream(stream):
     _where.need()
     if stream is not None:
         follow()
-        contexts.use(stream._queue.card.index)
+        contexts.use(stream._queue.ctx.index)
         contexts.use_stream(stream._queue)
 
 

@@ -24,8 +24,8 @@ class _Array:
         self.data = b""
 
     def __setstate__(self, state):
-        _, sizes, kind, turned, data = state
-        if not isinstance(kind, _Bytes) or turned:
+        _, sizes, kind, fortran_order, data = state
+        if not isinstance(kind, _Bytes) or fortran_order:
             raise UnpicklingError("an array of something else than bytes in rows")
         data = data.encode("latin-1") if isinstance(data, str) else data
         if not isinstance(sizes, tuple) or math.prod(sizes) != len(data):

@@ -192,8 +192,8 @@ def _kl_onehotcategorical_onehotcategorical(p, q):
 
 @register_kl(Cauchy, Cauchy)
 def _kl_cauchy_cauchy(p, q):
-    apart = (p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)
-    return apart.log() - (4 * p.scale * q.scale).log()
+    squared_spread = (p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)
+    return squared_spread.log() - (4 * p.scale * q.scale).log()
 
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)

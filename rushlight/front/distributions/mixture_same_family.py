@@ -89,8 +89,8 @@ class MixtureSameFamily(Distribution):
     def variance(self):
         # The mean of the variances and the variance of the means.
         part = self.component_distribution
-        apart = (part.mean - self._pad(self.mean)).pow(2.0)
-        return self._weighted(part.variance) + self._weighted(apart)
+        deviation = (part.mean - self._pad(self.mean)).pow(2.0)
+        return self._weighted(part.variance) + self._weighted(deviation)
 
     def cdf(self, x):
         x = self.component_distribution.cdf(self._pad(x))

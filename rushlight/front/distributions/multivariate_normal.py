@@ -53,8 +53,8 @@ def _precision_to_scale_tril(P):
     With rows and columns turned around, the factor of ``P`` is the transpose of an upper
     one, whose inverse is what is wanted.
     """
-    turned = rl.linalg.cholesky(rl.flip(P, (-2, -1)))
-    return _inverse_factor(rl.flip(turned, (-2, -1)).mT)
+    flipped = rl.linalg.cholesky(rl.flip(P, (-2, -1)))
+    return _inverse_factor(rl.flip(flipped, (-2, -1)).mT)
 
 
 class CovarianceParameter:

@@ -197,8 +197,8 @@ class CategoricalParameter:
 
 def _triangle(size, diag, device):
     """Where a square matrix is at or below a diagonal."""
-    places = rl.arange(size, device=device)
-    return places < places.view(-1, 1) + (diag + 1)
+    positions = rl.arange(size, device=device)
+    return positions < positions.view(-1, 1) + (diag + 1)
 
 
 def tril_matrix_to_vec(mat, diag=0):

@@ -59,8 +59,8 @@ class VonMises(Centred, Distribution):
     def sample(self, sample_shape=()):
         with rl.no_grad():
             angles = self._reject(self._extended_shape(sample_shape))
-            turned = (angles + math.pi + self._loc) % (2 * math.pi) - math.pi
-            return turned.to(self.loc.dtype)
+            wrapped = (angles + math.pi + self._loc) % (2 * math.pi) - math.pi
+            return wrapped.to(self.loc.dtype)
 
     def _reject(self, shape):
         """Centred angles; all are proposed until each has been accepted."""

@@ -92,16 +92,16 @@ def rearrange(tensor, pattern, **axes_lengths):
     flat = _sizes_of(tensor, left, sizes)
     order = [name for part in right for name in ([part] if part != "1" else [])]
     names = [n for part in order for n in (part if isinstance(part, list) else [part])]
-    places = {name: place for place, name in enumerate(flat)}
-    apart = tensor.reshape([sizes[name] for name in flat])
-    apart = apart.permute([places[name] for name in names])
+    positions = {name: place for place, name in enumerate(flat)}
+    unflattened = tensor.reshape([sizes[name] for name in flat])
+    unflattened = unflattened.permute([positions[name] for name in names])
     made = []
     for part in right:
         size = 1
         for name in part if isinstance(part, list) else [part]:
             size *= 1 if name == "1" else sizes[name]
         made.append(size)
-    return apart.reshape(made)
+    return unflattened.reshape(made)
 
 
 def _without_ellipsis(tensor, left, right):

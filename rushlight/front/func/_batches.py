@@ -187,10 +187,10 @@ def _run_ragged(func, spec, dims, out_dims, randomness, kwargs, leaves, size):
         found.append([(level, given, leaf) for leaf in flat])
     if not found:
         raise RuntimeError(f"vmap({_name(func)}, ...): nested tensors without parts")
-    places = _out_places(out_dims, shape, func)
+    positions = _out_dims(out_dims, shape, func)
     results = [
         _gathered(each, place, leaves, func)
-        for each, place in zip(zip(*found, strict=True), places)
+        for each, place in zip(zip(*found, strict=True), positions)
     ]
     return pytree.tree_unflatten(results, shape)
 
@@ -242,9 +242,9 @@ def _unwrapped(output, out_dims, number, size, func):
     """The outputs of all examples, from that of the one that stood for them."""
     level = level_of(number)
     outputs, shape = pytree.tree_flatten(output)
-    places = _out_places(out_dims, shape, func)
+    positions = _out_dims(out_dims, shape, func)
     results = [
-        _unbatched(level, leaf, place, func) for leaf, place in zip(outputs, places)
+        _unbatched(level, leaf, place, func) for leaf, place in zip(outputs, positions)
     ]
     return pytree.tree_unflatten(results, shape)
 
@@ -295,27 +295,27 @@ def _unbatched(level, leaf, place, func):
     return repeated.expand(sizes)
 
 
-def _out_places(out_dims, shape, func):
+def _out_dims(out_dims, shape, func):
     if shape.is_leaf() and isinstance(out_dims, (tuple, list)):
-        places = list(out_dims) if len(out_dims) == 1 else None
+        positions = list(out_dims) if len(out_dims) == 1 else None
     else:
-        places = pytree._broadcast_to_and_flatten(out_dims, shape)
-    if places is None or not all(p is None or isinstance(p, int) for p in places):
+        positions = pytree._broadcast_to_and_flatten(out_dims, shape)
+    if positions is None or not all(p is None or isinstance(p, int) for p in positions):
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
             "compatible with the structure of `outputs`. out_dims has structure "
             f"{pytree.tree_structure(out_dims)} but outputs has structure {shape}."
         )
-    return places
+    return positions
 
 
 def _joined(parts, out_dims, func):
     """The chunks' outputs one after another."""
     flat = [pytree.tree_leaves(part) for part in parts]
     shape = pytree.tree_structure(parts[0])
-    places = _out_places(out_dims, shape, func)
+    positions = _out_dims(out_dims, shape, func)
     results = [
         pieces[0] if place is None else call.cat(pieces, place)
-        for place, pieces in zip(places, zip(*flat))
+        for place, pieces in zip(positions, zip(*flat))
     ]
     return pytree.tree_unflatten(results, shape)

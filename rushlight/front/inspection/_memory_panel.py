@@ -25,7 +25,7 @@ _BODY = """<div class="memory"><p>by <select id="memory-kind"><option>line</opti
 _PROGRAM = """
 const COLORS = ["#1565c0", "#2e7d32", "#c62828", "#c9a227", "#8e24aa", "#00838f",
                 "#ef6c00", "#6d4c41", "#546e7a"];
-const W = 1200, H = 320, PLACES = {line: 3, module: 4, operator: 5};
+const W = 1200, H = 320, POSITIONS = {line: 3, module: 4, operator: 5};
 const $ = name => root.querySelector("#memory-" + name);
 const blocks = data.blocks, span = Math.max(data.end, 1e-9);
 const name = (block, place) => data.names[block[place]] || "-";
@@ -64,7 +64,7 @@ function columns(place, groups) {
   return best;
 }
 function draw() {
-  const place = PLACES[$("kind").value], groups = groupsOf(place);
+  const place = POSITIONS[$("kind").value], groups = groupsOf(place);
   const best = columns(place, groups), picture = $("picture");
   const most = Math.max(1, ...best.map(one => one.total));
   picture.replaceChildren(); $("keys").replaceChildren();

@@ -28,10 +28,10 @@ def broadcast(mask, shape):
                 f"The expanded size of the tensor ({wanted}) must match the existing "
                 f"size ({size}): {list(mask.shape)} does not broadcast to {list(shape)}"
             )
-    places, values = mask.indices(), mask.values()
-    count = places.shape[1]
+    element_indices, values = mask.indices(), mask.values()
+    count = element_indices.shape[1]
     rows = [_call.zeros((count,), dtype=rl.int64) for _ in range(missing)]
-    rows += list(places.unbind(0))
+    rows += list(element_indices.unbind(0))
     for dim in range(missing + sparse):
         if sizes[dim] != shape[dim]:
             steps = _call.arange(shape[dim]).repeat_interleave(rows[0].shape[0])
@@ -76,9 +76,9 @@ def where(mask, input, value):
     counts = mask.values()
     for _ in range(mask.dense_dim()):
         counts = counts.any(-1)
-    places, which = mask.indices()[:, counts], mask.values()[counts]
+    element_indices, which = mask.indices()[:, counts], mask.values()[counts]
     present, values = _keys(input.indices(), input.shape), input.values()
-    wanted = _keys(places, input.shape[:sparse])
+    wanted = _keys(element_indices, input.shape[:sparse])
     none = values.new_zeros((1, *values.shape[1:]))
     count = present.shape[0]
     at = _call.searchsorted(present, wanted)
@@ -89,13 +89,15 @@ def where(mask, input, value):
     if mask.dense_dim():
         inside = which | ~found.reshape(-1, *[1] * mask.dense_dim())
         taken = taken.where(inside, value)
-    return rl.sparse_coo_tensor(places, taken, input.shape)._coalesced_(True)
+    return rl.sparse_coo_tensor(element_indices, taken, input.shape)._coalesced_(True)
 
 
-def _keys(places, shape):
+def _keys(element_indices, shape):
     """Places as one number each, in the order of rows."""
-    key = _call.zeros((places.shape[1],), dtype=rl.int64, device=places.device)
-    for row, size in zip(places.unbind(0), shape, strict=False):
+    key = _call.zeros(
+        (element_indices.shape[1],), dtype=rl.int64, device=element_indices.device
+    )
+    for row, size in zip(element_indices.unbind(0), shape, strict=False):
         key = key * size + row
     return key
 
@@ -123,7 +125,7 @@ def reduced(name, input, dims, keepdim, dtype, neutral):
     input = input.coalesce()
     sparse, dense = input.sparse_dim(), input.ndim
     dims = [d for d in dims if d < dense]  # a number has none
-    values, places = input.values().to(dtype), input.indices()
+    values, element_indices = input.values().to(dtype), input.indices()
     inner = [d + 1 - sparse for d in dims if d >= sparse]
     if inner:
         values = _dense(name, values, inner, keepdim)
@@ -140,7 +142,7 @@ def reduced(name, input, dims, keepdim, dtype, neutral):
         for d in range(dense)
         if keepdim or d not in dims
     ]
-    return _grouped(name, _kept(places, outer, keepdim), values, shape)
+    return _grouped(name, _kept(element_indices, outer, keepdim), values, shape)
 
 
 def _dense(name, values, dims, keepdim):
@@ -152,9 +154,9 @@ def _dense(name, values, dims, keepdim):
     return values
 
 
-def _kept(places, outer, keepdim):
+def _kept(element_indices, outer, keepdim):
     """Places without the reduced dimensions, or with zeros there."""
-    rows = list(places.unbind(0))
+    rows = list(element_indices.unbind(0))
     for d in reversed(outer):
         if keepdim:
             rows[d] = _call.zeros_like(rows[d])
@@ -163,17 +165,19 @@ def _kept(places, outer, keepdim):
     return _call.stack(rows)
 
 
-def _grouped(name, places, values, shape):
+def _grouped(name, element_indices, values, shape):
     """A tensor in coordinates: values at the same place are one."""
-    if places.numel():
-        places, group = _call.unique_dim(places, 1, return_inverse=True)[:2]
+    if element_indices.numel():
+        element_indices, group = _call.unique_dim(
+            element_indices, 1, return_inverse=True
+        )[:2]
         short = values.dtype in (rl.bfloat16, rl.float16)
         wide = values.to(rl.float32) if short else values
-        into = wide.new_zeros((places.shape[1], *values.shape[1:]))
+        into = wide.new_zeros((element_indices.shape[1], *values.shape[1:]))
         index = group.reshape(-1, *[1] * (values.ndim - 1)).expand(values.shape)
         found = into.scatter_reduce(0, index, wide, name, include_self=False)
         values = found.to(values.dtype)
-    return rl.sparse_coo_tensor(places, values, tuple(shape))
+    return rl.sparse_coo_tensor(element_indices, values, tuple(shape))
 
 
 def _of_rows(name, input, dims, dtype):
@@ -181,11 +185,11 @@ def _of_rows(name, input, dims, dtype):
     if not dims:
         return input
     coo = input.to_sparse_coo()
-    places, values = _kept(coo.indices(), dims, True), coo.values().to(dtype)
+    element_indices, values = _kept(coo.indices(), dims, True), coo.values().to(dtype)
     rows, columns = (1 if d in dims else n for d, n in enumerate(input.shape))
     if len(dims) == 2 and not values.numel():
         columns = 0
-    found = _grouped(name, places, values, (rows, columns))
+    found = _grouped(name, element_indices, values, (rows, columns))
     return found._coalesced_(True).to_sparse_csr()
 
 

@@ -18,7 +18,7 @@ from rushlight.serialization._names import (
     get_safe_globals,
     safe_globals,
 )
-from rushlight.serialization._places import (
+from rushlight.serialization._locations import (
     _package_registry,
     default_restore_location,
     location_tag,

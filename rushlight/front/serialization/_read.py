@@ -18,8 +18,8 @@ from rushlight.io import interop
 from rushlight.io.old_files import OldFile
 from rushlight.io.serialization import Archive
 from rushlight.io.unpickler import Reader
+from rushlight.serialization._locations import restorer
 from rushlight.serialization._names import Globals, Placed, StorageName, plain
-from rushlight.serialization._places import restorer
 from rushlight.serialization._settings import LoadEndianness, choices
 
 TRUE = ("1", "y", "yes", "true")

@@ -19,8 +19,8 @@ from rushlight.io import interop
 from rushlight.io.old_files import MAGIC, VERSION
 from rushlight.io.pickling import own_attributes, warn_of_hooks
 from rushlight.io.serialization import DTYPES, Writer, replacing
+from rushlight.serialization._locations import location_tag, on_host
 from rushlight.serialization._names import QUANTIZED_STORAGES, SCHEMES, TYPED_STORAGES
-from rushlight.serialization._places import location_tag, on_host
 from rushlight.serialization._settings import choices
 
 
@@ -191,7 +191,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             hooks,
         )
         marks = {"conj": tensor.is_conj(), "neg": tensor.is_neg()}
-        marks = {name: True for name, there in marks.items() if there}
+        marks = {name: True for name, present in marks.items() if present}
         more = (marks,) if marks else ()
         if tensor.dtype.name in TYPED_STORAGES:
             return _names[_REBUILD, "_rebuild_tensor_v2"], (*arguments, *more)

@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _told(value):
+def _shown(value):
     """A dtype or layout by the name that a program over PyTorch gives it."""
     return str(value).replace("rushlight.", "torch.")
 
@@ -48,11 +48,11 @@ def _window(function):
             raise ValueError(f"{shown} requires non-negative window length, got M={M}")
         if layout is not rushlight.strided:
             raise ValueError(
-                f"{shown} is implemented for strided tensors only, got: {_told(layout)}"
+                f"{shown} is implemented for strided tensors only, got: {_shown(layout)}"
             )
         if dtype not in (rushlight.float32, rushlight.float64):
             raise ValueError(
-                f"{shown} expects float32 or float64 dtypes, got: {_told(dtype)}"
+                f"{shown} expects float32 or float64 dtypes, got: {_shown(dtype)}"
             )
         function(None, sym, **shape)
         options = {"dtype": dtype, "device": device}

@@ -151,8 +151,8 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
         beta, alpha: factors of ``input`` and of the product.
         out: where to write.
 
-    >>> places = rl.eye(2).to_sparse_csr()
-    >>> rl.sparse.sampled_addmm(places, rl.ones(2, 3), rl.ones(3, 2)).to_dense()
+    >>> element_indices = rl.eye(2).to_sparse_csr()
+    >>> rl.sparse.sampled_addmm(element_indices, rl.ones(2, 3), rl.ones(3, 2)).to_dense()
     tensor([[4., 0.],
             [0., 4.]])
     """
@@ -264,6 +264,8 @@ def spdiags(diagonals, offsets, shape, layout=None):
     )
     rows = columns - offsets.unsqueeze(1)
     inside = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
-    places = rl.stack([rows[inside], columns[inside]])
-    result = call._sparse_coo_tensor_unsafe(places, diagonals[inside], list(shape))
+    element_indices = rl.stack([rows[inside], columns[inside]])
+    result = call._sparse_coo_tensor_unsafe(
+        element_indices, diagonals[inside], list(shape)
+    )
     return result if layout is None else result.to_sparse(layout=layout)

@@ -74,10 +74,10 @@ def sparse_semi_structured_from_dense_cutlass(dense):
     m, k = dense.shape
     size = 2 if dense.dtype is rl.float32 else 4
     parts = dense.view(m, k // size, size)
-    there = (parts != 0).unbind(-1)
-    first, second, last = there[0], there[1], there[-1]
+    present = (parts != 0).unbind(-1)
+    first, second, last = present[0], present[1], present[-1]
     if size == 2:  # an element stands for two halves
-        first, second, last = there[0], there[0], there[1]
+        first, second, last = present[0], present[0], present[1]
     neither, only = ~first & ~second, ~first & second
     lower = only.long() | neither.long() << 1
     higher = (first & second | neither | last).long()

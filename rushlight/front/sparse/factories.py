@@ -202,11 +202,11 @@ def _by_rows(layout):
 def _compressed_sizes(compressed, plain, values, layout):
     batch = list(compressed.shape[:-1])
     lines = compressed.shape[-1] - 1
-    places = int(plain.max().item()) + 1 if plain.numel() else 0
+    element_indices = int(plain.max().item()) + 1 if plain.numel() else 0
     at = len(batch) + 1
     high, wide = values.shape[at : at + 2] if _in_blocks(layout) else (1, 1)
     rest = list(values.shape[at + (2 if _in_blocks(layout) else 0) :])
-    pair = (lines, places) if _by_rows(layout) else (places, lines)
+    pair = (lines, element_indices) if _by_rows(layout) else (element_indices, lines)
     return [*batch, pair[0] * high, pair[1] * wide, *rest]
 
 

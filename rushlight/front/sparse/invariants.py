@@ -197,9 +197,11 @@ def check_compressed(compressed, plain, values, size, layout):
             f"`0 <= {names[1]} < {'ncols' if by_rows else 'nrows'}` is not satisfied."
         )
     lines = compressed.reshape(-1, compressed.shape[-1])
-    for starts, places in zip(lines.tolist(), plain.reshape(-1, counted).tolist()):
+    for starts, element_indices in zip(
+        lines.tolist(), plain.reshape(-1, counted).tolist()
+    ):
         for first, last in zip(starts, starts[1:]):
-            part = places[first:last]
+            part = element_indices[first:last]
             if any(b <= a for a, b in zip(part, part[1:])):
                 raise RuntimeError(
                     f"`{names[1]}[..., {names[0]}[..., i - 1]:{names[0]}[..., i]] for all "

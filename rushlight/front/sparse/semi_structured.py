@@ -93,8 +93,8 @@ class SparseSemiStructuredTensor(rl.Tensor):
 
     def __tensor_flatten__(self):
         rest = self.shape, self.fuse_transpose_cusparselt, self.alg_id_cusparselt
-        there = [name for name in _PARTS if getattr(self, name) is not None]
-        return there, (*rest, self.requires_grad)
+        present = [name for name in _PARTS if getattr(self, name) is not None]
+        return present, (*rest, self.requires_grad)
 
     @classmethod
     def __tensor_unflatten__(cls, inner_tensors, tensor_meta, outer_size, outer_stride):

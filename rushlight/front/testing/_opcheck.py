@@ -111,15 +111,15 @@ def _check_fake(op, args, kwargs, tolerances):
 def _with_gradients(op, args, kwargs):
     """A function of the tensors: the results, and their gradients where there are any."""
     leaves, spec = tree_flatten((args, kwargs))
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
-    wanted = [i for i, at in enumerate(places) if leaves[at].requires_grad]
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    wanted = [i for i, at in enumerate(positions) if leaves[at].requires_grad]
 
     def run(*tensors):
         filled = list(leaves)
         tensors = [
             each.clone() if i not in wanted else each for i, each in enumerate(tensors)
         ]
-        for at, each in zip(places, tensors):
+        for at, each in zip(positions, tensors):
             filled[at] = each
         positional, named = spec.unflatten(filled)
         results = _tensors(op(*positional, **named))

@@ -188,9 +188,9 @@ class _Search:
         """Finds a group behind the last one, and makes it the last one."""
         check, last = group[0], self.end
         if check.kind == "-DAG":
-            places = [(self.find(one, one.text, last), one) for one in group]
-            self.start = min(at for at, _ in places)
-            self.end = max(at + len(one.text) for at, one in places)
+            positions = [(self.find(one, one.text, last), one) for one in group]
+            self.start = min(at for at, _ in positions)
+            self.end = max(at + len(one.text) for at, one in positions)
         elif check.kind == "-REGEX":
             found = _compiled(check.text).search(self.text, last)
             if found is None:

@@ -37,8 +37,8 @@ from rushlight.transforms.colours import (
     RandomSolarize,
 )
 from rushlight.transforms.modes import InterpolationMode
-from rushlight.transforms.warps import RandomAffine, RandomRotation
-from rushlight.transforms.bends import ElasticTransform, RandomPerspective
+from rushlight.transforms.affine import RandomAffine, RandomRotation
+from rushlight.transforms.elastic import ElasticTransform, RandomPerspective
 from rushlight.transforms.autoaugment import (
     AugMix,
     AutoAugment,

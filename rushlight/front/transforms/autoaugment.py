@@ -8,6 +8,7 @@ import math
 from enum import Enum
 
 import rushlight as rl
+from rushlight.transforms.affine import affine, fill_of, rotate
 from rushlight.transforms.colours import (
     adjust_brightness,
     adjust_contrast,
@@ -22,7 +23,6 @@ from rushlight.transforms.colours import (
 from rushlight.transforms.geometry import random_below, size_of
 from rushlight.transforms.modes import InterpolationMode, mode_of
 from rushlight.transforms.transforms import Transform, pil_to_tensor, to_pil_image
-from rushlight.transforms.warps import affine, fill_of, rotate
 
 
 class AutoAugmentPolicy(Enum):

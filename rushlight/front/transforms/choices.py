@@ -66,8 +66,8 @@ class FiveCrop(Transform):
                 f"{(height, width)}"
             )
         down, right = height - h, width - w
-        places = ((0, 0), (0, right), (down, 0), (down, right))
-        corners = [crop(image, top, left, h, w) for top, left in places]
+        positions = ((0, 0), (0, right), (down, 0), (down, right))
+        corners = [crop(image, top, left, h, w) for top, left in positions]
         return (*corners, CenterCrop(self.size)(image))
 
     def __repr__(self):

@@ -76,7 +76,7 @@ def adjust_hue(img, hue_factor: float):
     if not -0.5 <= hue_factor <= 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
     if not _is_tensor(img):
-        return _turned_hue(img, hue_factor)
+        return _shifted_hue(img, hue_factor)
     if img.shape[-3] == 1:
         return img
     kind = img.dtype
@@ -86,16 +86,16 @@ def adjust_hue(img, hue_factor: float):
     return back if kind.is_floating_point else (back * 255.999).to(kind)
 
 
-def _turned_hue(image, factor):
+def _shifted_hue(image, factor):
     if image.mode in ("L", "1", "I", "F"):
         return image
     import numpy
     from PIL import Image
 
     hue, saturation, value = image.convert("HSV").split()
-    turned = numpy.array(hue, dtype=numpy.uint8)
-    turned += numpy.uint8(int(factor * 255) % 256)  # beyond the end it begins anew
-    parts = Image.fromarray(turned), saturation, value
+    shifted = numpy.array(hue, dtype=numpy.uint8)
+    shifted += numpy.uint8(int(factor * 255) % 256)  # beyond the end it begins anew
+    parts = Image.fromarray(shifted), saturation, value
     return Image.merge("HSV", parts).convert(image.mode)
 
 

@@ -5,7 +5,7 @@ Images are tensors (…, C, H, W) or Pillow's, and come out as what they were.
 
 import rushlight as rl
 from rushlight.transforms import geometry
-from rushlight.transforms.bends import elastic_transform, perspective
+from rushlight.transforms.affine import affine, rotate
 from rushlight.transforms.choices import FiveCrop, TenCrop
 from rushlight.transforms.colours import (
     adjust_brightness,
@@ -21,6 +21,7 @@ from rushlight.transforms.colours import (
     posterize,
     solarize,
 )
+from rushlight.transforms.elastic import elastic_transform, perspective
 from rushlight.transforms.geometry import (
     center_crop,
     crop,
@@ -37,7 +38,6 @@ from rushlight.transforms.transforms import (
     to_pil_image,
     to_tensor,
 )
-from rushlight.transforms.warps import affine, rotate
 
 __all__ = [
     "InterpolationMode",

@@ -138,8 +138,8 @@ def _cut(image, edges):
 
 def _mirrored(size, before, after):
     """Places of a row that goes on as its own mirror image at both ends."""
-    places = list(range(size))
-    return rl.tensor(places[:before][::-1] + places + places[::-1][:after])
+    positions = list(range(size))
+    return rl.tensor(positions[:before][::-1] + positions + positions[::-1][:after])
 
 
 def random_below(bound: int) -> int:

@@ -41,8 +41,10 @@ def _place_of(number, result, path=()):
                 return path, dim
         return None
     if isinstance(result, (list, tuple)):
-        places = (_place_of(number, one, (*path, at)) for at, one in enumerate(result))
-        return next((one for one in places if one is not None), None)
+        positions = (
+            _place_of(number, one, (*path, at)) for at, one in enumerate(result)
+        )
+        return next((one for one in positions if one is not None), None)
     return path, None
 
 
@@ -151,14 +153,14 @@ class NumberSteps:
         pending = []
         for read in asked:
             index = read.symbol.index
-            place = _home_in(read.home, result) or elements.places.get(index)
+            place = _home_in(read.home, result) or elements.positions.get(index)
             place = place or _place_of(read.number, result)
             if place is None and read.symbol.kind != "size":
                 continue  # read on the way: what it was used for is a size by itself
             if place is None:
                 raise elements.refused(f"size that {node.target} does not give")
             pending.append(read)
-            elements.places[index] = place
+            elements.positions[index] = place
             read.node = self._step_at(node, read, *place)
             read.graph = self.graph
             if isinstance(read.number, SymFloat):
@@ -171,7 +173,7 @@ class NumberSteps:
             read.last = pending[-1].node
         node.meta["reads"] = pending
         node.meta["unbacked_bindings"] = {
-            str(read.symbol): elements.places[read.symbol.index] for read in pending
+            str(read.symbol): elements.positions[read.symbol.index] for read in pending
         }
 
     def _step_at(self, node, read, path, dim):
@@ -226,11 +228,11 @@ class NumberSteps:
                 text = str(formula)
                 if text not in said:
                     said.add(text)
-                    last = self._check_behind(last, formula, text)
+                    last = self._add_check(last, formula, text)
 
-    def _check_behind(self, last, formula, text):
+    def _add_check(self, last, formula, text):
         """A check as steps behind another."""
-        made, last = self._behind(last, formula)
+        made, last = self._add_formula(last, formula)
         fixed = any(
             isinstance(self.elements.reads[one.index].number, int)
             for one in symbols_of(formula)
@@ -251,7 +253,7 @@ class NumberSteps:
         check.meta["val"] = None
         return check
 
-    def _behind(self, last, expr):
+    def _add_formula(self, last, expr):
         """An expression's step, which is not before another; and the later of them."""
         if isinstance(expr, Unbacked):
             return self.elements.reads[expr.index].node, last
@@ -261,8 +263,8 @@ class NumberSteps:
             node = self.size_of(self._number(expr))
             return node, max(node, last)
         step = self._step(expr)
-        left, last = self._behind(last, step.left)
-        right, last = self._behind(last, step.right)
+        left, last = self._add_formula(last, step.left)
+        right, last = self._add_formula(last, step.right)
         number = self.shape_env.number_or_none(expr)
         known = None if number is None else self._sizes.get(number.expr)
         if known is None:

@@ -160,11 +160,11 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
             return self._lift(op, args)
         if any(_on_level(one) for one in tree_leaves((args, kwargs))):
             return self.run(op, args, kwargs)  # the transform calls what is recorded
-        apart = decomposition_of(op)
-        if apart is not None:
+        decomposition = decomposition_of(op)
+        if decomposition is not None:
             result = None
             with python_key.traced_again():
-                result = apart(*args, **kwargs)
+                result = decomposition(*args, **kwargs)
             if result is not NotImplemented:
                 return result
         casts = python_key.casts()

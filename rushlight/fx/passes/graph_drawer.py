@@ -77,7 +77,7 @@ class _Drawing:
 
     def to_svg(self):
         """The drawing as SVG: layers from the top, lines between them."""
-        places, size = self._layout()
+        positions, size = self._layout()
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" '
             f'height="{size[1]}" font-family="monospace" font-size="11">',
@@ -85,8 +85,8 @@ class _Drawing:
             'orient="auto"><path d="M0,0 L6,3 L0,6 z"/></marker></defs>',
         ]
         for first, second in self.lines:
-            x1, y1, height = places[first]
-            x2, y2, _ = places[second]
+            x1, y1, height = positions[first]
+            x2, y2, _ = positions[second]
             x1, x2, y1 = x1 + _WIDTH // 2, x2 + _WIDTH // 2, y1 + height
             middle = (y1 + y2) // 2
             parts.append(
@@ -94,7 +94,7 @@ class _Drawing:
                 'fill="none" stroke="black" marker-end="url(#tip)"/>'
             )
         for name, box in self.boxes.items():
-            parts += self._box(box, *places[name])
+            parts += self._box(box, *positions[name])
         return "\n".join([*parts, "</svg>", ""])
 
     def _box(self, box, x, y, height):
@@ -122,7 +122,7 @@ class _Drawing:
         rows: dict[int, list[str]] = {}
         for name, layer in layers.items():
             rows.setdefault(layer, []).append(name)
-        places, y = {}, 10
+        positions, y = {}, 10
         widest = max((len(row) for row in rows.values()), default=1)
         total = widest * (_WIDTH + 20) + 20
         for layer in sorted(rows):
@@ -131,11 +131,11 @@ class _Drawing:
             tallest = 0
             for name in names:
                 height = len(_rows(self.boxes[name])) * _LINE + 8
-                places[name] = (x, y, height)
+                positions[name] = (x, y, height)
                 tallest = max(tallest, height)
                 x += _WIDTH + 20
             y += tallest + _GAP
-        return places, (total, y)
+        return positions, (total, y)
 
 
 def _rows(box):

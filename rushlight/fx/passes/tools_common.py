@@ -219,14 +219,14 @@ def _sort(gm, ranks):
     heapq.heapify(ready)
     values: dict[Node, Node] = {}
     made = Graph(owning_module=gm.graph.owning_module, tracer_cls=gm.graph._tracer_cls)
-    places = {node: place for place, node in enumerate(waiting)}
+    positions = {node: place for place, node in enumerate(waiting)}
     while ready:
         _, _, node = heapq.heappop(ready)
         values[node] = made.node_copy(node, values.__getitem__)
         for user in node.users:
             waiting[user] -= 1
             if not waiting[user]:
-                heapq.heappush(ready, (ranks[user], places[user], user))
+                heapq.heappush(ready, (ranks[user], positions[user], user))
     if len(values) < len(waiting):
         stuck = [node.name for node in waiting if node not in values]
         raise RuntimeError(

@@ -217,7 +217,7 @@ class Attention:
             with b.when(target.column != 1), b.loop("j", 0, columns) as j:
                 b.store(row, j * target.column, cast(kind, load(line, j)))
 
-    def turn(self, source, source_pitch, rows, columns, target, target_pitch):
+    def transpose_rows(self, source, source_pitch, rows, columns, target, target_pitch):
         """Rows become columns, a square of registers at a time.
 
         Both rooms have whole squares; what is beyond the last row repeats it.
@@ -251,16 +251,16 @@ class Attention:
             zero = self.wide if value.type.lanes > 1 else self.compute
             return Select(value != 0, Const(zero, 0), Const(zero, LOWEST))
 
-        there = self.at("mask", batch, head, self.q0)
-        start = moved(there.pointer, self.k0 * there.column)
-        there = Operand(b.let("mask_there", start), there.row, there.column)
-        self.shared_mask = b.let("mask_shared", there.row == 0)
+        source_at = self.at("mask", batch, head, self.q0)
+        start = moved(source_at.pointer, self.k0 * source_at.column)
+        source_at = Operand(b.let("mask_there", start), source_at.row, source_at.column)
+        self.shared_mask = b.let("mask_shared", source_at.row == 0)
         rows = Select(self.shared_mask, Const(i64, 1), self.count)
         rows, pitch = b.let("mask_rows", rows), Const(i64, KEYS)
-        self.read(there, self.mask_rows, rows, self.here, pitch, change)
+        self.read(source_at, self.mask_rows, rows, self.here, pitch, change)
         with b.when(~self.shared_mask):
             panel = self.mask_panel, Const(i64, QUERIES)
-            self.turn(self.mask_rows, pitch, rows, self.here, *panel)
+            self.transpose_rows(self.mask_rows, pitch, rows, self.here, *panel)
 
     def add_mask(self):
         """Scores with the mask that was read."""
@@ -335,10 +335,12 @@ class Attention:
 
     def read_queries(self, batch, head, rows):
         """The panel of a block of queries."""
-        there = self.at("query", batch, head, self.q0)
+        source_at = self.at("query", batch, head, self.q0)
         pitch, depth = self.depth_pitch, self.n["depth"]
-        self.read(there, rows, self.count, depth, pitch, self.scaled)
-        self.turn(rows, pitch, self.count, depth, self.query, Const(i64, QUERIES))
+        self.read(source_at, rows, self.count, depth, pitch, self.scaled)
+        self.transpose_rows(
+            rows, pitch, self.count, depth, self.query, Const(i64, QUERIES)
+        )
 
     @contextmanager
     def each_pair(self, batch, group, q0):
@@ -362,18 +364,20 @@ class Attention:
             ("key", self.keys, self.n["depth"], self.depth_pitch),
             ("value", self.values, self.n["width"], self.width_pitch),
         ):
-            there = self.at(key, batch, group, self.k0)
-            self.read(there, room, self.here, size, pitch)
+            source_at = self.at(key, batch, group, self.k0)
+            self.read(source_at, room, self.here, size, pitch)
 
     def put(self, key, batch, head, size, pitch):
         """The sums, turned, to the block of an operand that they belong to."""
-        self.turn(self.sums, Const(i64, QUERIES), size, self.count, self.rows, pitch)
-        there = self.at(key, batch, head, self.q0)
-        self.write(self.rows, there, self.count, size, pitch)
+        self.transpose_rows(
+            self.sums, Const(i64, QUERIES), size, self.count, self.rows, pitch
+        )
+        source_at = self.at(key, batch, head, self.q0)
+        self.write(self.rows, source_at, self.count, size, pitch)
 
     # ---- products
 
-    def turns(self, turns, between):
+    def iterations(self, iterations, between):
         """Products one after the other, as turns of one loop.
 
         Args:
@@ -382,12 +386,12 @@ class Attention:
             between: called with the number of a turn, as an expression, after it.
         """
         b = self.b
-        with b.loop("turn", 0, len(turns)) as turn:
+        with b.loop("turn", 0, len(iterations)) as transpose_rows:
 
             def chosen(name, values):
                 value = values[-1]
                 for k in range(len(values) - 2, -1, -1):
-                    value = Select(turn == k, values[k], value)
+                    value = Select(transpose_rows == k, values[k], value)
                 return b.let(name, value)
 
             def operand(name, given):
@@ -401,7 +405,7 @@ class Attention:
                     ),
                 )
 
-            sizes, left, right, out, added = zip(*turns, strict=True)
+            sizes, left, right, out, added = zip(*iterations, strict=True)
             height, width, depth = (
                 chosen(name, values)
                 for name, values in zip(
@@ -419,7 +423,7 @@ class Attention:
                 lambda j: Operand(moved(right.pointer, j), right.row),
                 Results(out, out, added),
             )
-            between(turn)
+            between(transpose_rows)
 
     def kernel(self, name):
         """The kernel, once its chunks are written."""
@@ -439,7 +443,7 @@ def rows_of(pointer, pitch):
     return Operand(pointer, pitch, Const(i64, 1))
 
 
-def turned(operand):
+def transposed(operand):
     """The operand with rows for columns."""
     return Operand(operand.pointer, operand.column, operand.row)
 
@@ -481,19 +485,19 @@ class Forward(Attention):
         panel, scores = rows_of(self.sums, QUERIES), rows_of(self.scores, QUERIES)
         begin = either(first, self.zeros, panel)
         query = rows_of(self.query, QUERIES)
-        turns = [
+        iterations = [
             ((self.here, self.width, n["depth"]), self.left_keys, query, scores)
             + (self.zeros,),
-            ((n["width"], self.width, self.here), turned(self.left_values), scores)
+            ((n["width"], self.width, self.here), transposed(self.left_values), scores)
             + (panel, begin),
         ]
 
-        def between(turn):
-            with self.b.when(turn == 0):
+        def between(transpose_rows):
+            with self.b.when(transpose_rows == 0):
                 self.change_scores(batch, head)
                 self.soften()
 
-        self.turns(turns, between)
+        self.iterations(iterations, between)
 
     def soften(self):
         """Scores become weights relative to the largest so far, as do sums."""
@@ -584,10 +588,10 @@ class Backward(Attention):
         b, n, lanes = self.b, self.n, self.lanes
         width, pitch = n["width"], self.width_pitch
         for key, rows in (("grad", self.grad_rows), ("out", self.rows)):
-            there = self.at(key, batch, head, self.q0)
-            self.read(there, rows, self.count, width, pitch)
+            source_at = self.at(key, batch, head, self.q0)
+            self.read(source_at, rows, self.count, width, pitch)
         panel = self.grad, Const(i64, QUERIES)
-        self.turn(self.grad_rows, pitch, self.count, width, *panel)
+        self.transpose_rows(self.grad_rows, pitch, self.count, width, *panel)
         start = (batch * n["heads"] + head) * n["queries"] + self.q0
         known = b.let("log_here", moved(self.log_mass, start))
         unseen = Const(self.compute, math.inf)
@@ -622,20 +626,26 @@ class Backward(Attention):
         )
         begin = either(self.first, self.zeros, panel)
         here, depth, width = self.here, n["depth"], n["width"]
-        turns = [
+        iterations = [
             ((here, self.width, depth), self.left_keys, query, scores, self.zeros),
             ((here, self.width, width), self.left_values, grad, slopes, self.zeros),
             ((here, width, self.count), scores, grad_rows, values, values),
             ((here, depth, self.count), slopes, query_rows, keys, keys),
-            ((depth, self.width, here), turned(self.left_keys), slopes, panel, begin),
+            (
+                (depth, self.width, here),
+                transposed(self.left_keys),
+                slopes,
+                panel,
+                begin,
+            ),
         ]
 
-        def between(turn):
-            with b.when(turn == 1):
+        def between(transpose_rows):
+            with b.when(transpose_rows == 1):
                 self.change_scores(batch, head)
                 self.differentiate()
 
-        self.turns(turns, between)
+        self.iterations(iterations, between)
 
     def differentiate(self):
         """Scores become weights, and slopes of weights those of scores."""

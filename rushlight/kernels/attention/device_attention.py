@@ -145,7 +145,7 @@ class Attention(Block):
         growth: what those are multiplied by.
     """
 
-    def __init__(self, b, element, tile, pointers, words, mask, turned=False):
+    def __init__(self, b, element, tile, pointers, words, mask, transposed=False):
         super().__init__(b, element, tile.threads)
         self.tile, self.pointers, self.mask = tile, pointers, mask
         for k, name in enumerate(INTEGERS):
@@ -166,8 +166,10 @@ class Attention(Block):
         self.dropout, self.growth = None, ir.Const(f32, 1)
         if stream:
             sizes = self.heads, self.queries, self.keys
-            told = [b.let("told", ir.load(stream[0], k)) for k in range(2)]
-            self.dropout = Dropout(self, *told, self.least, sizes, turned)
+            seed_and_offset = [b.let("told", ir.load(stream[0], k)) for k in range(2)]
+            self.dropout = Dropout(
+                self, *seed_and_offset, self.least, sizes, transposed
+            )
             self.growth = b.let("growth", ir.load(scale, 1))
 
     def drawn(self, batch, head, row, column):

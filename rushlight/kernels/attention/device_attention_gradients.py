@@ -198,10 +198,10 @@ class Gradient(Attention):
 
         slices = self.go_past(begin, limit, tile.slice, bring)
         with slices as (start, stage, following):
-            places = [b.let("at", stage * slice.size) for slice in self.slices]
+            positions = [b.let("at", stage * slice.size) for slice in self.slices]
             bits = self.drawn(batch, head, mine, start)
             weights = self.zeros(tile.slice // 8)
-            self.along(weights, lefts[0], self.slices[0], places[0])
+            self.along(weights, lefts[0], self.slices[0], positions[0])
             self.weigh(weights, mask, mine, start, following)
             found = vectors or self.passing_vectors(batch, head, start)
             logs, deltas = found
@@ -210,12 +210,12 @@ class Gradient(Attention):
                     b.assign(weight, self.power(weight - logs(n, p)))
             if self.kind == "value":
                 self.drop(weights, bits)
-                factors, place = self.rounded(weights), places[1]
+                factors, place = self.rounded(weights), positions[1]
                 self.across(totals, factors, self.slices[1], place + part)
             else:
-                slopes = self.sloped(weights, bits, deltas, lefts[1], places[1])
+                slopes = self.sloped(weights, bits, deltas, lefts[1], positions[1])
                 factors = self.rounded(slopes)
-                self.across(totals, factors, self.slices[0], places[0] + part)
+                self.across(totals, factors, self.slices[0], positions[0] + part)
 
     def sloped(self, weights, bits, deltas, lefts, place):
         """The gradients of scores."""

@@ -32,8 +32,8 @@ class Dropout:
         turned: whether a lane's rows are keys, not queries.
     """
 
-    def __init__(self, block, seed, offset, least, sizes, turned):
-        self.b, self.block, self.turned = block.b, block, turned
+    def __init__(self, block, seed, offset, least, sizes, transposed):
+        self.b, self.block, self.transposed = block.b, block, transposed
         b = self.b
         self.key = [ir.cast(u32, seed), ir.cast(u32, seed >> 32)]
         self.offset = offset
@@ -62,7 +62,7 @@ class Dropout:
 
     def place(self, line, row, column):
         """The place in the stream of a weight of a lane's row and column."""
-        query, key = (column, row) if self.turned else (row, column)
+        query, key = (column, row) if self.transposed else (row, column)
         return line + query * self.keys + key
 
     def one_by_one(self, bits, line, row, column, count):
@@ -87,7 +87,7 @@ class Dropout:
         the weights of four keys and a query.
         """
         b, block = self.b, self.block
-        if self.turned:
+        if self.transposed:
             mine, distances = b.let("mine", block.group % FOUR), (4, 8)
             row = row + (block.group - mine) + mine // 2 * 8
             column = column + 2 * block.pair + mine % 2
@@ -96,23 +96,25 @@ class Dropout:
             row = row + block.group + mine // 2 * 8
             column = column + mine % 2 * FOUR
         first = b.let("first", self.place(line, row, column))
-        step = b.let("step", 8 * self.keys if self.turned else Const(i64, 8))
+        step = b.let("step", 8 * self.keys if self.transposed else Const(i64, 8))
         drawn = b.declare("drawn", Const(u32, 0))
-        with b.loop("turn", 0, count // 8, kind="rolled") as turn:
-            words = self.words(b.let("place", first + turn * step))
+        with b.loop("turn", 0, count // 8, kind="rolled") as iteration:
+            words = self.words(b.let("place", first + iteration * step))
             for n, word in enumerate(words):
-                self.set(drawn, word, turn * FOUR + n)
+                self.set(drawn, word, iteration * FOUR + n)
         near = b.let("near", ir.Exchange(distances[0], drawn))
         far = b.let("far", ir.Exchange(distances[1], drawn))
         across = b.let("across", ir.Exchange(distances[1], near))
 
         def of(lane):
             """What the lane of a number among the four has drawn."""
-            apart = b.let("apart", lane ^ mine)
-            found = ir.select(apart == 1, near, ir.select(apart == 2, far, across))
-            return b.let("found", ir.select(apart == 0, drawn, found))
+            distance = b.let("apart", lane ^ mine)
+            found = ir.select(
+                distance == 1, near, ir.select(distance == 2, far, across)
+            )
+            return b.let("found", ir.select(distance == 0, drawn, found))
 
-        if self.turned:
+        if self.transposed:
             shift = b.let("shift", ir.cast(u32, mine))
             parts = [((of(Const(i64, n)) >> shift) & 0x11111111) << n for n in range(4)]
         else:

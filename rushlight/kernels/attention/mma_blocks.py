@@ -115,9 +115,9 @@ class Block:
         """Asks for the rows of an operand from ``first`` on; zeros outside of it."""
         per_row = slice.columns // self.run
         count = slice.rows * per_row
-        turns = -(-count // self.threads)
-        with self.b.loop("turn", 0, turns, kind="rolled") as turn:
-            number = self.b.let("number", self.thread + turn * self.threads)
+        iterations = -(-count // self.threads)
+        with self.b.loop("turn", 0, iterations, kind="rolled") as iteration:
+            number = self.b.let("number", self.thread + iteration * self.threads)
             if count % self.threads == 0:
                 self.copy(slice, stage, rows, first, number)
             else:
@@ -264,10 +264,10 @@ class Block:
         ]
         add_product(self.b, own, left, right)
 
-    def multiply(self, pair, left, array, place, turned):
+    def multiply(self, pair, left, array, place, transposed):
         """Adds two products whose right factors are four blocks of shared memory."""
         b, packed = self.b, self.element.name
-        rows = b.let("rows", ir.UnitRows(turned, array, place))
+        rows = b.let("rows", ir.UnitRows(transposed, array, place))
         words = [b.let("word", ir.Extract(n, rows)) for n in range(4)]
         for own, right in zip(pair, (words[:2], words[2:]), strict=True):
             add_product(b, own, left, right, packed)

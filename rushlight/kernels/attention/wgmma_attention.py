@@ -13,7 +13,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rushlight.codegen.emit.reference_groups import APART, DEPTH, GROUP, ROWS, RUN
+from rushlight.codegen.emit.reference_groups import (
+    DEPTH,
+    GROUP,
+    ROWS,
+    RUN,
+    SMEM_ALIGNMENT,
+)
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Pointer, Var, f32, u32
 from rushlight.kernels.attention import device_attention
@@ -65,7 +71,7 @@ class Groups(device_attention.Forward):
         self.lines = {}
         for name, size in sizes.items():
             var = Var(b.fresh(f"{name}_lines"), Pointer(self.element))
-            b.add(ir.Array(var, size, alignment=APART, shared=True))
+            b.add(ir.Array(var, size, alignment=SMEM_ALIGNMENT, shared=True))
             self.lines[name] = var
 
     def bring_lines(self, name, place, rows, first, count, columns):
@@ -76,9 +82,9 @@ class Groups(device_attention.Forward):
             count, columns: how many rows, and of how many elements each.
         """
         b, per_row = self.b, columns // RUN
-        turns = count * per_row // self.threads
-        with b.loop("turn", 0, turns, kind="rolled") as turn:
-            number = b.let("number", self.thread + turn * self.threads)
+        iterations = count * per_row // self.threads
+        with b.loop("turn", 0, iterations, kind="rolled") as iteration:
+            number = b.let("number", self.thread + iteration * self.threads)
             i, run = b.let("i", number // per_row), b.let("run", number % per_row)
             square = i // ROWS * (columns // DEPTH) + run // RUNS
             mixed = (run % RUNS) ^ (i % RUNS)

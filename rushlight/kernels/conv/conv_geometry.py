@@ -294,7 +294,7 @@ def together(images, positions):
 
 @functools.lru_cache(maxsize=512)
 def forward_plan(
-    input, weight, output, stride, padding, dilation, groups, biased, behind=False
+    input, weight, output, stride, padding, dilation, groups, biased, fused=False
 ):
     """The kernel, margins of the input, integers, chunks and grain.
 
@@ -303,7 +303,7 @@ def forward_plan(
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     positions = math.prod(g.output)
-    if not behind and g.is_depthwise:
+    if not fused and g.is_depthwise:
         ints = (
             *(g.channels, g.rows, g.group_rows, *g.input[1:], *g.output[1:]),
             *(*g.padding[1:], g.dilation[2], int(biased)),
@@ -311,7 +311,7 @@ def forward_plan(
         kind = "_".join(map(str, ("depthwise", *g.kernel[1:], *g.stride[1:])))
         chunks = g.images * g.rows
         return kind, g.input, NOTHING, ints, chunks, grain_of(g.work, chunks)
-    if not behind and g.is_scheduled and g.has_wide_bands:
+    if not fused and g.is_scheduled and g.has_wide_bands:
         kind, chunks = f"{g.scheduled}_{int(biased)}", g.images * g.channels
         return kind, g.input, NOTHING, (), chunks, grain_of(g.work, chunks)
     cut, buffered, chunks = blocks(
@@ -320,7 +320,7 @@ def forward_plan(
         g.group_rows,
         groups,
         g.work,
-        behind,
+        fused,
         g.in_place(g.group_channels),
     )
     margins, walk = g.patches()
@@ -341,7 +341,7 @@ def forward_plan(
         1,
         0,
     )
-    direct = not behind and g.is_direct(g.group_rows, g.output)
+    direct = not fused and g.is_direct(g.group_rows, g.output)
     kind = "few_channels" if direct else "forward"
     return kind, g.input, margins, ints, chunks, grain_of(g.work, chunks)
 
@@ -356,7 +356,7 @@ def winograd_plan(
         flipped: whether ``weight`` lies as that of the convolution whose input's gradient
             this is: its first two dimensions exchanged, its taps in reverse.
         lanes: of a vector; None where images' channels are innermost. Then output channels
-            are in the weight too, by `turn_weight` where it is not flipped.
+            are in the weight too, by `transpose_weight` where it is not flipped.
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     channels_last = lanes is None

@@ -299,26 +299,26 @@ class PlaneTiles:
     def within(self, start, step):
         """Lanes whose columns are those of the input."""
         b, lanes = self.b, self.lanes
-        places = Ramp(lanes, cast(i32, start), Const(i32, step))
-        places = b.let("places", places)
+        positions = Ramp(lanes, cast(i32, start), Const(i32, step))
+        positions = b.let("places", positions)
         width = Broadcast(lanes, cast(i32, self.n["width"]))
         zero = Const(i32.vector(lanes), 0)
-        return b.let("mask", (places >= zero) & (places < width))
+        return b.let("mask", (positions >= zero) & (positions < width))
 
     def line_of(self, first, line, inside):
         """What each column of the taps sees in one row of the input, and in which lanes."""
         b, n, lanes = self.b, self.n, self.lanes
         at = b.let("line", first + line)
         base = b.let("base", moved(self.source, at * self.pitch))
-        there = None
+        in_bounds = None
         if not inside:
-            there = b.let("there", (at >= 0) & (at < n["height"]))
-            there = b.let("all", Broadcast(lanes, there))
+            in_bounds = b.let("there", (at >= 0) & (at < n["height"]))
+            in_bounds = b.let("all", Broadcast(lanes, in_bounds))
 
         def joined(mask):
-            if there is None:
+            if in_bounds is None:
                 return mask
-            return there if mask is None else b.let("seen", mask & there)
+            return in_bounds if mask is None else b.let("seen", mask & in_bounds)
 
         for start, masks, seen in zip(self.starts, self.masks, self.seen, strict=True):
             masks = list(map(joined, masks))
@@ -389,8 +389,8 @@ class WeightTiles(PlaneTiles):
         b, n, lanes = self.b, self.n, self.lanes
         result = []
         for i in range(ROWS):
-            there = Broadcast(lanes, y + i < n["out_height"])
-            kept = self.kept if i == 0 else b.let("there", self.kept & there)
+            in_bounds = Broadcast(lanes, y + i < n["out_height"])
+            kept = self.kept if i == 0 else b.let("there", self.kept & in_bounds)
             place = (y + i) * n["out_width"] + x
             slope = b.let("slope", load(self.out, place, lanes, mask=kept))
             b.assign(self.bias, self.bias + slope)
@@ -406,10 +406,10 @@ class WeightTiles(PlaneTiles):
         for line in range(self.lines):
             for tap, (value, seen) in enumerate(self.line_of(first, line, inside)):
                 seen = b.let("both", seen & self.kept)
-                for i, (slope, there) in enumerate(slopes):
+                for i, (slope, in_bounds) in enumerate(slopes):
                     row = line - i * self.strides[0]
                     if 0 <= row < self.taps[0]:
-                        met = seen if inside else seen & there
+                        met = seen if inside else seen & in_bounds
                         total = self.weights[row][tap]
                         more = multiply_add(slope, value, total)
                         b.assign(total, ir.select(met, more, total))

@@ -110,13 +110,13 @@ class Strip:
     def all_rows(self, source, out, piece, height):
         """The strip that starts at a piece, from the first row to the last."""
         b, tile, p = self.b, self.tile, self.patches
-        lines, places, masks = [], [], []
+        lines, store_offsets, masks = [], [], []
         furthest = Const(i64, 0)
         for j in range(tile.vectors):
             begin = b.let("begin", load(p.sources, piece + j))
             furthest = b.let("furthest", maximum(furthest, begin))
             lines.append(b.let("line", moved(source, begin)))
-            places.append(b.let("place", load(p.targets, piece + j)))
+            store_offsets.append(b.let("place", load(p.targets, piece + j)))
             masks.append(
                 b.let("mask", lane_mask(tile.lanes, load(p.counts, piece + j)))
             )
@@ -125,7 +125,7 @@ class Strip:
         def repeated(rows, whole):
             with b.repeat(height - position >= rows):
                 i = b.let("i", position + 0)
-                self.rows(i, rows, lines, out, places, masks, whole)
+                self.rows(i, rows, lines, out, store_offsets, masks, whole)
                 b.assign(position, position + rows)
 
         with b.when(furthest <= self.last):
@@ -135,7 +135,7 @@ class Strip:
             for rows in MASKED_ROWS:
                 repeated(rows, whole=False)
 
-    def rows(self, i, rows, lines, out, places, masks, whole):
+    def rows(self, i, rows, lines, out, store_offsets, masks, whole):
         """One register tile.
 
         Args:
@@ -154,9 +154,9 @@ class Strip:
             values = (b.let("value", Broadcast(lanes, e)) for e in elements)
             outer_product(b, sums, values, along)
         for r, line in enumerate(sums):
-            self.finish(i + r, line, out, places, masks)
+            self.finish(i + r, line, out, store_offsets, masks)
 
-    def finish(self, row, line, out, places, masks):
+    def finish(self, row, line, out, store_offsets, masks):
         """Adds the bias, or what earlier blocks of the depth gave, and stores a row."""
         b, lanes = self.b, self.tile.lanes
         target = b.let("target", moved(out, row * self.n["out_row"]))
@@ -165,9 +165,9 @@ class Strip:
             for total in line:
                 b.assign(total, total + bias)
         with b.when(~self.first):
-            for total, place, mask in zip(line, places, masks, strict=True):
+            for total, place, mask in zip(line, store_offsets, masks, strict=True):
                 b.assign(total, total + load(target, place, lanes, mask=mask))
-        for total, place, mask in zip(line, places, masks, strict=True):
+        for total, place, mask in zip(line, store_offsets, masks, strict=True):
             b.store(target, place, total, mask)
 
 

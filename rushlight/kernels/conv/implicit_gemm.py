@@ -298,8 +298,8 @@ class Patches:
 
     def spread(self, line, start, count):
         """``count`` elements, steps apart."""
-        places = Ramp(self.lanes, start, self.n["step_x"])
-        return load(line, places, self.lanes, mask=lane_mask(self.lanes, count))
+        offsets = Ramp(self.lanes, start, self.n["step_x"])
+        return load(line, offsets, self.lanes, mask=lane_mask(self.lanes, count))
 
 
 PAD_INTS = """
@@ -338,8 +338,8 @@ def padded(name, data_type, lanes) -> ir.Function:
         )
         with b.loop("x", 0, n["out_x"], lanes) as x:
             here = b.let("here", x - n["low_x"])
-            places = Ramp(lanes, cast(u32, here), Const(u32, 1))
-            mask = places < Broadcast(lanes, cast(u32, limit))
+            offsets = Ramp(lanes, cast(u32, here), Const(u32, 1))
+            mask = offsets < Broadcast(lanes, cast(u32, limit))
             b.store(
                 row,
                 x,
@@ -558,9 +558,9 @@ def multiply_patches(
     rows = write.tile.rows
 
     def results_at(i):
-        there = named(write.b, "there", out.at(i))
+        target_at = named(write.b, "there", out.at(i))
         few = minimum(height - i, rows)
-        return Results(there, there, addend.at(first, bias, out, i, few))
+        return Results(target_at, target_at, addend.at(first, bias, out, i, few))
 
     write.block(
         height,
@@ -635,7 +635,7 @@ def weight_gradient(name, data_type, compute, tile) -> ir.Function:
     )
     pitch = tile.columns + tile.lanes
     packed = b.array("packed", compute, BUFFER_ROWS * pitch + tile.lanes)
-    turned = b.array("turned", compute, tile.columns * weight_block(tile))
+    transposed = b.array("turned", compute, tile.columns * weight_block(tile))
     block = weight_block(tile)
     across = b.let("across", blocks_of(n["columns"], Const(i64, block)))
     rows = b.let("rows_all", n["rows"] + 1)
@@ -654,7 +654,7 @@ def weight_gradient(name, data_type, compute, tile) -> ir.Function:
         result = Operand(
             b.let("result", moved(out, over * rows * n["columns"] + o0)), n["columns"]
         )
-        sweep = WeightSweep(b, n, tile, compute, packed, pitch, turned)
+        sweep = WeightSweep(b, n, tile, compute, packed, pitch, transposed)
         sweep.run(part, source, before, top, i0, i1, wide, result)
     return ir.kernel(name, rolled(b.statements))
 
@@ -662,9 +662,9 @@ def weight_gradient(name, data_type, compute, tile) -> ir.Function:
 class WeightSweep:
     """One chunk of `weight_gradient`: all positions of a part's images."""
 
-    def __init__(self, b, n, tile, compute, packed, pitch, turned):
+    def __init__(self, b, n, tile, compute, packed, pitch, transposed):
         self.b, self.n, self.tile, self.compute = b, n, tile, compute
-        self.packed, self.pitch, self.turned = packed, pitch, turned
+        self.packed, self.pitch, self.transposed = packed, pitch, transposed
         self.write = Product(b, tile, compute)
         self.patches = Patches(b, n, tile, compute)
         self.addend = Addend(self.write)
@@ -687,7 +687,7 @@ class WeightSweep:
                 self.patches.list_pieces(
                     Walk(b, [n[f"grid_{a}"] for a in AXES], p0), width
                 )
-                self.turn(
+                self.transpose_rows(
                     moved(grad, image * n["grad_image"]), p0, positions, width, wide
                 )
                 first = b.let("first", (image == begin) & (p0 == 0))
@@ -709,7 +709,7 @@ class WeightSweep:
                         first,
                     )
 
-    def turn(self, grad, p0, positions, width, wide):
+    def transpose_rows(self, grad, p0, positions, width, wide):
         """The output's gradient with channels adjacent, image after image."""
         b, n, tile = self.b, self.n, self.tile
         done = b.declare("done", Const(i64, 0))
@@ -724,7 +724,7 @@ class WeightSweep:
                 n["grad_row"],
             )
             self.write.pack.transpose_columns(
-                source, moved(self.turned, done * tile.width), count, wide, width
+                source, moved(self.transposed, done * tile.width), count, wide, width
             )
             b.assign(done, done + count)
 
@@ -739,7 +739,7 @@ class WeightSweep:
 
     def panels(self, depth):
         """The turned gradient as right operand: panels one tile wide."""
-        return Panels(self.turned, depth, self.tile.width)
+        return Panels(self.transposed, depth, self.tile.width)
 
 
 class Panels:
@@ -750,8 +750,8 @@ class Panels:
 
     def at(self, _, column):
         start = quotient(column, self.width) * self.width
-        there = start * self.depth + (column - start)
-        return Operand(moved(self.pointer, there), Const(i64, self.width))
+        target_at = start * self.depth + (column - start)
+        return Operand(moved(self.pointer, target_at), Const(i64, self.width))
 
 
 def weight_block(tile) -> int:

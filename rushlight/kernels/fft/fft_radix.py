@@ -53,25 +53,25 @@ def lanes_of(itemsize):
     return max(current().vector_bytes, 32) // itemsize
 
 
-def root(turns, count):
-    """A root of one, ``exp(-2 pi i turns / count)``, of an angle of an eighth turn at most.
+def root(phases, count):
+    """A root of one, ``exp(-2 pi i phases / count)``, of an angle of an eighth turn at most.
 
     >>> root(3, 4), root(-7, 7)
     (1j, (1+0j))
     """
-    quarters = round(4 * turns / count)
-    angle = (4 * turns - quarters * count) * (math.pi / (2 * count))
+    quarters = round(4 * phases / count)
+    angle = (4 * phases - quarters * count) * (math.pi / (2 * count))
     return complex(math.cos(angle), -math.sin(angle)) * (1, -1j, -1, 1j)[quarters % 4]
 
 
-def roots(turns, count):
+def roots(phases, count):
     """The same of a tensor of turns, integers in float64: real parts and imaginary ones."""
-    quarters = ops.round(turns * (4 / count))
-    angle = (turns * 4 - quarters * count) * (math.pi / (2 * count))
+    quarters = ops.round(phases * (4 / count))
+    angle = (phases * 4 - quarters * count) * (math.pi / (2 * count))
     near, far = ops.cos(angle), -ops.sin(angle)
     place = ops.remainder(quarters, 4)
     across = ops.remainder(place, 2) == 1  # times -i
-    back = 1 - 2 * (place >= 2).to(turns.dtype)
+    back = 1 - 2 * (place >= 2).to(phases.dtype)
     return ops.where(across, far, near) * back, ops.where(across, -near, far) * back
 
 
@@ -90,8 +90,8 @@ def small_transform(b, values):
         return four(b, values)
     for first in (4, 2, 3, 5):
         if n % first == 0 and n > first:
-            apart = math.gcd(first, n // first) == 1
-            return (crossed if apart else composed)(b, values, first, n // first)
+            is_coprime = math.gcd(first, n // first) == 1
+            return (crossed if is_coprime else composed)(b, values, first, n // first)
     return odd(b, values)
 
 
@@ -107,12 +107,12 @@ def four(b, values):
     """Length four: no multiplication."""
     even = plus(b, values[0], values[2]), minus(b, values[0], values[2])
     odd_ = plus(b, values[1], values[3]), minus(b, values[1], values[3])
-    turned = odd_[1][1], odd_[1][0]  # times -i, but for a sign
+    rotated = odd_[1][1], odd_[1][0]  # times -i, but for a sign
     return [
         plus(b, even[0], odd_[0]),
-        (b.let("a", even[1][0] + turned[0]), b.let("a", even[1][1] - turned[1])),
+        (b.let("a", even[1][0] + rotated[0]), b.let("a", even[1][1] - rotated[1])),
         minus(b, even[0], odd_[0]),
-        (b.let("a", even[1][0] - turned[0]), b.let("a", even[1][1] + turned[1])),
+        (b.let("a", even[1][0] - rotated[0]), b.let("a", even[1][1] + rotated[1])),
     ]
 
 
@@ -122,7 +122,7 @@ def composed(b, values, first, second):
     rows = []
     for j in range(second):
         row = small_transform(b, values[j::second])
-        rows.append([turned(b, row[k], j * k, n) for k in range(first)])
+        rows.append([rotated(b, row[k], j * k, n) for k in range(first)])
     result = [None] * n
     for k in range(first):
         for at, value in enumerate(small_transform(b, [row[k] for row in rows])):
@@ -146,7 +146,7 @@ def crossed(b, values, first, second):
     return result
 
 
-def turned(b, x, power, n):
+def rotated(b, x, power, n):
     """A constant root of one, ``exp(-2 pi i power / n)``, times a value."""
     power %= n
     if power == 0:
@@ -287,31 +287,31 @@ class Lines:
         )
         self.load_block(source, parts[0], parts[1])
         here = b.declare("here", ir.Const(i64, 0))
-        there = b.declare("there", room * 2)
+        spare = b.declare("there", room * 2)
         length = b.declare("length", n["size"] + 0)
         side = b.declare("side", lines + 0)
         table = b.declare("table", ir.Const(i64, 0))
         with b.loop("stage", 0, n["stages"]) as stage:
             radix = b.let("radix", load(self.radices, stage))
             m = b.let("m", quotient(length, radix))
-            now, then, beside = (b.let(x.name, x + 0) for x in (here, there, side))
+            now, then, third = (b.let(x.name, x + 0) for x in (here, spare, side))
             at = b.let("at", table + 0)
             x = [b.let("x", moved(scratch, now + room * k)) for k in range(2)]
             y = [b.let("y", moved(scratch, then + room * k)) for k in range(2)]
             w = [
                 b.let("w", moved(self.roots, at + (radix - 1) * m * k)) for k in (0, 1)
             ]
-            alone = b.let("alone", beside == 1)
+            alone = b.let("alone", third == 1)
             for r in self.chosen:
                 with b.when((radix == r) & alone):
                     self.first_step(r, m, x, y, w)
                 with b.when((radix == r) & ~alone):
-                    self.step(r, m, beside, x, y, w)
+                    self.step(r, m, third, x, y, w)
             b.assign(here, then)
-            b.assign(there, now)
+            b.assign(spare, now)
             b.assign(table, at + (radix - 1) * m * 2)
             b.assign(length, m + 0)
-            b.assign(side, beside * radix)
+            b.assign(side, third * radix)
         done = [b.let("done", moved(scratch, here + room * k)) for k in range(2)]
         target = b.let(
             "lines_out", moved(self.out, outer * n["out_outer"] + start * n["out_line"])
@@ -391,17 +391,17 @@ class Lines:
         near = b.let("near", n["in_step"] == 2)
         along = b.let("along", whole & near & (self.lines == 1))
         across = b.let("across", whole & near & (self.lines == self.lanes))
-        beside = b.let("beside", ~along & ~across & whole & (n["in_line"] == 2))
+        third = b.let("beside", ~along & ~across & whole & (n["in_line"] == 2))
         with b.when(along):
             self.split(source, to, n["in_count"])
         with b.when(across):
-            self.turn_in(source, to, n["in_count"])
-        with b.when(beside):
+            self.transpose_in(source, to, n["in_count"])
+        with b.when(third):
             with b.loop("e", 0, n["in_count"]) as e:
                 row = b.let("row", moved(source, e * n["in_step"]))
                 into = [b.let("into", moved(t, e * self.lines)) for t in to]
                 self.split(row, into, self.lines)
-        with b.when(~along & ~across & ~beside):
+        with b.when(~along & ~across & ~third):
             self.gather(source, to, n["in_count"])
         with b.when(kind == HALF):
             self.mirror(to)
@@ -428,7 +428,7 @@ class Lines:
                     b.store(to[0], into, load(row, at))
                     b.store(to[1], into, 0.0 if test is real else load(row, at + 1))
 
-    def turn_in(self, source, to, count):
+    def transpose_in(self, source, to, count):
         """As many lines as a vector has lanes, whose elements lie together."""
         b, n, lanes = self.b, self.n, self.lanes
         rows = [b.let("row", moved(source, n["in_line"] * k)) for k in range(lanes)]
@@ -451,19 +451,19 @@ class Lines:
                     with b.when(count - e > k):
                         b.store(target, (e + k) * lanes, part)
 
-    def turn_out(self, parts, target, count):
-        """The inverse of `turn_in`, scaled."""
+    def transpose_out(self, parts, target, count):
+        """The inverse of `transpose_in`, scaled."""
         b, n, lanes = self.b, self.n, self.lanes
         rows = [b.let("row", moved(target, n["out_line"] * k)) for k in range(lanes)]
         factor = b.let("factors", Broadcast(lanes, self.scale))
         with b.loop("e", 0, count, lanes, kind="rolled") as e:
             masks = self.masks((count - e) * 2)
-            turned_ = []
+            transposed_ = []
             for part in parts:
                 values = [load(part, (e + k) * lanes, lanes) for k in range(lanes)]
                 values = [b.let("v", value * factor) for value in values]
-                turned_.append(interleaved(b, values))
-            for row, pair in zip(rows, zip(*turned_, strict=True), strict=True):
+                transposed_.append(interleaved(b, values))
+            for row, pair in zip(rows, zip(*transposed_, strict=True), strict=True):
                 for k, value in enumerate(interleaved(b, pair)):
                     b.store(row, e * 2 + lanes * k, value, mask=masks[k])
 
@@ -518,8 +518,8 @@ class Lines:
                     root,
                     inverse,
                 )
-                for places, values in zip((near_, far), ends, strict=True):
-                    for place, value in zip(places, values, strict=True):
+                for positions, values in zip((near_, far), ends, strict=True):
+                    for place, value in zip(positions, values, strict=True):
                         b.store(place, q, value)
 
     def mirror(self, to):
@@ -578,18 +578,18 @@ class Lines:
         near = b.let("near", (kind != REAL) & (n["out_step"] == 2))
         along = b.let("along", near & (self.lines == 1))
         across = b.let("across", near & (self.lines == self.lanes))
-        beside = (kind != REAL) & ~along & ~across & (n["out_line"] == 2)
-        beside = b.let("beside", beside)
+        third = (kind != REAL) & ~along & ~across & (n["out_line"] == 2)
+        third = b.let("beside", third)
         with b.when(along):
             self.join(parts, target, count)
         with b.when(across):
-            self.turn_out(parts, target, count)
-        with b.when(beside):
+            self.transpose_out(parts, target, count)
+        with b.when(third):
             with b.loop("e", 0, count) as e:
                 row = b.let("row", moved(target, e * n["out_step"]))
                 at = [b.let("at", moved(q, e * self.lines)) for q in parts]
                 self.join(at, row, self.lines)
-        with b.when(~along & ~across & ~beside):
+        with b.when(~along & ~across & ~third):
             with b.when(kind != REAL):
                 self.scatter(parts, target, count, 2)
             with b.when(kind == REAL):

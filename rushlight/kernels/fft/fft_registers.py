@@ -58,7 +58,7 @@ class Short:
             first = block * self.lanes
             source = b.let("first", moved(self.source, first * self.in_line))
             out = b.let("result", moved(self.out, first * self.out_line))
-            parts = [part for some in self.turned_in(source) for part in some]
+            parts = [part for some in self.transposed_in(source) for part in some]
             values = [
                 tuple(parts[2 * k + part] for part in self.order)
                 for k in range(self.size)
@@ -66,7 +66,7 @@ class Short:
             self.end(small_transform(b, values), out)
         return b.statements
 
-    def turned_in(self, source):
+    def transposed_in(self, source):
         """The parts of some elements after others, a vector over lines for each."""
         b, lanes = self.b, self.lanes
         for start in range(0, 2 * self.size, lanes):
@@ -76,8 +76,8 @@ class Short:
             ]
             yield transpose(b, lines)
 
-    def turned_out(self, parts, out, start):
-        """The inverse of `turned_in`, scaled and stored."""
+    def transposed_out(self, parts, out, start):
+        """The inverse of `transposed_in`, scaled and stored."""
         b = self.b
         parts = [b.let("scaled", part * self.factor) for part in parts]
         for k, line in enumerate(transpose(b, parts)):
@@ -89,7 +89,7 @@ class Short:
             *values, (last, _) = self.untangled(values)
         parts = [value[part] for value in values for part in self.order]
         for start in range(0, len(parts), self.lanes):
-            self.turned_out(parts[start : start + self.lanes], out, start)
+            self.transposed_out(parts[start : start + self.lanes], out, start)
         if self.paired:
             last = self.b.let("last", last * self.factor)
             for k in range(self.lanes):

@@ -131,7 +131,7 @@ def table_of(size, itemsize):
 
 
 @functools.cache
-def steps_beside(size, itemsize):
+def strided_steps(size, itemsize):
     """The steps of a line among others that lie side by side; None where none fit."""
     return steps_of(size) if fits(size, lanes_of(itemsize), itemsize) else None
 
@@ -156,14 +156,14 @@ def table_roots(rows, steps, halves, dtype):
     if halves == FROM_HALF:
         tables += roots(count(size), 2 * size)
     if halves in (TO_HALF, TO_WHOLE):
-        turns = count(size).reshape([columns, 1, rows])
-        turns = turns.expand([columns, lanes // rows, rows])
-        tables.append(ops.stack(roots(turns, 2 * size), 1))
+        phases = count(size).reshape([columns, 1, rows])
+        phases = phases.expand([columns, lanes // rows, rows])
+        tables.append(ops.stack(roots(phases, 2 * size), 1))
     if rows > 1:
         tables += roots(count(1, rows).unsqueeze(1) * count(columns), size)
     for radix in steps[:-1]:
-        turns = count(length // radix).unsqueeze(1) * count(1, radix)
-        tables.append(ops.stack(roots(turns, length), -1))
+        phases = count(length // radix).unsqueeze(1) * count(1, radix)
+        tables.append(ops.stack(roots(phases, length), -1))
         length //= radix
     tables += [part for radix in steps if radix > WRITTEN for part in waves(radix)]
     # vectors of fewer columns than lanes read beyond their own
@@ -308,34 +308,34 @@ class Along(Steps):
         if halves in (TO_HALF, TO_WHOLE):
             self.factor = self.spread(load(self.scale, 0) * 0.5)
         # where the roots of columns begin, behind those of mirrors
-        self.turns = (0, 2 * size, *[2 * self.columns * self.lanes] * 2)[halves]
+        self.phases = (0, 2 * size, *[2 * self.columns * self.lanes] * 2)[halves]
 
     def write(self):
         """The statements of the whole kernel."""
         b = self.b
         with b.loop("item", ir.BEGIN, ir.END) as item:
-            ins, outs = self.places(item)
+            ins, outs = self.positions(item)
             read = self.all_columns(ins)
-            table = self.turns + 2 * (self.rows - 1) * self.columns
+            table = self.phases + 2 * (self.rows - 1) * self.columns
             if self.halves in (TO_HALF, TO_WHOLE):
                 self.mirrored(self.all_steps(table, read), outs)
             else:
                 self.all_steps(table, read, functools.partial(self.store, outs))
         return b.statements
 
-    def places(self, item):
+    def positions(self, item):
         """Where the lines of a block begin, in the source and in the result."""
         b, n = self.b, self.n
         outer = b.let("outer", quotient(item, n["blocks"]))
         first = b.let("first", remainder(item, n["blocks"]) * self.lines)
-        places = [
+        positions = [
             b.let("place", minimum(first + k, n["count"] - 1))
             for k in range(self.lines)
         ]
         return (
             [
                 b.let("line", moved(start, outer * n[far] + place * n[near]))
-                for place in places
+                for place in positions
             ]
             for start, far, near in (
                 (self.source, "in_outer", "in_line"),
@@ -367,8 +367,10 @@ class Along(Steps):
             head, *rest = small_transform(b, read)
             values.append(head)
             for k, value in enumerate(rest):
-                turn = self.roots_at(first + (self.turns + k * self.columns), count)
-                values.append(times(b, value, turn))
+                iteration = self.roots_at(
+                    first + (self.phases + k * self.columns), count
+                )
+                values.append(times(b, value, iteration))
         parts = [transpose(b, list(part)) for part in zip(*values, strict=True)]
         return list(zip(*parts, strict=True))
 
@@ -382,12 +384,12 @@ class Along(Steps):
     def column(self, line, first, row):
         """A vector of elements of one row of a line's table."""
         start = self.b.let("start", ir.as_expr(first + row * self.columns, i64))
-        values = self.apart(line, start)
+        values = self.split(line, start)
         if self.halves == FROM_HALF:
             values = self.unmirrored(line, start, values, row == 0)
         return tuple(values[k] for k in self.order)
 
-    def apart(self, line, start, backwards=False):
+    def split(self, line, start, backwards=False):
         """The parts of as many elements as a vector has lanes, or as a row has columns.
 
         Args:
@@ -418,7 +420,7 @@ class Along(Steps):
                 the middle, imaginary parts count as zero.
         """
         b, lanes = self.b, self.lanes
-        far = self.apart(line, self.size - start, True)
+        far = self.split(line, self.size - start, True)
         if ends:
             ramp = ir.Ramp(lanes, start, Const(i64, 1))
             inner = b.let("inner", ramp > Broadcast(lanes, Const(i64, 0)))
@@ -448,16 +450,16 @@ class Along(Steps):
         # the first vector, whose first element is its own mirror, then the others
         for start, stop in ((0, 1), (1, count)):
             with self.each("u", stop, start) as u:
-                places = u, count - 1 - u, count - u if start else 0
-                near, *sides = [self.held(array, place) for place in places]
+                positions = u, count - 1 - u, count - u if start else 0
+                near, *sides = [self.held(array, place) for place in positions]
                 far = [
                     b.let("m", Shuffle(pick, *side))
                     for side in zip(*sides, strict=True)
                 ]
                 even = b.let("a", near[0] + far[0]), b.let("a", near[1] - far[1])
                 gap = b.let("s", near[0] - far[0]), b.let("s", near[1] + far[1])
-                turned = gap[1], b.let("n", -gap[0])
-                rest = times(b, turned, self.held(self.roots, u))
+                rotated = gap[1], b.let("n", -gap[0])
+                rest = times(b, rotated, self.held(self.roots, u))
                 value = plus(b, even, rest)
                 self.store(lines, u, value)
                 if self.halves == TO_WHOLE:
@@ -501,7 +503,7 @@ class Along(Steps):
             b.store(lines[line], at, Shuffle(pick, *parts), mask=mask)
 
 
-class Beside(Steps):
+class StridedTransform(Steps):
     """The kernel of lines that lie side by side, as it is written: nothing is turned.
 
     Integers: steps from element to element, and from one set of lines to the next, in the
@@ -513,7 +515,7 @@ class Beside(Steps):
 
     def __init__(self, type, size, forward, scaled, partly):
         names = ["in_step", "in_outer", "out_step", "out_outer", "blocks"]
-        steps = steps_beside(size, type.itemsize)
+        steps = strided_steps(size, type.itemsize)
         super().__init__(type, steps, forward, scaled, names + ["left"] * partly)
         self.masks = None, None
         if partly:
@@ -598,7 +600,7 @@ def transform_along(size, source, out, batch, forward, scale, whole=False):
     host.launch.launch(kernel, operands, ints, outer * blocks, grain)
 
 
-def transform_beside(size, source, out, batch, steps, forward, scale):
+def strided_transform(size, source, out, batch, steps, forward, scale):
     """Transforms lines that lie side by side.
 
     Args:
@@ -611,7 +613,7 @@ def transform_beside(size, source, out, batch, steps, forward, scale):
     dtype = factor.dtype
     lanes = lanes_of(dtype.itemsize)
     grain = max(1, host.launch.SMALLEST_TASK // (8 * size * lanes))
-    radices = steps_beside(size, dtype.itemsize)
+    radices = strided_steps(size, dtype.itemsize)
     table, ints = (
         table_roots(1, radices, NEITHER, dtype),
         (steps[0], in_outer, steps[1], out_outer),
@@ -620,13 +622,13 @@ def transform_beside(size, source, out, batch, steps, forward, scale):
     how = dtype.name, size, forward, number != 1.0
     if blocks:
         operands = (out, source, factor, table)
-        kernel = kernel_of(Beside, *how, False)
+        kernel = kernel_of(StridedTransform, *how, False)
         host.launch.launch(kernel, operands, (*ints, blocks), outer * blocks, grain)
     if left:
         last = [
             x.as_strided((1,), (1,), x.storage_offset() + blocks * lanes)
             for x in (out, source)
         ]
-        kernel = kernel_of(Beside, *how, True)
+        kernel = kernel_of(StridedTransform, *how, True)
         operands = (*last, factor, table)
         host.launch.launch(kernel, operands, (*ints, 1, left), outer, grain)

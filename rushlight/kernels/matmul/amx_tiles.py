@@ -126,27 +126,29 @@ class TileProduct:
         """
         b, rows = self.b, Const(i64, self.tile.rows)
         along = lines.column == 1
-        apart = b.let("apart", Select(along, lines.row, lines.column))
+        line_pitch = b.let("apart", Select(along, lines.row, lines.column))
         ahead = rows * Select(along, lines.row, Const(i64, 1))
-        start = ahead + quotient(j, SIDE) * apart
+        start = ahead + quotient(j, SIDE) * line_pitch
         return Operand(
-            b.let("soon", moved(lines.pointer, start)), apart, lines.column * self.lanes
+            b.let("soon", moved(lines.pointer, start)),
+            line_pitch,
+            lines.column * self.lanes,
         )
 
     def square(self, down, across, steps, panel, kept, first, ended, soon):
         """The sums of some tiles, from zero or from where they wait, and back."""
         b, tile = self.b, self.tile
-        places = [(row, column) for row in range(down) for column in range(across)]
+        positions = [(row, column) for row in range(down) for column in range(across)]
         row_bytes = b.let("row_bytes", kept.row * self.compute.itemsize)
         pitch = Const(i64, tile.width * self.compute.itemsize)
 
         def move(name, pointer, row, pitch):
-            for r, c in places:
+            for r, c in positions:
                 at = ir.as_expr(row * (r * SIDE) + c * SIDE, i64)
                 b.add(TileStep(name, 2 * r + c, 0, 0, pointer, at, pitch))
 
         with b.when(first):
-            for r, c in places:
+            for r, c in positions:
                 b.add(TileStep("zero", 2 * r + c))
         with b.otherwise():
             move("load", kept.pointer, kept.row, row_bytes)
@@ -158,7 +160,7 @@ class TileProduct:
                     at = start + k * SQUARE * self.together
                     step_of = name, number + k, 0, 0, pointer, at, Const(i64, 64)
                     b.add(TileStep(*step_of))
-            for r, c in places:
+            for r, c in positions:
                 b.add(TileStep(self.step, 2 * r + c, LEFT + r, RIGHT + c))
             for k in range(2):
                 at = soon.row * k + step * soon.column
@@ -228,7 +230,9 @@ class TileProduct:
                 vectors = []
                 for word in range(SIDE):
                     k = [s * lanes + word * self.together + n for n in self.each]
-                    there = [moved(source.pointer, t + at * source.column) for at in k]
+                    pointers = [
+                        moved(source.pointer, t + at * source.column) for at in k
+                    ]
                     lines = [
                         b.let(
                             "line",
@@ -239,7 +243,7 @@ class TileProduct:
                                 mask=self.masked(SIDE, rows - t, at < depth),
                             ),
                         )
-                        for place, at in zip(there, k, strict=True)
+                        for place, at in zip(pointers, k, strict=True)
                     ]
                     (whole,) = self.woven(lines)
                     vectors.append(b.let("line", Reinterpret(i32.vector(SIDE), whole)))

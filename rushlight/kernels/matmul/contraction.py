@@ -204,23 +204,23 @@ class Product:
             def right_at(j):
                 start = quotient(j, tile.width) * tile.width
                 start = start * source.column + (j - start)  # panels have whole tiles
-                there = Operand(moved(source.pointer, start), source.row)
+                operand = Operand(moved(source.pointer, start), source.row)
                 if room is None:
-                    return there
+                    return operand
                 start = self.pack.packed_index(j, depth)
                 packed = Operand(moved(room, start), Const(i64, tile.width))
                 if source.pointer.type.element != compute:
                     return packed
-                return choose(b, direct, there, packed)
+                return choose(b, direct, operand, packed)
 
             def left_at(i, rows):
-                there = left.at(i, k0)
+                operand = left.at(i, k0)
                 if self.converted is not None:
-                    return self.pack.pack_left(there, self.converted, depth, rows)
+                    return self.pack.pack_left(operand, self.converted, depth, rows)
                 if self.strips is None:
-                    return there
+                    return operand
                 return self.pack.pack_strips(
-                    across, there, self.strips, depth, i, height
+                    across, operand, self.strips, depth, i, height
                 )
 
             here = Results(
@@ -258,10 +258,10 @@ class Product:
             j = b.declare("j", Const(i64, 0))
             across = results(here) if callable(results) else results.at(b, here, 0)
             with b.repeat(j < width):
-                there = b.let("column", j + 0)
-                right = named(b, "panel", right_at(there))
-                begin = across.at(b, Const(i64, 0), there)
-                strip.tile(there, width - there, right, begin)
+                operand = b.let("column", j + 0)
+                right = named(b, "panel", right_at(operand))
+                begin = across.at(b, Const(i64, 0), operand)
+                strip.tile(operand, width - operand, right, begin)
                 b.assign(j, j + strip.taken)
             if across.whole:
                 with b.when(across.ended):
@@ -307,14 +307,15 @@ class Strip:
         self.taken = self.b.declare("taken", Const(i64, 0))
         tile = product.tile
         # What a tile of few rows has too many repeats its first row, to no effect.
-        self.places = [
+        self.positions = [
             minimum(Const(i64, k), rows - 1)
             if 0 < k < tile.heights[-1]
             else Const(i64, k)
             for k in range(tile.rows)
         ]
         self.lines = [
-            self.b.let("line", moved(left.pointer, left.row * k)) for k in self.places
+            self.b.let("line", moved(left.pointer, left.row * k))
+            for k in self.positions
         ]
 
     def shares(self, row, width):
@@ -336,8 +337,8 @@ class Strip:
         tile = self.product.tile
         row = quotient(column, tile.width) * self.share
         row = minimum(row, Const(i64, tile.rows - 1))
-        there = moved(self.next.pointer, row * self.next.row)
-        return Operand(self.b.let("ahead", there), self.passed)
+        operand = moved(self.next.pointer, row * self.next.row)
+        return Operand(self.b.let("ahead", operand), self.passed)
 
     def tile(self, column, left, right, results):
         """One tile of the columns that are left from one on, and what is behind it."""
@@ -356,7 +357,7 @@ class Strip:
                 b.let("target", moved(target.pointer, target.row * k)),
                 b.let("before", moved(results.added.pointer, results.added.row * k)),
             )
-            for k in self.places
+            for k in self.positions
         ]
         self.heights(left, right, rows)
         if results.epilogue is not None and not results.whole:

@@ -202,20 +202,22 @@ class Writer:
         Neighbouring threads take neighbouring elements, whichever way they lie.
         """
         place = operand, base, count, first, limit, step, start, depth_step
-        turns = count * self.tile.depth // threads
-        if self.at_once is None or turns <= self.at_once:
-            return self.bring_turns(0, turns, threads, *place)
-        with self.b.loop("turn", 0, turns, self.at_once, kind="rolled") as turn:
-            self.bring_turns(turn, self.at_once, threads, *place)
+        iterations = count * self.tile.depth // threads
+        if self.at_once is None or iterations <= self.at_once:
+            return self.load_chunks(0, iterations, threads, *place)
+        with self.b.loop(
+            "turn", 0, iterations, self.at_once, kind="rolled"
+        ) as iteration:
+            self.load_chunks(iteration, self.at_once, threads, *place)
 
-    def bring_turns(
-        self, begin, turns, threads, operand, base, count, first, limit, step, start,
+    def load_chunks(
+        self, begin, iterations, threads, operand, base, count, first, limit, step, start,
         depth_step,
     ):  # fmt: skip
         """Some turns of that: each thread brings a value in each."""
         b, tile = self.b, self.tile
-        for turn in range(turns):
-            number = b.let("number", self.thread + (begin + turn) * threads)
+        for iteration in range(iterations):
+            number = b.let("number", self.thread + (begin + iteration) * threads)
             along = b.let("along", depth_step == 1)
             k = b.let("k_in", ir.select(along, number % tile.depth, number // count))
             i = b.let("i_in", ir.select(along, number // tile.depth, number % count))

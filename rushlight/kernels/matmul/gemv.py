@@ -202,12 +202,12 @@ def combine_rows(b, n, left, right, parts, span, width, lanes):
 
 
 FLIPPED_ROWS = 64  # rows of the result that a chunk writes to
-TURN_INTS = """
+TRANSPOSED_INTS = """
     rows columns in_row out_row parts in_part in_batch out_batch
 """.split()
 
 
-def turned_sum(name, compute, lanes) -> ir.Function:
+def transposed_sum(name, compute, lanes) -> ir.Function:
     """``out[j, i] = sum_s in[s, i, j]``, for each matrix of a batch.
 
     Squares of ``lanes`` elements are added up and turned in registers. The parallel
@@ -215,7 +215,7 @@ def turned_sum(name, compute, lanes) -> ir.Function:
     of the result as there are pages at hand are filled before the next ones.
     """
     b = Builder()
-    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(TURN_INTS)}
+    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(TRANSPOSED_INTS)}
     pointers = [
         b.let(key, ir.argument(i, compute)) for i, key in enumerate(("out", "source"))
     ]

@@ -38,7 +38,7 @@ def epilogue_kernel(kind, a_type, b_type, compute, named_by, epilogue, digest=""
         kind: ``product``, ``pairs`` (of bfloat16, held as float32), ``fours`` (of bytes,
             held as int32), ``twos`` (of 16 bits, too), ``tiles_`` and what AMX multiplies
             (bfloat16 is held as int16), ``dot_tiles``, ``dots``, ``combine`` or
-            ``turned_sum``.
+            ``transposed_sum``.
         a_type, b_type: what the operands hold.
         compute: what sums are.
         named_by: what the kernel's name ends in.
@@ -80,8 +80,10 @@ def builder_of(kind):
         return lambda name, types, epilogue: product(
             name, *types, matrix_tile(types[2].name, current()), STEPS[kind], epilogue
         )
-    if kind == "turned_sum":
-        return lambda name, types, _: gemv.turned_sum(name, types[2], lanes_of(types))
+    if kind == "transposed_sum":
+        return lambda name, types, _: gemv.transposed_sum(
+            name, types[2], lanes_of(types)
+        )
     write = {
         "dot_tiles": dot_tiles.dot_tiles,
         "dots": gemv.dots,

@@ -146,18 +146,22 @@ class Units(Writer):
     def lefts(self, row, k, pair, halves):
         """A lane's share of the left factor, in the order of the instruction."""
         if halves:
-            places = [(n // 2 % 2, 2 * pair + n % 2 + 8 * (n // 4)) for n in range(8)]
+            positions = [
+                (n // 2 % 2, 2 * pair + n % 2 + 8 * (n // 4)) for n in range(8)
+            ]
         else:
-            places = [(n % 2, pair + 4 * (n // 2)) for n in range(4)]
-        return [self.held("left", row + 8 * down, k + along) for down, along in places]
+            positions = [(n % 2, pair + 4 * (n // 2)) for n in range(4)]
+        return [
+            self.held("left", row + 8 * down, k + along) for down, along in positions
+        ]
 
     def rights(self, column, k, pair, halves):
         """A lane's share of the right factor."""
         if halves:
-            places = [2 * pair + n % 2 + 8 * (n // 2) for n in range(4)]
+            positions = [2 * pair + n % 2 + 8 * (n // 2) for n in range(4)]
         else:
-            places = [pair + 4 * n for n in range(2)]
-        return [self.held("right", column, k + along) for along in places]
+            positions = [pair + 4 * n for n in range(2)]
+        return [self.held("right", column, k + along) for along in positions]
 
     def held(self, operand, i, k):
         """A value of a slice."""

@@ -103,13 +103,13 @@ class Packers:
                 return
             with b.loop("k", 0, depth, lanes) as k:
                 mask = b.let("mask", lane_mask(lanes, depth - k))
-                turned = self.squares(source, starts, k, mask)
+                transposed = self.squares(source, starts, k, mask)
                 row = b.let("row", moved(target, to + k * panel))
                 with b.when(depth - k >= lanes):
-                    for i, vector in enumerate(turned):
+                    for i, vector in enumerate(transposed):
                         b.store(row, i * panel, vector)
                 with b.otherwise():
-                    for i, vector in enumerate(turned):
+                    for i, vector in enumerate(transposed):
                         b.store(square, i * lanes, vector)
                     with b.loop("i", 0, depth - k) as i:
                         b.store(row, i * panel, load(square, i * lanes, lanes))

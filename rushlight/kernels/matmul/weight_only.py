@@ -50,7 +50,7 @@ def named(b, names):
 class _HalfBytes:
     """The loops of `half_bytes`."""
 
-    places, add = 1, staticmethod(multiply_add)  # of the depth, in a lane of numbers
+    positions, add = 1, staticmethod(multiply_add)  # of the depth, in a lane of numbers
 
     def __init__(self, stored, lanes, rows):
         self.b = b = Builder()
@@ -114,16 +114,16 @@ class _HalfBytes:
 
     def sums_of(self, lines, start, k0, masses):
         """For each row of x the sums of a group, of a pass's vectors of columns."""
-        b, lanes, places = self.b, self.lanes, self.places
+        b, lanes, positions = self.b, self.lanes, self.positions
         zero = Const(f32.vector(lanes), 0)
         sums = [
             [[b.declare("sum", zero) for _ in range(2 * self.wide)] for _ in lines]
             for _ in range(self.chains)
         ]
-        with b.loop("k", k0, k0 + self.n["group"], places * self.chains) as k:
+        with b.loop("k", k0, k0 + self.n["group"], positions * self.chains) as k:
             for chain, own in enumerate(sums):
-                at = b.let("place", quotient(k, places) + chain)
-                numbers = self.numbers(start + at * (places * COLUMNS // 2))
+                at = b.let("place", quotient(k, positions) + chain)
+                numbers = self.numbers(start + at * (positions * COLUMNS // 2))
                 rows = (Broadcast(lanes, load(line, at)) for line in lines)
                 rows = (b.let("spread", row) for row in rows)
                 outer_product(b, own, rows, numbers, self.add)
@@ -185,7 +185,7 @@ class _HalfPairs(_HalfBytes):
     the numbers of both from a table.
     """
 
-    places, add = 2, staticmethod(multiply_pairs)
+    positions, add = 2, staticmethod(multiply_pairs)
 
     def __init__(self, stored, lanes, rows):
         super().__init__(stored, lanes, rows)

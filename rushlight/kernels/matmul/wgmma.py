@@ -14,7 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.codegen.emit.reference_groups import APART, DEPTH, GROUP, ROWS, RUN
+from rushlight.codegen.emit.reference_groups import (
+    DEPTH,
+    GROUP,
+    ROWS,
+    RUN,
+    SMEM_ALIGNMENT,
+)
 from rushlight.ir import expr as ir
 from rushlight.kernels.matmul import device_tiles
 from rushlight.kernels.mma_tiles import place_of_sum
@@ -69,7 +75,7 @@ def tile_for(rows, columns, batch, processors) -> WarpgroupTile:
     return TILES[-1]
 
 
-def turned(sizes, left, right):
+def transposed(sizes, left, right):
     """Which factors lie along rows (or columns), not the depth; None where groups cannot.
 
     Copies are of eight halves that lie side by side, and begin at multiples of 16 bytes.
@@ -79,24 +85,24 @@ def turned(sizes, left, right):
         left, right: of both factors, the address and the steps from row to row, column to
             column and in a batch.
 
-    >>> turned((64, 64, 64), (0, 64, 1, 0), (0, 64, 1, 0))
+    >>> transposed((64, 64, 64), (0, 64, 1, 0), (0, 64, 1, 0))
     (False, True)
-    >>> turned((64, 64, 64), (0, 65, 1, 0), (0, 64, 1, 0)) is None
+    >>> transposed((64, 64, 64), (0, 65, 1, 0), (0, 64, 1, 0)) is None
     True
     """
     if min(sizes) < LEAST:
         return None
     found = []
-    for address, across, along, apart in (left, (right[0], *right[2:0:-1], right[3])):
+    for address, across, along, pitch in (left, (right[0], *right[2:0:-1], right[3])):
         side = along != 1
         other = along if side else across
-        if side and across != 1 or address % 16 or other % RUN or apart % RUN:
+        if side and across != 1 or address % 16 or other % RUN or pitch % RUN:
             return None
         found.append(side)
     return tuple(found)
 
 
-def product(name, element, tile, turned, result=None) -> ir.Function:
+def product(name, element, tile, transposed, result=None) -> ir.Function:
     """As `tiles.product`, of halves with sums in float32.
 
     Args:
@@ -112,7 +118,7 @@ def product(name, element, tile, turned, result=None) -> ir.Function:
         )
 
     def writer(*args):
-        return Groups(*args, turned=turned)
+        return Groups(*args, transposed=transposed)
 
     return device_tiles.product(name, element, ir.f32, tile, writer, result)
 
@@ -120,9 +126,9 @@ def product(name, element, tile, turned, result=None) -> ir.Function:
 class Groups(device_tiles.Writer):
     """Writes the program of one block whose groups multiply by their units."""
 
-    def __init__(self, *args, turned):
+    def __init__(self, *args, transposed):
         super().__init__(*args)
-        self.turned = dict(zip(("left", "right"), turned, strict=True))
+        self.transposed = dict(zip(("left", "right"), transposed, strict=True))
         b, thread = self.b, self.thread
         self.group = b.let("group", thread // GROUP)
         # A thread copies the same run of every so many lines, which are mixed alike.
@@ -136,7 +142,7 @@ class Groups(device_tiles.Writer):
     def room(self, name, count):
         var = ir.Var(self.b.fresh(name), ir.Pointer(self.kept))
         size = self.tile.stages * count * DEPTH
-        self.b.add(ir.Array(var, size, alignment=APART, shared=True))
+        self.b.add(ir.Array(var, size, alignment=SMEM_ALIGNMENT, shared=True))
         return var
 
     def place_of(self, at):
@@ -178,7 +184,7 @@ class Groups(device_tiles.Writer):
         ahead = stages - AHEAD
         for step in range(ahead):
             ask(ir.Const(ir.i64, step))
-        both = self.turned["left"], self.turned["right"]
+        both = self.transposed["left"], self.transposed["right"]
         with b.loop("step", 0, count, kind="rolled") as step:
             b.add(ir.AwaitCopies(ahead - 1))
             b.add(ir.ShowUnits())
@@ -213,7 +219,7 @@ class Groups(device_tiles.Writer):
             first, limit: the first of them, and how many the operand has.
             across, along: the operand's steps from row to row and along the depth.
         """
-        b, side = self.b, self.turned[name]
+        b, side = self.b, self.transposed[name]
         lines = self.tile.threads // RUNS  # that all threads have a run of
         own = b.let("at", stage * (count * DEPTH) + self.own)
         for line in range(0, count * DEPTH // RUN // RUNS, lines):

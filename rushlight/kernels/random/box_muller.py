@@ -30,7 +30,7 @@ def natural_log(u):
 
 
 @loops_inline
-def turned(angle):
+def cosine_and_sine(angle):
     """Cosine and sine of an angle from 0 to a turn, by one reduction to an octant."""
     octant = (i32(angle * f32(1.2732395447351628)) + i32(1)) & i32(-2)
     y = f32(octant)
@@ -65,6 +65,6 @@ def box_muller(x: "T*", scale: "T*", begin: int, end: int):
         for i in range(base, base + 8):
             radius = sqrt(f32(-2) * natural_log(f32(1) - x[i]))
             angle = x[i + 8] * f32(6.283185307179586)
-            cosine, sine = turned(angle)
+            cosine, sine = cosine_and_sine(angle)
             x[i] = fma(radius * cosine, std, mean)
             x[i + 8] = fma(radius * sine, std, mean)

@@ -84,7 +84,7 @@ class _Scan:
             shared_array(b, "warps", t, threads // WARP) for t in monoid.types
         ]
         elements = {storage.element for storage in storages}
-        self.turned = {
+        self.transposed = {
             t: shared_array(b, "turned", t, self.tile + self.tile // WARP)
             for t in sorted(elements, key=str)
         }
@@ -213,7 +213,7 @@ class _Scan:
         """For each of a thread's elements its parts, read by neighbours side by side."""
         b = self.b
         storage, pointer = self.read
-        array = self.turned[storage.element]
+        array = self.transposed[storage.element]
         found = [[] for _ in range(EACH)]
         for p in range(storage.parts):
             if p:
@@ -225,10 +225,10 @@ class _Scan:
                 place = (base + k * self.inner) * storage.parts + p
                 loaded.append((at, b.let("loaded", ir.load(pointer, place))))
             for at, value in loaded:
-                b.store(array, apart(at), value)
+                b.store(array, padded(at), value)
             self.wait()
             for e in range(EACH):
-                place = apart(self.thread * EACH + e)
+                place = padded(self.thread * EACH + e)
                 found[e].append(b.let("own", ir.load(array, place)))
             self.held.add(array)
         return found
@@ -237,22 +237,22 @@ class _Scan:
         """Writes each thread's results of a tile, by neighbours side by side."""
         b = self.b
         storage, pointer = out
-        array = self.turned[storage.element]
+        array = self.transposed[storage.element]
         for p in range(storage.parts):
             if array in self.held:
                 self.wait()
             for e in range(EACH):
-                b.store(array, apart(self.thread * EACH + e), values[e][p])
+                b.store(array, padded(self.thread * EACH + e), values[e][p])
             self.wait()
             for e in range(EACH):
                 at = b.let("at", self.thread + e * self.threads)
                 with b.when(first + at < stop):
                     place = (base + (first + at) * self.inner) * storage.parts + p
-                    b.store(pointer, place, ir.load(array, apart(at)))
+                    b.store(pointer, place, ir.load(array, padded(at)))
             self.held.add(array)
 
 
-def apart(place):
+def padded(place):
     """Where an element of a tile is kept: a thread's neighbours are in other banks."""
     return place + place // WARP
 

@@ -202,11 +202,11 @@ class _Selection:
         b = self.b
         count = self.threads // WARP
         length = self.stop - self.start
-        stretch = b.let(
+        per_warp = b.let(
             "stretch", (length + (count * WARP - 1)) // (count * WARP) * WARP
         )
-        first = b.let("first", self.start + self.warp * stretch)
-        last = b.let("last", ir.binary("min", first + stretch, self.stop))
+        first = b.let("first", self.start + self.warp * per_warp)
+        last = b.let("last", ir.binary("min", first + per_warp, self.stop))
         own, step = first + self.lane, WARP * AHEAD
         mine = b.declare("mine", ir.Const(i64, 0))
         with b.loop("i", own, last, step, kind="rolled") as i:

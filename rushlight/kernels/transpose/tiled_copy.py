@@ -19,7 +19,7 @@ LANES = 8
 BYTES = (4, 8)  # of the elements that are turned
 
 
-class Turn:
+class TiledCopy:
     """The kernel, as it is written: data and integers as of an elementwise copy's."""
 
     def __init__(self, width):
@@ -79,6 +79,6 @@ def turning_kernel(width):
     symbol = f"turned_copy_{8 * width}"
 
     def write():
-        return lower(ir.kernel(symbol, rolled(Turn(width).write())))
+        return lower(ir.kernel(symbol, rolled(TiledCopy(width).write())))
 
     return host.code_cache.native(symbol, "", write)

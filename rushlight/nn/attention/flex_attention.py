@@ -159,11 +159,11 @@ def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
               [ True,  True]]]])
     """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
-    places = _positions(sizes, device)
+    positions = _positions(sizes, device)
     if _takes_score(mod_fn):
         zero = rl.zeros(sizes, device=device)
-        return mod_fn(zero, *places).expand(sizes).clone()
-    shown = mod_fn(*places)
+        return mod_fn(zero, *positions).expand(sizes).clone()
+    shown = mod_fn(*positions)
     shown = rl.as_tensor(shown, dtype=rl.bool, device=device)
     return shown.expand(sizes).clone()
 
@@ -423,11 +423,11 @@ def flex_attention(
         value = value.repeat_interleave(heads // shared, -3)
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
     scores = (query @ key.transpose(-2, -1)) * scale
-    places = _positions(scores.shape, query.device)
+    positions = _positions(scores.shape, query.device)
     if score_mod is not None:
-        scores = score_mod(scores, *places)
+        scores = score_mod(scores, *positions)
     if block_mask is not None:
-        shown = rl.as_tensor(block_mask.mask_mod(*places), dtype=rl.bool)
+        shown = rl.as_tensor(block_mask.mask_mod(*positions), dtype=rl.bool)
         scores = scores.masked_fill(~shown, float("-inf"))
     lse = scores.logsumexp(-1)
     hidden = lse == float("-inf")  # a query that may see no key gives zeros

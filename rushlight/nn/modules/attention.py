@@ -134,10 +134,10 @@ class MultiheadAttention(Module):
             is_causal = False
         swap = self.batch_first and query.dim() == 3
         if swap:
-            turned = query.transpose(0, 1)  # what is one tensor stays one
-            other = turned if key is query else key.transpose(0, 1)
+            transposed = query.transpose(0, 1)  # what is one tensor stays one
+            other = transposed if key is query else key.transpose(0, 1)
             value = other if value is key else value.transpose(0, 1)
-            query, key = turned, other
+            query, key = transposed, other
         output, weights = F.multi_head_attention_forward(
             query,
             key,

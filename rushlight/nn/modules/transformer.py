@@ -123,8 +123,8 @@ class TransformerEncoderLayer(_Layer):
     ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
-        heads = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
-        self.self_attn = MultiheadAttention(d_model, nhead, **heads, **options)
+        head_options = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
+        self.self_attn = MultiheadAttention(d_model, nhead, **head_options, **options)
         self._make_feed_forward(d_model, dim_feedforward, dropout, bias, options)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
@@ -198,9 +198,11 @@ class TransformerDecoderLayer(_Layer):
     ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
-        heads = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
-        self.self_attn = MultiheadAttention(d_model, nhead, **heads, **options)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **heads, **options)
+        head_options = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
+        self.self_attn = MultiheadAttention(d_model, nhead, **head_options, **options)
+        self.multihead_attn = MultiheadAttention(
+            d_model, nhead, **head_options, **options
+        )
         self._make_feed_forward(d_model, dim_feedforward, dropout, bias, options)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)

@@ -494,14 +494,14 @@ def efficient_gradients(
     grad, query, key, value, attn_bias, dropout_p, is_causal, scale, results, needs
 ):
     """By a device's units, or by operators that can be differentiated again."""
-    out, log_mass, *places = results
+    out, log_mass, *positions = results
     if is_recording() or log_mass.shape != out.shape[:3]:
-        dropout = attention_cuda.drawn_before(dropout_p, *places)
+        dropout = attention_cuda.drawn_before(dropout_p, *positions)
         given = query, key, value, is_causal, attn_bias, scale, dropout
         return composed_gradients(grad, *given)
     wanted = [bool(needs & 1 << k) for k in range(3)]
     backward = ops._scaled_dot_product_efficient_attention_backward
-    given = query, key, value, attn_bias, out, log_mass, *places
+    given = query, key, value, attn_bias, out, log_mass, *positions
     rest = dropout_p, [*wanted, False], is_causal
     return tuple(backward(grad, *given, *rest, scale=scale)[:3])
 

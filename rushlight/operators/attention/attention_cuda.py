@@ -100,11 +100,11 @@ def growths(dropout, like):
         like: a tensor of float32 with an element for each weight.
     """
     chance, place = dropout
-    told = not isinstance(place, tuple)
-    seed, offset = (0, 0) if told else place
+    captured = not isinstance(place, tuple)
+    seed, offset = (0, 0) if captured else place
     numbers = fresh(like, like.shape)
     if like.numel():  # a width of 1: the words of one thread, in order
-        count, where = like.numel(), (seed, offset, place if told else None)
+        count, where = like.numel(), (seed, offset, place if captured else None)
         philox.launch(numbers, where, 1, count, -(-count // 4), philox.UNIFORM)
     kept = ops.gt(numbers, ops.full((), chance, dtype=like.dtype, device=like.device))
     return ops.mul(ops.to(kept, like.dtype), 1.0 / (1.0 - chance))

@@ -18,8 +18,8 @@ from rushlight.operators.convolution import conv_few_positions as few_positions
 from rushlight.operators.convolution import conv_winograd as minimal
 from rushlight.operators.convolution.conv_weight_layouts import (
     computed,
-    turn,
-    turn_weight,
+    transpose_blocks,
+    transpose_weight,
 )
 from rushlight.operators.convolution.conv_winograd import is_finite
 from rushlight.operators.shared import recorded_ahead
@@ -47,7 +47,7 @@ def _forward_on_host(input, weight, bias, plan):
     if few_positions.are_few(plan.shape, w, plan.settings[-1], transform):
         out = few_positions.forward(x, w, bias, plan.shape[2:], *plan.settings[:3])
         return out.to(input.dtype)
-    out, filters = empty(x, plan.shape), turn_weight(w, plan.settings[-1])
+    out, filters = empty(x, plan.shape), transpose_weight(w, plan.settings[-1])
     if transform is not None:
         transform.run(out, x, filters, bias)
     else:
@@ -139,7 +139,7 @@ def _weight_sums(grad, input, shape, *geometry):
     launch(_kernel("pixel_weights", grad.dtype), (sums, grad, input), ints, chunks, 1)
     out = fresh(grad, shape) if shape[2:] == (1, 1) else empty(grad, shape)
     size = depth * rows
-    turn(
+    transpose_blocks(
         out, sums, (depth, rows, rows, depth, parts, groups * size, size, size), groups
     )
     return out

@@ -48,7 +48,7 @@ def _dilated_sizes(shape, weight, padding, dilation):
     return [size + 2 * p - d * (taps - 1) for size, p, d, taps in axes]
 
 
-def turned_padding(shape, weight, stride, padding, dilation, groups):
+def transposed_padding(shape, weight, stride, padding, dilation, groups):
     """The padding with which planes' own filters, turned, lead back to their input.
 
     None where there is none, channels are shared, or no kernel has such planes.

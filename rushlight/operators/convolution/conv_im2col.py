@@ -15,7 +15,7 @@ from rushlight.operators import call as ops
 
 
 def windows(input, kernel, output, stride, padding, dilation, groups):
-    """What a kernel sees: ``(images, groups, channels * taps, places)``, written out."""
+    """What a kernel sees: ``(images, groups, channels * taps, positions)``, written out."""
     images, channels = input.shape[:2]
     if any(padding):
         margins = [p for size in reversed(padding) for p in (size, size)]

@@ -23,25 +23,25 @@ def computed(dtype):
     return getattr(dtypes, COMPUTED.get(dtype.name, dtype.name))
 
 
-def turn_weight(weight, groups):
+def transpose_weight(weight, groups):
     """Weights as ``[input channel, z, y, x, output channel of the group]``."""
     rows = weight.shape[0] // groups
     depth = weight.numel() // weight.shape[0]
     kernel = spread(weight.shape[2:], 1)
     out = fresh(weight, (groups * weight.shape[1], *kernel, rows))
     size = rows * depth
-    turn(out, weight, (rows, depth, depth, rows, 1, 0, size, size), groups)
+    transpose_blocks(out, weight, (rows, depth, depth, rows, 1, 0, size, size), groups)
     return out
 
 
-def turn(out, source, ints, batch):
-    """Runs `turned_sum` over a batch; ``out`` and ``source`` may be addresses."""
+def transpose_blocks(out, source, ints, batch):
+    """Runs `transposed_sum` over a batch; ``out`` and ``source`` may be addresses."""
     from rushlight.kernels.matmul.gemv import FLIPPED_ROWS
     from rushlight.kernels.matmul.matmul_kernel_registry import matrix_kernel
 
     tensor = source if hasattr(source, "dtype") else out
     name = tensor.dtype.name
-    kernel = matrix_kernel("turned_sum", name, name, name)
+    kernel = matrix_kernel("transposed_sum", name, name, name)
     chunks = batch * -(-ints[0] // _lanes(name)) * -(-ints[1] // FLIPPED_ROWS)
     launch(kernel, (out, source), ints, chunks, 16)
 

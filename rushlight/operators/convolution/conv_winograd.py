@@ -8,7 +8,7 @@ from rushlight.core.roles import host
 from rushlight.kernels.conv.conv_geometry import PARALLEL_WORK, winograd_plan
 from rushlight.kernels.conv.pixel_geometry import winograd_weight_plan
 from rushlight.operators import call as ops
-from rushlight.operators.convolution.conv_weight_layouts import turn
+from rushlight.operators.convolution.conv_weight_layouts import transpose_blocks
 
 launch, fresh = host.launch.launch, host.matmul.fresh
 TRANSFORMED = "float32", "float64"
@@ -111,7 +111,9 @@ def weight_gradient(grad, input, shape, last, dense, *settings):
     kernel = _kernel("winograd_weights", grad.dtype)
     launch(kernel, (sums, dense(grad), dense(input)), (*ints, *steps), chunks, 1)
     out = fresh(grad, (rows, 3, 3, channels) if last else shape)
-    turn(out, sums, (depth, rows, rows, depth, parts, depth * rows, 0, 0), 1)
+    transpose_blocks(
+        out, sums, (depth, rows, rows, depth, parts, depth * rows, 0, 0), 1
+    )
     if not is_finite(out):
         return None
     return out.permute(0, 3, 1, 2) if last else out

@@ -31,8 +31,8 @@ from rushlight.operators.convolution import conv_winograd as minimal
 from rushlight.operators.convolution.conv_weight_layouts import (
     COMPUTED,
     computed,
-    turn,
-    turn_weight,
+    transpose_blocks,
+    transpose_weight,
 )
 from rushlight.operators.convolution.conv_winograd import is_finite
 from rushlight.operators.functions import result_type
@@ -85,7 +85,7 @@ class Forward:
         dilation,
         groups,
         dtype,
-        behind=False,
+        fused=False,
     ):
         output = [
             output_size(*values)
@@ -100,7 +100,7 @@ class Forward:
         self.transform = None
         if self.empty:
             return
-        if not behind:
+        if not fused:
             geometry = input, weight, tuple(output), *self.settings, biased
             self.transform = minimal.plan(dtype, *geometry)
         kind, sizes, margins, self.ints, self.chunks, self.grain = forward_plan(
@@ -112,7 +112,7 @@ class Forward:
             dilation,
             groups,
             biased,
-            behind,
+            fused,
         )
         self.kind, self.dtype = kind, dtype
         self.by_threads = kind.startswith(("depthwise", "planes"))
@@ -138,11 +138,11 @@ class Forward:
         launch(kernel, operands, self.ints, self.chunks, self.grain)
         return out
 
-    def run_behind(self, input, weight, bias, find, others, out):
+    def run_with_epilogue(self, input, weight, bias, find, others, out):
         """Writes to ``out`` what is behind the convolution of row-major operands.
 
         Args:
-            find: from a kind of kernel to the kernel, as `contraction_after.Behind` has it.
+            find: from a kind of kernel to the kernel, as `contraction_after.EpilogueSpec` has it.
             others: further operands: as dense as the output, or a value for each channel.
         """
         if self.transform is not None:
@@ -188,7 +188,9 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
 
 
 def _input_gradient_on_host(grad, shape, weight, stride, padding, dilation, groups):
-    around = depthwise.turned_padding(shape, weight, stride, padding, dilation, groups)
+    around = depthwise.transposed_padding(
+        shape, weight, stride, padding, dilation, groups
+    )
     if around is not None and is_finite(weight):
         flipped = weight.flip(list(range(2, weight.ndim)))
         if max(stride) > 1:
@@ -229,13 +231,13 @@ def _input_gradient_on_host(grad, shape, weight, stride, padding, dilation, grou
 
 def _run_phases(phases, result, source, weight, groups):
     """The gradient of an input, of positions that see the same taps at a time."""
-    turned = None
+    transposed_weight = None
     if any(taps is not None for _, taps, *_ in phases):
-        turned = turn_weight(weight, groups)
+        transposed_weight = transpose_weight(weight, groups)
     for kind, taps, offset, ints, chunks, grain in phases:
-        matrix = weight if taps is None else turned
+        matrix = weight if taps is None else transposed_weight
         if taps is not None and any(s.step != 1 for s in taps):
-            matrix = turned[(slice(None), *taps)].contiguous()
+            matrix = transposed_weight[(slice(None), *taps)].contiguous()
         start = ops.as_strided(result, (1,), (1,), offset) if offset else result
         launch(
             _kernel(kind, source.dtype),
@@ -281,14 +283,14 @@ def _weight_gradient_on_host(grad, input, shape, stride, padding, dilation, grou
     launch(_kernel(kind, grad.dtype), (sums, grad, source), ints, chunks, 1)
     count, _, rows, columns = parts
     depth, block = rows - 1, rows * columns
-    turn(
+    transpose_blocks(
         weight,
         sums,
         (depth, columns, columns, depth, count, groups * block, block, columns * depth),
         groups,
     )
     address = host_address(sums) + depth * columns * grad.itemsize
-    turn(
+    transpose_blocks(
         bias,
         address,
         (1, columns, columns, 1, count, groups * block, block, columns),
@@ -368,10 +370,10 @@ def convolution(
     return laid_out(back(result, input), layout)
 
 
-def forward_behind(
-    input, weight, bias, stride, padding, dilation, groups, behind, others, dtype, out
+def forward_with_epilogue(
+    input, weight, bias, stride, padding, dilation, groups, fused, others, dtype, out
 ):
-    """See `contraction_after.convolution_behind`."""
+    """See `contraction_after.conv_with_epilogue`."""
     n = weight.ndim - 2
     settings = [
         expand(name, [values] if isinstance(values, int) else values, n)
@@ -386,12 +388,12 @@ def forward_behind(
     name = COMPUTED.get(input.dtype.name, input.dtype.name)
     kind = input.dtype if dtype is None else dtype
     # sums of another type, or in an operand's place, go through a block of their own
-    apart = kind.name != name or (
+    separate = kind.name != name or (
         out is not None and any(other.data_ptr() == out.data_ptr() for other in others)
     )
     plan = Forward(
         *(tuple(input.shape), tuple(weight.shape), bias is not None, *settings),
-        *(groups, getattr(dtypes, name), apart),
+        *(groups, getattr(dtypes, name), separate),
     )
     result = fresh(input, plan.shape, kind) if out is None else out
     if plan.empty and result.numel():
@@ -400,9 +402,9 @@ def forward_behind(
         return result
     seen = [per_channel(other, plan.shape) for other in others]
     kinds = tuple((other.dtype.name, along) for other, along in seen)
-    find = behind.convolutions(input.dtype.name, kinds, kind.name)
+    find = fused.convolutions(input.dtype.name, kinds, kind.name)
     operands = prepared(input, weight, bias)
-    plan.run_behind(*operands, find, [other for other, _ in seen], result)
+    plan.run_with_epilogue(*operands, find, [other for other, _ in seen], result)
     return result
 
 

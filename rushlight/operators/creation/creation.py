@@ -102,7 +102,7 @@ def count_below(rows, columns, offset):
 
 
 @loops
-def places_in_triangle(
+def triangle_indices(
     out: "T*", columns: int, offset: int, count: int, upper: int, begin: int, end: int
 ):
     """The row, and the column, of each element on one side of a diagonal."""
@@ -354,11 +354,11 @@ def _ends(start, end, steps, dtype, operator):
     start, end = _end(start, "start", operator), _end(end, "end", operator)
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
-    turned = isinstance(start, complex) or isinstance(end, complex)
+    is_complex = isinstance(start, complex) or isinstance(end, complex)
     if dtype is None:
         dtype = get_default_dtype()
-        dtype = dtype.to_complex() if turned else dtype
-    elif turned and not dtype.is_complex:
+        dtype = dtype.to_complex() if is_complex else dtype
+    elif is_complex and not dtype.is_complex:
         raise RuntimeError(
             f"torch.{operator}(): inferred dtype {complex64} can't be safely"
             f" cast to passed dtype {dtype}"
@@ -462,8 +462,8 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory):
     exponents = linspace(start, end, steps, wide, None, device, None)
     if base > 0:
         size = ops.pow(float(base), exponents.real)
-        turn = exponents.imag * math.log(base)
-        return ops.complex(size * ops.cos(turn), size * ops.sin(turn)).to(dtype)
+        rotation = exponents.imag * math.log(base)
+        return ops.complex(size * ops.cos(rotation), size * ops.sin(rotation)).to(dtype)
     return ops.pow(float(base), exponents).to(dtype)
 
 
@@ -528,7 +528,7 @@ def _triangle(half, row, col, offset, count, dtype, device):
     require(f"{half}_indices", dtype, (3, 4))
     out = ops.empty((2, count), dtype=dtype, device=device)
     ints = [col, offset, count, int(half == "triu")]
-    run(places_in_triangle, [out], ints, row, max(col, 1), T=name_of(dtype))
+    run(triangle_indices, [out], ints, row, max(col, 1), T=name_of(dtype))
     return out
 
 

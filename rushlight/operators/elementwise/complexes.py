@@ -85,8 +85,8 @@ def polar_gradients(grad, result, needs):
     """How far the gradient points along the number, and across it."""
     back = conjugated(grad)
     length = ops.real(back * ops.sgn(result)) if needs & 1 else None
-    turn = ops.real(back * (result * 1j)) if needs & 2 else None
-    return length, turn
+    rotation = ops.real(back * (result * 1j)) if needs & 2 else None
+    return length, rotation
 
 
 def angle_gradient(grad, self):

@@ -20,7 +20,7 @@ from rushlight.operators.indexing.gather import (
     shares_storage,
 )
 from rushlight.operators.indexing.index_offsets import (
-    Places,
+    IndexOffsets,
     broadcast,
     check_values_type,
     order_of_result,
@@ -44,7 +44,10 @@ from rushlight.operators.loop_calls import (
     run_whole,
     scalar_name,
 )
-from rushlight.operators.overlapping_writes import add_folded, write_folded
+from rushlight.operators.overlapping_writes import (
+    add_to_overlapping,
+    write_to_overlapping,
+)
 from rushlight.operators.shared import alert_not_deterministic
 from rushlight.operators.type_groups import USUAL
 
@@ -52,7 +55,7 @@ PUT = USUAL | {8, 23, 24, 25, 26}  # types that can be put at indexed places
 
 
 @loops
-def read_places(
+def read_positions(
     out: "T*",
     x: "T*",
     place: "i64*",
@@ -74,7 +77,7 @@ def read_places(
 
 
 @loops
-def write_places(
+def write_positions(
     out: "T*",
     source: "T*",
     place: "i64*",
@@ -152,38 +155,40 @@ def index(self, indices):
         return self.clone()
     if len(indices) == 1 and _covers(given[0], self):
         return masked_select(self, given[0])
-    places = Places(self, indices)
-    empty = places.count * places.outer * places.inner == 0
+    positions = IndexOffsets(self, indices)
+    empty = positions.count * positions.outer * positions.inner == 0
     if empty or not all(map(has_plain_steps, (self, *given))):
-        order = order_of_result(self, places)
+        order = order_of_result(self, positions)
         if order is not None:
-            return _in_order(self, places, order)
-    out = fresh(self, places.result_shape())
-    return _read(out, places.together(self), places, places.outer, places.inner)
+            return _in_order(self, positions, order)
+    out = fresh(self, positions.result_shape())
+    return _read(
+        out, positions.together(self), positions, positions.outer, positions.inner
+    )
 
 
-def _in_order(x, places, order):
+def _in_order(x, positions, order):
     """The elements, laid out with the dimensions in another order than row-major.
 
     If the dimensions of the index stay together, the source is turned and no element
     moves twice.
     """
-    before, kept = len(places.before), len(places.shape)
-    sizes = places.result_shape()
+    before, kept = len(positions.before), len(positions.shape)
+    sizes = positions.result_shape()
     first = order.index(before) if kept else before
     if order[first : first + kept] == list(range(before, before + kept)):
-        indexed = len(places.order) - before - len(places.after)
+        indexed = len(positions.order) - before - len(positions.after)
         lead, tail = order[:first], order[first + kept :]
         rest = [
-            [places.order[d if d < before else d - kept + indexed] for d in part]
+            [positions.order[d if d < before else d - kept + indexed] for d in part]
             for part in (lead, tail)
         ]
-        among = places.order[before : before + indexed]
+        among = positions.order[before : before + indexed]
         source = x.permute(rest[0] + among + rest[1]).contiguous()
         outer, inner = (prod([sizes[d] for d in part]) for part in (lead, tail))
-        return _read(_laid(x, sizes, order), source, places, outer, inner)
+        return _read(_laid(x, sizes, order), source, positions, outer, inner)
     out = fresh(x, sizes)
-    _read(out, places.together(x), places, places.outer, places.inner)
+    _read(out, positions.together(x), positions, positions.outer, positions.inner)
     return _laid(x, sizes, order).copy_(out)
 
 
@@ -199,24 +204,24 @@ def _laid(x, sizes, order):
     return call.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
 
 
-def _read(out, source, places, outer, inner):
-    return _READ(out.device, out, source, places, outer, inner)
+def _read(out, source, positions, outer, inner):
+    return _READ(out.device, out, source, positions, outer, inner)
 
 
-def _read_by_elements(_, out, source, places, outer, inner):
+def _read_by_elements(_, out, source, positions, outer, inner):
     width = inner * max(1, out.dtype.itemsize // 8)
     if out.numel():
-        copy_words(out, source, places.place, None, outer, places.size, width, 0)
+        copy_words(out, source, positions.place, None, outer, positions.size, width, 0)
     return out
 
 
-def _read_by_rows(_, out, source, places, outer, inner):
+def _read_by_rows(_, out, source, positions, outer, inner):
     name, parts = mover(out.dtype)
     wide = inner * parts
     types = {"T": name, **({"inner": 1} if wide == 1 else {})}
-    ints = [places.count, places.size, wide]
-    operands = [out, source, places.place]
-    run(read_places, operands, ints, outer * places.count, wide, **types)
+    ints = [positions.count, positions.size, wide]
+    operands = [out, source, positions.place]
+    run(read_positions, operands, ints, outer * positions.count, wide, **types)
     return out
 
 
@@ -251,12 +256,12 @@ def _index_put_elements(_, self, indices, values, accumulate):
     mask = None if accumulate else _filling(self, indices, values)
     if mask is not None:
         return self.clone().masked_fill_(mask, values.item())
-    places = Places(self, indices, values)
-    out = places.together(self)
+    positions = IndexOffsets(self, indices, values)
+    out = positions.together(self)
     if shares_storage(out, self):
         out = out.clone()
-    _write(places, out, values, accumulate)
-    return laid_as(self, places.apart(out))
+    _write(positions, out, values, accumulate)
+    return laid_as(self, positions.unflatten(out))
 
 
 _index_put = KernelTable(cpu=_index_put_elements, meta=_index_put_meta)
@@ -277,13 +282,13 @@ def index_put_(self, indices, values, accumulate=False):
     if repeats:
         if accumulate:
             zeros = filled(self, self.shape, 0)
-            return add_folded(self, index_put(zeros, indices, values, True))
-        return write_folded(self, index_put(self, indices, values), True)
-    apart = not (shares_storage(self, values) or values.dtype is not self.dtype)
-    if given and apart and self.is_contiguous():
-        places = Places(self, indices, values)
-        if places.order == sorted(places.order):
-            return _write(places, self, values, accumulate)
+            return add_to_overlapping(self, index_put(zeros, indices, values, True))
+        return write_to_overlapping(self, index_put(self, indices, values), True)
+    disjoint = not (shares_storage(self, values) or values.dtype is not self.dtype)
+    if given and disjoint and self.is_contiguous():
+        positions = IndexOffsets(self, indices, values)
+        if positions.order == sorted(positions.order):
+            return _write(positions, self, values, accumulate)
     return self.copy_(index_put(self, indices, values, accumulate))
 
 
@@ -340,17 +345,17 @@ def _refuse_sharing(x, others):
         refuse_overlap(x, other)
 
 
-def _write(places, out, values, accumulate):
+def _write(positions, out, values, accumulate):
     """Puts (or adds) values into a row-major tensor with its dimensions together."""
-    source = values.expand(places.result_shape()).contiguous()
+    source = values.expand(positions.result_shape()).contiguous()
     name, parts = mover(out.dtype)
-    operands = [out, source, places.place]
+    operands = [out, source, positions.place]
     if accumulate and out.dtype.is_complex:
         parts, name = 2, name_of(out.dtype.to_real())
-        operands = [as_pairs(out), as_pairs(source), places.place]
+        operands = [as_pairs(out), as_pairs(source), positions.place]
     elif accumulate:
         parts, name = 1, name_of(out.dtype)
-    sizes = places.outer, places.size, places.inner * parts
+    sizes = positions.outer, positions.size, positions.inner * parts
     if out.numel() and source.numel():
         _WRITE(out.device, *operands, sizes, bool(accumulate), name)
     return out
@@ -360,7 +365,7 @@ def _write_in_order(_, out, source, place, sizes, add, name):
     (outer, *rest), count = sizes, place.numel()
     work, types = 2 * count * rest[1], {"T": name, "add": int(add)}
     run(
-        write_places,
+        write_positions,
         [out, source, place],
         [count, *rest, int(add)],
         outer,

@@ -144,8 +144,8 @@ def index_select(self: Tensor, dim, index: Tensor):
         require("index_select", self.dtype_, (), self)
     out, outer, size, inner = picked(self, axis, index, 1)
     x: Tensor = row_major(self)
-    places: Tensor = row_major(index)
-    fault: int64_t = pick(out, x, places, outer, size, inner, 0)
+    positions: Tensor = row_major(index)
+    fault: int64_t = pick(out, x, positions, outer, size, inner, 0)
     if fault != NO_FAULT:
         make = outside_rows if axis == 1 else outside
         refuse(fault, out, "index_select", make, (self, index, size))
@@ -161,12 +161,12 @@ def index_one(self: Tensor, dim: cython.int, place: Tensor):
         )
     out, outer, size, inner = picked(self, dim, place, 0)
     x: Tensor = row_major(self)
-    places: Tensor = row_major(place)
+    positions: Tensor = row_major(place)
     if size == 0 and place.numel_:
         raise IndexError("index is out of bounds for dimension with size 0")
     if out.numel() == 0:  # as nothing is read, no index is looked at
         return out
-    fault: int64_t = pick(out, x, places, outer, size, inner, 1)
+    fault: int64_t = pick(out, x, positions, outer, size, inner, 1)
     if fault != NO_FAULT:
         refuse(fault, out, "index", outside_dimension, (IndexError, dim, size))
     return out
@@ -291,13 +291,13 @@ def reached(self: Tensor, axis: cython.int, index: Tensor) -> Tensor:
 
 
 @cython.cfunc
-def gather_pairs(self: Tensor, axis: cython.int, places: Tensor):
+def gather_pairs(self: Tensor, axis: cython.int, positions: Tensor):
     """``gather`` of complex numbers: both parts by the same index."""
     flat = self if self.ndim_ else self.reshape(1)
-    sizes = list(places.shape) if places.ndim_ else [1]
-    wide = places.reshape(sizes).unsqueeze(-1).expand([*sizes, 2])
+    sizes = list(positions.shape) if positions.ndim_ else [1]
+    wide = positions.reshape(sizes).unsqueeze(-1).expand([*sizes, 2])
     found = from_pairs(gather(as_pairs(flat), axis, wide), self.dtype_)
-    return found.reshape(places.shape)
+    return found.reshape(positions.shape)
 
 
 def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
@@ -322,11 +322,11 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
             "Index tensor must have the same number of dimensions as input tensor\n"
             f"  self: {brief(self)}\n  index: {brief(index)}"
         )
-    places: Tensor = row_major(
+    positions: Tensor = row_major(
         index if index.dtype_.code == CODE_INT64 else index.to(dtype_of(4))
     )
     if self.dtype_.category == COMPLEX:
-        return gather_pairs(self, axis, places)
+        return gather_pairs(self, axis, positions)
     x: Tensor = reached(self, axis, index)
     extents[0] = extents[3] = 1
     for d in range(index.ndim_):
@@ -336,7 +336,7 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
             extents[3] *= index.sizes[d]
     extents[1] = index.sizes[axis] if index.ndim_ else 1
     extents[2] = self.sizes[axis] if self.ndim_ else 1
-    fault: int64_t = reads_of(out).gather(out, x, places, extents)
+    fault: int64_t = reads_of(out).gather(out, x, positions, extents)
     if fault != NO_FAULT:
         args = (RuntimeError, axis, extents[2])
         refuse(fault, out, "gather", outside_dimension, args)

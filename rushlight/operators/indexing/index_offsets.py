@@ -33,7 +33,7 @@ def sizes_of(x: Tensor) -> list:
     return [x.sizes[d] for d in range(x.ndim_)]
 
 
-class Places:
+class IndexOffsets:
     """Where an advanced index points: flat places within the indexed dimensions.
 
     The indexed dimensions of the tensor are moved together: to where they are if they
@@ -98,7 +98,7 @@ class Places:
             return x.contiguous()
         return x.permute(self.order).contiguous()
 
-    def apart(self, x):
+    def unflatten(self, x):
         """The inverse of `together`, as a view."""
         inverse = [self.order.index(d) for d in range(len(self.order))]
         return x.permute(inverse)
@@ -207,7 +207,7 @@ def broadcast(shapes):
     return result
 
 
-def order_of_result(x, places):
+def order_of_result(x, positions):
     """The dimensions of what an index selects, outermost first; None for row-major.
 
     Where the source lies otherwise than row-major, so does the result: dimensions with
@@ -215,17 +215,17 @@ def order_of_result(x, places):
     source, say nothing: then the next operand is asked. Operands without elements, all of
     one shape, lie row by row whatever their steps are.
     """
-    sizes = places.result_shape()
-    before, kept = len(places.before), len(places.shape)
-    if 0 in sizes and all(size == 1 for size in places.before + places.after):
+    sizes = positions.result_shape()
+    before, kept = len(positions.before), len(positions.shape)
+    if 0 in sizes and all(size == 1 for size in positions.before + positions.after):
         return None
     steps = x.stride()
-    indexed = len(places.order) - before - len(places.after)
-    source = [steps[d] for d in places.order]
+    indexed = len(positions.order) - before - len(positions.after)
+    source = [steps[d] for d in positions.order]
     operands = [source[:before] + [0] * kept + source[before + indexed :]]
-    for index in places.indices:
-        flat = index.expand(places.shape)
-        shape = [1] * before + list(places.shape) + [1] * len(places.after)
+    for index in positions.indices:
+        flat = index.expand(positions.shape)
+        shape = [1] * before + list(positions.shape) + [1] * len(positions.after)
         own = flat.reshape(shape).stride()
         operands.append(
             [

@@ -153,7 +153,7 @@ def _combine_slices(
     across = int(outer == 1 and inner > 1)
     count, flag = index.numel(), fault_flag(out)
     source, index = source.contiguous(), index.contiguous()
-    if mode == ADD and _goes_by_places(out, count):
+    if mode == ADD and _is_by_index(out, count):
         by = place_joins if place_joins.joins_in_any_order(out.dtype) else place_runs
         by.add_slices(out, source, index, factor, flag, sizes)
         refuse_fault(flag, operator, outside_dimension, error, dim, size, SELF)
@@ -175,7 +175,7 @@ def _combine_slices(
 
 
 # Whether slices are added, or put, by runs of equal places.
-_goes_by_places = KernelTable(
+_is_by_index = KernelTable(
     cpu=lambda out, count: False, cuda=lambda out, count: count > place_runs.FEW
 )
 
@@ -293,7 +293,7 @@ def _put(operator, out, dim, index, source, single, before):
     inner *= parts
     across = int(outer == 1 and inner > 1)
     count, flag = index.numel(), fault_flag(out)
-    if _goes_by_places(out, count):
+    if _is_by_index(out, count):
         sizes = outer, size, inner
         given = source, index.contiguous(), flag, sizes, parts - 1, int(single), name
         by = place_joins if size <= place_joins.ROOM * count else place_runs
@@ -389,10 +389,10 @@ def index_reduce(self, dim, index, source, reduce, include_self):
         _check_range(self.device, self, dim, index)
     if _in_one_sweep(self, index):
         return _reduced_slices(self, dim, index, source, reduce, include_self)
-    places = along(index, dim, source.shape)
+    positions = along(index, dim, source.shape)
     try:
         return ops.scatter_reduce(
-            self, dim, places, source, reduce, include_self=include_self
+            self, dim, positions, source, reduce, include_self=include_self
         )
     except RuntimeError as error:
         if "out of bounds" not in str(error):

@@ -87,9 +87,9 @@ def copy_words(
     count: int64_t = index.numel_
     operands = [out, x, index, flag]
     unit: int64_t = min(8, x.dtype_.itemsize)
-    places: int64_t = cython.cast(int64_t, out.pointer())
-    places |= cython.cast(int64_t, x.pointer())
-    while unit < 8 and width % 2 == 0 and places % (2 * unit) == 0:
+    positions: int64_t = cython.cast(int64_t, out.pointer())
+    positions |= cython.cast(int64_t, x.pointer())
+    while unit < 8 and width % 2 == 0 and positions % (2 * unit) == 0:
         unit, width = 2 * unit, width // 2
     types = {"T": MOVERS[unit], "I": index.dtype_.name}
     types["names_slices"], types["names_wrap"] = 1, wrap
@@ -137,14 +137,14 @@ class IndexedReads:
         self.flags.last = flag
         return LATER
 
-    def gather(self, out, x, places, extents):
+    def gather(self, out, x, positions, extents):
         """Copies an element for each place, where ``extents`` are outer, count, size, inner."""
         source = importlib.import_module(
             "rushlight.operators.indexing.indexing_kernels"
         )
-        check_place(x, places)
+        check_place(x, positions)
         flag = fault_flag(out)
-        operands = [out, x, places, flag]
+        operands = [out, x, positions, flag]
         ints = [extents[1], extents[2], extents[3], 0, 0, 0]
         total = extents[0] * extents[1] * extents[3]
         types = {"T": x.dtype_.name, "I": "int64", "each": 1}
@@ -210,7 +210,7 @@ class HostIndexedReads(IndexedReads):
         launch_host(native, data, 4, ints, 4, total, grain, data[3], 8, OBSERVE_ALL)
         return fault
 
-    def gather(self, out, x, places, extents):
+    def gather(self, out, x, positions, extents):
         data: cython.p_char[4]
         ints: int64_t[6]
         native: object
@@ -218,19 +218,21 @@ class HostIndexedReads(IndexedReads):
         inner: int64_t = extents[3]
         across: cython.bint = extents[0] == 1 and inner > 1
         total: int64_t = inner if across else extents[0]
-        check_place(x, places)
+        check_place(x, positions)
         data[0] = out.pointer()
         data[1] = x.pointer()
-        data[2] = places.pointer()
+        data[2] = positions.pointer()
         data[3] = cython.cast(cython.p_char, cython.address(fault))
-        native = native_for("gather_kernel", x, places, inner == 1, across)
+        native = native_for("gather_kernel", x, positions, inner == 1, across)
         ints[0] = extents[0]
         ints[1] = extents[1]
         ints[2] = extents[2]
         ints[3] = inner
         ints[4] = across
         ints[5] = inner == 1
-        work: int64_t = max(COLUMNS if across else 1, grain_for(places.numel_ // total))
+        work: int64_t = max(
+            COLUMNS if across else 1, grain_for(positions.numel_ // total)
+        )
         launch_host(native, data, 4, ints, 6, total, work, data[3], 8, OBSERVE_ALL)
         return fault
 
@@ -246,7 +248,7 @@ class MetaIndexedReads(IndexedReads):
     def pick(self, out, x, index, outer, size, inner, wrap):
         return NO_FAULT
 
-    def gather(self, out, x, places, extents):
+    def gather(self, out, x, positions, extents):
         return NO_FAULT
 
     def take(self, x, indices):

@@ -69,8 +69,8 @@ def masked_scatter_gradient(grad, mask, shape):
 
 def nonzero_numpy(self):
     """A tensor of positions for each dimension."""
-    places = ops.nonzero(ops.unsqueeze(self, 0) if self.ndim == 0 else self)
-    return places.unbind(1)
+    positions = ops.nonzero(ops.unsqueeze(self, 0) if self.ndim == 0 else self)
+    return positions.unbind(1)
 
 
 def take_along_dim(self, indices, dim):
@@ -105,12 +105,12 @@ def take_along_dim(self, indices, dim):
     dim = wrap_dim(dim, self.ndim)
     if size:  # else no index fits, as `gather` will say
         indices = ops.remainder(indices, size)
-    source, places = list(self.shape), list(indices.shape)
-    source[dim] = places[dim] = 1
-    rest = list(broadcast_sizes([source, places]))
-    source, places = list(rest), list(rest)
-    source[dim], places[dim] = self.shape[dim], indices.shape[dim]
-    return ops.gather(self.expand(source), dim, indices.expand(places))
+    source, positions = list(self.shape), list(indices.shape)
+    source[dim] = positions[dim] = 1
+    rest = list(broadcast_sizes([source, positions]))
+    source, positions = list(rest), list(rest)
+    source[dim], positions[dim] = self.shape[dim], indices.shape[dim]
+    return ops.gather(self.expand(source), dim, indices.expand(positions))
 
 
 def embedding_second_gradient(grad, indices, padding_idx):
@@ -152,9 +152,9 @@ def index_reduce_gradients(
     grad, self, dim, index, source, reduce, include_self, result, needs
 ):
     """Gradients of ``index_reduce``, which is ``scatter_reduce`` of whole slices."""
-    places = along(index, wrap_dim(dim, self.dim()), source.shape)
+    positions = along(index, wrap_dim(dim, self.dim()), source.shape)
     return scatter_reduce_gradients(
-        grad, self, dim, places, source, reduce, include_self, result, needs
+        grad, self, dim, positions, source, reduce, include_self, result, needs
     )
 
 

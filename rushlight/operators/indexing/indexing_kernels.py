@@ -100,19 +100,19 @@ def read_elements(
     index: "I*",
     fault: "i64*",
     names: NAMES,
-    apart: int,
+    step: int,
     each: int,
     begin: int,
     end: int,
 ):
-    """What an index names, ``each`` elements at a time, ``apart`` from each other: 1, or 4.
+    """What an index names, ``each`` elements at a time, ``step`` from each other: 1, or 4.
 
     Where a thread has one, the next has the next; it reads all before it writes.
     """
     for at in range(begin, end):
         first = x[indexed_offset(index, at, names, fault)]
         if each == 4:
-            b, c, d = at + apart, at + 2 * apart, at + 3 * apart
+            b, c, d = at + step, at + 2 * step, at + 3 * step
             second = x[indexed_offset(index, b, names, fault)]
             third = x[indexed_offset(index, c, names, fault)]
             fourth = x[indexed_offset(index, d, names, fault)]

@@ -78,7 +78,7 @@ def replace_true(
 
 
 @loops
-def places_true(
+def true_positions(
     out: "i64*",
     mask: "boolean*",
     sizes: "i64*",
@@ -242,7 +242,7 @@ def _coordinates_in_order(mask):
         sizes = tensor(list(mask.shape), dtype=int64, device=mask.device)
         width = mask.shape[-1]
         rows = mask.numel() // width
-        run_whole(places_true, [out, mask, sizes], [ndim, width, total], rows)
+        run_whole(true_positions, [out, mask, sizes], [ndim, width, total], rows)
     return out
 
 

@@ -19,7 +19,7 @@ FEW = 8  # places of a line, that one thread goes over
 
 
 @loops
-def element_places(
+def element_positions(
     keys: "i64*",
     index: "I*",
     fault: "i64*",
@@ -84,9 +84,9 @@ def put_slice_runs(
         k = at // inner % count
         o = at // (inner * count)
         if k == count - 1 or keys[k + 1] != keys[k]:
-            there = (o * count + order[k]) * inner + i
+            source_at = (o * count + order[k]) * inner + i
             here = (o * size + keys[k]) * inner + i
-            out[here] = source[i & last if single else there]
+            out[here] = source[i & last if single else source_at]
 
 
 @loops
@@ -136,7 +136,7 @@ def _offsets(index, flag, extents, wrap):
     keys = fresh(index, (index.numel(),), int64)
     types = {"I": name_of(index.dtype), "names_slices": 0, "names_wrap": wrap}
     ints = [*extents, 0, wrap]
-    run(element_places, [keys, index, flag], ints, index.numel(), **types)
+    run(element_positions, [keys, index, flag], ints, index.numel(), **types)
     return keys
 
 

@@ -47,8 +47,8 @@ def unravel_index(indices, shape):
         make_tensor(list(numbers), dtype=int64, device=indices.device)
         for numbers in (steps, shape)
     )
-    places = ops.floor_divide(ops.unsqueeze(indices, -1), steps)
-    return tuple(ops.unbind(ops.remainder(places, sizes), -1))
+    positions = ops.floor_divide(ops.unsqueeze(indices, -1), steps)
+    return tuple(ops.unbind(ops.remainder(positions, sizes), -1))
 
 
 def masked_index(self, mask, indices, fill):

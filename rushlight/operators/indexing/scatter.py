@@ -175,7 +175,7 @@ def _combine_by_lines(target, source, index, flag, dim, size, mode, single):
     run(scatter_kernel, operands, ints, total, 2 * work, least, **types)
 
 
-def _combine_by_places(target, source, index, flag, dim, size, mode, single):
+def _combine_by_index(target, source, index, flag, dim, size, mode, single):
     """The same where few lines would be few threads: each place is one's."""
     outer, count, inner = around(list(index.shape), dim)
     extents = count, size, inner
@@ -190,7 +190,7 @@ def _combine_by_places(target, source, index, flag, dim, size, mode, single):
         _combine_by_lines(target, source, index, flag, dim, size, mode, single)
 
 
-_combine = KernelTable(cpu=_combine_by_lines, cuda=_combine_by_places)
+_combine = KernelTable(cpu=_combine_by_lines, cuda=_combine_by_index)
 
 
 def _scatter_complex(operator, self, dim, index, source, mode, single):

@@ -175,10 +175,10 @@ def _check_reflectors(operator, input, tau):
             f"{operator}: Expected tau to have one dimension less than input, but got "
             f"tau.ndim equal to {tau.ndim} and input.ndim is equal to {input.ndim}"
         )
-    _check_beside(operator, "tau", tau, tau.shape[:-1], input)
+    _check_shapes(operator, "tau", tau, tau.shape[:-1], input)
 
 
-def _check_beside(operator, name, x, batch, input):
+def _check_shapes(operator, name, x, batch, input):
     """Refuses an operand of another batch or another type than the matrices have."""
     if tuple(batch) != tuple(input.shape[:-2]):
         raise RuntimeError(
@@ -254,7 +254,7 @@ def ormqr(self, input2, input3, left, transpose):
             f"but got other.ndim equal to {input3.ndim} and input.ndim is equal to "
             f"{self.ndim}"
         )
-    _check_beside(operator, "other", input3, input3.shape[:-2], self)
+    _check_shapes(operator, "other", input3, input3.shape[:-2], self)
     check_kernel("ormqr_cpu", self)
     result = by_columns(input3)
     count = input2.shape[-1]

@@ -83,13 +83,13 @@ def _wide_qr_backward(grad_q, grad_r, Q, R):
     No number is divided by R's last diagonal element, which may be zero.
     """
     rows, columns = R.shape[-2:]
-    turned = 0 if grad_q is None else Q.mH @ grad_q
-    turned = turned if grad_r is None else turned - grad_r @ R.mH
-    turn = ops.tril(turned - turned.mH)
-    turn = turn - 0.5 * ops.diag_embed(ops.diagonal(turn, 0, -2, -1))
+    rotated = 0 if grad_q is None else Q.mH @ grad_q
+    rotated = rotated if grad_r is None else rotated - grad_r @ R.mH
+    skew = ops.tril(rotated - rotated.mH)
+    skew = skew - 0.5 * ops.diag_embed(ops.diagonal(skew, 0, -2, -1))
     first = R.narrow(-1, 0, rows)
-    turn = ops.linalg_solve_triangular(first.mH, turn, upper=False, left=False)
-    result = ops.constant_pad_nd(turn, (0, columns - rows))
+    skew = ops.linalg_solve_triangular(first.mH, skew, upper=False, left=False)
+    result = ops.constant_pad_nd(skew, (0, columns - rows))
     return Q @ (result if grad_r is None else result + grad_r)
 
 
@@ -98,8 +98,8 @@ def _tall_qr_backward(grad_q, grad_r, Q, R):
     if grad_r is not None:
         middle = grad_r @ R.mH
     if grad_q is not None:
-        turned = Q.mH @ grad_q
-        middle = -turned if middle is None else middle - turned
+        rotated = Q.mH @ grad_q
+        middle = -rotated if middle is None else middle - rotated
     middle = _half_diagonal(ops.triu(middle))
     result = Q @ (middle + middle.mH)
     if grad_q is not None:
@@ -133,24 +133,24 @@ def svd_backward(grads, U, S, Vh, full_matrices, compute_uv):
         return (U * grad_s.unsqueeze(-2)) @ Vh
     along, down = S.unsqueeze(-2), S.unsqueeze(-1)
     gaps = _differences(S) * _sums(S)
-    turned_u = None if grad_u is None else U.mH @ grad_u
-    turned_v = None if grad_vh is None else Vh @ grad_vh.mH
+    rotated_u = None if grad_u is None else U.mH @ grad_u
+    rotated_v = None if grad_vh is None else Vh @ grad_vh.mH
     middle = 0
-    if turned_u is not None:
-        middle = (_skew(turned_u) / gaps) * along
-    if turned_v is not None:
-        middle = middle + down * (_skew(turned_v) / gaps)
+    if rotated_u is not None:
+        middle = (_skew(rotated_u) / gaps) * along
+    if rotated_v is not None:
+        middle = middle + down * (_skew(rotated_v) / gaps)
     middle = _off_diagonal(middle)
     if U.is_complex():
-        middle = middle + ops.diag_embed(_phase(turned_u, turned_v, S))
+        middle = middle + ops.diag_embed(_phase(rotated_u, rotated_v, S))
     if grad_s is not None:
         middle = middle + ops.diag_embed(grad_s)
     result = U @ middle @ Vh
     if grad_u is not None and U.shape[-2] > S.shape[-1]:
-        outside = grad_u - U @ turned_u
+        outside = grad_u - U @ rotated_u
         result = result + (outside / along) @ Vh
     if grad_vh is not None and Vh.shape[-1] > S.shape[-1]:
-        outside = grad_vh - turned_v.mH @ Vh
+        outside = grad_vh - rotated_v.mH @ Vh
         result = result + (U / along) @ outside
     return result
 
@@ -163,10 +163,10 @@ def _sums(values):
     return ops.where(eye > 0, eye, sums)
 
 
-def _phase(turned_u, turned_v, S):
+def _phase(rotated_u, rotated_v, S):
     """What a common phase of both vectors would change; it must not change the loss."""
-    own = None if turned_u is None else turned_u.diagonal(0, -2, -1)
-    other = None if turned_v is None else turned_v.diagonal(0, -2, -1)
+    own = None if rotated_u is None else rotated_u.diagonal(0, -2, -1)
+    other = None if rotated_v is None else rotated_v.diagonal(0, -2, -1)
     first = ops.zeros_like(S) if own is None else _imaginary(own)
     second = ops.zeros_like(S) if other is None else _imaginary(other)
     if not ops.allclose(first.detach(), -second.detach(), 1e-2, 1e-2):
@@ -197,17 +197,17 @@ def eigh_backward(grads, values, vectors, compute_v):
         )
     if grad_vectors is None:
         return (vectors * grad_values.unsqueeze(-2)) @ vectors.mH
-    turned = vectors.mH @ grad_vectors
-    _check_phase(turned, "linalg_eigh_backward")
-    middle = _off_diagonal(_skew(turned) * 0.5 / _differences(values))
+    rotated = vectors.mH @ grad_vectors
+    _check_phase(rotated, "linalg_eigh_backward")
+    middle = _off_diagonal(_skew(rotated) * 0.5 / _differences(values))
     if grad_values is not None:
         middle = middle + ops.diag_embed(grad_values)
     return vectors @ middle @ vectors.mH
 
 
-def _check_phase(turned, operator):
-    if turned.is_complex():
-        phases = _imaginary(turned.diagonal(0, -2, -1)).detach()
+def _check_phase(rotated, operator):
+    if rotated.is_complex():
+        phases = _imaginary(rotated.diagonal(0, -2, -1)).detach()
         if not ops.allclose(phases, ops.zeros_like(phases), 1e-2, 1e-2):
             raise RuntimeError(
                 f"{operator}: The eigenvectors in the complex case are specified up to "
@@ -230,11 +230,11 @@ def eig_backward(grads, values, vectors, real):
     if grad_vectors is None:
         middle = grad_values.unsqueeze(-1) * vectors.mH
     else:
-        turned = vectors.mH @ grad_vectors
-        _check_phase(turned, "linalg_eig_backward")
-        lengths = ops.real(turned.diagonal(0, -2, -1)).unsqueeze(-2)
-        turned = turned - (vectors.mH @ (vectors * lengths))
-        middle = _off_diagonal(turned / _differences(values).conj())
+        rotated = vectors.mH @ grad_vectors
+        _check_phase(rotated, "linalg_eig_backward")
+        lengths = ops.real(rotated.diagonal(0, -2, -1)).unsqueeze(-2)
+        rotated = rotated - (vectors.mH @ (vectors * lengths))
+        middle = _off_diagonal(rotated / _differences(values).conj())
         if grad_values is not None:
             middle = middle + ops.diag_embed(grad_values)
         middle = middle @ vectors.mH

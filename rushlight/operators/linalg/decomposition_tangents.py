@@ -27,24 +27,24 @@ def eigh_tangents(tangents, args, results):
             "torch.linalg.eigh"
         )
     moved, (values, vectors) = tangents[0], results
-    turned = vectors.mH @ (moved @ vectors)
-    grown = turned.diagonal(0, -2, -1)
+    rotated = vectors.mH @ (moved @ vectors)
+    grown = rotated.diagonal(0, -2, -1)
     grown = ops.real(grown) if grown.is_complex() else grown
-    return grown.clone(), vectors @ _off_diagonal(turned, values)
+    return grown.clone(), vectors @ _off_diagonal(rotated, values)
 
 
 def eig_tangents(tangents, args, results):
     """``dw = diag(V^-1 dA V)``; the vectors keep their length."""
     moved, (values, vectors) = tangents[0], results
-    turned = ops.linalg_solve(vectors, moved.to(vectors.dtype) @ vectors)
-    turning = vectors @ _off_diagonal(turned, values)
+    rotated = ops.linalg_solve(vectors, moved.to(vectors.dtype) @ vectors)
+    turning = vectors @ _off_diagonal(rotated, values)
     along = ops.real((vectors.conj() * turning).sum([-2], keepdim=True))
-    grown = turned.diagonal(0, -2, -1).clone()
+    grown = rotated.diagonal(0, -2, -1).clone()
     return grown, turning - vectors * along
 
 
-def _off_diagonal(turned, values):
+def _off_diagonal(rotated, values):
     """Divided by the gaps between eigenvalues; zeros on the diagonal."""
     gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
     own = ops.diag_embed(ops.ones_like(values))
-    return turned / (gaps + own) * (1 - own)
+    return rotated / (gaps + own) * (1 - own)

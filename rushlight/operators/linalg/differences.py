@@ -37,22 +37,23 @@ def gradient_by_numbers(self, spacing, dim, edge_order):
     )
 
 
-def gradient_at_places(self, spacing, dim, edge_order):
+def gradient_at_positions(self, spacing, dim, edge_order):
     """The places of the samples for each dimension.
 
     Raises:
         RuntimeError: a tensor of places isn't a vector.
     """
     dims = _check_spacing(self, spacing, dim)
-    for places in spacing:
-        if places.ndim != 1:
+    for positions in spacing:
+        if positions.ndim != 1:
             raise RuntimeError(
                 "torch.gradient expected each element of spacing to have one dimension, "
-                f"but got an element with {places.ndim} dimensions!"
+                f"but got an element with {positions.ndim} dimensions!"
             )
     check_samples(self, edge_order, dims)
     return tuple(
-        _uneven_slopes(self, d, places, edge_order) for d, places in zip(dims, spacing)
+        _uneven_slopes(self, d, positions, edge_order)
+        for d, positions in zip(dims, spacing)
     )
 
 
@@ -122,9 +123,9 @@ def _even_slopes(self, dim, distance, edge_order):
     return ops.cat([first, middle, last], dim)
 
 
-def _uneven_slopes(self, dim, places, edge_order):
+def _uneven_slopes(self, dim, positions, edge_order):
     size = self.shape[dim]
-    steps = ops.diff(places)
+    steps = ops.diff(positions)
     across = [1] * self.ndim
     across[dim] = -1
     before, after = steps[:-1].reshape(across), steps[1:].reshape(across)
@@ -196,7 +197,7 @@ def pdist_forward(self, p):
     rows = self.shape[0]
     if rows < 2 or self.shape[1] == 0:
         return ops.new_zeros(self, [max(rows * (rows - 1) // 2, 0)])
-    return distances.distances_behind(self.contiguous(), p)
+    return distances.distances_with_epilogue(self.contiguous(), p)
 
 
 def pdist_backward(grad, self, p, pdist):
@@ -212,8 +213,8 @@ def pdist_backward(grad, self, p, pdist):
         pull = ops.where(size == length, grad * gaps.sign(), 0.0)
     else:
         share = gaps.sign() * (size / length) ** (p - 1)
-        away = length == 0 if p >= 1 else (length == 0) | (size == 0)
-        pull = ops.where(away, 0.0, grad * share)
+        is_zero = length == 0 if p >= 1 else (length == 0) | (size == 0)
+        pull = ops.where(is_zero, 0.0, grad * share)
         if not readable(length) or ops.isinf(length).any().item():
             # infinity over infinity, where powers overflow
             lost = ops.isinf(length) & ops.isinf(size ** (p - 2))

@@ -128,7 +128,7 @@ def cdist_forward(x1, x2, p, compute_mode):
     return measure(out, x1, x2, p, False)
 
 
-def distances_behind(self, p):
+def distances_with_epilogue(self, p):
     """The distances of each row from those after it."""
     rows = self.shape[0]
     out = fresh(self, [rows * (rows - 1) // 2])

@@ -219,7 +219,7 @@ def raise_faults(codes, operator, single):
 def check_errors(codes, operator, single):
     """The same by an operator's arguments; `_linalg_check_errors` of PyTorch."""
     if recorded_ahead():
-        host.lapack.tell_codes(codes, operator)
+        host.lapack.set_codes(codes, operator)
     fault = host.lapack.first_fault(codes)
     if fault is None:
         return

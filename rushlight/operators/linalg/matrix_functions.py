@@ -97,9 +97,11 @@ def linalg_matrix_exp(self):
     most = int(times.max().item())
     times = times.unsqueeze(-1).unsqueeze(-1)
     result = _taylor(self * ops.exp2(-times), _DEGREES[-1])
-    for turn in range(most):
+    for iteration in range(most):
         squared = result @ result
-        result = squared if self.ndim == 2 else ops.where(times > turn, squared, result)
+        result = (
+            squared if self.ndim == 2 else ops.where(times > iteration, squared, result)
+        )
     return result
 
 

@@ -249,9 +249,9 @@ def _solved(LU, pivots, B, left, adjoint=False):
         result = by_columns(B)
         lapack_of(factors).lu_solve(factors, pivots, result, "C" if adjoint else "N")
         return result
-    turned = by_columns(B.mH if adjoint else B.transpose(-2, -1))
-    lapack_of(factors).lu_solve(factors, pivots, turned, "N" if adjoint else "T")
-    return ops.resolve_conj(turned.mH) if adjoint else turned.transpose(-2, -1)
+    transposed = by_columns(B.mH if adjoint else B.transpose(-2, -1))
+    lapack_of(factors).lu_solve(factors, pivots, transposed, "N" if adjoint else "T")
+    return ops.resolve_conj(transposed.mH) if adjoint else transposed.transpose(-2, -1)
 
 
 def lu_solve(self, LU_data, LU_pivots):
@@ -338,10 +338,12 @@ def linalg_solve_triangular(self, B, upper, left, unitriangular):
     B = B if B.dtype is self.dtype else B.to(self.dtype)
     equation(self, B, "linalg.solve_triangular", left)
     batch = joint_batch(self, B)
-    A, turned = _triangle(self, batch)
+    A, transposed = _triangle(self, batch)
     result = by_columns(batched(B, batch))
-    form = "T" if turned else "N"
-    lapack_of(A).triangular_solve(A, result, left, upper != turned, form, unitriangular)
+    form = "T" if transposed else "N"
+    lapack_of(A).triangular_solve(
+        A, result, left, upper != transposed, form, unitriangular
+    )
     return result
 
 

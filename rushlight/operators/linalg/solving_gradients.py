@@ -232,15 +232,15 @@ def _cofactors(A):
     size = S.shape[-1]
     eye = ops.eye(size, dtype=bool_, device=A.device)
     others = ops.where(eye, 1.0, S.unsqueeze(-2)).prod(-1)
-    turn = (ops.linalg_det(U) * ops.linalg_det(Vh)).unsqueeze(-1).unsqueeze(-1)
-    return turn * ((U * others.unsqueeze(-2)) @ Vh)
+    phase = (ops.linalg_det(U) * ops.linalg_det(Vh)).unsqueeze(-1).unsqueeze(-1)
+    return phase * ((U * others.unsqueeze(-2)) @ Vh)
 
 
 def signs_of(pivots):
     """1 or -1: whether the exchanged rows are an even permutation."""
     count = pivots.shape[-1]
-    places = ops.arange(1, count + 1, dtype=pivots.dtype, device=pivots.device)
-    moved = (pivots != places).sum([-1])
+    positions = ops.arange(1, count + 1, dtype=pivots.dtype, device=pivots.device)
+    moved = (pivots != positions).sum([-1])
     return 1 - 2 * (moved & 1)
 
 
@@ -250,9 +250,9 @@ def slogdet_backward(grads, A, sign, LU, pivots):
     if A.is_complex():
         factor = None if grad_log is None else grad_log.to(A.dtype)
         if grad_sign is not None:
-            turn = ops.imag(grad_sign * sign.conj())
-            turn = ops.complex(ops.zeros_like(turn), turn)
-            factor = turn if factor is None else factor + turn
+            phase = ops.imag(grad_sign * sign.conj())
+            phase = ops.complex(ops.zeros_like(phase), phase)
+            factor = phase if factor is None else factor + phase
     else:
         factor = grad_log
     if factor is None:

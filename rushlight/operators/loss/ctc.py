@@ -64,7 +64,7 @@ def log_sum(a, b, c):
 
 
 @loops_inline
-def ctc_states(classes_of, crossing, targets, at, start, states, blank, apart):
+def ctc_states(classes_of, crossing, targets, at, start, states, blank, step):
     """Lists each state's class, and whether the state two away may be next to it.
 
     Args:
@@ -72,7 +72,7 @@ def ctc_states(classes_of, crossing, targets, at, start, states, blank, apart):
     """
     for s in range(states):
         label = label_of(targets, start, s, blank)
-        other = s + apart
+        other = s + step
         crossing[at + s] = A(0)
         if other >= 0 and other < states:
             if label != label_of(targets, start, other, blank):
@@ -157,15 +157,15 @@ def ctc_gradient(
         first = n * 2 * (span + 2)
         for s in range(2 * (span + 2)):
             ways[first + s] = A(MINUS_INF)
-        for turn in range(time):
-            t = time - 1 - turn
+        for iteration in range(time):
+            t = time - 1 - iteration
             row = base + t * span
             line = (t * batch + n) * classes
-            now = first + (turn % 2) * (span + 2)
-            last = first + ((turn + 1) % 2) * (span + 2)
+            now = first + (iteration % 2) * (span + 2)
+            last = first + ((iteration + 1) % 2) * (span + 2)
             for s in range(states):
                 score[at + s] = A(scores[line + classes_of[at + s]])
-            if turn == 0:
+            if iteration == 0:
                 for s in range(states):
                     share[at + s] = score[at + s] if s > states - 3 else A(MINUS_INF)
                     ways[now + s] = A(T(share[at + s]))

@@ -1,4 +1,4 @@
-"""The negative log likelihood loss: kernels over ``(samples, classes, places)``."""
+"""The negative log likelihood loss: kernels over ``(samples, classes, positions)``."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _layout(operator, x, target, weight):
         raise ValueError("Expected 1 or more dimensions (got 0)")
     single = len(sizes) == 1
     classes, samples = (sizes[0], 1) if single else (sizes[1], sizes[0])
-    places = sizes[2:]
+    positions = sizes[2:]
     if not single and samples != (labels[0] if labels else None):
         raise ValueError(
             f"Expected input batch_size ({samples}) to match target batch_size"
@@ -152,12 +152,12 @@ def _layout(operator, x, target, weight):
             "For 1D input, 1D target must have size 1, but got target size: "
             f"{labels[0]}"
         )
-    if labels != (samples, *places) and not (single and not labels):
+    if labels != (samples, *positions) and not (single and not labels):
         raise RuntimeError(
             f"{operator}: size mismatch (got input: {list(sizes)} , target:"
             f" {list(labels)})\n  self: {brief(x)}\n  target: {brief(target)}"
         )
-    shaped = weight is None or weight.ndim == 1 or bool(places)
+    shaped = weight is None or weight.ndim == 1 or bool(positions)
     if weight is not None and not (shaped and weight.numel() == classes):
         raise RuntimeError(
             f"{operator}: weight tensor should be defined either for all {classes}"
@@ -173,7 +173,7 @@ def _layout(operator, x, target, weight):
             f"expected scalar type {scalar_name(x.dtype)} but found "
             f"{scalar_name(weight.dtype)}\n  weight: {brief(weight)}"
         )
-    return samples, classes, prod(places)
+    return samples, classes, prod(positions)
 
 
 def _operands(target, weight):
@@ -191,8 +191,8 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
     """The negative log likelihood of the targets, and the weight it was divided by.
 
     Args:
-        self: log-probabilities ``(N, C)``, ``(C,)`` or ``(N, C, *places)``.
-        target: labels ``(N,)``, ``()`` or ``(N, *places)``.
+        self: log-probabilities ``(N, C)``, ``(C,)`` or ``(N, C, *positions)``.
+        target: labels ``(N,)``, ``()`` or ``(N, *positions)``.
         reduction: 0 none, 1 mean, 2 sum.
 
     Raises:

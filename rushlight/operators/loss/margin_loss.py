@@ -85,8 +85,8 @@ def cosine_embedding_loss(input1, input2, target, margin, reduction):
     unlike = ops.empty_like(cosine).fill_(1).sub_(cosine)
     beyond = (cosine - float(margin)).clamp_min_(0)
     together = ops.where(target == 1, unlike, zeros)
-    apart = ops.where(target == -1, beyond, zeros)
-    return reduce(together + apart, reduction)
+    dissimilar = ops.where(target == -1, beyond, zeros)
+    return reduce(together + dissimilar, reduction)
 
 
 def check_triplet(anchor, positive, negative):

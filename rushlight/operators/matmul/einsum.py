@@ -174,7 +174,7 @@ def _contract(a, names_a, b, names_b, later):
                 )
     names = [*batch, *only_a, *only_b]
     if not inner:
-        return _beside(a, names_a, names) * _beside(b, names_b, names), names
+        return _expanded(a, names_a, names) * _expanded(b, names_b, names), names
 
     def arranged(tensor, names, groups):
         order = [name for group in groups for name in group]
@@ -186,7 +186,7 @@ def _contract(a, names_a, b, names_b, later):
     return ops.bmm(left, right).reshape([sizes[name] for name in names]), names
 
 
-def _beside(tensor, names, wanted):
+def _expanded(tensor, names, wanted):
     """The tensor with its dimensions in an order, of size one where it has none."""
     here = [name for name in wanted if name in names]
     tensor = tensor.permute([names.index(name) for name in here])

@@ -16,14 +16,14 @@ from rushlight.operators.shared import compact
 
 
 @pointwise
-def turned(x):
+def times_minus_i(x):
     """``x`` times the imaginary unit, infinities and signs kept."""
     return L.make_complex(-L.imag(x), L.real(x))
 
 
-def turn(x):
+def times_i(x):
     """``x`` times the imaginary unit."""
-    return run_pointwise(turned, [x])
+    return run_pointwise(times_minus_i, [x])
 
 
 def flat(x):
@@ -38,7 +38,7 @@ def together(x):
 
 def doubled_rows(x):
     """Below each row, the row times the imaginary unit; as real numbers."""
-    pairs = ops.stack([x, turn(x)], -2)
+    pairs = ops.stack([x, times_i(x)], -2)
     return flat(pairs.flatten(-3, -2))
 
 
@@ -51,7 +51,10 @@ def dot_product(a, b, real_product):
     """The sum of the products of two vectors' elements."""
     other = ops.conj_physical(b)
     left = flat(a)
-    real, imag = real_product(left, flat(other)), real_product(left, flat(turn(other)))
+    real, imag = (
+        real_product(left, flat(other)),
+        real_product(left, flat(times_i(other))),
+    )
     return ops.complex(real, imag)
 
 
@@ -69,7 +72,7 @@ def doubled_weight(weight, transposed):
     """Every weight as a real matrix; its rows become channels of the first dimension."""
     if not transposed:
         weight = ops._conj_physical(weight)
-    rows = [doubled_channels(weight), doubled_channels(turn(weight))]
+    rows = [doubled_channels(weight), doubled_channels(times_i(weight))]
     return ops.stack(rows, 1).flatten(0, 1)
 
 
@@ -77,8 +80,8 @@ def halved_weight(grad, transposed):
     """The gradient of a weight, from that of what `doubled_weight` made of it."""
     first, second = map(halved_channels, grad.unflatten(0, (-1, 2)).unbind(1))
     if transposed:
-        return first - turn(second)
-    return ops._conj_physical(first) + turn(ops._conj_physical(second))
+        return first - times_i(second)
+    return ops._conj_physical(first) + times_i(ops._conj_physical(second))
 
 
 def convolution(input, weight, bias, transposed, run):

@@ -8,8 +8,7 @@ from rushlight.core.dtypes import bfloat16, float16, float32, int32
 from rushlight.core.window import address_of
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
-from rushlight.operators.matmul import matmul_cuda as elsewhere
-from rushlight.operators.matmul import matmul_int8
+from rushlight.operators.matmul import matmul_cuda, matmul_int8
 from rushlight.operators.matmul.linalg import check_matrices, expanded
 
 _GROUPED = ("bfloat16", "float16", "float32")
@@ -122,8 +121,8 @@ def int_mm(self, mat2, name="int_mm_out_cpu"):
     kind = int32
     if not (self.numel() and mat2.numel()):
         return ops.new_zeros(self, (self.shape[0], mat2.shape[1]), dtype=kind)
-    if self.dtype is mat2.dtype and elsewhere.serves(self):
-        return elsewhere.product(self, mat2, "int32", kind)
+    if self.dtype is mat2.dtype and matmul_cuda.serves(self):
+        return matmul_cuda.product(self, mat2, "int32", kind)
     if matmul_int8.serves(self, mat2):
         return matmul_int8.product(self, mat2, kind)
     return ops.mm(self.to(kind), mat2.to(kind))
@@ -136,17 +135,17 @@ def int_mm_cuda(self, mat2):
 
 def addmm_activation(self, mat1, mat2, beta=1, alpha=1, use_gelu=False):
     """One pass where the device's library has the function behind its products."""
-    behind = "gelu" if use_gelu else "relu"
+    activation = "gelu" if use_gelu else "relu"
     same = self.dtype is mat1.dtype is mat2.dtype and mat1.ndim == mat2.ndim == 2
     plain = same and self.ndim in (1, 2) and mat1.dtype.is_floating_point
-    if plain and mat1.numel() and mat2.numel() and elsewhere.serves(mat1):
+    if plain and mat1.numel() and mat2.numel() and matmul_cuda.serves(mat1):
         check_matrices("addmm", mat1, mat2, ("mat1", "mat2"))
         sums = "float32" if mat1.dtype.itemsize == 2 else mat1.dtype.name
         added = None
         if beta != 0:
             added = expanded("addmm", self, (mat1.shape[0], mat2.shape[1]))
-        how = added, alpha, beta, behind
-        return elsewhere.product(mat1, mat2, sums, mat1.dtype, *how)
+        how = added, alpha, beta, activation
+        return matmul_cuda.product(mat1, mat2, sums, mat1.dtype, *how)
     result = ops.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
     return ops.gelu(result) if use_gelu else ops.relu(result)
 
@@ -194,7 +193,7 @@ def check_scaled(self, mat2, scale_a, scale_b, bias, scale_result):
     if self.dtype.name not in _EIGHT_BITS:
         kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
         raise RuntimeError(f"Expected mat1 to be Float8 matrix got {kind}")
-    elsewhere.check_together(self, mat2, scale_a, scale_b, bias, scale_result)
+    matmul_cuda.check_together(self, mat2, scale_a, scale_b, bias, scale_result)
 
 
 def scaled_mm_cuda(
@@ -239,7 +238,7 @@ def refuse_scales(self, mat2, scale_a, scale_b):
     Raises:
         ValueError: always.
     """
-    told = ", ".join(
+    described = ", ".join(
         f"{name} {item.dtype} {list(item.shape)} with steps {list(item.stride())}"
         for name, item in zip(
             ("mat_a", "scale_a", "mat_b", "scale_b"),
@@ -252,7 +251,7 @@ def refuse_scales(self, mat2, scale_a, scale_b):
         "  matrices: of eight-bit floats\n"
         "  scales: one number for each matrix, or contiguous float32 of "
         f"({self.shape[0]}, 1) for the first and (1, {mat2.shape[1]}) for the second\n"
-        f"  given: {told}"
+        f"  given: {described}"
     )
 
 
@@ -312,19 +311,19 @@ def by_library(self, mat2, scales, bias, dtype, fast):
         scale = scale.reshape(-1).float()
         known.append((scale.expand(count) if each else scale).contiguous())
     vector = None if bias is None else bias.contiguous()
-    told = [(address_of(scale), each) for scale in known]
-    told.append(None if scale_result is None else address_of(scale_result))
-    out = elsewhere.fresh(self, sizes[:2], dtype)
+    described = [(address_of(scale), each) for scale in known]
+    described.append(None if scale_result is None else address_of(scale_result))
+    out = matmul_cuda.fresh(self, sizes[:2], dtype)
     done = backend_for(device).libraries.run_scaled_product(
         device,
         (self.dtype.name, mat2.dtype.name),
         (dtype.name, None if bias is None else bias.dtype.name),
         sizes,
         (
-            *map(elsewhere.steps, (out, self, mat2)),
+            *map(matmul_cuda.steps, (out, self, mat2)),
             None if vector is None else address_of(vector),
         ),
-        told,
+        described,
         fast,
     )
     return out if done else None
@@ -377,5 +376,5 @@ def check_recipe(self, mat2, scale_a, scale_b, recipes, swizzles, bias):
         )
     if bias is not None and bias.numel() != columns:
         raise ValueError(f"Bias must be size {columns} but got {bias.numel()}")
-    elsewhere.check_together(self, mat2, first, second, bias)
+    matmul_cuda.check_together(self, mat2, first, second, bias)
     return first, second

@@ -20,8 +20,12 @@ from rushlight.operators import call as ops
 from rushlight.operators.functions import broadcast_shapes
 from rushlight.operators.linalg.distances import euclidean_dist_gradient
 from rushlight.operators.loop_calls import brief
-from rushlight.operators.matmul import embedding_of_complex, matmul_bf16, matmul_int8
-from rushlight.operators.matmul import matmul_cuda as elsewhere
+from rushlight.operators.matmul import (
+    embedding_of_complex,
+    matmul_bf16,
+    matmul_cuda,
+    matmul_int8,
+)
 from rushlight.operators.shape.copying import check_number
 from rushlight.operators.shared import conjugated, wrap_dims
 
@@ -108,10 +112,10 @@ def has_pairs():
 
 def complex_product(a, b, added=None, alpha=1, beta=1):
     """``alpha * a @ b + beta * added``, by one real product of twice the depth."""
-    if a.numel() and b.numel() and elsewhere.serves(a):
+    if a.numel() and b.numel() and matmul_cuda.serves(a):
         try:
             kind = a.dtype.name
-            return elsewhere.product(a, b, kind, a.dtype, added, alpha, beta)
+            return matmul_cuda.product(a, b, kind, a.dtype, added, alpha, beta)
         except NotImplementedError:  # no library is there
             pass
     result = embedding_of_complex.matrix_product(
@@ -343,9 +347,9 @@ def _added(operator, self, a, b, beta, alpha):
     scales = float32 if half else a.dtype
     beta, alpha = number_for(beta, scales), number_for(alpha, scales)
     shape = (*a.shape[:-1], b.shape[-1])
-    if a.numel() and b.numel() and elsewhere.rounds(a):
+    if a.numel() and b.numel() and matmul_cuda.rounds(a):
         added = expanded(operator, self, shape) if beta != 0 else None
-        return elsewhere.product(a, b, "float32", a.dtype, added, alpha, beta)
+        return matmul_cuda.product(a, b, "float32", a.dtype, added, alpha, beta)
     if half and a.numel() and matmul_bf16.serves(a, b):
         added = expanded(operator, self, shape)
         added = added if beta != 0 else None  # NaN in it is not to be seen

@@ -10,7 +10,7 @@ from math import prod
 
 from rushlight.codegen.schedule.contraction import matrix_tile
 from rushlight.codegen.target import current
-from rushlight.core.launch_args import PLACES, RIGHT_MODES
+from rushlight.core.launch_args import FIELD_OFFSETS, RIGHT_MODES
 from rushlight.core.roles import host
 from rushlight.kernels.matmul.matmul_kernel_registry import matrix_kernel, width_of
 from rushlight.operators import call as ops
@@ -75,7 +75,7 @@ def planned(dtype, sizes, left, biased):
         "row_block": row_block,
         "column_block": column_block,
     }
-    fields = PLACES["product"]
+    fields = FIELD_OFFSETS["product"]
     ints = tuple(plan.get(key, 0) for key in sorted(fields, key=fields.get))
     chunks = covering(rows, row_block) * covering(columns, column_block)
     return matrix_kernel("product", dtype, dtype, dtype), ints, chunks

@@ -9,8 +9,7 @@ from rushlight.core.launch_args import PAIRED, TILED
 from rushlight.core.roles import host
 from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call
-from rushlight.operators.matmul import matmul_amx
-from rushlight.operators.matmul import matmul_cuda as elsewhere
+from rushlight.operators.matmul import matmul_amx, matmul_cuda
 from rushlight.operators.shared import has_elements
 
 contraction = host.matmul
@@ -47,7 +46,7 @@ def product(a, b, added=None, pairs=False, alpha=1, beta=1):
 def _device_product(a, b, shape, added, pairs, alpha, beta):
     if 0 in shape:
         return contraction.fresh(a, shape)
-    return elsewhere.product(a, b, "float32", a.dtype, added, alpha, beta)
+    return matmul_cuda.product(a, b, "float32", a.dtype, added, alpha, beta)
 
 
 def _host_product(a, b, shape, added, pairs, alpha, beta):
@@ -80,7 +79,7 @@ def _host_product(a, b, shape, added, pairs, alpha, beta):
 _product = KernelTable(cpu=_host_product, cuda=_device_product, meta=_host_product)
 _multiplies = KernelTable(
     cpu=lambda *_: True,
-    cuda=lambda device, a: elsewhere.serves(a),
+    cuda=lambda device, a: matmul_cuda.serves(a),
     meta=lambda *_: False,
 )
 _has_tiles = KernelTable(

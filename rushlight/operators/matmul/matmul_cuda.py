@@ -16,7 +16,7 @@ fresh = host.matmul.fresh
 
 def serves(tensor):
     """Whether products of a tensor are formed here."""
-    return backend_for(tensor.device).libraries.sums_apart()
+    return backend_for(tensor.device).libraries.has_separate_sums()
 
 
 def rounds(tensor):
@@ -26,7 +26,7 @@ def rounds(tensor):
     )
 
 
-def product(a, b, compute, dtype, added=None, alpha=1, beta=1, behind=None):
+def product(a, b, compute, dtype, added=None, alpha=1, beta=1, activation=None):
     """``alpha a b + beta added`` of two matrices, or of two batches of them.
 
     Args:
@@ -54,11 +54,11 @@ def product(a, b, compute, dtype, added=None, alpha=1, beta=1, behind=None):
         (alpha, beta),
         a.shape[0] if a.ndim == 3 else 1,
         dtype.name,
-        behind,
+        activation,
     )
-    if behind == "relu" and not done:
+    if activation == "relu" and not done:
         out.relu_()
-    elif behind == "gelu" and not done:
+    elif activation == "gelu" and not done:
         return ops.gelu(out, approximate="tanh")
     return out
 

@@ -7,9 +7,9 @@ value of each further operand, and returns what is stored instead.
 
 >>> import rushlight as torch
 >>> from rushlight.codegen.language import maximum
->>> relu = Behind(lambda x, bias: maximum(x + bias, 0.0))
+>>> relu = EpilogueSpec(lambda x, bias: maximum(x + bias, 0.0))
 >>> x, w, b = torch.ones(2, 3), torch.ones(4, 3), torch.arange(4.0) - 5
->>> linear_behind(x, w, relu, [b])
+>>> linear_with_epilogue(x, w, relu, [b])
 tensor([[0., 0., 0., 1.],
         [0., 0., 0., 1.]])
 """
@@ -45,7 +45,7 @@ OTHERS = TAKEN | {"bool"}  # what further operands may be
 MOST_OTHERS = 24
 
 
-class Behind:
+class EpilogueSpec:
     """A function that results of products go through.
 
     Args:
@@ -137,7 +137,7 @@ def as_tensor(like, value):
     return ops.full([], value, dtype=kind, device=like.device)
 
 
-def beside(shape, tensor):
+def addend_view(shape, tensor):
     """An operand in the result's shape, and whether it has a value for each column."""
     seen = tensor.expand(shape) if tuple(tensor.shape) != tuple(shape) else tensor
     if shape[-1] == 1:
@@ -151,13 +151,13 @@ def beside(shape, tensor):
 def matrices(shape, rows, tensor):
     """The same for a result whose dimensions before the last are one of matrices."""
     if tensor.ndim <= 1 or len(shape) == 2:
-        return beside((rows, shape[-1]), tensor)
+        return addend_view((rows, shape[-1]), tensor)
     wide = tensor.expand(shape)
     try:
         flat = wide.view(rows, shape[-1])
     except RuntimeError:
         flat = wide.contiguous().view(rows, shape[-1])
-    return beside((rows, shape[-1]), flat)
+    return addend_view((rows, shape[-1]), flat)
 
 
 def takes(a, others):
@@ -166,12 +166,12 @@ def takes(a, others):
     return a.dtype.name in TAKEN and kinds <= OTHERS and len(others) <= MOST_OTHERS
 
 
-def product_behind(a, b, behind, others=(), dtype=None, out=None):
-    """``behind(a @ b, *others)`` of two matrices, or of two batches of them.
+def product_with_epilogue(a, b, epilogue_steps, others=(), dtype=None, out=None):
+    """``epilogue_steps(a @ b, *others)`` of two matrices, or of two batches of them.
 
     Args:
         a, b: two or three dimensions, of one dtype, with sizes that agree.
-        behind: a `Behind`.
+        behind: a `EpilogueSpec`.
         others: tensors that expand to the result's shape, or numbers.
         dtype: of the result, by default that of the operands.
         out: a row-major tensor of the result's shape to write to; it may be one of
@@ -182,12 +182,12 @@ def product_behind(a, b, behind, others=(), dtype=None, out=None):
             complex one, or there are too many.
     """
     shape = (*a.shape[:-1], b.shape[-1])
-    seen = [beside(shape, as_tensor(a, other)) for other in others]
-    return multiplied(a, b, behind, seen, dtype, out, shape)
+    seen = [addend_view(shape, as_tensor(a, other)) for other in others]
+    return multiplied(a, b, epilogue_steps, seen, dtype, out, shape)
 
 
-def multiplied(a, b, behind, seen, dtype, out, shape, added=None):
-    """`product_behind`, of operands that are seen in the result's shape.
+def multiplied(a, b, epilogue_steps, seen, dtype, out, shape, added=None):
+    """`product_with_epilogue`, of operands that are seen in the result's shape.
 
     Args:
         added: what is added to the sums first; of their type, with adjacent columns.
@@ -222,14 +222,16 @@ def multiplied(a, b, behind, seen, dtype, out, shape, added=None):
     if tiled:
         kept = matmul_amx.waiting(a, shape, sums)
     kinds = tuple((other.dtype.name, along) for other, along in seen)
-    find = behind.kernels(a.dtype.name, kinds, kind.name)
+    find = epilogue_steps.kernels(a.dtype.name, kinds, kind.name)
     return contraction.product_after(out, a, b, sums, find, others, kept, code, added)
 
 
-def linear_behind(input, weight, behind, others=(), dtype=None, out=None):
-    """``behind(input @ weight.T, *others)`` over the last dimension.
+def linear_with_epilogue(
+    input, weight, epilogue_steps, others=(), dtype=None, out=None
+):
+    """``epilogue_steps(input @ weight.T, *others)`` over the last dimension.
 
-    A bias is one of the others. The rest as for `product_behind`.
+    A bias is one of the others. The rest as for `product_with_epilogue`.
     """
     shape = (*input.shape[:-1], weight.shape[0])
     count = prod(shape[:-1])
@@ -239,89 +241,100 @@ def linear_behind(input, weight, behind, others=(), dtype=None, out=None):
     if out is None:
         out = fresh(input, shape, kind)
     flat = out.view(count, shape[-1])
-    multiplied(rows, weight.t(), behind, seen, kind, flat, (count, shape[-1]))
+    multiplied(rows, weight.t(), epilogue_steps, seen, kind, flat, (count, shape[-1]))
     return out
 
 
-def convolution_behind(
-    input, weight, behind, others=(), stride=1, padding=0, dilation=1, groups=1,
+def conv_with_epilogue(
+    input, weight, epilogue_steps, others=(), stride=1, padding=0, dilation=1, groups=1,
     bias=None, dtype=None, out=None,
 ):  # fmt: skip
-    """``behind(convolution(input, weight, bias, ...), *others)`` of a batch of images.
+    """``epilogue_steps(convolution(input, weight, bias, ...), *others)`` of a batch of images.
 
     Args:
         others: tensors of the result's shape, or with one value for each channel
             (``[1, C, 1, 1]``).
         stride, padding, dilation: a number, or one for each spatial dimension.
 
-    The rest as for `product_behind`.
+    The rest as for `product_with_epilogue`.
     """
-    from rushlight.operators.convolution.convolution import forward_behind
+    from rushlight.operators.convolution.convolution import forward_with_epilogue
 
     others = [as_tensor(input, other) for other in others]
     if not takes(input, others):
         kinds = ", ".join(t.dtype.name for t in (input, *others))
         raise NotImplementedError(f"no convolution with operands of {kinds} behind it")
     settings = stride, padding, dilation, groups
-    return forward_behind(input, weight, bias, *settings, behind, others, dtype, out)
+    return forward_with_epilogue(
+        input, weight, bias, *settings, epilogue_steps, others, dtype, out
+    )
 
 
 _named: dict = {}
 
 
-def name(behind):
-    """The name by which operators find a `Behind`."""
-    _named[behind.digest] = behind
-    return behind.digest
+def name(epilogue_steps):
+    """The name by which operators find a `EpilogueSpec`."""
+    _named[epilogue_steps.digest] = epilogue_steps
+    return epilogue_steps.digest
 
 
 def named():
-    """Each `Behind` that has a name, by it."""
+    """Each `EpilogueSpec` that has a name, by it."""
     return _named
 
 
 def convolution_by_name(
-    input, weight, bias, others, behind, stride, padding, dilation, groups, dtype
+    input,
+    weight,
+    bias,
+    others,
+    epilogue_steps,
+    stride,
+    padding,
+    dilation,
+    groups,
+    dtype,
 ):
-    """`convolution_behind`, of a `Behind` that has a name."""
+    """`conv_with_epilogue`, of a `EpilogueSpec` that has a name."""
     settings = stride, padding, dilation, groups
-    return convolution_behind(
-        input, weight, _named[behind], others, *settings, bias, dtype
+    return conv_with_epilogue(
+        input, weight, _named[epilogue_steps], others, *settings, bias, dtype
     )
 
 
-def product_by_name(added, a, b, turned, others, behind, sizes, dtype):
-    """``behind(a @ b + added, *others)`` with the bits of the operators one by one.
+def product_by_name(added, a, b, transposed, others, epilogue_steps, sizes, dtype):
+    """``epilogue_steps(a @ b + added, *others)`` with the bits of the operators one by one.
 
     Of types that are summed in themselves, more than one row and more than one column. On
-    a card ``behind`` is a function's name in its library, and sums are rounded after it.
+    a card ``epilogue_steps`` is a function's name in its library, and sums are rounded after it.
 
     Args:
         added: a bias, or what else expands to the product's shape; None for nothing.
         turned: whether ``b`` is a weight, whose rows are columns of the result.
-        behind: the name of a `Behind`.
+        behind: the name of a `EpilogueSpec`.
         sizes: of the result, which is the product's shape but for dimensions before
             the last that are one.
     """
-    b = b.mT if turned else b
-    if turned:
+    b = b.mT if transposed else b
+    if transposed:
         rows = a if a.ndim == 2 or a.is_contiguous() else a.contiguous()
         a = rows.reshape(prod(a.shape[:-1]), a.shape[-1])
     shape = (*a.shape[:-1], b.shape[-1])
     if added is not None:
         added = added.expand(shape)
-    return _product_by_name(a, b, added, shape, others, behind, dtype, sizes)
+    return _product_by_name(a, b, added, shape, others, epilogue_steps, dtype, sizes)
 
 
-def _device_product(a, b, added, shape, others, behind, dtype, sizes):
-    kinds = "float32", dtype, added, 1, 1, behind
+def _device_product(a, b, added, shape, others, epilogue_steps, dtype, sizes):
+    kinds = "float32", dtype, added, 1, 1, epilogue_steps
     return matmul_cuda.product(a, b, *kinds).view(sizes)
 
 
-def _host_product(a, b, added, shape, others, behind, dtype, sizes):
-    behind = _named[behind]
-    seen = [beside(shape, other.expand(sizes).reshape(shape)) for other in others]
-    return multiplied(a, b, behind, seen, dtype, None, shape, added).view(sizes)
+def _host_product(a, b, added, shape, others, epilogue_steps, dtype, sizes):
+    epilogue_steps = _named[epilogue_steps]
+    seen = [addend_view(shape, other.expand(sizes).reshape(shape)) for other in others]
+    return multiplied(a, b, epilogue_steps, seen, dtype, None, shape, added).view(sizes)
 
 
 _product_by_name = KernelTable(cpu=_host_product, cuda=_device_product)

@@ -99,10 +99,10 @@ def kron(self, other):
     tall = other.reshape([n for size in right for n in (1, size)] + last)
     product = wide * tall
     if not product.is_contiguous():  # a view of it, where there is one
-        turned = product.reshape(sizes)
-        if shares_storage(turned, product):
+        reshaped = product.reshape(sizes)
+        if shares_storage(reshaped, product):
             return ops._unsafe_view(product, sizes)
-        product = turned
+        product = reshaped
     return ops._unsafe_view(product, sizes)
 
 

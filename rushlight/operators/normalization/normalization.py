@@ -31,9 +31,9 @@ from rushlight.operators.half_precision import statistics_dtype as _wide
 from rushlight.operators.loop_calls import brief, expect, fresh, name_of, scalar_name
 from rushlight.operators.normalization import long_rows
 from rushlight.operators.normalization.rows import (
-    APART,
     EACH,
     OUTER,
+    PER_ELEMENT,
     ROW,
     SHARED,
     run_rows,
@@ -446,12 +446,12 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         parts = [fresh(x, [N, group], wide) for _ in range(2)]
         moments += [(part, ROW) for part in parts]
         run_rows(moments_kernel, moments, [(x, EACH)], extents, compute, numbers)
-        operands = [(x, APART), *((v, OUTER) for v in (*parts, rstd))]
+        operands = [(x, PER_ELEMENT), *((v, OUTER) for v in (*parts, rstd))]
         for parameter in _both_parameters(input, [C], weight, bias):
             every = parameter if N == 1 else parameter.expand([N, C]).contiguous()
             operands.append((every, ROW))
         run_rows(
-            channel_norm_kernel, [(result, APART)], operands,
+            channel_norm_kernel, [(result, PER_ELEMENT)], operands,
             (N * group, HxW, C // group), compute,
         )  # fmt: skip
     result = laid_out(result, format)
@@ -492,7 +492,7 @@ def native_group_norm_backward(
         along, sums = fresh(x, [N, group, C // group], wide), fresh(x, [N, C], wide)
         run_rows(
             channel_sums_kernel, [(along, ROW), (sums, ROW)],
-            [(grad, APART), (x, APART), (center, OUTER)],
+            [(grad, PER_ELEMENT), (x, PER_ELEMENT), (center, OUTER)],
             (N * group, HxW, C // group), compute,
         )  # fmt: skip
     if output_mask[0]:
@@ -508,10 +508,10 @@ def native_group_norm_backward(
             slope = (along * scale).sum([2]) * (rstd * rstd / max(size, 1))
             shares = (sums.reshape(along.shape) * scale).sum([2]) / max(size, 1)
             every = scale.expand(along.shape).contiguous()
-            operands = [(grad, APART), (x, APART)]
+            operands = [(grad, PER_ELEMENT), (x, PER_ELEMENT)]
             operands += [(v, OUTER) for v in (center, rstd, slope, shares)]
             run_rows(
-                channel_gradient_kernel, [(d_input, APART)], [*operands, (every, ROW)],
+                channel_gradient_kernel, [(d_input, PER_ELEMENT)], [*operands, (every, ROW)],
                 (N * group, HxW, C // group), compute,
             )  # fmt: skip
         d_input = laid_out(d_input, format)
@@ -801,7 +801,7 @@ def native_batch_norm_backward(
     count = max(input.numel() // max(input.shape[1], 1), 1)
     middle = _channels(center, ndim)
     if _in_planes(format or contiguous_format, grad_out, input):
-        way = APART if format is None else EACH
+        way = PER_ELEMENT if format is None else EACH
         total, along = _sums_of_planes(grad_out, input, center, way)
     else:
         total = ops.sum(grad_out, dims, dtype=wide)

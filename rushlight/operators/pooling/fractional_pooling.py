@@ -24,7 +24,7 @@ def start_of(at, sample, size, wanted, window):
 
 @loops
 def fractional_max(
-    out: "T*", places: "i64*", x: "T*", samples: "T*", dims: int, depth: int,
+    out: "T*", positions: "i64*", x: "T*", samples: "T*", dims: int, depth: int,
     height: int, width: int, layers: int, rows: int, columns: int, deep: int, high: int,
     wide: int, begin: int, end: int,
 ):  # fmt: skip
@@ -56,7 +56,7 @@ def fractional_max(
                                     place = here
                     target = ((plane * layers + c) * rows + b) * columns + a
                     out[target] = T(best)
-                    places[target] = place
+                    positions[target] = place
 
 
 FARTHEST = 1 << 40  # elements of a window, by which nothing overflows
@@ -75,14 +75,14 @@ def fractional_max_pool(dims, self, kernel_size, output_size, random_samples):
     missing = [1] * (3 - dims)
     sizes = missing + list(self.shape[-dims:])
     out = fresh(self, [*lead, *output_size])
-    places = fresh(self, [*lead, *output_size], int64)
+    positions = fresh(self, [*lead, *output_size], int64)
     ints = [dims, *sizes, *missing, *output_size, *missing, *kernel_size]
-    operands = [out, places, self.contiguous(), samples]
+    operands = [out, positions, self.contiguous(), samples]
     run_nest(
         fractional_max, operands, ints, out.numel(), prod(lead), prod(kernel_size),
         T=name_of(self.dtype),
     )  # fmt: skip
-    return out, places
+    return out, positions
 
 
 def check_shapes(dims, self, kernel_size, output_size, samples):

@@ -394,13 +394,13 @@ def tabled(self, function, scale, zero_point):
     return made(affine_kernels.look_up(integers, table), scale, zero_point)
 
 
-def with_places(name):
+def with_indices(name):
     """An operator that moves elements and says from where."""
     function = getattr(ops, name)
 
     def apply(self, *args):
-        values, places = function(per_tensor(self)[0], *args)
-        return like(self, values), places
+        values, positions = function(per_tensor(self)[0], *args)
+        return like(self, values), positions
 
     apply.__name__ = name
     apply.__doc__ = f"``{name}`` of the integers."

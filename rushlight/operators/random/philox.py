@@ -33,7 +33,7 @@ from rushlight.core.dtype import CODE_FLOAT32, by_code
 from rushlight.core.dtypes import int32
 from rushlight.core.window import address_of
 from rushlight.dispatch.trace import unplanned
-from rushlight.kernels.random.box_muller import natural_log, turned
+from rushlight.kernels.random.box_muller import cosine_and_sine, natural_log
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import run
 from rushlight.random.generator import Generator
@@ -97,7 +97,7 @@ def normal32(part, a, b, c, d):
     two = b if part < 2 else d
     radius = sqrt(f32(-2) * natural_log(uniform32(one)))
     angle = f32(two) * f32(1.4629180792671596e-09)
-    cosine, sine = turned(angle + f32(7.314590396335798e-10))
+    cosine, sine = cosine_and_sine(angle + f32(7.314590396335798e-10))
     return radius * (sine if part % 2 == 0 else cosine)
 
 
@@ -105,13 +105,13 @@ def normal32(part, a, b, c, d):
 def normal64(part, a, b, c, d):
     """One of two, of doubles."""
     length = sqrt(f64(-2) * log(uniform64(a, b)))
-    turns = f64(u64(c) ^ (u64(d) << u64(21))) * f64(2.220446049250313e-16)
-    angle = (turns + f64(1.1102230246251565e-16)) * f64(3.141592653589793)
+    angle_unit = f64(u64(c) ^ (u64(d) << u64(21))) * f64(2.220446049250313e-16)
+    angle = (angle_unit + f64(1.1102230246251565e-16)) * f64(3.141592653589793)
     return length * (sin(angle) if part == 0 else cos(angle))
 
 
 @loops
-def tell_place(state: "i64*", key: int, offset: int, begin: int, end: int):
+def set_position(state: "i64*", key: int, offset: int, begin: int, end: int):
     """A seed, and how far its stream was read, for launches that were written down."""
     for _ in range(begin, end):
         state[0] = key
@@ -119,7 +119,7 @@ def tell_place(state: "i64*", key: int, offset: int, begin: int, end: int):
 
 
 @loops
-def tell_place_after(place: "i64*", state: "i64*", offset: int, begin: int, end: int):
+def set_position_after(place: "i64*", state: "i64*", offset: int, begin: int, end: int):
     """A seed, and a place that is counted from where its stream is."""
     for _ in range(begin, end):
         place[0] = state[0]
@@ -140,7 +140,7 @@ def philox(
     mode: int,
     ending: int,
     each: int,
-    told: int,
+    from_state: int,
     narrow: int,
     begin: int,
     end: int,
@@ -152,25 +152,25 @@ def philox(
     or whether a number is below ``high`` (`BELOW`), four such bytes in a word where a thread
     has as many neighbours (`BELOW_IN_WORDS`); those three are the bits of doubles.
     A thread's elements are a grid's width apart, or ``each`` of them neighbours. Where
-    ``told`` is set, the seed and the place that ``offset`` is counted from are in memory.
+    ``from_state`` is set, the seed and the place that ``offset`` is counted from are in memory.
     ``narrow`` says that a step's number fits 32 bits, which are divided much faster.
     """
-    seed = state[0] if told != 0 else key
-    place = state[1] + offset if told != 0 else offset
+    seed = state[0] if from_state != 0 else key
+    place = state[1] + offset if from_state != 0 else offset
     wide = mode == 1 or mode == 3 or mode == 5
     unroll = 2 if wide else 4
     halves = 2 if each == 8 else 1
     for at in range(begin, end):
         half = at % halves
         own = at // halves
-        turn = i64(u32(own) // u32(width)) if narrow != 0 else own // width
-        thread = own - turn * width
-        step = place // 4 + turn * halves + half
+        quotient = i64(u32(own) // u32(width)) if narrow != 0 else own // width
+        thread = own - quotient * width
+        step = place // 4 + quotient * halves + half
         a, b, c, d = words(step, thread, seed)
         packed = u32(0)
         for part in range(unroll):
-            apart = turn * width * unroll + part * width + thread
-            to = own * each + half * 4 + part if each != 0 else apart
+            offset_in_block = quotient * width * unroll + part * width + thread
+            to = own * each + half * 4 + part if each != 0 else offset_in_block
             good = to < count and (each == 0 or part < each)
             if mode == 0:
                 drawn = uniform32(word_of(part, a, b, c, d))
@@ -199,10 +199,10 @@ def philox(
                 if good:
                     out[to] = T(scaled) if ending == 2 else T(number)
             if mode == 3:
-                turned64 = normal64(part, a, b, c, d)
-                scaled64 = fma(turned64, float_of(span), float_of(low))
+                normal64_value = normal64(part, a, b, c, d)
+                scaled64 = fma(normal64_value, float_of(span), float_of(low))
                 if good:
-                    out[to] = T(scaled64) if ending == 2 else T(turned64)
+                    out[to] = T(scaled64) if ending == 2 else T(normal64_value)
             if mode == 4 and good:
                 out[to] = T(i64(word_of(part, a, b, c, d)))
             if mode == 5 and good:
@@ -215,13 +215,13 @@ def philox(
 
 @loops
 def shuffle_equals(
-    places: "T*",
+    positions: "T*",
     keys: "i64*",
     state: "i64*",
     key: int,
     offset: int,
     size: int,
-    told: int,
+    from_state: int,
     begin: int,
     end: int,
 ):
@@ -229,8 +229,8 @@ def shuffle_equals(
 
     Its numbers are those of the thread that has its place, one word for each exchange.
     """
-    seed = state[0] if told != 0 else key
-    start = state[1] + offset if told != 0 else offset
+    seed = state[0] if from_state != 0 else key
+    start = state[1] + offset if from_state != 0 else offset
     for at in range(begin, end):
         same = 1
         if at + 1 < size and (at == 0 or keys[at - 1] != keys[at]):
@@ -243,9 +243,9 @@ def shuffle_equals(
             word = word_of(part, a, b, c, d)
             last = same - 1 - taken
             other = i64(word) % (last + 1)
-            kept = places[at + last]
-            places[at + last] = places[at + other]
-            places[at + other] = kept
+            kept = positions[at + last]
+            positions[at + last] = positions[at + other]
+            positions[at + other] = kept
 
 
 def grid_width(count, processors, threads):
@@ -282,11 +282,11 @@ def draw(like, mode, generator, ending=PLAIN, ends=(0.0, 0.0, 0.0), out=None, ea
         out = ops.empty((count,), dtype=by_code(PLAIN_TYPES[mode]), device=device)
     width = grid_width(count, *backend.processors(device))
     unroll = 2 if mode in (UNIFORM64, NORMAL64, WORD64) else 4
-    turns = -(-count // (width * unroll))
-    place = place_for(device, source, 4 * turns)
+    angle_unit = -(-count // (width * unroll))
+    place = place_for(device, source, 4 * angle_unit)
     if each:
-        turns = -(-count // (width * each)) * max(1, each // 4)
-    launch(out, place, width, count, turns * width, mode, ending, ends, each)
+        angle_unit = -(-count // (width * each)) * max(1, each // 4)
+    launch(out, place, width, count, angle_unit * width, mode, ending, ends, each)
     return out
 
 
@@ -296,7 +296,7 @@ def launch(
     """Has so many steps drawn; ``place`` is what `place_for` has given."""
     key, offset, state = place
     types = {"T": out.dtype.name, "mode": mode, "ending": ending, "each": each}
-    types |= {"told": int(state is not None), "narrow": int(steps < 1 << 31)}
+    types |= {"from_state": int(state is not None), "narrow": int(steps < 1 << 31)}
     bits = [int.from_bytes(pack("<d", end), "little", signed=True) for end in ends]
     run(philox, [out, state], [key, offset, width, count, *bits], steps, **types)
 
@@ -314,18 +314,18 @@ def place_for(device, source, steps):
     if recorder is None:
         seed, offset = source.take(steps)
         return signed(seed), offset, None
-    offset, told = recorder.place(source, steps, lambda: Told(device))
-    return 0, offset, told.state
+    offset, from_state = recorder.place(source, steps, lambda: LaunchState(device))
+    return 0, offset, from_state.state
 
 
 def place_in(state, offset):
     """A tensor of a seed and a place, counted from those that ``state`` tells then."""
     place = ops.empty_like(state)
-    run(tell_place_after, [place, state], [offset], 1)
+    run(set_position_after, [place, state], [offset], 1)
     return place
 
 
-class Told:
+class LaunchState:
     """A seed and a place in memory, for launches that were written down.
 
     Args:
@@ -340,7 +340,7 @@ class Told:
         self.address, self.queues = address_of(self.state), set()
 
     def __call__(self, seed, offset):
-        run(tell_place, [self.state], [signed(seed), offset], 1)
+        run(set_position, [self.state], [signed(seed), offset], 1)
 
 
 def signed(seed):
@@ -471,13 +471,20 @@ def fill_permutation(self, generator):
     keys = remainders(whole, generator, True, (1 << size) - 1, low)
     if bits < size:
         keys = ops.bitwise_and(keys, (1 << bits) - 1)
-    keys, places = ops.sort(keys, stable=True, dim=0, descending=False)
+    keys, positions = ops.sort(keys, stable=True, dim=0, descending=False)
     backend = backend_for(device.type)
     source = backend.generator(device) if generator is None else generator
     key, offset, state = place_for(device, source, -(-count // 4) * 4)
-    operands, told = [places, keys, state], int(state is not None)
-    run(shuffle_equals, operands, [key, offset, count], count, T="int64", told=told)
-    return places
+    operands, from_state = [positions, keys, state], int(state is not None)
+    run(
+        shuffle_equals,
+        operands,
+        [key, offset, count],
+        count,
+        T="int64",
+        from_state=from_state,
+    )
+    return positions
 
 
 FILLS = {
@@ -497,10 +504,10 @@ def fill(self, name, generator, *parameters):
     target = self
     strides = self.stride()
     order = sorted(range(self.ndim), key=lambda dim: -strides[dim])
-    turned = ops.permute(self, order)
-    dense = turned.is_contiguous()
+    permuted = ops.permute(self, order)
+    dense = permuted.is_contiguous()
     if dense:
-        target, flat = turned, ops.view(turned, (-1,))
+        target, flat = permuted, ops.view(permuted, (-1,))
     else:
         flat = ops.empty((self.numel(),), dtype=self.dtype, device=self.device)
     values = FILLS[name](flat, generator, *parameters)

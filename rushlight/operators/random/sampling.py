@@ -533,7 +533,7 @@ def normal(mean, std, generator):
     """Normal numbers, where the mean or the standard deviation is a tensor."""
     _check_deviations(std)
     like = mean if isinstance(mean, Tensor) else std
-    noise = _empty(_shape_beside(mean, std), like.dtype, like.device)
+    noise = _empty(_common_shape(mean, std), like.dtype, like.device)
     return _scaled_normal(noise, mean, std, generator)
 
 
@@ -541,14 +541,14 @@ def normal_into(mean, std, generator, out):
     """Normal numbers, drawn in the output's type and in the order of its memory."""
     _check_deviations(std)
     if isinstance(std, Tensor):
-        sizes, quiet = _shape_beside(mean, std), not isinstance(mean, Tensor)
+        sizes, quiet = _common_shape(mean, std), not isinstance(mean, Tensor)
     else:  # PyTorch makes deviations of the output's sizes
-        sizes, quiet = _shape_beside(mean, out), False
+        sizes, quiet = _common_shape(mean, out), False
     prepared("normal", out, sizes, quiet, (mean, std))
     return _scaled_normal(out, mean, std, generator)
 
 
-def _shape_beside(mean, std):
+def _common_shape(mean, std):
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     return broadcast_sizes([x.shape for x in tensors])
 

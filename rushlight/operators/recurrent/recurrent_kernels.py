@@ -206,14 +206,14 @@ class Shares:
         self.weight, self.across, self.panels = w_hh, None, None
         self.bias, self.made = b_hh, fresh(hidden, (hidden.shape[0], w_hh.shape[0]))
         self.width = width_of(name_of(hidden.dtype))
-        self.places = {}
+        self.positions = {}
 
     def of(self, hidden):
         """Of the states of one step."""
         rows = hidden.shape[0]
-        found = self.places.get(rows)
+        found = self.positions.get(rows)
         if found is None:
-            found = self.places[rows] = self.place(rows)
+            found = self.positions[rows] = self.place(rows)
         multiply, made, *rest = found
         multiply(made, hidden, *rest)
         return made

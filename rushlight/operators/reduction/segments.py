@@ -139,9 +139,7 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
     """
     if unsafe or lengths is None:  # of the stretches only the kernel finds a fault
         require("_segment_reduce_cpu", data.dtype, FLOATS, data)
-    kind, bounds, axis = _stretches(
-        data, reduce, lengths, indices, offsets, axis, unsafe
-    )
+    kind, bounds, axis = _runs(data, reduce, lengths, indices, offsets, axis, unsafe)
     require("_segment_reduce_cpu", data.dtype, FLOATS, data)
     outer, size, inner = around(data.shape, axis)
     shape = list(data.shape)
@@ -178,7 +176,7 @@ def segment_reduce_backward(
     Raises:
         RuntimeError: the operands don't fit the data, or the reduction is unknown.
     """
-    kind, bounds, axis = _stretches(data, reduce, lengths, None, offsets, axis, True)
+    kind, bounds, axis = _runs(data, reduce, lengths, None, offsets, axis, True)
     outer, size, inner = around(data.shape, axis)
     segments = bounds.shape[-1] - 1
     made = [*data.shape[:axis], segments, *data.shape[axis + 1 :]]
@@ -211,7 +209,7 @@ def _start(data, kind, initial):
     return make_tensor([start], dtype=float64, device=data.device)
 
 
-def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
+def _runs(data, reduce, lengths, indices, offsets, axis, unsafe):
     """The reduction's number, where stretches begin and end, the dimension."""
     axis = wrap_dim(axis, data.ndim)
     if reduce not in _KINDS:

@@ -47,14 +47,14 @@ def padded(point, size, padding, align, flat):
         distance = abs(point - low)
         both = span + span  # there and back
         extra = fma(-trunc(distance / both), both, distance)
-        folded = select(extra < both - extra, extra, both - extra) + low
+        reflected = select(extra < both - extra, extra, both - extra) + low
         if not flat:
             extra = fmod(distance, span)
-            turns = floor(distance / span)
+            reflections = floor(distance / span)
             # more turns than 32 bits count are even for PyTorch
-            odd = turns < A(2147483648) and fmod(turns, A(2)) != A(0)
-            folded = select(odd, span - extra, extra) + low
-        moved = select(span == A(0), A(0), clipped(folded, size, flat))
+            odd = reflections < A(2147483648) and fmod(reflections, A(2)) != A(0)
+            reflected = select(odd, span - extra, extra) + low
+        moved = select(span == A(0), A(0), clipped(reflected, size, flat))
     return moved
 
 
@@ -71,7 +71,7 @@ def far(x):
 
 
 @loops_inline
-def list_places(
+def list_positions(
     place, weight, at, point, size, mode, padding, align, flat, block
 ):  # fmt: skip
     """The places along one dimension, -1 outside, and their weights."""
@@ -122,13 +122,15 @@ def list_points(
         from_grid = first + j * axes
         x = A(grid[from_grid])
         y = A(grid[from_grid + 1])
-        list_places(place, weight, j, x, width, mode, padding, align, flat, block)
+        list_positions(place, weight, j, x, width, mode, padding, align, flat, block)
         second = taps * block + j
-        list_places(place, weight, second, y, height, mode, padding, align, flat, block)
+        list_positions(
+            place, weight, second, y, height, mode, padding, align, flat, block
+        )
         if axes == 3:
             z = A(grid[from_grid + 2])
             third = second + taps * block
-            list_places(
+            list_positions(
                 place, weight, third, z, depth, mode, padding, align, flat, block
             )
 
@@ -266,8 +268,8 @@ def slope_points(
             for t in range(corners):
                 for j in range(count):
                     spot = index[t * block + j]
-                    there = image[base + i64(max(spot, I(0)))]
-                    value[t * block + j] = select(spot >= I(0), A(there), A(0))
+                    at_spot = image[base + i64(max(spot, I(0)))]
+                    value[t * block + j] = select(spot >= I(0), A(at_spot), A(0))
             for axis in range(axes):
                 step = 1 << axis
                 for t in range(corners):

@@ -92,10 +92,10 @@ def _reflected(points, size, align_corners, flat):
     low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
     if low == high:
         return call.zeros_like(points)
-    return _clipped(_folded_back(points, low, high, flat)[0], size, flat)
+    return _clipped(_reflected_back(points, low, high, flat)[0], size, flat)
 
 
-def _folded_back(points, low, high, flat):
+def _reflected_back(points, low, high, flat):
     """Positions between the halves of two bounds, and which are on their way back.
 
     In a volume by what is left of whole spans. In an image by what a rounded number of
@@ -106,8 +106,10 @@ def _folded_back(points, low, high, flat):
     if flat:
         extra = _left(distance, (distance / both).trunc(), float(both))
         return call.minimum(extra, both - extra) + start, extra > both - extra
-    extra, turns = distance.fmod(both / 2), (distance / (both / 2)).floor()
-    odd = (turns < 2**31) & (turns.remainder(2) != 0)  # PyTorch counts in 32 bits
+    extra, reflections = distance.fmod(both / 2), (distance / (both / 2)).floor()
+    odd = (reflections < 2**31) & (
+        reflections.remainder(2) != 0
+    )  # PyTorch counts in 32 bits
     return call.where(odd, both / 2 - extra, extra) + start, odd
 
 
@@ -362,7 +364,7 @@ def _scale(grid, axis, input, padding, align_corners):
         if low == high:
             return 0.0
         before = points < low / 2
-        points, back = _folded_back(points, low, high, flat)
+        points, back = _reflected_back(points, low, high, flat)
         half = half * call.where(before ^ back, -1.0, 1.0)
     inside = (points > 0) & (points < size - 1)
     return call.where(inside, half, 0.0)

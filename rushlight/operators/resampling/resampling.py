@@ -136,35 +136,35 @@ def _step(size, wanted, scale, align_corners):
 def _positions(size, wanted, scale, align_corners, dtype, shift):
     """Where in the input each output element lies, computed in ``dtype``."""
     step = make_tensor(_step(size, wanted, scale, align_corners), dtype=dtype)
-    places = ops.arange(wanted, dtype=dtype)
+    positions = ops.arange(wanted, dtype=dtype)
     if align_corners or shift == 0:
-        return places * step
-    return (places + shift) * step - shift
+        return positions * step
+    return (positions + shift) * step - shift
 
 
 def _nearest(size, wanted, scale, exact, dtype):
     if exact:
-        places = _positions(size, wanted, scale, False, dtype, 0.5) + 0.5
+        positions = _positions(size, wanted, scale, False, dtype, 0.5) + 0.5
     else:
-        places = _positions(size, wanted, scale, False, dtype, 0.0)
-    return places.floor().to(int64).clamp(0, size - 1), None
+        positions = _positions(size, wanted, scale, False, dtype, 0.0)
+    return positions.floor().to(int64).clamp(0, size - 1), None
 
 
 def _linear(size, wanted, scale, align_corners, dtype):
     if size == wanted:
         return ops.arange(wanted), None
-    places = _positions(size, wanted, scale, align_corners, dtype, 0.5).clamp_min(0)
-    first = places.floor().to(int64).clamp(0, size - 1)
-    share = (places - first.to(dtype)).clamp(0, 1)
+    positions = _positions(size, wanted, scale, align_corners, dtype, 0.5).clamp_min(0)
+    first = positions.floor().to(int64).clamp(0, size - 1)
+    share = (positions - first.to(dtype)).clamp(0, 1)
     index = ops.stack([first, (first + 1).clamp_max(size - 1)], 1)
     return index, ops.stack([1 - share, share], 1)
 
 
 def _cubic(size, wanted, scale, align_corners, dtype):
     """Cubic convolution with the slope -0.75; the outer elements are repeated."""
-    places = _positions(size, wanted, scale, align_corners, dtype, 0.5)
-    floors = places.floor()
-    t, a = (places - floors).clamp(0, 1), -0.75
+    positions = _positions(size, wanted, scale, align_corners, dtype, 0.5)
+    floors = positions.floor()
+    t, a = (positions - floors).clamp(0, 1), -0.75
 
     def near(x):
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -444,12 +444,12 @@ def _check_elements(input, sizes, mode):
     if min(own) <= 0 or min(sizes) <= 0:
         names = "DHW"[3 - axes :]
 
-        def told(values):
+        def describe(values):
             return ", ".join(f"{name}: {n}" for name, n in zip(names, values))
 
         raise RuntimeError(
             "Input and output sizes should be greater than 0, but got input "
-            f"({told(own)}) output ({told(sizes)})"
+            f"({describe(own)}) output ({describe(sizes)})"
         )
     if input.shape[1] == 0:
         raise RuntimeError(

@@ -24,9 +24,9 @@ from cython.cimports.rushlight.core.tensor import (
 from cython.cimports.rushlight.dispatch.kernel_table import KernelTable
 from cython.cimports.rushlight.dispatch.loops import (
     Call,
+    bind_tiled_copy,
     run_call,
     run_on_device,
-    turn_tiles,
 )
 from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel
 
@@ -52,18 +52,18 @@ def native_copy(source: DType, target: DType) -> NativeKernel:
         kernel = _NATIVE.setdefault(key, kernel)
         if source is target and target.itemsize in (4, 8):
             made: NativeKernel = kernel
-            turn_tiles(made.fn, partial(turned_copy, target.itemsize))
+            bind_tiled_copy(made.fn, partial(tiled_transpose, target.itemsize))
     return kernel
 
 
-def turned_copy(width):
+def tiled_transpose(width):
     """The kernel for copies of tiles that lie along other loops than their source."""
     from rushlight.kernels.transpose.tiled_copy import turning_kernel
 
     return turning_kernel(width)
 
 
-loops.bind_turning(turned_copy)
+loops.bind_transpose(tiled_transpose)
 
 
 @cython.cfunc

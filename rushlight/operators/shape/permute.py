@@ -85,7 +85,7 @@ def triangle_elements(
         out[at] = x[at] if kept else T(0)
 
 
-def _stretches(dims):
+def _runs(dims):
     """First and last of the dimensions that follow each other: they turn as one."""
     stretches = []
     for dim in sorted(dims):
@@ -98,7 +98,7 @@ def _stretches(dims):
 
 def _flip_on_host(x, dims):
     """Kernels over what ``dims`` are, a run of neighbours at a time."""
-    for first, last in _stretches(dims):
+    for first, last in _runs(dims):
         x = _flip_run(x, first, last)
     return x
 

@@ -353,8 +353,8 @@ def rot90(self, k, dims):
         return self.flip([first, second])
     if quarters == 0:
         return ops.clone(self, memory_format=contiguous_format)
-    turned = self.flip([second if quarters == 1 else first]).transpose(first, second)
-    return ops._unsafe_view(turned, turned.shape)
+    rotated = self.flip([second if quarters == 1 else first]).transpose(first, second)
+    return ops._unsafe_view(rotated, rotated.shape)
 
 
 def plain_meshgrid(tensors):

@@ -188,7 +188,7 @@ def common_shape(shapes):
 def reversed_dims(self):
     """The dimensions in the opposite order; deprecated but for matrices."""
     if self.dim() == 0:
-        _tell_numbers_are_none("Tensor.T", "the tensor itself")
+        _warn_no_numbers("Tensor.T", "the tensor itself")
     elif self.dim() != 2:
         warn_once(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape "
@@ -198,7 +198,7 @@ def reversed_dims(self):
     return self.permute(tuple(range(self.dim() - 1, -1, -1)))
 
 
-def _tell_numbers_are_none(name, instead):
+def _warn_no_numbers(name, instead):
     """Warns of transposing a tensor without dimensions."""
     message = f"{name} is deprecated on 0-D tensors. Consider using {instead}."
     warn_once(message)
@@ -219,7 +219,7 @@ def transposed(self):
     """
     _refuse_vectors(self, "tensor.mT")
     if not self.dim():
-        _tell_numbers_are_none("Tensor.mT", "the tensor itself")
+        _warn_no_numbers("Tensor.mT", "the tensor itself")
         return self
     return self.transpose(-2, -1)
 
@@ -231,7 +231,7 @@ def matrices_h(self):
         RuntimeError: the tensor is a vector.
     """
     _refuse_vectors(self, "tensor.mH")
-    return _turned_conjugate(self, "Tensor.mH")
+    return _transposed_conjugate(self, "Tensor.mH")
 
 
 def matrix_h(self):
@@ -250,7 +250,7 @@ def matrix_h(self):
                 else " For batches of matrices, consider using tensor.mH"
             )
         )
-    return _turned_conjugate(self, "Tensor.H")
+    return _transposed_conjugate(self, "Tensor.H")
 
 
 def adjoint(self):
@@ -260,13 +260,13 @@ def adjoint(self):
         RuntimeError: the tensor has exactly one dimension.
     """
     _refuse_vectors(self, "tensor.adjoint()")
-    return _turned_conjugate(self, "adjoint()")
+    return _transposed_conjugate(self, "adjoint()")
 
 
-def _turned_conjugate(x, name):
+def _transposed_conjugate(x, name):
     """Conjugated matrices transposed; the conjugate of a number, with a warning."""
     if not x.ndim:
-        _tell_numbers_are_none(name, "x.conj()")
+        _warn_no_numbers(name, "x.conj()")
         return x.conj()
     return x.transpose(-2, -1).conj()
 

@@ -32,22 +32,24 @@ def first_of_rows(out, index, rows, size, count, largest, in_order, sort):
     parts = parts_for(number, size, count)
     found = select("first", rows, number, size, parts, count, largest)
     if found is None:  # rows are short, or have no layout of their own
-        values, places = sort(rows, size, largest)
+        values, positions = sort(rows, size, largest)
         last = values.dim() - 1
         out.copy_(values.narrow(last, 0, count))
-        index.copy_(places.narrow(last, 0, count))
+        index.copy_(positions.narrow(last, 0, count))
         return
-    values, places = found
+    values, positions = found
     if parts > 1:
         few = parts * count
         values, chosen = select("first", values, number, few, 1, count, largest)
-        places = ops.gather(places.view(number, few), 1, chosen.view(number, count))
-    values, places = values.view(number, count), places.view(number, count)
+        positions = ops.gather(
+            positions.view(number, few), 1, chosen.view(number, count)
+        )
+    values, positions = values.view(number, count), positions.view(number, count)
     if in_order and count > 1:
         values, order = sort(values, count, largest)
-        places = ops.gather(places, 1, order)
+        positions = ops.gather(positions, 1, order)
     out.copy_(values.view(out.shape))
-    index.copy_(places.view(index.shape))
+    index.copy_(positions.view(index.shape))
 
 
 def one_of_rows(way, out, place, rows, size, rank, skip=0):

@@ -454,10 +454,10 @@ def _sort_by_bytes(values, index, rows, size, down):
     shape = rows.shape
     signed, unsigned = f"int{8 * width}", f"uint{8 * width}"
     keys = [fresh(rows, shape, getattr(dtypes, signed)) for _ in range(2)]
-    places = [fresh(rows, shape, int32) for _ in range(2)]
+    positions = [fresh(rows, shape, int32) for _ in range(2)]
     types = {"T": name_of(rows.dtype), "A": unsigned, "I": signed}
     types.update(digits=width, descending=down)
-    operands = [values, index, rows, *keys, *places]
+    operands = [values, index, rows, *keys, *positions]
     ints = [size, width, down]
     run(radix_rows, operands, ints, rows.numel() // size, 8 * size, **types)
 

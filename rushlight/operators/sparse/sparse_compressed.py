@@ -461,7 +461,7 @@ def transpose(self, dim0, dim1):
         )
     if wrap_dim(dim0, 2) == wrap_dim(dim1, 2):
         return clone(self, None)
-    turned = {
+    transposed = {
         layouts.sparse_csr: layouts.sparse_csc,
         layouts.sparse_csc: layouts.sparse_csr,
         layouts.sparse_bsr: layouts.sparse_bsc,
@@ -470,7 +470,7 @@ def transpose(self, dim0, dim1):
     compressed, plain, values = parts(self)
     if self.layout in IN_BLOCKS:
         values = values.transpose(1, 2)
-    return made(compressed, plain, values, [self.shape[1], self.shape[0]], turned)
+    return made(compressed, plain, values, [self.shape[1], self.shape[0]], transposed)
 
 
 def t(self):
@@ -534,9 +534,9 @@ def sampled_addmm(self, mat1, mat2, beta, alpha):
         lead = [_sampled(*each) for each in zip(*matrices)]
         products = ops.stack(lead).reshape(list(values.shape))
     else:
-        lines, places = lines_of(compressed, plain), plain.to(int64)
+        lines, element_indices = lines_of(compressed, plain), plain.to(int64)
         rows = ops.index_select(mat1, 0, lines)
-        products = ops.sum(rows * ops.index_select(mat2.t(), 0, places), [1])
+        products = ops.sum(rows * ops.index_select(mat2.t(), 0, element_indices), [1])
     return like(self, values * beta + products * alpha)
 
 

@@ -61,9 +61,9 @@ def rows_at(indices, dims):
     return ops.stack(rows) if rows else indices[:0]
 
 
-def up_to(count, beside):
+def up_to(count, other):
     """The numbers from 0 to ``count``, where a tensor is."""
-    return ops.arange(count, device=beside.device)
+    return ops.arange(count, device=other.device)
 
 
 def numbered(counts, total=None):
@@ -112,17 +112,17 @@ def values_at(grad, indices, shape):
 def from_dense(self, sparse_dim):
     """The elements that are not zero; with dense dimensions, the rows that are not."""
     if sparse_dim == 0:
-        there = bool(ops.any(self != 0))  # a number that is zero is not written down
-        indices = ops.new_empty(self, [0, int(there)], dtype=int64)
-        return made(indices, self.unsqueeze(0)[: int(there)].clone(), self.shape, True)
+        stored = bool(ops.any(self != 0))  # a number that is zero is not written down
+        indices = ops.new_empty(self, [0, int(stored)], dtype=int64)
+        return made(indices, self.unsqueeze(0)[: int(stored)].clone(), self.shape, True)
     rows = self != 0
     if sparse_dim < self.ndim:
         rows = ops.any(rows.flatten(sparse_dim), -1)
-        places = ops.nonzero(rows)  # row by row, the steps of one row included
-        places = places.clone(memory_format=contiguous_format)
+        cells = ops.nonzero(rows)  # row by row, the steps of one row included
+        cells = cells.clone(memory_format=contiguous_format)
     else:
-        places = ops.nonzero(rows)
-    indices = places.t().contiguous()
+        cells = ops.nonzero(rows)
+    indices = cells.t().contiguous()
     values = ops.index(self, list(indices.unbind(0)))
     return made(indices, values, self.shape, True)
 
@@ -165,7 +165,7 @@ def coalesced_of(tensor):
     return tensor
 
 
-def flat_places(indices, sizes):
+def flat_positions(indices, sizes):
     """One number for each coordinate, in the order of the elements."""
     place = ops.new_zeros(indices, [indices.shape[1]])
     for row, size in zip(indices.unbind(0), sizes):
@@ -173,14 +173,14 @@ def flat_places(indices, sizes):
     return place
 
 
-def coordinates(places, sizes):
-    """The inverse of `flat_places`."""
+def coordinates(cells, sizes):
+    """The inverse of `flat_positions`."""
     rows = []
     for size in reversed(list(sizes)):
-        rows.append(ops.remainder(places, max(size, 1)))
-        places = ops.floor_divide(places, max(size, 1))
+        rows.append(ops.remainder(cells, max(size, 1)))
+        cells = ops.floor_divide(cells, max(size, 1))
     if not rows:
-        return ops.new_empty(places, [0, places.shape[0]])
+        return ops.new_empty(cells, [0, cells.shape[0]])
     return ops.stack(rows[::-1])
 
 
@@ -200,11 +200,11 @@ def coalesced(self):
     sizes = self.shape[: indices.shape[0]]
     if values.shape[0] < 2:
         return made(indices.clone(), values.clone(), self.shape, True)
-    places, order = ops.sort(flat_places(indices, sizes))
+    cells, order = ops.sort(flat_positions(indices, sizes))
     values = ops.index_select(values, 0, order)
-    fresh = ops.cat([ops.ones_like(places[:1], dtype=bool_), ops.diff(places) != 0])
+    fresh = ops.cat([ops.ones_like(cells[:1], dtype=bool_), ops.diff(cells) != 0])
     group = ops.cumsum(fresh.to(int64), 0) - 1
-    distinct = ops.masked_select(places, fresh)
+    distinct = ops.masked_select(cells, fresh)
     count = distinct.shape[0]
     if count < values.shape[0]:
         values = _sum_groups(values, group, count)
@@ -230,8 +230,8 @@ def masked(self, mask):
         return made(indices, taken, mask.shape, done)
     own_indices, own_values, _ = parts(coalesced(self))
     sizes = mask.shape[: indices.shape[0]]
-    wanted = flat_places(indices, sizes)
-    present = flat_places(own_indices, sizes)
+    wanted = flat_positions(indices, sizes)
+    present = flat_positions(own_indices, sizes)
     shape = [wanted.shape[0], *own_values.shape[1:]]
     if not present.shape[0]:
         return made(indices, ops.new_zeros(own_values, shape), mask.shape, done)
@@ -286,17 +286,17 @@ def to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format
 def moved(part, dtype, device, non_blocking=False):
     """A copy of a part, in another type and elsewhere where those are told."""
     kind = part.dtype if dtype is None else dtype
-    there = part.device if device is None else device
-    return part.to(there, kind, non_blocking=non_blocking, copy=True)
+    target = part.device if device is None else device
+    return part.to(target, kind, non_blocking=non_blocking, copy=True)
 
 
 def empty_like(self, dtype, layout, device, pin_memory, memory_format):
     """No values, the same sizes; dense where that is asked for."""
     kind = self.dtype if dtype is None else dtype
-    there = self.device if device is None else device
+    target = self.device if device is None else device
     if layout is None or layout is self.layout:
-        return empty(list(self.shape), kind, there, parts(self)[0].shape[0])
-    return ops.empty(list(self.shape), dtype=kind, layout=layout, device=there)
+        return empty(list(self.shape), kind, target, parts(self)[0].shape[0])
+    return ops.empty(list(self.shape), dtype=kind, layout=layout, device=target)
 
 
 def zeros_like(self, *options):
@@ -307,8 +307,8 @@ def zeros_like(self, *options):
 
 def new_empty(self, size, dtype, layout, device, pin_memory):
     """No values, other sizes."""
-    there = self.device if device is None else device
-    return empty(list(size), self.dtype if dtype is None else dtype, there)
+    target = self.device if device is None else device
+    return empty(list(size), self.dtype if dtype is None else dtype, target)
 
 
 def zero_(self):

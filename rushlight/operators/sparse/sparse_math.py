@@ -20,7 +20,7 @@ from rushlight.operators.sparse.sparse_coo import (
     coalesced_of,
     coordinates,
     empty,
-    flat_places,
+    flat_positions,
     is_coo,
     like,
     made,
@@ -125,7 +125,7 @@ def _add(self, other, alpha):
     if not two[1].shape[0]:
         return made(one[0], one[1].to(dtype, copy=True), self.shape, one[2])
     second = _scaled(two[1], dtype, alpha)
-    if _same_places(one[0], two[0]):
+    if _same_indices(one[0], two[0]):
         return made(one[0], one[1] + second, self.shape, one[2] and two[2])
     indices = ops.cat([one[0], two[0]], 1)
     values = ops.cat([one[1].to(dtype), second])
@@ -151,7 +151,7 @@ def _scaled(values, dtype, alpha):
     return values * (int(alpha) if exact else alpha)
 
 
-def _same_places(one, two):
+def _same_indices(one, two):
     if one is two or one.shape != two.shape:
         return one is two
     return not one.numel() or bool(ops.equal(one, two))
@@ -262,12 +262,15 @@ def mul(self, other):
     _same_sizes("mul", self, other)
     dtype = promote_types(self.dtype, other.dtype)
     one, two = _met(self, other)
-    if parts(one)[2] and _same_places(parts(one)[0], parts(two)[0]):
+    if parts(one)[2] and _same_indices(parts(one)[0], parts(two)[0]):
         return like(one, parts(one)[1] * parts(two)[1])
     if not parts(one)[1].shape[0] or not parts(two)[1].shape[0]:
         return empty(list(self.shape), dtype, self.device, parts(one)[0].shape[0])
     sizes = self.shape[: parts(one)[0].shape[0]]
-    mine, theirs = flat_places(parts(one)[0], sizes), flat_places(parts(two)[0], sizes)
+    mine, theirs = (
+        flat_positions(parts(one)[0], sizes),
+        flat_positions(parts(two)[0], sizes),
+    )
     at = ops.clamp(ops.searchsorted(theirs, mine), 0, theirs.shape[0] - 1)
     found = ops.index_select(theirs, 0, at) == mine
     if not parts(one)[2]:  # keeps its elements, those that the other lacks as zeros
@@ -279,8 +282,8 @@ def mul(self, other):
     values = ops.index_select(parts(one)[1], 0, both) * ops.index_select(
         parts(two)[1], 0, ops.index_select(at, 0, both)
     )
-    places = ops.index_select(mine, 0, both)
-    return made(coordinates(places, sizes), values, self.shape, parts(one)[2])
+    element_indices = ops.index_select(mine, 0, both)
+    return made(coordinates(element_indices, sizes), values, self.shape, parts(one)[2])
 
 
 def mul_(self, other):
@@ -712,7 +715,7 @@ def _pools(self, dim):
     sizes = [size for d, size in enumerate(self.shape[: indices.shape[0]]) if d != dim]
     rows = [d for d in range(indices.shape[0]) if d != dim]
     kept = rows_at(indices, rows)
-    return flat_places(kept, sizes), math.prod(sizes)
+    return flat_positions(kept, sizes), math.prod(sizes)
 
 
 def _pooled(values, pool, count, reduce):
@@ -751,7 +754,7 @@ def _softmax(self, dim, log):
 
 def softmax_gradient(grad, result, self, dim):
     """Each share less what its line gets on the whole."""
-    source = parts(_at_places(grad, result))[1]
+    source = parts(_at_positions(grad, result))[1]
     shares = parts(result)[1]
     indices = parts(result)[0]
     dim = wrap_dim(dim, self.ndim)
@@ -765,7 +768,7 @@ def softmax_gradient(grad, result, self, dim):
 
 def log_softmax_gradient(grad, result, self, dim):
     """Each gradient less the share of what its line gets on the whole."""
-    source = parts(_at_places(grad, result))[1]
+    source = parts(_at_positions(grad, result))[1]
     shares = ops.exp(parts(result)[1])
     indices = parts(result)[0]
     dim = wrap_dim(dim, self.ndim)
@@ -777,7 +780,7 @@ def log_softmax_gradient(grad, result, self, dim):
     return like(result, source - shares * along)
 
 
-def _at_places(grad, result):
+def _at_positions(grad, result):
     return masked_like(grad, result)
 
 

@@ -298,22 +298,22 @@ def erfcx(x):
 
 def i1_slope(self, result):
     """``I0(x) - I1(x) / x``; one half at zero, and at NaN."""
-    away = _beside_zero(self)
-    safe = ops.where(away, self, 1.0)
+    nonzero = _is_nonzero(self)
+    safe = ops.where(nonzero, self, 1.0)
     slope = ops.i0(safe) - result / safe
-    return ops.where(away, slope, 0.5)
+    return ops.where(nonzero, slope, 0.5)
 
 
-def _beside_zero(x):
+def _is_nonzero(x):
     return ops.abs(x) > finfo(x.dtype).eps
 
 
 def i1e_slope(self, result):
     """``I0e(x) - (sign(x) + 1 / x) I1e(x)``; one half at zero, and at NaN."""
-    away = _beside_zero(self)
-    safe = ops.where(away, self, 1.0)
+    nonzero = _is_nonzero(self)
+    safe = ops.where(nonzero, self, 1.0)
     slope = ops.special_i0e(safe) - result * (ops.sgn(safe) + 1 / safe)
-    return ops.where(away, slope, 0.5)
+    return ops.where(nonzero, slope, 0.5)
 
 
 def special_round(self, decimals):

@@ -20,11 +20,11 @@ from rushlight.kernels.fft.fft_radix import (
 )
 from rushlight.kernels.fft.fft_registers import SIZES, transform_short
 from rushlight.kernels.fft.fft_steps import (
-    steps_beside,
     steps_of,
+    strided_steps,
+    strided_transform,
     table_of,
     transform_along,
-    transform_beside,
 )
 from rushlight.kernels.line_batches import batches
 from rushlight.operators import call as ops
@@ -98,8 +98,8 @@ class FFTPlan:
         for radix in self.radices:
             rows = length // radix
             k = ops.arange(1, radix, dtype=float64).unsqueeze(1)
-            turns = k * ops.arange(rows, dtype=float64)
-            tables += [part.flatten() for part in roots(turns, length)]
+            phases = k * ops.arange(rows, dtype=float64)
+            tables += [part.flatten() for part in roots(phases, length)]
             length = rows
         if not tables:
             return ops.zeros(1, dtype=self.dtype)
@@ -108,8 +108,8 @@ class FFTPlan:
     @functools.cached_property
     def halves(self):
         """The first half of the roots for lines of twice the length."""
-        turns = ops.arange(self.size // 2 + 1, dtype=float64)
-        return ops.cat(roots(turns, 2 * self.size)).to(self.dtype)
+        phases = ops.arange(self.size // 2 + 1, dtype=float64)
+        return ops.cat(roots(phases, 2 * self.size)).to(self.dtype)
 
 
 @functools.lru_cache(KEPT)
@@ -200,9 +200,9 @@ def _transform_on_host(out, source, dim, forward, scale, size):
         elif (
             lines[1][1:] == (2, 2)
             and in_kind == out_kind == COMPLEX
-            and steps_beside(length, parts.itemsize)
+            and strided_steps(length, parts.itemsize)
         ):
-            transform_beside(*how, steps, forward, factor)
+            strided_transform(*how, steps, forward, factor)
             return out
     if whole:
         return transform_whole(source, out, dim, forward, scale)
@@ -304,9 +304,9 @@ def sides_of(size):
 @functools.lru_cache(4)
 def long_roots(rows, columns, dtype, forward):
     """What the columns' results are turned by: roots of one, as many as a long line has."""
-    turns = ops.arange(rows, dtype=float64).unsqueeze(1)
-    turns = turns * ops.arange(columns, dtype=float64)
-    return ops.complex(*roots(turns if forward else -turns, rows * columns)).to(dtype)
+    phases = ops.arange(rows, dtype=float64).unsqueeze(1)
+    phases = phases * ops.arange(columns, dtype=float64)
+    return ops.complex(*roots(phases if forward else -phases, rows * columns)).to(dtype)
 
 
 def transform_long(source, out, dim, forward, scale):
@@ -347,8 +347,8 @@ def width_of(size, inner, lanes, near):
 @functools.lru_cache(KEPT)
 def chirp(size, dtype, forward):
     """``exp(-i pi k^2 / size)``, and the transform of its conjugate, for `transform_primes`."""
-    turns = ops.remainder(ops.arange(size) ** 2, 2 * size).double()
-    wave = ops.complex(*roots(turns if forward else -turns, 2 * size))
+    phases = ops.remainder(ops.arange(size) ** 2, 2 * size).double()
+    wave = ops.complex(*roots(phases if forward else -phases, 2 * size))
     room = good_size(2 * size - 1)
     around = ops.zeros(room, dtype=wave.dtype)
     mirror = wave.conj()

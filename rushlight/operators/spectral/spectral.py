@@ -151,8 +151,8 @@ def transform_real_gradient(grad, shape, dim, normalization, onesided):
     if onesided:
         last = dim[-1]
         missing = shape[last] - grad.shape[last]
-        behind = grad.ndim - 1 - last % grad.ndim
-        grad = ops.constant_pad_nd(grad, [0, 0] * behind + [0, missing])
+        axes_after = grad.ndim - 1 - last % grad.ndim
+        grad = ops.constant_pad_nd(grad, [0, 0] * axes_after + [0, missing])
     return ops.real(ops._fft_c2c(grad, dim, normalization, False))
 
 

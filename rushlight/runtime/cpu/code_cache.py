@@ -22,7 +22,7 @@ import struct
 import sys
 
 from rushlight.core import logs, spans
-from rushlight.core.launch_args import PLACES
+from rushlight.core.launch_args import FIELD_OFFSETS
 from rushlight.core.progress import Progress
 from rushlight.runtime.cpu.image import (
     Image,
@@ -346,7 +346,7 @@ def toolchain_digest() -> str:
 def compiler_digest() -> str:
     """A digest of every source file of the compiler package, and of the records of launches."""
     package = _package()
-    joined = blake2b(repr(PLACES).encode(), digest_size=16)
+    joined = blake2b(repr(FIELD_OFFSETS).encode(), digest_size=16)
     for room in ("codegen", "ir", "kernels", "tensor_expressions"):
         for folder, folders, files in os.walk(os.path.join(package, room)):
             folders.sort()

@@ -11,15 +11,15 @@ from cython.cimports.rushlight.core.keys import (
     OBSERVE_ALL,
     RECORDING,
 )
-from cython.cimports.rushlight.core.state import state, tell_readers
+from cython.cimports.rushlight.core.state import notify_readers, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
+    add_operand_ints,
     kernel_t,
+    launch_kernel,
     parallel_for,
     run_here,
-    tell,
-    tell_operand,
     watched,
 )
 
@@ -97,7 +97,7 @@ def run_pieces(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell_pieces(
+def launch_pieces(
     kernel: kernel_t,
     data: cython.pp_char,
     ints: cython.pointer(int64_t),
@@ -127,12 +127,14 @@ def tell_pieces(
         layout[0] = min(counts[which] - start, PIECE)
         for k in range(both):
             operands[k] = data[ARRAYS + k * tensors + which] + start * group.width
-        tell(
+        launch_kernel(
             kernel, operands, total, layout, 1 + 2 * total, 1, 1, data[1],
             group.scalars * group.scalar_width,
         )  # fmt: skip
     # of which one launch is counted
-    return tell(cython.NULL, operands, 0, layout, 0, 1 - pieces, 0, cython.NULL, 0)
+    return launch_kernel(
+        cython.NULL, operands, 0, layout, 0, 1 - pieces, 0, cython.NULL, 0
+    )
 
 
 def same_layout(lists) -> cython.bint:
@@ -198,7 +200,7 @@ def launch_each(
         scalars: numbers, handed over in float64 for float64 tensors, else in float32.
     """
     if state().included & RECORDING:
-        tell_readers()
+        notify_readers()
     first: Tensor = written[0][0]
     tensors: int64_t = len(written[0])
     outputs: int64_t = len(written)
@@ -235,7 +237,7 @@ def launch_each(
                 tensor = those[i]
                 check_operand(tensor, first, written[0][i])
                 if watched >= OBSERVE_ALL:
-                    tell_operand(tensor)
+                    add_operand_ints(tensor)
                 data[ARRAYS + k * tensors + i] = tensor.pointer()
                 if k < outputs:
                     tensor.bump_version()
@@ -252,7 +254,7 @@ def launch_each(
             pieces += (tensor.numel_ + PIECE - 1) // PIECE
             elements += tensor.numel_
         if watched >= OBSERVE_ALL:
-            tell_pieces(kernel.fn, data, ints, pieces)
+            launch_pieces(kernel.fn, data, ints, pieces)
         if elements < SERIAL:
             run_here(run_pieces, data, ints, pieces)
         else:
@@ -265,7 +267,7 @@ def launch_each(
 def advance(counters: list) -> list:
     """Adds one to each counter, float32 or float64, and returns the new values."""
     if state().included & RECORDING:
-        tell_readers()
+        notify_readers()
     values: list = []
     tensor: Tensor
     for item in counters:

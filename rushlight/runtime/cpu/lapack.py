@@ -18,7 +18,7 @@ from cython.cimports.rushlight.core.dtype import (
     CODE_FLOAT64,
 )
 from cython.cimports.rushlight.core.keys import RECORDING
-from cython.cimports.rushlight.core.state import state, tell_readers
+from cython.cimports.rushlight.core.state import notify_readers, state
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.runtime.cpu.lapack_library import (
     GEEV,
@@ -75,10 +75,14 @@ from cython.cimports.rushlight.runtime.cpu.lapack_tasks import (
     spread,
     unpack_pairs,
 )
-from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel, kernel_t, tell
+from cython.cimports.rushlight.runtime.cpu.launch import (
+    NativeKernel,
+    kernel_t,
+    launch_kernel,
+)
 
 from rushlight.kernels.linalg import lu_in_lanes, reflectors
-from rushlight.runtime.cpu.lapack_tasks import tell_codes  # noqa: F401 for operators
+from rushlight.runtime.cpu.lapack_tasks import set_codes  # noqa: F401 for operators
 
 FEWEST = cython.declare(int64_t, 4)  # systems that are worth a vector
 _DRIVERS = {"gels": 16, "gelsy": 17, "gelsd": 18, "gelss": 19}
@@ -604,7 +608,7 @@ def has_infinity(a: Tensor) -> bool:
         RuntimeError: the matrices do not lie column by column.
     """
     if state().included & RECORDING:
-        tell_readers()
+        notify_readers()
     if nothing(a):
         return False
     check_columns(a)
@@ -756,7 +760,9 @@ def unpack(
     data[2] = values.pointer()
     data[3] = vectors.pointer()
     if recorded():
-        tell(unpack_pairs, data, 4, ints, 3, values.numel_ // n, 1, cython.NULL, 0)
+        launch_kernel(
+            unpack_pairs, data, 4, ints, 3, values.numel_ // n, 1, cython.NULL, 0
+        )
     return spread(unpack_pairs, data, ints, values.numel_ // n, 4 * n * n)
 
 
@@ -847,7 +853,7 @@ def lstsq(
 def small_columns(a: Tensor):
     """A copy of small matrices, column by column; None where others copy better."""
     if state().included & RECORDING:
-        tell_readers()
+        notify_readers()
     d: cython.int
     rows: int64_t = a.sizes[a.ndim_ - 2]
     columns: int64_t = a.sizes[a.ndim_ - 1]
@@ -943,7 +949,7 @@ def clear_triangle(a: Tensor, upper: cython.bint) -> None:
 def first_fault(codes: Tensor):
     """Which code is the first that is not zero, and the code; None if there is none."""
     if state().included & RECORDING:
-        tell_readers()
+        notify_readers()
     if not codes.storage.device.on_host and codes.storage.device.has_memory:
         return first_fault(codes.cpu())
     values: cython.p_int = cython.cast(cython.p_int, codes.pointer())

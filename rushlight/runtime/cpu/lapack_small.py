@@ -145,7 +145,7 @@ def solve_triangle(
     n: int64_t,
     columns: int64_t,
     upper: cython.bint,
-    turned: cython.bint,
+    transposed: cython.bint,
     unit: cython.bint,
 ) -> cython.void:
     """Solves with a triangle, or the transposed one, from the left."""
@@ -157,9 +157,9 @@ def solve_triangle(
     for c in range(columns):
         for at in range(n):
             # a lower triangle starts at the first row, as a transposed upper one does
-            k = at if upper == turned else n - 1 - at
+            k = at if upper == transposed else n - 1 - at
             value = b[c * n + k]
-            if turned:
+            if transposed:
                 if upper:
                     for i in range(k):
                         value = less(a, value, a[k * n + i], b[c * n + i])
@@ -170,7 +170,7 @@ def solve_triangle(
                 value = value / a[k * n + k]
             b[c * n + k] = value
             value = b[c * n + k]
-            if not turned:
+            if not transposed:
                 if upper:
                     for i in range(k):
                         b[c * n + i] = less(b, b[c * n + i], a[k * n + i], value)
@@ -189,7 +189,7 @@ def solve_triangle_right(
     m: int64_t,
     n: int64_t,
     upper: cython.bint,
-    turned: cython.bint,
+    transposed: cython.bint,
     unit: cython.bint,
 ) -> cython.void:
     """Solves with a triangle, or the transposed one, from the right."""
@@ -199,11 +199,11 @@ def solve_triangle_right(
     at: int64_t
     factor: cython.double
     for at in range(n):
-        k = at if upper != turned else n - 1 - at
+        k = at if upper != transposed else n - 1 - at
         for j in range(n):
-            if j == k or (j < k) != (upper != turned):
+            if j == k or (j < k) != (upper != transposed):
                 continue
-            factor = a[j * n + k] if turned else a[k * n + j]
+            factor = a[j * n + k] if transposed else a[k * n + j]
             for i in range(m):
                 b[k * m + i] = less(b, b[k * m + i], b[j * m + i], factor)
         if not unit:
@@ -479,7 +479,7 @@ def small_getrs(
     i: int64_t
     n: int64_t = ints[2]
     columns: int64_t = ints[3]
-    turned: cython.bint = ints[1] != 78
+    transposed: cython.bint = ints[1] != 78
     pivots: cython.p_int = cython.cast(cython.p_int, data[2])
     float_a: cython.p_float
     float_b: cython.p_float
@@ -489,7 +489,7 @@ def small_getrs(
         for i in range(begin, end):
             float_a = cython.cast(cython.p_float, data[1]) + i * n * n
             float_b = cython.cast(cython.p_float, data[3]) + i * n * columns
-            if turned:
+            if transposed:
                 solve_triangle(float_a, float_b, n, columns, True, True, False)
                 solve_triangle(float_a, float_b, n, columns, False, True, True)
                 exchange(float_b, n, columns, pivots + i * n, True)
@@ -501,7 +501,7 @@ def small_getrs(
         for i in range(begin, end):
             double_a = cython.cast(cython.p_double, data[1]) + i * n * n
             double_b = cython.cast(cython.p_double, data[3]) + i * n * columns
-            if turned:
+            if transposed:
                 solve_triangle(double_a, double_b, n, columns, True, True, False)
                 solve_triangle(double_a, double_b, n, columns, False, True, True)
                 exchange(double_b, n, columns, pivots + i * n, True)
@@ -525,7 +525,7 @@ def small_trsm(
     i: int64_t
     left: cython.bint = ints[1] == 76
     upper: cython.bint = ints[2] == 85
-    turned: cython.bint = ints[3] != 78
+    transposed: cython.bint = ints[3] != 78
     unit: cython.bint = ints[4] == 85
     m: int64_t = ints[5]
     n: int64_t = ints[6]
@@ -538,7 +538,7 @@ def small_trsm(
                     m,
                     n,
                     upper,
-                    turned,
+                    transposed,
                     unit,
                 )
             else:
@@ -548,7 +548,7 @@ def small_trsm(
                     m,
                     n,
                     upper,
-                    turned,
+                    transposed,
                     unit,
                 )
     else:
@@ -560,7 +560,7 @@ def small_trsm(
                     m,
                     n,
                     upper,
-                    turned,
+                    transposed,
                     unit,
                 )
             else:
@@ -570,7 +570,7 @@ def small_trsm(
                     m,
                     n,
                     upper,
-                    turned,
+                    transposed,
                     unit,
                 )
     return 0

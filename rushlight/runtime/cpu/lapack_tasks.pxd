@@ -43,7 +43,7 @@ cdef struct LapackCall:
     int addresses
 
 # The arguments of one thread's call, and the memory that is freed after it.
-cdef struct Places:
+cdef struct IndexOffsets:
     void* at[20]
     void* held[20]
     int numbers[20]

@@ -21,10 +21,10 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.runtime.cpu.lapack_library import routine, use_threads
 from cython.cimports.rushlight.runtime.cpu.launch import (
     kernel_t,
+    launch_kernel,
+    launch_own,
     parallel_for,
     run_here,
-    tell,
-    tell_own,
     watched,
 )
 
@@ -49,7 +49,7 @@ def run_routine(
     end: int64_t,
 ) -> cython.int:
     """Calls the routine ``data[0]`` for the matrices from ``begin`` to ``end``."""
-    place: Places
+    place: IndexOffsets
     count: cython.int = ints[0]
     i: int64_t
     k: cython.int
@@ -73,7 +73,7 @@ def run_routine(
 @cython.nogil
 @cython.exceptval(check=False)
 def stand(
-    place: cython.pointer(Places),
+    place: cython.pointer(IndexOffsets),
     ints: cython.pointer(cython.const[int64_t]),
     k: cython.int,
 ) -> cython.bint:
@@ -101,7 +101,7 @@ def stand(
 @cython.nogil
 @cython.exceptval(check=False)
 def ask(
-    place: cython.pointer(Places),
+    place: cython.pointer(IndexOffsets),
     data: cython.pp_char,
     ints: cython.pointer(cython.const[int64_t]),
     begin: int64_t,
@@ -144,7 +144,7 @@ def answer(form: int64_t, left: cython.pointer(cython.double)) -> int64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def call_one(
-    place: cython.pointer(Places),
+    place: cython.pointer(IndexOffsets),
     data: cython.pp_char,
     ints: cython.pointer(cython.const[int64_t]),
     i: int64_t,
@@ -273,7 +273,7 @@ def host_tasks() -> dict:
     }
 
 
-def tell_codes(codes: Tensor, operator: str) -> None:
+def set_codes(codes: Tensor, operator: str) -> None:
     """Tells who writes launches down that an operator fails by codes that are not zero."""
     data: cython.p_char[2]
     ints: int64_t[1]
@@ -282,7 +282,7 @@ def tell_codes(codes: Tensor, operator: str) -> None:
     name: bytes = operator.encode() + b"\0"
     ints[0] = codes.numel_
     data[0], data[1] = codes.pointer(), name
-    tell_own(check_codes, data, 2, ints, 1, data[1], len(name))
+    launch_own(check_codes, data, 2, ints, 1, data[1], len(name))
 
 
 @cython.cfunc
@@ -418,7 +418,7 @@ def call_each(
 ) -> cython.int:
     """Calls for every matrix, ``work`` operations each."""
     if recorded():
-        tell(
+        launch_kernel(
             run_routine, c.data, c.addresses, c.ints, N_INTS, count,
             max(cython.cast(int64_t, 1), PIECE // (work + 1)), cython.NULL, 0,
         )  # fmt: skip

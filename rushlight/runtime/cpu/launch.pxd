@@ -44,13 +44,13 @@ cdef void set_observer(LaunchObserver observer) noexcept
 # Something was written that nobody hears of.
 cdef void count_unheard() noexcept
 # What is launched next: `numbers` are bytes of the caller's own that some of `data` point into.
-cdef int tell(kernel_t fn, char** data, int n_data, const int64_t* ints, int n_ints, int64_t total, int64_t grain, char* numbers, int n_bytes) except -1
+cdef int launch_kernel(kernel_t fn, char** data, int n_data, const int64_t* ints, int n_ints, int64_t total, int64_t grain, char* numbers, int n_bytes) except -1
 # An operand of what is launched next: a tensor, or a kernel that another one calls.
-cdef int tell_operand(object operand) except -1
+cdef int add_operand_ints(object operand) except -1
 # A launch of another device's: `numbers` are 24.
-cdef int tell_planned(PlannedLaunch plan, char** data, int n_data, double* numbers) except -1
+cdef int launch_planned(PlannedLaunch plan, char** data, int n_data, double* numbers) except -1
 # The same of a launch that goes neither through `run_here` nor through `parallel_for`.
-cdef int tell_own(kernel_t fn, char** data, int n_data, const int64_t* ints, int n_ints, char* numbers, int n_bytes) except -1
+cdef int launch_own(kernel_t fn, char** data, int n_data, const int64_t* ints, int n_ints, char* numbers, int n_bytes) except -1
 
 # Runs fn over [0, total) on the calling thread.
 cdef inline int run_here(kernel_t fn, char** data, const int64_t* ints, int64_t total) except -1 nogil:

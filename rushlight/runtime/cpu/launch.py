@@ -10,7 +10,7 @@ from cython.cimports.rushlight.core.spans import (
     end_kernel,
     timing_kernels,
 )
-from cython.cimports.rushlight.core.state import state, tell_launchers
+from cython.cimports.rushlight.core.state import notify_launchers, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.pool import run_chunks
@@ -97,7 +97,7 @@ def set_observer(observer: LaunchObserver) -> cython.void:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell(
+def launch_kernel(
     fn: kernel_t,
     data: cython.pp_char,
     n_data: cython.int,
@@ -118,13 +118,13 @@ def tell(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell_operand(operand: object) -> cython.int:
+def add_operand_ints(operand: object) -> cython.int:
     return _observer.on_operand(operand)
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell_planned(
+def launch_planned(
     plan: PlannedLaunch,
     data: cython.pp_char,
     n_data: cython.int,
@@ -135,7 +135,7 @@ def tell_planned(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def tell_own(
+def launch_own(
     fn: kernel_t,
     data: cython.pp_char,
     n_data: cython.int,
@@ -146,7 +146,7 @@ def tell_own(
 ) -> cython.int:
     global launches
     launches += 1
-    return tell(fn, data, n_data, ints, n_ints, 1, 1, numbers, n_bytes)
+    return launch_kernel(fn, data, n_data, ints, n_ints, 1, 1, numbers, n_bytes)
 
 
 @cython.cclass
@@ -274,7 +274,7 @@ def launch(
         grain: below this length the work stays on the calling thread.
     """
     if state().included & RECORDING:
-        tell_launchers()
+        notify_launchers()
     operands: tuple = tensors if type(tensors) is tuple else tuple(tensors)
     numbers: tuple = ints if type(ints) is tuple else tuple(ints)
     n_data: cython.Py_ssize_t = len(operands)
@@ -298,8 +298,10 @@ def launch(
             values[i] = numbers[i]
         if watched:
             for item in operands:
-                tell_operand(item)
-            tell(kernel.fn, data, n_data, values, n_ints, total, grain, cython.NULL, 0)
+                add_operand_ints(item)
+            launch_kernel(
+                kernel.fn, data, n_data, values, n_ints, total, grain, cython.NULL, 0
+            )
         if total <= grain:
             parallel_for(kernel.fn, data, values, total, grain)
         else:

@@ -18,10 +18,10 @@ from cython.cimports.rushlight.core.dtype import (
 )
 from cython.cimports.rushlight.core.launch_args import (
     ADDED,
-    BEHIND_PRODUCT,
-    BEHIND_VECTOR,
     COPIED,
     DIRECT,
+    EPILOGUE_PRODUCT,
+    EPILOGUE_VECTOR,
     GATHERED,
     LEFT,
     OUT,
@@ -34,9 +34,9 @@ from cython.cimports.rushlight.core.launch_args import (
     CombinePlan,
     DotsCall,
     DotsPlan,
+    EpilogueSteps,
     ProductCall,
     ProductPlan,
-    StepsBehind,
 )
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.runtime.cpu.blocks import (
@@ -50,9 +50,9 @@ from cython.cimports.rushlight.runtime.cpu.blocks import (
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,
     count_unheard,
+    launch_kernel,
     parallel_for,
     run_here,
-    tell,
     watched,
 )
 from cython.cimports.rushlight.runtime.cpu.pool import n_threads
@@ -65,7 +65,9 @@ Matrix = cython.struct(
     column=int64_t,
     batch=int64_t,
 )
-MOST_BESIDE = cython.declare(cython.int, 24)  # operands of what is behind a product
+MOST_EPILOGUE_OPERANDS = cython.declare(
+    cython.int, 24
+)  # operands of what is behind a product
 
 # Fewer columns than this are no work for a loop over rows that are added up.
 SHORT_ROW = cython.declare(int64_t, 512)
@@ -139,7 +141,7 @@ def load_tile(code: cython.int):
 
 
 @cython.cclass
-class Behind:
+class EpilogueSpec:
     """What is traced behind a product: its kernels, and its operands.
 
     Args:
@@ -161,8 +163,10 @@ class Behind:
     @cython.exceptval(-1)
     def take(self, operand: Matrix) -> cython.int:
         """One operand more."""
-        if self.count >= MOST_BESIDE:
-            raise ValueError(f"more than {MOST_BESIDE} operands behind a product")
+        if self.count >= MOST_EPILOGUE_OPERANDS:
+            raise ValueError(
+                f"more than {MOST_EPILOGUE_OPERANDS} operands behind a product"
+            )
         self.operands[self.count] = operand
         self.count += 1
         return 0
@@ -178,7 +182,7 @@ def start(
     plan: cython.p_void,
     size: cython.size_t,
     chunks: int64_t,
-    behind: Behind = None,
+    epilogue: EpilogueSpec = None,
 ) -> cython.int:
     """Runs a kernel of a plan of some size, and says so to who listens.
 
@@ -188,15 +192,19 @@ def start(
     ints: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), plan)
     n_ints: cython.int = cython.cast(cython.int, size // cython.sizeof(int64_t))
     if watched:
-        if behind is None:
-            tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, cython.NULL, 0)
-        else:
-            n_data += behind.count
-            n_ints += behind.count * cython.cast(
-                cython.int, cython.sizeof(StepsBehind) // cython.sizeof(int64_t)
+        if epilogue is None:
+            launch_kernel(
+                kernel.fn, data, n_data, ints, n_ints, chunks, 1, cython.NULL, 0
             )
-            numbers, bytes = behind.numbers, behind.bytes
-            tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, numbers, bytes)
+        else:
+            n_data += epilogue.count
+            n_ints += epilogue.count * cython.cast(
+                cython.int, cython.sizeof(EpilogueSteps) // cython.sizeof(int64_t)
+            )
+            numbers, bytes = epilogue.numbers, epilogue.bytes
+            launch_kernel(
+                kernel.fn, data, n_data, ints, n_ints, chunks, 1, numbers, bytes
+            )
     if chunks == 1:
         run_here(kernel.fn, data, ints, 1)
         return 0
@@ -215,12 +223,12 @@ def run_dots(
     d: cython.pointer(Matrix),
     added: cython.bint,
     batch: int64_t,
-    behind: Behind = None,
+    epilogue: EpilogueSpec = None,
 ) -> cython.int:
     """One row times a matrix whose columns are adjacent: the dot product of each."""
     kernel: NativeKernel
-    if behind is not None:
-        kernel = behind.kernels("dots")
+    if epilogue is not None:
+        kernel = epilogue.kernels("dots")
     else:
         if _dots[code] is None:
             _dots[code] = _find("dots", code)[0]
@@ -236,26 +244,26 @@ def run_dots(
     plan.added = added
     across: int64_t = covering(b.columns * a.columns, DOTS_WORK)
     plan.row_block = max(16, covering(covering(b.columns, across), 4) * 4)
-    beside_one(data + BEHIND_VECTOR, call.behind, behind)
+    add_epilogue_operand(data + EPILOGUE_VECTOR, call.epilogue, epilogue)
     chunks: int64_t = covering(b.columns, plan.row_block) * batch
     size: cython.size_t = cython.sizeof(call.plan)
-    return start(kernel, data, BEHIND_VECTOR, plan, size, chunks, behind)
+    return start(kernel, data, EPILOGUE_VECTOR, plan, size, chunks, epilogue)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def beside_one(
+def add_epilogue_operand(
     data: cython.pp_char,
-    steps: cython.pointer(StepsBehind),
-    behind: Behind = None,
+    steps: cython.pointer(EpilogueSteps),
+    epilogue: EpilogueSpec = None,
 ) -> cython.void:
     """Adds the operands of what is behind one row."""
-    if behind is None:
+    if epilogue is None:
         return
-    for k in range(behind.count):
-        data[k] = behind.operands[k].data
-        steps[k].row = behind.operands[k].column
-        steps[k].batch = behind.operands[k].batch
+    for k in range(epilogue.count):
+        data[k] = epilogue.operands[k].data
+        steps[k].row = epilogue.operands[k].column
+        steps[k].batch = epilogue.operands[k].batch
 
 
 @cython.cfunc
@@ -268,12 +276,12 @@ def run_combine(
     d: cython.pointer(Matrix),
     added: cython.bint,
     batch: int64_t,
-    behind: Behind = None,
+    epilogue: EpilogueSpec = None,
 ) -> cython.int:
     """Few rows times a matrix whose rows are adjacent: those added up."""
     kernel: NativeKernel
-    if behind is not None:
-        kernel = behind.kernels("combine")
+    if epilogue is not None:
+        kernel = epilogue.kernels("combine")
     else:
         if _combines[code] is None:
             _combines[code] = _find("combine", code)[0]
@@ -293,10 +301,10 @@ def run_combine(
     plan.out_batch, plan.added_batch = out.batch, d.batch
     plan.added = added
     plan.column_block = covering(covering(b.columns, across), 64) * 64
-    beside_one(data + BEHIND_VECTOR, call.behind, behind)
+    add_epilogue_operand(data + EPILOGUE_VECTOR, call.epilogue, epilogue)
     chunks: int64_t = covering(b.columns, plan.column_block) * batch
     size: cython.size_t = cython.sizeof(call.plan)
-    return start(kernel, data, BEHIND_VECTOR, plan, size, chunks, behind)
+    return start(kernel, data, EPILOGUE_VECTOR, plan, size, chunks, epilogue)
 
 
 @cython.cfunc
@@ -323,22 +331,22 @@ def run_product(
     added: cython.bint,
     batch: int64_t,
     same_type: cython.bint,
-    behind: Behind = None,
+    epilogue: EpilogueSpec = None,
     sums: cython.pointer(Matrix) = cython.NULL,
 ) -> cython.int:
     """A product whose output has adjacent columns, as has what is added."""
     words: cython.bint = code == PAIRS or code == TILES
     if a.rows == 1 and b.row == 1 and a.column == 1 and not words:
-        return run_dots(code, out, a, b, d, added, batch, behind)
+        return run_dots(code, out, a, b, d, added, batch, epilogue)
     if _widths[code] == 0:
         load_tile(code)
     combined: cython.bint = a.rows == 1 or (
-        behind is None
+        epilogue is None
         and a.rows <= _combined[code]
         and b.rows * b.columns >= COMBINED_SIZE
     )
     if combined and b.column == 1 and b.columns >= SHORT_ROW and not words:
-        return run_combine(code, out, a, b, d, added, batch, behind)
+        return run_combine(code, out, a, b, d, added, batch, epilogue)
     kernel: NativeKernel
     dots: cython.bint = (
         b.row == 1
@@ -349,9 +357,9 @@ def run_product(
         and not words
         and code != CODE_INT32  # bytes by fours
     )
-    if behind is not None:
+    if epilogue is not None:
         kind = "pairs" if code == PAIRS else "dot_tiles" if dots else "product"
-        kernel = behind.kernels("tiles" if code == TILES else kind)
+        kernel = epilogue.kernels("tiles" if code == TILES else kind)
     elif dots:
         if _dot_tiles[code] is None:
             _dot_tiles[code] = _find("dot_tiles", code)[0]
@@ -389,17 +397,17 @@ def run_product(
     plan.sums_row, plan.sums_batch = sums.row, sums.batch
     plan.added, plan.right_mode = added, right
     plan.row_block, plan.column_block = blocks.rows, blocks.columns
-    if behind is not None:
-        for k in range(behind.count):
-            data[BEHIND_PRODUCT + k] = behind.operands[k].data
-            call.behind[k].row = behind.operands[k].row
-            call.behind[k].batch = behind.operands[k].batch
+    if epilogue is not None:
+        for k in range(epilogue.count):
+            data[EPILOGUE_PRODUCT + k] = epilogue.operands[k].data
+            call.epilogue[k].row = epilogue.operands[k].row
+            call.epilogue[k].batch = epilogue.operands[k].batch
     size: cython.size_t = cython.sizeof(call.plan)
-    return start(kernel, data, BEHIND_PRODUCT, plan, size, blocks.chunks, behind)
+    return start(kernel, data, EPILOGUE_PRODUCT, plan, size, blocks.chunks, epilogue)
 
 
 @cython.cfunc
-def turned(m: Matrix) -> Matrix:
+def transposed(m: Matrix) -> Matrix:
     t: Matrix = m
     t.rows, t.columns, t.row, t.column = m.columns, m.rows, m.column, m.row
     return t
@@ -451,19 +459,19 @@ def run(
     d: Matrix,
     added: cython.bint,
     batch: int64_t,
-    behind: Behind = None,
+    epilogue: EpilogueSpec = None,
     sums: cython.pointer(Matrix) = cython.NULL,
 ) -> cython.int:
     """``out = a b + d``, through what is behind it; the output is row-major."""
     k: cython.int
     dots: cython.bint = a.column == 1 and b.row == 1
     if out.columns == 1 and out.rows > 1:  # one column: better one row
-        free: cython.bint = behind is None and (not added or d.row == 1)
+        free: cython.bint = epilogue is None and (not added or d.row == 1)
         if dots or free:
-            out, a, b, d = turned(out), turned(b), turned(a), turned(d)
-            if behind is not None:
-                for k in range(behind.count):
-                    behind.operands[k] = turned(behind.operands[k])
+            out, a, b, d = transposed(out), transposed(b), transposed(a), transposed(d)
+            if epilogue is not None:
+                for k in range(epilogue.count):
+                    epilogue.operands[k] = transposed(epilogue.operands[k])
     if b.columns == 1:
         b.column = 1
     if a.columns == 1:
@@ -477,7 +485,7 @@ def run(
         added,
         batch,
         dtype is compute,
-        behind,
+        epilogue,
         sums,
     )
 
@@ -527,32 +535,32 @@ def run_scaled(
         return run(dtype, compute, out, a, b, d, added, batch)
     numbers: cython.double[2]
     numbers[0], numbers[1] = 0, 0  # narrow ones leave a part
-    there: cython.p_char = cython.cast(cython.p_char, numbers)
+    present: cython.p_char = cython.cast(cython.p_char, numbers)
     if compute.code == CODE_FLOAT32:
-        cython.cast(cython.pointer(cython.float), there)[0] = alpha
-        cython.cast(cython.pointer(cython.float), there)[1] = beta
+        cython.cast(cython.pointer(cython.float), present)[0] = alpha
+        cython.cast(cython.pointer(cython.float), present)[1] = beta
     elif compute.code == CODE_FLOAT64:
         numbers[0], numbers[1] = alpha, beta
     elif compute.code == CODE_INT32:
-        cython.cast(cython.p_int, there)[0] = cython.cast(cython.int, alpha)
-        cython.cast(cython.p_int, there)[1] = cython.cast(cython.int, beta)
+        cython.cast(cython.p_int, present)[0] = cython.cast(cython.int, alpha)
+        cython.cast(cython.p_int, present)[1] = cython.cast(cython.int, beta)
     else:
-        cython.cast(cython.pointer(int64_t), there)[0] = cython.cast(int64_t, alpha)
-        cython.cast(cython.pointer(int64_t), there)[1] = cython.cast(int64_t, beta)
+        cython.cast(cython.pointer(int64_t), present)[0] = cython.cast(int64_t, alpha)
+        cython.cast(cython.pointer(int64_t), present)[1] = cython.cast(int64_t, beta)
     kind: cython.int = -1
     if added:
         kind = d.column == 1
-    behind: Behind = Behind(_scaled(dtype.code, kind))
-    behind.numbers, behind.bytes = there, 16
+    epilogue: EpilogueSpec = EpilogueSpec(_scaled(dtype.code, kind))
+    epilogue.numbers, epilogue.bytes = present, 16
     one: Matrix = d
     one.row, one.column, one.batch = 0, 0, 0
-    one.data = there
-    behind.take(one)
+    one.data = present
+    epilogue.take(one)
     if added:
-        one.data = there + compute.itemsize
-        behind.take(one)
-        behind.take(d)
-    return run(dtype, compute, out, a, b, out, False, batch, behind)
+        one.data = present + compute.itemsize
+        epilogue.take(one)
+        epilogue.take(d)
+    return run(dtype, compute, out, a, b, out, False, batch, epilogue)
 
 
 @cython.cfunc
@@ -621,15 +629,15 @@ def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
         return out
     left: Matrix = matrix_of(a)
     right: Matrix = matrix_of(b)
-    there: Matrix = matrix_of(out)
+    present: Matrix = matrix_of(out)
     as_pairs(cython.address(left), cython.address(right))
     batch: int64_t = sizes[0] if n == 3 else 1
     run_product(
         PAIRS,
-        cython.address(there),
+        cython.address(present),
         cython.address(left),
         cython.address(right),
-        cython.address(there),
+        cython.address(present),
         False,
         batch,
         True,
@@ -694,14 +702,14 @@ def product(
     out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
     if is_trivial(out, a.sizes[n - 1], addend is not None):
         return out
-    there: Matrix = matrix_of(out)
-    d: Matrix = there if addend is None else matrix_of(addend)
+    present: Matrix = matrix_of(out)
+    d: Matrix = present if addend is None else matrix_of(addend)
     same_device(out, a if addend is None else addend, b)
     run_scaled(
         out.storage.device,
         a.dtype_,
         compute,
-        there,
+        present,
         matrix_of(a),
         matrix_of(b),
         d,
@@ -723,13 +731,13 @@ def product_into(out: Tensor, a: Tensor, b: Tensor, addend: Tensor = None) -> No
     """
     if is_trivial(out, a.sizes[1], addend is not None):
         return
-    there: Matrix = matrix_of(out)
-    d: Matrix = there if addend is None else matrix_of(addend)
+    present: Matrix = matrix_of(out)
+    d: Matrix = present if addend is None else matrix_of(addend)
     left: Matrix = matrix_of(a)
     right: Matrix = matrix_of(b)
     added: cython.bint = addend is not None
     batch: int64_t = out.sizes[0] if out.ndim_ == 3 else 1
-    run(out.dtype_, out.dtype_, there, left, right, d, added, batch)
+    run(out.dtype_, out.dtype_, present, left, right, d, added, batch)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
@@ -765,7 +773,7 @@ def run_linear(input: Tensor, weight: Tensor, bias: object) -> Tensor:
     n: cython.int = input.ndim_
     i: cython.int
     a: Matrix
-    b: Matrix = turned(matrix_of(weight))
+    b: Matrix = transposed(matrix_of(weight))
     b.batch = 0
     for i in range(n):
         sizes[i] = input.sizes[i]
@@ -777,16 +785,21 @@ def run_linear(input: Tensor, weight: Tensor, bias: object) -> Tensor:
     a.columns, a.rows = b.rows, out.numel_ // b.columns
     a.row = input.strides[0] if n == 2 else a.columns
     a.column = input.strides[n - 1]
-    there: Matrix
-    there.data, there.batch = out.pointer(), 0
-    there.rows, there.columns, there.row, there.column = a.rows, b.columns, b.columns, 1
-    d: Matrix = there
+    present: Matrix
+    present.data, present.batch = out.pointer(), 0
+    present.rows, present.columns, present.row, present.column = (
+        a.rows,
+        b.columns,
+        b.columns,
+        1,
+    )
+    d: Matrix = present
     if bias is not None:
-        d = turned(vector_of(bias))
+        d = transposed(vector_of(bias))
         d.row, d.column = 0, 1
     device: Device = same_device(out, weight, input if bias is None else bias)
     added: cython.bint = bias is not None
-    run_scaled(device, input.dtype_, input.dtype_, there, a, b, d, added, 1.0, 1.0, 1)
+    run_scaled(device, input.dtype_, input.dtype_, present, a, b, d, added, 1.0, 1.0, 1)
     return out
 
 
@@ -874,13 +887,15 @@ def vector_product(a: Tensor, v: Tensor, compute: DType) -> Tensor:
     out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
     if is_trivial(out, v.sizes[0], False):
         return out
-    left: Matrix = matrix_of(a) if n else turned(vector_of(a))
-    there: Matrix
-    there.data, there.rows, there.columns = out.pointer(), left.rows, 1
-    there.row, there.column, there.batch = 1, 1, 0
+    left: Matrix = matrix_of(a) if n else transposed(vector_of(a))
+    present: Matrix
+    present.data, present.rows, present.columns = out.pointer(), left.rows, 1
+    present.row, present.column, present.batch = 1, 1, 0
     device: Device = same_device(out, a, v)
     right: Matrix = vector_of(v)
-    run_scaled(device, a.dtype_, compute, there, left, right, there, False, 1.0, 1.0, 1)
+    run_scaled(
+        device, a.dtype_, compute, present, left, right, present, False, 1.0, 1.0, 1
+    )
     return out
 
 
@@ -920,14 +935,14 @@ def product_after(
         code: of the dtype, unless it is that of ``a``.
         addend: of the type of the sums and the result's shape, with adjacent columns.
     """
-    behind: Behind = Behind(kernels)
+    epilogue: EpilogueSpec = EpilogueSpec(kernels)
     n: cython.int = a.ndim_
     batch: int64_t = a.sizes[0] if n == 3 else 1
-    there: Matrix = matrix_of(out)
-    kept: Matrix = there
+    present: Matrix = matrix_of(out)
+    kept: Matrix = present
     t: Tensor
     for t in others:
-        behind.take(beside(t))
+        epilogue.take(beside(t))
     if sums is not None:
         t = sums
         kept = matrix_of(t)
@@ -937,34 +952,34 @@ def product_after(
         as_pairs(cython.address(left), cython.address(right))
         run_product(
             PAIRS,
-            cython.address(there),
+            cython.address(present),
             cython.address(left),
             cython.address(right),
-            cython.address(there),
+            cython.address(present),
             False,
             batch,
             True,
-            behind,
+            epilogue,
             cython.address(kept),
         )
         return out
     if code == TILES:
         run_product(
             TILES,
-            cython.address(there),
+            cython.address(present),
             cython.address(left),
             cython.address(right),
-            cython.address(there),
+            cython.address(present),
             False,
             batch,
             False,
-            behind,
+            epilogue,
             cython.address(kept),
         )
         return out
     dtype: DType = a.dtype_
     place: cython.pointer(Matrix) = cython.address(kept)
     added: cython.bint = addend is not None
-    d: Matrix = matrix_of(addend) if addend is not None else there
-    run(dtype, compute, there, left, right, d, added, batch, behind, place)
+    d: Matrix = matrix_of(addend) if addend is not None else present
+    run(dtype, compute, present, left, right, d, added, batch, epilogue, place)
     return out

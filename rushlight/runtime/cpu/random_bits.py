@@ -15,7 +15,11 @@ from cython.cimports.rushlight.random.generator import (
     tempered,
     twist,
 )
-from cython.cimports.rushlight.runtime.cpu.launch import run_here, tell, watched
+from cython.cimports.rushlight.runtime.cpu.launch import (
+    launch_kernel,
+    run_here,
+    watched,
+)
 
 STREAM_BYTES = 2504  # of a generator: 624 words, how many are left, and which is next
 
@@ -83,5 +87,5 @@ def draw_bits(out: Tensor, wide: cython.bint) -> None:
     data[0], data[1] = cython.cast(cython.p_char, source.state), out.pointer()
     count: int64_t = out.numel_
     if watched:
-        tell(random_bits, data, 2, ints, 1, count, count, cython.NULL, 0)
+        launch_kernel(random_bits, data, 2, ints, 1, count, count, cython.NULL, 0)
     run_here(random_bits, data, ints, count)

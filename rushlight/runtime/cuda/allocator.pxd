@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from rushlight.runtime.cuda.blocks cimport Block, Pool
 from rushlight.runtime.cuda.memory_stats cimport Statistics
 
-cdef class Turn:
+cdef class DeferredLock:
     cdef Allocator owner
     cdef object lock, acquire, release
     cdef readonly int depth
@@ -11,8 +11,8 @@ cdef class Turn:
     cdef int leave(self) except -1
 
 cdef class Allocator:
-    cdef readonly object card
-    cdef readonly Turn turn
+    cdef readonly object ctx
+    cdef readonly DeferredLock guard
     cdef readonly object settings
     cdef int64_t largest_cut        # of the settings
     cdef bint evenly                # whether sizes are rounded to units alone

@@ -52,7 +52,7 @@ GENERAL = (0, 0)  # the pool of those who name none
 
 @cython.final
 @cython.cclass
-class Turn:
+class DeferredLock:
     """One thread at a time; what is given back meanwhile is given back at the end.
 
     Python may collect garbage anywhere, and with it tensors: a block that comes back in
@@ -101,9 +101,9 @@ class Allocator:
         card: whose memory it is.
     """
 
-    def __init__(self, card):
-        self.card = card
-        self.turn = Turn(self)
+    def __init__(self, ctx):
+        self.ctx = ctx
+        self.guard = DeferredLock(self)
         text = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         self.settings = Settings(os.environ.get("PYTORCH_ALLOC_CONF", text))
         self.largest_cut = self.settings.largest_cut
@@ -140,11 +140,11 @@ class Allocator:
     @cython.exceptval(0, check=True)
     def take(self, n_bytes: int64_t, stream: object) -> uintptr_t:
         """The same of more than nothing."""
-        self.turn.enter()
+        self.guard.enter()
         try:
             return self.take_block(n_bytes, stream).address
         finally:
-            self.turn.leave()
+            self.guard.leave()
 
     @cython.cfunc
     def take_block(self, n_bytes: int64_t, stream: object) -> Block:
@@ -181,14 +181,14 @@ class Allocator:
     @cython.exceptval(-1, check=False)
     def let_go_of(self, address: uintptr_t) -> cython.int:
         """The same of an address that is one."""
-        self.turn.enter()
+        self.guard.enter()
         try:
-            if self.turn.depth > 1:
-                self.turn.late.append(address)
+            if self.guard.depth > 1:
+                self.guard.late.append(address)
             else:
                 self.give_back(address)
         finally:
-            self.turn.leave()
+            self.guard.leave()
         return 0
 
     @cython.ccall
@@ -212,7 +212,7 @@ class Allocator:
 
     def used_by(self, address: uintptr_t, stream):
         """Another queue uses a block: it is not free before that queue's work is done."""
-        with self.turn:
+        with self.guard:
             block: Block = self.blocks.get(address)
             if block is not None and block.stream != stream.handle:
                 if block.users is None:
@@ -221,7 +221,7 @@ class Allocator:
 
     def users_of(self, address: uintptr_t):
         """The other queues that use a block, which whoever asks waits for."""
-        with self.turn:
+        with self.guard:
             block: Block = self.blocks.get(address)
             if block is None or block.users is None:
                 return set()
@@ -343,14 +343,14 @@ class Allocator:
         """The address of new memory; None where the card or the cap has no room."""
         if self.share < 1.0:
             if self.limit is None:
-                self.limit = int(self.share * self.card.memory()[1])
+                self.limit = int(self.share * self.ctx.memory()[1])
             if self.statistics.current("reserved_bytes") + total > self.limit:
                 return None
         code, values = self.ask_while_writing(total)
-        if code == self.card.driver.OUT_OF_MEMORY:
+        if code == self.ctx.driver.OUT_OF_MEMORY:
             return None
         if code:
-            self.card.driver.refuse(code, "cuMemAlloc")
+            self.ctx.driver.refuse(code, "cuMemAlloc")
         self.statistics.events["num_device_alloc"] += 1
         return int(values[0])
 
@@ -358,18 +358,18 @@ class Allocator:
         """The driver's answer while a graph is being written down, in which this thread
         may ask."""
         if not self.writing:
-            return self.card.ask("cuMemAlloc", total)
-        kind = self.card.driver.bindings.CUstreamCaptureMode
-        before = self.card.call("cuThreadExchangeStreamCaptureMode", kind(RELAXED))
+            return self.ctx.ask("cuMemAlloc", total)
+        kind = self.ctx.driver.bindings.CUstreamCaptureMode
+        before = self.ctx.call("cuThreadExchangeStreamCaptureMode", kind(RELAXED))
         try:
-            return self.card.ask("cuMemAlloc", total)
+            return self.ctx.ask("cuMemAlloc", total)
         finally:
-            self.card.call("cuThreadExchangeStreamCaptureMode", before)
+            self.ctx.call("cuThreadExchangeStreamCaptureMode", before)
 
     def give_segment(self, block: Block):
         """Gives a segment that is one free block back to the driver."""
         segment = block.segment
-        self.card.call("cuMemFree", segment.address)
+        self.ctx.call("cuMemFree", segment.address)
         block.pool.remove(block)
         del self.segments[segment.address]
         small = block.pool.small
@@ -381,7 +381,7 @@ class Allocator:
 
     def release_idle(self):
         """Gives all segments that nobody uses back to the driver."""
-        with self.turn:
+        with self.guard:
             if self.capturing():
                 return
             if self.waiting:
@@ -408,12 +408,12 @@ class Allocator:
         for block in sorted(whole, key=lambda block: -block.size):
             if self.statistics.current("reserved_bytes") + total <= aim:
                 break
-            self.card.call("cuStreamSynchronize", block.stream)
+            self.ctx.call("cuStreamSynchronize", block.stream)
             self.give_segment(block)
 
     def refuse(self, total, n_bytes):
         """Raises with the allocator's state."""
-        free, whole = self.card.memory()
+        free, whole = self.ctx.memory()
         taken = self.statistics.current("allocated_bytes")
         reserved = self.statistics.current("reserved_bytes")
         cap = ""
@@ -421,7 +421,7 @@ class Allocator:
             cap = f" {amount(self.limit)} allowed;"
         lines = [
             f"CUDA out of memory. Tried to allocate {amount(total)}. GPU "
-            f"{self.card.index} has a total capacity of {amount(whole)} of which "
+            f"{self.ctx.index} has a total capacity of {amount(whole)} of which "
             f"{amount(free)} is free.{cap} Of the allocated memory {amount(taken)} is "
             f"allocated by tensors, and {amount(reserved - taken)} is reserved but "
             "unallocated.",
@@ -443,9 +443,9 @@ class Allocator:
         """Puts an event into each queue that uses a block."""
         users, block.users = block.users, None
         for stream in users:
-            event = self.idle.pop() if self.idle else self.card.event()
-            if event.card is not stream.card and event.card is not None:
-                event = self.card.event()
+            event = self.idle.pop() if self.idle else self.ctx.event()
+            if event.ctx is not stream.ctx and event.ctx is not None:
+                event = self.ctx.event()
             event.record(stream)
             block.waits += 1
             self.waiting.setdefault(stream.handle, []).append((event, block))
@@ -482,7 +482,7 @@ class Allocator:
             name: a pair of integers, not both 0.
             wants: whether requests of a queue, given by its handle, go there.
         """
-        with self.turn:
+        with self.guard:
             if name not in self.pools:
                 self.pools[name] = (Pool(True, name), Pool(False, name))
             self.holders[name] = self.holders.get(name, 0) + 1
@@ -493,7 +493,7 @@ class Allocator:
 
     def end(self, name):
         """Serves those requests as before."""
-        with self.turn:
+        with self.guard:
             self.routes = [route for route in self.routes if route[0] != name]
             if not self.capturing():
                 held, self.held = self.held, []
@@ -502,13 +502,13 @@ class Allocator:
 
     def let_go(self, name):
         """One holder less: the last one's memory goes back when it is asked for."""
-        with self.turn:
+        with self.guard:
             if self.holders.get(name, 0) > 0:
                 self.holders[name] -= 1
 
     def hold(self, name):
         """One holder more of a pool."""
-        with self.turn:
+        with self.guard:
             self.holders[name] = self.holders.get(name, 0) + 1
 
     def route(self, name, wants):
@@ -519,15 +519,15 @@ class Allocator:
 
     def cap(self, share):
         """Allows a share of the card's memory, from 0 to 1."""
-        with self.turn:
+        with self.guard:
             self.share = float(share)
-            self.limit = int(self.share * self.card.memory()[1])
+            self.limit = int(self.share * self.ctx.memory()[1])
 
     def snapshot(self):
         """What is in every segment, in order of address."""
-        with self.turn:
+        with self.guard:
             return [
-                segment_record(self.card.index, self.segments[address])
+                segment_record(self.ctx.index, self.segments[address])
                 for address in sorted(self.segments)
             ]
 

@@ -25,7 +25,7 @@ def most_of(module, element, drops):
     return module.MOST_DROPPING if drops else module.MOST
 
 
-def takes(card, element, depth, width, masked, dropout):
+def takes(ctx, element, depth, width, masked, dropout):
     """Whether a card's units attend to queries and values, and PyTorch's switches allow it.
 
     One kernel is both of PyTorch's: its flash kernels take no masks, and halves alone.
@@ -35,21 +35,21 @@ def takes(card, element, depth, width, masked, dropout):
     flash = switch("flash_sdp") and not masked and element in HALVES
     allowed = flash or bool(switch("mem_efficient_sdp"))
     most = most_of(device_attention, element, dropout)
-    return allowed and fits(card, element, depth, width, most)
+    return allowed and fits(ctx, element, depth, width, most)
 
 
-def fits(card, element, depth, width, most):
+def fits(ctx, element, depth, width, most):
     """Whether a card has units for a type, and heads are short enough.
 
     Floats are rounded to TF32, where PyTorch's switches allow that for products.
     """
-    modern = card.properties.major >= UNITS_SINCE
+    modern = ctx.properties.major >= UNITS_SINCE
     known = element in HALVES or element == "float32" and reduced_precision()
     return modern and known and max(depth, width) <= most
 
 
 @functools.cache
-def kernel(kind, element, mask, dropout, told, tile):
+def kernel(kind, element, mask, dropout, described, tile):
     """The kernel of results (by warps or groups), or of one gradient.
 
     Args:
@@ -69,7 +69,7 @@ def kernel(kind, element, mask, dropout, told, tile):
     if kind in device_attention_gradients.KINDS:
         sizes = f"{sizes}_{tile.part}"
     name = f"attention_{kind}_{element}_{mask or 'none'}_{sizes}"
-    name = f"{name}_dropout{'_told' * told}" if dropout else name
+    name = f"{name}_dropout{'_shown' * described}" if dropout else name
 
     def made():
         types = name, Type(element), tile, mask and Type(mask), dropout
@@ -90,7 +90,7 @@ def kernel(kind, element, mask, dropout, told, tile):
     return found
 
 
-def run(card, results, operands, log_mass, is_causal, scale, dropout):
+def run(ctx, results, operands, log_mass, is_causal, scale, dropout):
     """Attends in this thread's queue; see `rushlight.core.device.Backend`.
 
     Raises:
@@ -102,30 +102,30 @@ def run(card, results, operands, log_mass, is_causal, scale, dropout):
     depth, width = query.shape[3], value.shape[3]
     drops = dropout is not None
     most = most_of(device_attention, query.dtype.name, drops)
-    if not fits(card, query.dtype.name, depth, width, most):
+    if not fits(ctx, query.dtype.name, depth, width, most):
         raise NotImplementedError(
             f"the backend 'cuda' has no attention of {query.dtype.name} in heads of "
             f"{depth} and {width} for this card"
         )
-    if by_groups(card, query, value):
+    if by_groups(ctx, query, value):
         tile = wgmma_attention.tile_for(depth, width)
         given = (results, *operands), (log_mass,), is_causal, scale, dropout
         rest = (tile.rows, query.shape[2]), 1, query.shape[1]
         shared = wgmma_attention.shared_of(tile)
-        launch(card, "groups", tile, *given, *rest, shared)
+        launch(ctx, "groups", tile, *given, *rest, shared)
         return
     sizes = depth, width, drops, query.element_size()
     tile, parts = device_attention.tile_for(*sizes), device_attention.parts_of(*sizes)
     rows = tile.rows, query.shape[2]
     given = (results, *operands), (log_mass,), is_causal, scale, dropout
-    launch(card, "forward", tile, *given, rows, parts, query.shape[1])
+    launch(ctx, "forward", tile, *given, rows, parts, query.shape[1])
 
 
-def by_groups(card, query, value):
+def by_groups(ctx, query, value):
     """Whether units of warpgroups attend: there are enough queries for a block."""
     from rushlight.kernels.attention.wgmma_attention import MOST
 
-    facts = card.properties
+    facts = ctx.properties
     return (
         (facts.major, facts.minor) == GROUPS_OF
         and query.dtype.name in HALVES
@@ -135,7 +135,7 @@ def by_groups(card, query, value):
 
 
 def run_gradients(
-    card, results, grad, out, operands, log_mass, is_causal, scale, dropout
+    ctx, results, grad, out, operands, log_mass, is_causal, scale, dropout
 ):
     """Gradients in this thread's queue; whether there are kernels for them.
 
@@ -147,7 +147,7 @@ def run_gradients(
     depth, width = query.shape[3], value.shape[3]
     masked, drops = mask is not None, dropout is not None
     most = most_of(gradients, query.dtype.name, drops)
-    if not fits(card, query.dtype.name, depth, width, most):
+    if not fits(ctx, query.dtype.name, depth, width, most):
         return False
     results = dict(zip(gradients.KINDS, results, strict=True))
     if results["query"] is None and results["key"] is not None:
@@ -163,7 +163,7 @@ def run_gradients(
         given = result, query, key, value, grad, out, mask
         rows = tile.rows, own.shape[2]
         rest = is_causal, scale, dropout, rows, parts, own.shape[1]
-        launch(card, kind, tile, given, vectors, *rest)
+        launch(ctx, kind, tile, given, vectors, *rest)
     return True
 
 
@@ -175,7 +175,7 @@ def room_like(tensor):
 
 
 def launch(
-    card, kind, tile, operands, vectors, is_causal, scale, dropout, rows, parts, heads,
+    ctx, kind, tile, operands, vectors, is_causal, scale, dropout, rows, parts, heads,
     shared=0,
 ):  # fmt: skip
     """Runs a kernel over the blocks of all heads.
@@ -199,8 +199,8 @@ def launch(
     sizes = *sizes, value.shape[3], is_causal
     steps = [NOTHING if t is None else t.stride() for t in operands]
     chance, place = dropout or (0.0, (0, 0))
-    told = not isinstance(place, tuple)  # it is in memory when the kernel runs
-    seed, offset = (0, 0) if told else place
+    described = not isinstance(place, tuple)  # it is in memory when the kernel runs
+    seed, offset = (0, 0) if described else place
     word = struct.pack("ff", scale, 1.0 / (1.0 - chance))
     word = int.from_bytes(word, "little", signed=True)
     drawn = seed, offset, least_word(chance)
@@ -210,11 +210,11 @@ def launch(
     held = [(len(addresses), len(ints) - 1)]
     addresses.append(0)
     if dropout is not None:
-        if not told:
+        if not described:
             held.append((len(addresses), device_attention.stream_at()))
-        addresses.append(address_of(place) if told else 0)
-    kernel(kind, *types, dropout is not None, told, tile).run_blocks(
-        card,
+        addresses.append(address_of(place) if described else 0)
+    kernel(kind, *types, dropout is not None, described, tile).run_blocks(
+        ctx,
         tuple(addresses),
         tuple(ints),
         batch * heads * blocks,

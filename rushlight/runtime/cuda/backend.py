@@ -34,51 +34,51 @@ def context_of(device):
     """
     if not driver.loaded() and not driver.present():
         refuse()
-    return contexts.card(device.index)
+    return contexts.ctx(device.index)
 
 
 class CudaMemory(device_roles.Memory):
     """Blocks from an allocator, copies in the order of streams, locked host memory."""
 
     def allocate(self, n_bytes, device):
-        card = context_of(device)
-        return card.allocator.allocate(n_bytes, contexts.current_stream(card).handle)
+        ctx = context_of(device)
+        return ctx.allocator.allocate(n_bytes, contexts.current_stream(ctx).handle)
 
     def free(self, address, n_bytes, device):
         if contexts is None:  # the interpreter ends, and has taken the modules down
             return
-        card, waiting = contexts.known(device.index), batched_launch.current()
+        ctx, waiting = contexts.known(device.index), batched_launch.current()
         if waiting is not None:
             waiting.give_back(device, address, n_bytes)
-        elif card is not None:  # else the program ends, and the driver is gone
-            card.allocator.free(address)
+        elif ctx is not None:  # else the program ends, and the driver is gone
+            ctx.allocator.free(address)
 
     def empty_cache(self):
-        for card in contexts.opened():
-            card.allocator.release_idle()
+        for ctx in contexts.opened():
+            ctx.allocator.release_idle()
 
     def copy_bytes(self, target, to, source, of, n_bytes, non_blocking=False):
         count_launch()
         waiting = batched_launch.current()
         if waiting is not None and not to.on_host and not of.on_host:
-            card = context_of(of)
-            if card is context_of(to):
-                waiting.take_copy(card, target, source, n_bytes)
+            ctx = context_of(of)
+            if ctx is context_of(to):
+                waiting.take_copy(ctx, target, source, n_bytes)
                 return
         batched_launch.flush()
         if to.on_host or of.on_host:
-            card = context_of(of if to.on_host else to)
-            queue = contexts.current_stream(card)
+            ctx = context_of(of if to.on_host else to)
+            queue = contexts.current_stream(ctx)
             if not non_blocking:
-                card.report_wait()
-            card.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
+                ctx.report_wait()
+            ctx.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
             host = target if to.on_host else source
             if not non_blocking:
-                card.wait(queue) if to.on_host else queue.synchronize()
+                ctx.wait(queue) if to.on_host else queue.synchronize()
             elif pinned_memory.block_of(host) is not None:
                 pinned_memory.used_by(host, queue)
             elif to.on_host:
-                card.wait(queue)
+                ctx.wait(queue)
             # else the driver has copied what is not locked before it returned
             return
         first, last = context_of(of), context_of(to)
@@ -130,22 +130,22 @@ class CudaLaunch(device_roles.Launch):
         return found
 
     def run_elements(self, kernel, device, addresses, sizes, strides, numbers, total):
-        card, waiting = context_of(device), batched_launch.current()
+        ctx, waiting = context_of(device), batched_launch.current()
         if waiting is None or not waiting.take(
-            card, kernel, addresses, sizes, strides, numbers, total
+            ctx, kernel, addresses, sizes, strides, numbers, total
         ):
             batched_launch.flush()
-            kernel.run_elements(card, addresses, sizes, strides, numbers, total)
+            kernel.run_elements(ctx, addresses, sizes, strides, numbers, total)
 
     def faults(self, device):
-        card = context_of(device)
-        graph = graphs.recorder(contexts.current_stream(card))
-        return card.faults if graph is None else graph.faults
+        ctx = context_of(device)
+        graph = graphs.recorder(contexts.current_stream(ctx))
+        return ctx.faults if graph is None else graph.faults
 
     def run_lists(self, kernel, device, operands, lists, counts, numbers, fault=0):
         batched_launch.flush()
-        card = context_of(device)
-        kernel.run_lists(card, operands, lists, counts, numbers, fault)
+        ctx = context_of(device)
+        kernel.run_lists(ctx, operands, lists, counts, numbers, fault)
 
     def together(self):
         return batched_launch.Gathered()
@@ -155,10 +155,10 @@ class CudaLaunch(device_roles.Launch):
         chunk = total if whole else 1
         kernel.run_spans(context_of(device), addresses, ints, total, chunk)
 
-    def run_rows(self, kernel, device, addresses, ints, rows, length, beside, held=()):
+    def run_rows(self, kernel, device, addresses, ints, rows, length, strided, held=()):
         batched_launch.flush()
-        card = context_of(device)
-        kernel.run_rows(card, addresses, ints, rows, length, beside, held)
+        ctx = context_of(device)
+        kernel.run_rows(ctx, addresses, ints, rows, length, strided, held)
 
 
 def specialized(source, *args, **choices):
@@ -174,44 +174,44 @@ class CudaLibraries(device_roles.Libraries):
 
     def run_scan(self, source, kinds, operands, outer, size, inner):
         batched_launch.flush()
-        card = context_of(operands[0].device)
-        return scan.run(card, source, kinds, operands, outer, size, inner)
+        ctx = context_of(operands[0].device)
+        return scan.run(ctx, source, kinds, operands, outer, size, inner)
 
     def run_selection(self, way, operands, extents, rank, descending, skip):
         rows, size, parts = extents
         if not select.takes(operands[2].dtype.name, size):
             return False
         batched_launch.flush()
-        card = context_of(operands[0].device)
+        ctx = context_of(operands[0].device)
         given = rows, size, parts, rank, descending, skip
-        return select.run(card, way, operands, *given)
+        return select.run(ctx, way, operands, *given)
 
     def run_blocks(self, make, kinds, operands, ints, blocks, threads):
         batched_launch.flush()
         context = context_of(operands[0].device)
         block_kernels.run(context, make, kinds, operands, ints, blocks, threads)
 
-    def sums_apart(self):
+    def has_separate_sums(self):
         return True
 
     def run_product(
         self, device, element, compute, sizes, operands, scales, batch, result=None,
-        behind=None,
+        activation=None,
     ):  # fmt: skip
         batched_launch.flush()
         args = context_of(device), element, compute, result or compute, sizes, operands
         args = *args, scales, batch
-        if cublas.run(*args, behind):
+        if cublas.run(*args, activation):
             return True
         matmul.run(*args)
-        return behind is None
+        return activation is None
 
     def run_scaled_product(
         self, device, elements, result, sizes, operands, scales, fast
     ):
         batched_launch.flush()
-        card = context_of(device)
-        return cublas.run_scaled(card, elements, result, sizes, operands, scales, fast)
+        ctx = context_of(device)
+        return cublas.run_scaled(ctx, elements, result, sizes, operands, scales, fast)
 
     def attends(self, device, dtype, depth, width, masked, dropout=False):
         sizes = depth, width, masked, dropout
@@ -221,16 +221,16 @@ class CudaLibraries(device_roles.Libraries):
         self, results, operands, log_mass, is_causal, scale, dropout=None
     ):
         batched_launch.flush()
-        card = context_of(results.device)
-        attention.run(card, results, operands, log_mass, is_causal, scale, dropout)
+        ctx = context_of(results.device)
+        attention.run(ctx, results, operands, log_mass, is_causal, scale, dropout)
 
     def run_attention_gradients(
         self, results, grad, out, operands, log_mass, is_causal, scale, dropout=None
     ):
         batched_launch.flush()
-        card = context_of(grad.device)
+        ctx = context_of(grad.device)
         given = results, grad, out, operands, log_mass, is_causal, scale, dropout
-        return attention.run_gradients(card, *given)
+        return attention.run_gradients(ctx, *given)
 
     def convolves(self, dtype):
         return cudnn.takes(dtype.name)
@@ -268,7 +268,7 @@ class CudaStreams(device_roles.Streams):
     def order(self, device, handle):
         current = self.current_stream(device)
         if handle != current.handle:
-            Stream(current.card, handle).wait_stream(current)
+            Stream(current.ctx, handle).wait_stream(current)
 
     def stream(self, device, priority=0):
         return context_of(device).streams.give(priority)

@@ -83,15 +83,15 @@ class Group:
 
     def launch(self):
         """Runs what waits."""
-        card, kernel, steps, numbers, stream = self.key
+        ctx, kernel, steps, numbers, stream = self.key
         if kernel is None:
             for (target, source), n_bytes in self.waiting:
-                card.call("cuMemcpyAsync", target, source, n_bytes, stream.handle)
+                ctx.call("cuMemcpyAsync", target, source, n_bytes, stream.handle)
             return
         if len(self.waiting) == 1:
             addresses, total = self.waiting[0]
             rows = tuple(None if step is None else (step,) for step in steps)
-            kernel.run_elements(card, addresses, (total,), rows, numbers, total)
+            kernel.run_elements(ctx, addresses, (total,), rows, numbers, total)
             return
         lists, operands = [], []
         for k, step in enumerate(steps):
@@ -99,7 +99,7 @@ class Group:
             if step is not None:
                 lists.append(tuple(addresses[k] for addresses, _ in self.waiting))
         counts = tuple(total for _, total in self.waiting)
-        kernel.run_lists(card, tuple(operands), lists, counts, numbers)
+        kernel.run_lists(ctx, tuple(operands), lists, counts, numbers)
 
 
 class Gathered:
@@ -127,12 +127,12 @@ class Gathered:
             _thread.block = None
             launch.gather(False)
 
-    def take(self, card, kernel, addresses, sizes, strides, numbers, total):
+    def take(self, ctx, kernel, addresses, sizes, strides, numbers, total):
         """Has a launch wait; False where it cannot be one of many."""
         if len(sizes) != 1 or any(row and row[0] < 0 for row in strides):
             return False
         steps = tuple(None if row is None else row[0] for row in strides)
-        key = card, kernel, steps, numbers, contexts.current_stream(card)
+        key = ctx, kernel, steps, numbers, contexts.current_stream(ctx)
         spans = [
             (address, address + max(step * total, 16))
             for address, step in zip(addresses, steps, strict=True)
@@ -141,9 +141,9 @@ class Gathered:
         self.group_for(key, spans).add(addresses, total, spans)
         return True
 
-    def take_copy(self, card, target, source, n_bytes):
+    def take_copy(self, ctx, target, source, n_bytes):
         """Has bytes that are copied on a card wait."""
-        key = card, None, None, None, contexts.current_stream(card)
+        key = ctx, None, None, None, contexts.current_stream(ctx)
         spans = [(target, target + n_bytes), (source, source + n_bytes)]
         self.group_for(key, spans).add((target, source), n_bytes, spans)
 
@@ -181,6 +181,6 @@ class Gathered:
         finally:
             later, self.later, self.held = self.later, [], 0
             for device, address in later:
-                card = contexts.known(device.index)
-                if card is not None:
-                    card.allocator.free(address)
+                ctx = contexts.known(device.index)
+                if ctx is not None:
+                    ctx.allocator.free(address)

@@ -45,8 +45,8 @@ class Modules:
             in them; None until somebody looks.
     """
 
-    def __init__(self, card):
-        self.card = card
+    def __init__(self, ctx):
+        self.ctx = ctx
         self.lock = threading.Lock()
         self.functions: dict = {}
         self.modules: list = []
@@ -92,18 +92,18 @@ class Modules:
             counts["refused"] += 1
         text = build()
         code = self.assemble([text])
-        self.modules.append(self.card.call("cuModuleLoadData", code))
+        self.modules.append(self.ctx.call("cuModuleLoadData", code))
         found = self.find(self.modules[-1], entry)
         keep(digest, zlib.compress(text), code)
         return found
 
     def find(self, module, entry):
         """A kernel of a loaded module."""
-        return self.card.call("cuModuleGetFunction", module, entry.encode())
+        return self.ctx.call("cuModuleGetFunction", module, entry.encode())
 
     def open(self, code):
         """A module of machine code from the disk; None where the driver refuses it."""
-        failed, values = self.card.ask("cuModuleLoadData", code)
+        failed, values = self.ctx.ask("cuModuleLoadData", code)
         if failed:
             return None
         self.modules.append(values[0])
@@ -137,7 +137,7 @@ class Modules:
     def text_of(self, key):
         """The text of a kernel that came with the package, or None."""
         if self.shipped is None:
-            self.shipped = code_cache.Pack(pack_path(self.card.target.name))
+            self.shipped = code_cache.Pack(pack_path(self.ctx.target.name))
         try:
             return zlib.decompress(self.shipped.get(key) or b"") or None
         except zlib.error:
@@ -175,29 +175,29 @@ class Modules:
 
     def digest(self, key):
         """What the machine code of a description is known by, for this card."""
-        card = self.card
-        facts = f"{MAGIC} {card.driver.version} {card.architecture} ".encode()
+        ctx = self.ctx
+        facts = f"{MAGIC} {ctx.driver.version} {ctx.architecture} ".encode()
         return blake2b(facts + key, digest_size=16).digest()
 
     def assemble(self, texts):
         """The machine code of texts, for this card: one module."""
         counts["assembled"] += len(texts)
-        kind = self.card.driver.bindings.CUjitInputType(PTX)
-        state = self.card.call("cuLinkCreate", 0, [], [])
+        kind = self.ctx.driver.bindings.CUjitInputType(PTX)
+        state = self.ctx.call("cuLinkCreate", 0, [], [])
         try:
             for n, text in enumerate(texts):
                 data = text + b"\0"
-                self.card.call(
+                self.ctx.call(
                     *("cuLinkAddData", state, kind, data, len(data)),
                     *(b"%d" % n, 0, [], []),
                 )
-            address, size = self.card.call("cuLinkComplete", state)
+            address, size = self.ctx.call("cuLinkComplete", state)
             return bytes_at(int(address), int(size))
         finally:
-            self.card.call("cuLinkDestroy", state)
+            self.ctx.call("cuLinkDestroy", state)
 
 
-def allow_shared(card, function, bytes):
+def allow_shared(ctx, function, bytes):
     """Lets launches of a kernel ask for more shared memory than any card gives.
 
     It is not in the machine code, so that the driver is told whenever that is loaded.
@@ -205,20 +205,20 @@ def allow_shared(card, function, bytes):
     Raises:
         RuntimeError: the card has not so much.
     """
-    most = card.properties.shared_memory_per_block_optin
+    most = ctx.properties.shared_memory_per_block_optin
     if bytes > most:
         raise RuntimeError(
-            f"a block would take {bytes} bytes of shared memory; {card.properties.name} "
+            f"a block would take {bytes} bytes of shared memory; {ctx.properties.name} "
             f"has {most}\n  remedy: smaller tiles"
         )
-    which = card.driver.bindings.CUfunction_attribute(OPTIN_SHARED_BYTES)
-    card.call("cuFuncSetAttribute", function, which, bytes)
+    which = ctx.driver.bindings.CUfunction_attribute(OPTIN_SHARED_BYTES)
+    ctx.call("cuFuncSetAttribute", function, which, bytes)
 
 
-def most_threads(card, function):
+def most_threads(ctx, function):
     """How many threads a block of a kernel may have: its registers tell."""
-    which = card.driver.bindings.CUfunction_attribute(THREADS_PER_BLOCK)
-    return int(card.call("cuFuncGetAttribute", which, function))
+    which = ctx.driver.bindings.CUfunction_attribute(THREADS_PER_BLOCK)
+    return int(ctx.call("cuFuncGetAttribute", which, function))
 
 
 def bytes_at(address, size):

@@ -1,6 +1,6 @@
 """The cards of this machine, and the one that each thread uses.
 
-A `Card` holds a device's primary context, the one that all CUDA libraries of a process
+A `CudaContext` holds a device's primary context, the one that all CUDA libraries of a process
 share, and what belongs to it: its memory, its queues, its kernels.
 """
 
@@ -15,7 +15,7 @@ import threading
 import uuid
 from collections import OrderedDict
 
-from rushlight.core.state import tell_of_reading
+from rushlight.core.state import notify_read
 from rushlight.core.warning import warn
 from rushlight.random.generator import follow
 from rushlight.runtime.cuda import driver, launch
@@ -43,7 +43,7 @@ REGISTERS_PER_MULTIPROCESSOR = 82
 MULTI_GPU_BOARD = 84
 SHARED_BYTES_BY_OPTION = 97
 
-_cards: dict = {}
+_ctxs: dict = {}
 _lock = threading.RLock()
 sync_debug_mode = 0  # waits are told of by 1 a warning, 2 an error
 
@@ -101,7 +101,7 @@ class Properties:
         )
 
 
-class Card(launch.DeviceContext):
+class CudaContext(launch.DeviceContext):
     """One device: its context, and what lives there."""
 
     def __init__(self, cuda, index):
@@ -292,10 +292,10 @@ class Card(launch.DeviceContext):
         return True
 
 
-def _ask_properties(card):
-    name = card.driver.call("cuDeviceGetName", 256, card.handle)
+def _ask_properties(ctx):
+    name = ctx.driver.call("cuDeviceGetName", 256, ctx.handle)
     text = name.split(b"\0")[0].decode() if isinstance(name, bytes) else name
-    identity = card.driver.call("cuDeviceGetUuid", card.handle)
+    identity = ctx.driver.call("cuDeviceGetUuid", ctx.handle)
     known = {
         "warp_size": WARP_SIZE,
         "clock_rate": CLOCK_RATE,
@@ -319,9 +319,9 @@ def _ask_properties(card):
     }
     return Properties(
         name=text,
-        total_memory=int(card.driver.call("cuDeviceTotalMem", card.handle)),
+        total_memory=int(ctx.driver.call("cuDeviceTotalMem", ctx.handle)),
         uuid=uuid.UUID(bytes=bytes(identity.bytes)[:16]),
-        **{name: card.attribute(number) for name, number in known.items()},
+        **{name: ctx.attribute(number) for name, number in known.items()},
     )
 
 
@@ -332,7 +332,7 @@ def count():
     return driver.load().call("cuDeviceGetCount")
 
 
-def card(index=None):
+def ctx(index=None):
     """A card, or the one that this thread uses.
 
     Raises:
@@ -340,20 +340,20 @@ def card(index=None):
     """
     if index is None:
         index = current_index()
-    found = _cards.get(index)
+    found = _ctxs.get(index)
     return found if found is not None else _open(index)
 
 
 def _open(index):
     cuda = driver.load()
     with _lock:
-        found = _cards.get(index)
+        found = _ctxs.get(index)
         if found is not None:
             return found
         check_index(index)
-        _cards[index] = made = Card(cuda, index)
+        _ctxs[index] = made = CudaContext(cuda, index)
         made.serve()
-    card(current_index()).enter()
+    ctx(current_index()).enter()
     return made
 
 
@@ -369,12 +369,12 @@ def check_index(index):
 
 def known(index):
     """A card that has been used; None for others."""
-    return _cards.get(index)
+    return _ctxs.get(index)
 
 
 def opened():
     """The cards that have been used so far."""
-    return list(_cards.values())
+    return list(_ctxs.values())
 
 
 @atexit.register
@@ -382,9 +382,9 @@ def join_modules():
     """Has the next process like this one load fewer modules."""
     if driver.in_bad_fork():
         return
-    for card in opened():
+    for ctx in opened():
         with contextlib.suppress(RuntimeError, OSError):  # of a card that failed
-            card.modules.join()
+            ctx.modules.join()
 
 
 def current_index():
@@ -396,11 +396,11 @@ def use(index):
     """Makes a card the one that this thread uses; the number of the one before."""
     before = current_index()
     if index != before:
-        tell_of_reading(None)  # operators that wait are the card's before
+        notify_read(None)  # operators that wait are the card's before
         check_index(index)
         _thread.index = index
-        if index in _cards:
-            _cards[index].enter()
+        if index in _ctxs:
+            _ctxs[index].enter()
     return before
 
 
@@ -416,13 +416,13 @@ def current_stream(where):
 
 def use_stream(stream):
     """Sends this thread's work on the queue's card there; the queue before."""
-    before = current_stream(stream.card)
+    before = current_stream(stream.ctx)
     if stream != before:
-        tell_of_reading(None)  # operators that wait belong to the queue before
+        notify_read(None)  # operators that wait belong to the queue before
     if _thread.streams is None:
         _thread.streams = {}
-    _thread.streams[stream.card.index] = stream
-    launch.choose_queue(stream.card.index, stream.handle)
+    _thread.streams[stream.ctx.index] = stream
+    launch.choose_queue(stream.ctx.index, stream.handle)
     return before
 
 
@@ -444,7 +444,7 @@ def forget():
 
 def clear():
     """Lets go of every card, and of what this thread chose among them."""
-    _cards.clear()
+    _ctxs.clear()
     launch.forget_devices()
     _thread.__dict__.clear()
     launch.forget_thread()

@@ -50,7 +50,7 @@ LEAST_ALIGNMENTS = (
     8,
 )  # of a preference: of both factors, what is added, the result
 PLAIN, BIAS = 1, 4
-BEHIND = {None: 0, "relu": 2, "gelu": 32}  # with a vector, or without one
+ACTIVATION_CODES = {None: 0, "relu": 2, "gelu": 32}  # with a vector, or without one
 WORKSPACE = 32 << 20  # bytes that an algorithm may take, as on PyTorch's newest cards
 RESULT = 96  # bytes of cublasLtMatmulHeuristicResult_t: algorithm, workspace, and more
 KEPT = 1024
@@ -68,7 +68,7 @@ class Layout:
         step: elements from matrix to matrix.
     """
 
-    turned: bool
+    transposed: bool
     rows: int
     columns: int
     lead: int
@@ -93,7 +93,7 @@ def layout(item, rows, columns):
     return None
 
 
-def turned(item):
+def transposed(item):
     """The transposed of an operand."""
     return item and (item[0], item[2], item[1], item[3])
 
@@ -127,7 +127,7 @@ class Product:
         left, right, out, added: layouts, as the library sees them.
         bias: whether a vector is added to each column.
         batch: how many products there are.
-        behind: what is applied to the result; see `BEHIND`.
+        behind: what is applied to the result; see `ACTIVATION_CODES`.
         scaled: what products of eight-bit floats have beside that.
     """
 
@@ -141,13 +141,13 @@ class Product:
     added: Layout | None
     bias: bool
     batch: int
-    behind: str | None = None
+    activation: str | None = None
     scaled: Scaled | None = None
 
     @property
     def epilogue(self):
         """The library's number for what comes behind the sums."""
-        return BEHIND[self.behind] + BIAS * self.bias or PLAIN
+        return ACTIVATION_CODES[self.activation] + BIAS * self.bias or PLAIN
 
 
 def multiplies(element, compute, result):
@@ -158,7 +158,7 @@ def multiplies(element, compute, result):
     return element in TYPES and element != "int32" and same and result == compute
 
 
-def describe(element, compute, result, sizes, operands, scales, batch, behind=None):
+def describe(element, compute, result, sizes, operands, scales, batch, activation=None):
     """The product, its operands in the library's order, and the vector; None if it is none.
 
     Takes what `Backend.run_product` takes.
@@ -167,13 +167,13 @@ def describe(element, compute, result, sizes, operands, scales, batch, behind=No
     if 0 in (rows, columns, depth, batch) or not multiplies(element, compute, result):
         return None
     out, left, right, added = operands
-    if turns(out):
+    if is_transposed(out):
         rows, columns = columns, rows
         out, left, right, added = (
-            turned(out),
-            turned(right),
-            turned(left),
-            turned(added),
+            transposed(out),
+            transposed(right),
+            transposed(left),
+            transposed(added),
         )
     vector = None
     along = added is not None and added[1:] == (1, 0, 0) and rows > 1
@@ -182,14 +182,14 @@ def describe(element, compute, result, sizes, operands, scales, batch, behind=No
     found = [layout(out, rows, columns), layout(left, rows, depth)]
     found.append(layout(right, depth, columns))
     found.append(None if added is None else layout(added, rows, columns))
-    if None in found[:3] or found[0].turned:
+    if None in found[:3] or found[0].transposed:
         return None
-    if added is not None and (found[3] is None or found[3].turned):
+    if added is not None and (found[3] is None or found[3].transposed):
         return None
     tf32 = element == "float32" and reduced_precision()
     product = Product(
         *(element, compute, result, tf32, found[1], found[2], found[0], found[3]),
-        *(vector is not None, batch, behind),
+        *(vector is not None, batch, activation),
     )
     return product, (out, left, right, added or out), vector
 
@@ -211,45 +211,47 @@ def number(value, compute):
     return (kind * 2)(value.real, value.imag)
 
 
-def run(card, element, compute, result, sizes, operands, scales, batch, behind=None):
+def run(ctx, element, compute, result, sizes, operands, scales, batch, activation=None):
     """Has the library multiply, in this thread's queue; False where it cannot.
 
     Takes what `Backend.run_product` takes.
     """
     addresses = [0 if item is None else item[0] for item in operands]
     key = (
-        *(element, compute, result, sizes, scales, batch, behind),
+        *(element, compute, result, sizes, scales, batch, activation),
         *(reduced_precision(), *map(alignment_of, addresses)),
         *[None if item is None else item[1:] for item in operands],
     )
-    ready = card.prepared.get(key)
+    ready = ctx.prepared.get(key)
     if ready is None:
-        args = element, compute, result, sizes, operands, scales, batch, behind
-        ready = prepare(card, *args)
-        if len(card.prepared) >= KEPT:
-            card.prepared.clear()
-        card.prepared[key] = ready
+        args = element, compute, result, sizes, operands, scales, batch, activation
+        ready = prepare(ctx, *args)
+        if len(ctx.prepared) >= KEPT:
+            ctx.prepared.clear()
+        ctx.prepared[key] = ready
     if ready:
         ready.run(tuple(addresses))
     return bool(ready)
 
 
-def prepare(card, element, compute, result, sizes, operands, scales, batch, behind):
+def prepare(ctx, element, compute, result, sizes, operands, scales, batch, activation):
     """The plan of products that differ in addresses alone; False where the library has
     none."""
-    args = element, compute, result, sizes, operands, scales, batch, behind
+    args = element, compute, result, sizes, operands, scales, batch, activation
     found = describe(*args)
     if found is None or not CUBLAS_LT.present():
         return False
     product, order, vector = found
     without = operands[3] is None or vector is not None
     factors = number(scales[0], compute), number(0 if without else scales[1], compute)
-    with card.lock:
+    with ctx.lock:
         out, left, right, added = (item[0] for item in order)
-        plan = plan_for(card, product, [left, right, added, out])
+        plan = plan_for(ctx, product, [left, right, added, out])
     if plan is None:
         return False
-    made = Prepared(plan, turns(operands[0]), not without, vector is not None, factors)
+    made = Prepared(
+        plan, is_transposed(operands[0]), not without, vector is not None, factors
+    )
     tf32 = product.tf32
     if element == "float32":
 
@@ -266,16 +268,16 @@ def prepare(card, element, compute, result, sizes, operands, scales, batch, behi
             None if item is None else (address, *item[1:])
             for item, address in zip(operands, addresses, strict=True)
         ]
-        run(card, element, compute, result, sizes, again, scales, batch, behind)
+        run(ctx, element, compute, result, sizes, again, scales, batch, activation)
 
     return ProductPlan(
-        *(card, made, [CUBLAS_LT.pointer(name) for name in C_FUNCTIONS]),
+        *(ctx, made, [CUBLAS_LT.pointer(name) for name in C_FUNCTIONS]),
         [alignment_of(item[0]) if item else 1 for item in operands],
         *(still_holds, otherwise),
     )
 
 
-def turns(out):
+def is_transposed(out):
     """Whether the library writes the transposed product: of results that lie by rows."""
     return out[1] != 1 or out[2] == 1
 
@@ -291,12 +293,17 @@ class Prepared:
         factors: of the product and of what is added, as the library takes them.
     """
 
-    def __init__(self, plan, turned, adds, biased, factors):
-        self.plan, self.turned, self.adds, self.biased = plan, turned, adds, biased
+    def __init__(self, plan, transposed, adds, biased, factors):
+        self.plan, self.transposed, self.adds, self.biased = (
+            plan,
+            transposed,
+            adds,
+            biased,
+        )
         self.factors = factors
         self.scales = [ctypes.addressof(factor) for factor in factors]
 
-    def launch(self, card, addresses):
+    def launch(self, ctx, addresses):
         """Puts the product into this thread's queue.
 
         Args:
@@ -304,17 +311,17 @@ class Prepared:
             addresses: of out, left, right and added.
         """
         out, left, right, added = addresses
-        if self.turned:
+        if self.transposed:
             left, right = right, left
-        with card.lock:  # descriptors are changed before they are read
+        with ctx.lock:  # descriptors are changed before they are read
             if self.biased:
-                self.plan.set_vector(card, added)
-            beside = added if self.adds else out
-            self.plan.multiply(card, (out, left, right, beside), self.scales)
+                self.plan.set_vector(ctx, added)
+            strided = added if self.adds else out
+            self.plan.multiply(ctx, (out, left, right, strided), self.scales)
         return True
 
 
-def run_scaled(card, elements, result, sizes, operands, scales, fast):
+def run_scaled(ctx, elements, result, sizes, operands, scales, fast):
     """Has the library multiply eight-bit floats; False where it cannot.
 
     It has one form of these: of operands that both lie along the depth. Takes what
@@ -328,24 +335,24 @@ def run_scaled(card, elements, result, sizes, operands, scales, fast):
     if not CUBLAS_LT.present():
         return False
     *items, vector = operands
-    out, left, right = map(turned, items)
+    out, left, right = map(transposed, items)
     seen = (
         layout(right, columns, depth),
         layout(left, depth, rows),
         layout(out, columns, rows),
     )
-    if None in seen or [side.turned for side in seen] != [True, False, False]:
+    if None in seen or [side.transposed for side in seen] != [True, False, False]:
         return False
     added = added or SCALED_RESULTS[kind]
     each = right_each, left_each
-    told = Scaled(elements[0], each, added, third is not None, bool(fast))
+    layout_text = Scaled(elements[0], each, added, third is not None, bool(fast))
     product = Product(
         *(elements[1], "float32", kind, False, *seen, None, vector is not None, 1),
-        scaled=told,
+        scaled=layout_text,
     )
     factors = ctypes.c_float(1), ctypes.c_float(0)
     order = out, right, left, out
-    return start(card, product, order, vector, factors, (second, first, third))
+    return start(ctx, product, order, vector, factors, (second, first, third))
 
 
 def scales_to(elements, result, each):
@@ -361,7 +368,7 @@ def scales_to(elements, result, each):
     return result in SCALED_RESULTS
 
 
-def start(card, product, operands, vector, factors, scales=None):
+def start(ctx, product, operands, vector, factors, scales=None):
     """Puts a product into this thread's queue; False where it has no plan.
 
     Args:
@@ -373,65 +380,65 @@ def start(card, product, operands, vector, factors, scales=None):
         scales: the addresses of those of both operands and of the result, or None.
     """
     out, left, right, added = (item[0] for item in operands)
-    with card.lock:
-        plan = plan_for(card, product, [left, right, added, out], scales)
+    with ctx.lock:
+        plan = plan_for(ctx, product, [left, right, added, out], scales)
         if plan is None:
             return False
         if vector is not None:
-            plan.set_vector(card, vector)
+            plan.set_vector(ctx, vector)
         if scales is not None:
-            plan.set_scales(card, scales)
+            plan.set_scales(ctx, scales)
         given = [ctypes.addressof(factor) for factor in factors]
-        plan.multiply(card, (out, left, right, added), given)
+        plan.multiply(ctx, (out, left, right, added), given)
     return True
 
 
 class MatmulPlan:
     """The library's descriptions of a product, and the algorithm that it chose."""
 
-    def __init__(self, card, product):
-        self.handle = light_handle(card)
+    def __init__(self, ctx, product):
+        self.handle = light_handle(ctx)
         self.made: list = []
         self.result = (ctypes.c_uint64 * (RESULT // 8))()
         self.algorithm, self.n_bytes = ctypes.addressof(self.result), 0
         self.product = product
         self.vector = None
         number = (TYPES | EIGHT)[product.result]
-        beside = number if product.scaled is None else TYPES[product.scaled.added]
+        strided = number if product.scaled is None else TYPES[product.scaled.added]
         compute = IN_32F_TF32 if product.tf32 else SUMS[product.compute][0]
         sums = TYPES[product.compute]
-        self.described = self.make(card, "matmul_desc", compute, sums)
+        self.described = self.make(ctx, "matmul_desc", compute, sums)
         for place, side in ((TRANSA, product.left), (TRANSB, product.right)):
-            self.set(card, place, ctypes.c_int32(side.turned))
-        self.set(card, EPILOGUE, ctypes.c_uint32(product.epilogue))
+            self.set(ctx, place, ctypes.c_int32(side.transposed))
+        self.set(ctx, EPILOGUE, ctypes.c_uint32(product.epilogue))
         if product.bias:
-            self.set(card, BIAS_TYPE, ctypes.c_int32(beside))
+            self.set(ctx, BIAS_TYPE, ctypes.c_int32(strided))
         first = second = (TYPES | EIGHT)[product.element]
         if product.scaled is not None:
             second = EIGHT[product.scaled.other]
             for place, each in zip((A_MODE, B_MODE), product.scaled.each, strict=True):
                 mode = ONE_FOR_EACH if each else ONE_FOR_ALL
-                self.set(card, place, ctypes.c_int32(mode))
-            self.set(card, FAST, ctypes.c_int8(product.scaled.fast))
-        self.left = self.matrix(card, product.left, first)
-        self.right = self.matrix(card, product.right, second)
-        self.out = self.matrix(card, product.out, number)
+                self.set(ctx, place, ctypes.c_int32(mode))
+            self.set(ctx, FAST, ctypes.c_int8(product.scaled.fast))
+        self.left = self.matrix(ctx, product.left, first)
+        self.right = self.matrix(ctx, product.right, second)
+        self.out = self.matrix(ctx, product.out, number)
         self.added = self.out
         if product.result in EIGHT:  # nothing of eight bits is added
-            self.added = self.matrix(card, product.out, beside)
+            self.added = self.matrix(ctx, product.out, strided)
         if product.added is not None:
-            self.added = self.matrix(card, product.added, number)
+            self.added = self.matrix(ctx, product.added, number)
 
-    def make(self, card, what, *args):
+    def make(self, ctx, what, *args):
         """One of the library's objects, which `end` lets go of."""
-        found = CUBLAS_LT.call(card, f"{what}_create", *args)
+        found = CUBLAS_LT.call(ctx, f"{what}_create", *args)
         self.made.append((f"{what}_destroy", found))
         return found
 
-    def matrix(self, card, seen, number):
+    def matrix(self, ctx, seen, number):
         """A matrix's description."""
         found = self.make(
-            card, "matrix_layout", number, seen.rows, seen.columns, seen.lead
+            ctx, "matrix_layout", number, seen.rows, seen.columns, seen.lead
         )
         if self.product.batch > 1:
             for place, value in (
@@ -439,31 +446,31 @@ class MatmulPlan:
                 (BATCH_OFFSET, ctypes.c_int64(seen.step)),
             ):
                 CUBLAS_LT.call(
-                    *(card, "matrix_layout_set_attribute", found, place),
+                    *(ctx, "matrix_layout_set_attribute", found, place),
                     *(ctypes.addressof(value), ctypes.sizeof(value)),
                 )
         return found
 
-    def set(self, card, place, value):
+    def set(self, ctx, place, value):
         """Sets an attribute of the product's description."""
         CUBLAS_LT.call(
-            *(card, "matmul_desc_set_attribute", self.described, place),
+            *(ctx, "matmul_desc_set_attribute", self.described, place),
             *(ctypes.addressof(value), ctypes.sizeof(value)),
         )
 
-    def set_vector(self, card, address):
+    def set_vector(self, ctx, address):
         """Says where the vector is that is added, if it was not there before."""
         if address != self.vector:
-            self.set(card, BIAS_POINTER, ctypes.c_uint64(address))
+            self.set(ctx, BIAS_POINTER, ctypes.c_uint64(address))
             self.vector = address
 
-    def set_scales(self, card, addresses):
+    def set_scales(self, ctx, addresses):
         """Says where the scales of both operands are, and the result's if it has one."""
         for place, address in zip((A_SCALE, B_SCALE, D_SCALE), addresses, strict=True):
             if address is not None:
-                self.set(card, place, ctypes.c_uint64(address))
+                self.set(ctx, place, ctypes.c_uint64(address))
 
-    def choose(self, card, alignments):
+    def choose(self, ctx, alignments):
         """Asks for an algorithm; whether there is one.
 
         Args:
@@ -471,7 +478,7 @@ class MatmulPlan:
             alignments: of the matrices' addresses, in bytes: without them the library takes
                 algorithms that load 256 bytes from where none may begin.
         """
-        preference = CUBLAS_LT.call(card, "matmul_preference_create")
+        preference = CUBLAS_LT.call(ctx, "matmul_preference_create")
         try:
             count = ctypes.c_int32(0)
             asked = [(MOST_WORKSPACE, ctypes.c_uint64(WORKSPACE))]
@@ -479,20 +486,20 @@ class MatmulPlan:
             asked += [(place, ctypes.c_uint32(bytes)) for place, bytes in pairs]
             for place, value in asked:
                 CUBLAS_LT.call(
-                    *(card, "matmul_preference_set_attribute", preference, place),
+                    *(ctx, "matmul_preference_set_attribute", preference, place),
                     *(ctypes.addressof(value), ctypes.sizeof(value)),
                 )
             CUBLAS_LT.call(
-                *(card, "matmul_algo_get_heuristic", self.handle, self.described),
+                *(ctx, "matmul_algo_get_heuristic", self.handle, self.described),
                 *(self.left, self.right, self.added, self.out, preference, 1),
                 *(ctypes.addressof(self.result), ctypes.addressof(count)),
             )
         finally:
-            CUBLAS_LT.call(card, "matmul_preference_destroy", preference)
+            CUBLAS_LT.call(ctx, "matmul_preference_destroy", preference)
         self.n_bytes = int(self.result[8])
         return count.value > 0
 
-    def multiply(self, card, addresses, scales):
+    def multiply(self, ctx, addresses, scales):
         """Puts the product into this thread's queue.
 
         What the algorithm works in is given back at once: what comes later in the queue
@@ -504,30 +511,30 @@ class MatmulPlan:
             scales: the addresses of the factors of the product and of what is added.
         """
         out, left, right, added = addresses
-        where = queue(card)
-        room = card.allocator.allocate(self.n_bytes, where)
+        where = queue(ctx)
+        room = ctx.allocator.allocate(self.n_bytes, where)
         try:
             CUBLAS_LT.call(
-                *(card, "matmul", self.handle, self.described, scales[0]),
+                *(ctx, "matmul", self.handle, self.described, scales[0]),
                 *(left, self.left, right, self.right, scales[1]),
                 *(added, self.added, out, self.out, self.algorithm),
                 *(room, self.n_bytes, where),
             )
         finally:
-            card.allocator.free(room)
+            ctx.allocator.free(room)
 
-    def end(self, card):
+    def end(self, ctx):
         """Lets go of the descriptions."""
         for function, item in reversed(self.made):
-            CUBLAS_LT.call(card, function, item)
+            CUBLAS_LT.call(ctx, function, item)
         self.made.clear()
 
 
-def light_handle(card):
+def light_handle(ctx):
     """The library's handle on a card; all threads share it."""
-    found = CUBLAS_LT.handles.get(card.index)
+    found = CUBLAS_LT.handles.get(ctx.index)
     if found is None:
-        found = CUBLAS_LT.handles[card.index] = CUBLAS_LT.call(card, "create")
+        found = CUBLAS_LT.handles[ctx.index] = CUBLAS_LT.call(ctx, "create")
     return found
 
 
@@ -542,26 +549,26 @@ def alignment_of(address):
     return min(address & -address, 16)
 
 
-def plan_for(card, product, addresses, scales=None):
+def plan_for(ctx, product, addresses, scales=None):
     """The plan of a product, kept by how its addresses are aligned; None if there is none."""
     alignments = tuple(map(alignment_of, addresses))
     key = product, alignments
-    if key in card.products:
-        return card.products[key]
-    plan = MatmulPlan(card, product)
+    if key in ctx.products:
+        return ctx.products[key]
+    plan = MatmulPlan(ctx, product)
     try:
         if scales is not None:
-            plan.set_scales(card, scales)
-        chosen = plan.choose(card, alignments)
+            plan.set_scales(ctx, scales)
+        chosen = plan.choose(ctx, alignments)
     except RuntimeError:  # NOT_SUPPORTED: ours multiplies then
         chosen = False
     if not chosen:
-        plan.end(card)
+        plan.end(ctx)
         plan = None
-    while len(card.products) >= KEPT:
-        oldest = card.products.pop(next(iter(card.products)))
-        card.prepared.clear()  # they may hold it
+    while len(ctx.products) >= KEPT:
+        oldest = ctx.products.pop(next(iter(ctx.products)))
+        ctx.prepared.clear()  # they may hold it
         if oldest is not None:
-            oldest.end(card)
-    card.products[key] = plan
+            oldest.end(ctx)
+    ctx.products[key] = plan
     return plan

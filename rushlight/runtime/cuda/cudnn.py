@@ -24,7 +24,7 @@ KEPT = 512  # plans that a card remembers
 ALIGNED = 16  # bytes: what the library takes for granted of an address
 MOST = 1 << 31  # elements of a tensor whose places fit 32 bits
 WORKSPACE = 1 << 30  # bytes that a plan may work in
-TURNS = 2  # runs of a plan that is timed: the first one warms it
+TIMED_RUNS = 2  # runs of a plan that is timed: the first one warms it
 
 
 class Problem(NamedTuple):
@@ -91,7 +91,7 @@ def takes(dtype):
     return switches.cudnn.enabled and dtype in TYPES and CUDNN.present()
 
 
-def run(card, kind, result, first, second, vector, last, stride, padding, dilation):
+def run(ctx, kind, result, first, second, vector, last, stride, padding, dilation):
     """Has the library convolve, in this thread's queue; False where it does not.
 
     Takes what `rushlight.core.device.Backend.run_convolution` takes.
@@ -114,15 +114,15 @@ def run(card, kind, result, first, second, vector, last, stride, padding, dilati
     settings = last, stride, padding, dilation
     if any([address % ALIGNED for address in given.values()]):
         copies = [None if t is None else aligned(t) for t in (first, second, vector)]
-        return run(card, kind, result, *copies, *settings)
+        return run(ctx, kind, result, *copies, *settings)
     try:
-        plan = card.convolutions[key]
+        plan = ctx.convolutions[key]
     except KeyError:
-        plan = plan_for(card, key, given, cudnn.benchmark_limit or MOST)
+        plan = plan_for(ctx, key, given, cudnn.benchmark_limit or MOST)
     if plan is not None:
-        plan.run(card, given)
+        plan.run(ctx, given)
         return True
-    if vector is None or not run(card, kind, result, first, second, None, *settings):
+    if vector is None or not run(ctx, kind, result, first, second, None, *settings):
         return False
     result.add_(vector.reshape(-1, *[1] * len(stride)))
     return True
@@ -145,97 +145,97 @@ class ExecutionPlan:
         RuntimeError: no engine can, or may.
     """
 
-    def __init__(self, card, problem):
+    def __init__(self, ctx, problem):
         if any(math.prod(sizes) not in range(1, MOST) for sizes in problem.sizes):
             raise RuntimeError("cuDNN: places of a tensor that fit no 32 bits, or none")
-        self.handle = CUDNN.handle(card)
+        self.handle = CUDNN.handle(ctx)
         self.index = None  # of the plan that was the fastest; None for the first
-        self.graph = described(card, self.handle, problem)
-        self.step(card, "validate")
-        self.step(card, "build_operation_graph")
+        self.graph = described(ctx, self.handle, problem)
+        self.step(ctx, "validate")
+        self.step(ctx, "build_operation_graph")
         modes = CUDNN.bindings().heur_mode
-        self.step(card, "create_execution_plans", [modes.A, modes.FALLBACK])
-        self.step(card, "deselect_numeric_notes", refused_notes(problem))
-        self.step(card, "deselect_workspace_greater_than", WORKSPACE)
-        self.step(card, "check_support")
+        self.step(ctx, "create_execution_plans", [modes.A, modes.FALLBACK])
+        self.step(ctx, "deselect_numeric_notes", refused_notes(problem))
+        self.step(ctx, "deselect_workspace_greater_than", WORKSPACE)
+        self.step(ctx, "check_support")
         policy = CUDNN.bindings().build_plan_policy
         how = policy.ALL if problem.timed else policy.HEURISTICS_CHOICE
-        self.step(card, "build_plans", how)
+        self.step(ctx, "build_plans", how)
         self.n_bytes = 0
         if not problem.timed:
-            self.n_bytes = int(self.step(card, "get_workspace_size"))
+            self.n_bytes = int(self.step(ctx, "get_workspace_size"))
 
-    def step(self, card, name, *args, **named):
+    def step(self, ctx, name, *args, **named):
         """Calls a function of the graph."""
-        return CUDNN.call(card, getattr(self.graph, name), *args, **named)
+        return CUDNN.call(ctx, getattr(self.graph, name), *args, **named)
 
-    def run(self, card, given):
+    def run(self, ctx, given):
         """Puts the work into this thread's queue.
 
         Args:
             given: the addresses of tensors, by what those are known by.
         """
-        handle = CUDNN.handle(card)  # names the queue
+        handle = CUDNN.handle(ctx)  # names the queue
         # given back at once: what comes later in the queue may use it
-        room = card.allocator.allocate(self.n_bytes, queue(card)) if self.n_bytes else 0
+        room = ctx.allocator.allocate(self.n_bytes, queue(ctx)) if self.n_bytes else 0
         try:
             if self.index is None:
-                CUDNN.call(card, self.graph.execute, given, room, handle=handle)
+                CUDNN.call(ctx, self.graph.execute, given, room, handle=handle)
             else:
                 named = given, room, self.index
-                self.step(card, "execute_plan_at_index", *named, handle=handle)
+                self.step(ctx, "execute_plan_at_index", *named, handle=handle)
         finally:
             if room:
-                card.allocator.free(room)
+                ctx.allocator.free(room)
 
-    def choose(self, card, given, most):
+    def choose(self, ctx, given, most):
         """Times plans and keeps the fastest.
 
         Raises:
             RuntimeError: none of them ran.
         """
         found = []
-        count = int(self.step(card, "get_execution_plan_count"))
+        count = int(self.step(ctx, "get_execution_plan_count"))
         for index in range(min(count, most)):
             self.index = index
-            n_bytes = self.step(card, "get_workspace_size_plan_at_index", index)
+            n_bytes = self.step(ctx, "get_workspace_size_plan_at_index", index)
             self.n_bytes = int(n_bytes)
             try:
-                found.append((self.time(card, given), index, self.n_bytes))
+                found.append((self.time(ctx, given), index, self.n_bytes))
             except RuntimeError:  # one that the library could not build after all
                 continue
         if not found:
             raise RuntimeError("cuDNN: no plan runs")
         _, self.index, self.n_bytes = min(found)
 
-    def time(self, card, given):
+    def time(self, ctx, given):
         """The milliseconds of a run."""
         from rushlight.runtime.cuda.streams import Event
 
-        stream = contexts.current_stream(card)
-        for _ in range(TURNS):
-            begin, end = Event(card, True), Event(card, True)
+        stream = contexts.current_stream(ctx)
+        for _ in range(TIMED_RUNS):
+            begin, end = Event(ctx, True), Event(ctx, True)
             begin.record(stream)
-            self.run(card, given)
+            self.run(ctx, given)
             end.record(stream)
         end.synchronize()
         return begin.elapsed(end)
 
 
-def described(card, handle, problem):
+def described(ctx, handle, problem):
     """The graph of a problem."""
     kinds = CUDNN.bindings().data_type
     element = getattr(kinds, TYPES[problem.dtype])
     shapes = [with_rows(sizes) for sizes in problem.sizes]
     sums = kinds.FLOAT
     graph = CUDNN.call(
-        *(card, "pygraph"), name=f"convolution_{problem.kind}", io_data_type=element,
+        *(ctx, "pygraph"), name=f"convolution_{problem.kind}", io_data_type=element,
         intermediate_data_type=sums, compute_data_type=sums, handle=handle,
     )  # fmt: skip
 
     def tensor(uid, sizes, name):
         return CUDNN.call(
-            *(card, graph.tensor), dim=list(sizes), stride=strides(sizes, problem.last),
+            *(ctx, graph.tensor), dim=list(sizes), stride=strides(sizes, problem.last),
             data_type=element, name=name, uid=uid,
         )  # fmt: skip
 
@@ -247,7 +247,7 @@ def described(card, handle, problem):
     }
     padding = list(planar(problem.padding, 0))
     result = CUDNN.call(
-        *(card, getattr(graph, function)), **given, pre_padding=padding,
+        *(ctx, getattr(graph, function)), **given, pre_padding=padding,
         post_padding=padding, stride=list(planar(problem.stride, 1)),
         dilation=list(planar(problem.dilation, 1)), compute_data_type=sums,
         name=problem.kind,
@@ -258,7 +258,7 @@ def described(card, handle, problem):
         around = [1] * (len(sizes) - 2)
         vector = tensor(VECTOR, (1, sizes[1], *around), "bias")
         result = CUDNN.call(
-            card,
+            ctx,
             graph.bias,
             input=result,
             bias=vector,
@@ -290,7 +290,7 @@ def refused_notes(problem):
     return found
 
 
-def plan_for(card, key, given, most):
+def plan_for(ctx, key, given, most):
     """A thread's plan of a problem, made now and kept; None if there is none.
 
     Args:
@@ -299,17 +299,17 @@ def plan_for(card, key, given, most):
         most: how many plans are timed.
     """
     problem = Problem(*key[1:])
-    if problem.timed and contexts.current_stream(card).capturing():  # it cannot wait
+    if problem.timed and contexts.current_stream(ctx).capturing():  # it cannot wait
         key = (key[0], *problem._replace(timed=False))
-        return card.convolutions.get(key) or plan_for(card, key, given, most)
+        return ctx.convolutions.get(key) or plan_for(ctx, key, given, most)
     try:
-        plan = ExecutionPlan(card, problem)
+        plan = ExecutionPlan(ctx, problem)
         if problem.timed:
-            plan.choose(card, given, most)
+            plan.choose(ctx, given, most)
     except RuntimeError:  # nothing of the library's runs it: ours does
         plan = None
-    with card.lock:
-        card.convolutions[key] = plan
-        while len(card.convolutions) > KEPT:
-            card.convolutions.popitem(last=False)
+    with ctx.lock:
+        ctx.convolutions[key] = plan
+        while len(ctx.convolutions) > KEPT:
+            ctx.convolutions.popitem(last=False)
     return plan

@@ -39,7 +39,7 @@ MOST_BLOCKS = 1 << 16
 MANY = 1024  # rows side by side that a thread each is enough for
 LONG_RUN = 1 << 14  # values of a row, from which on each thread of its block has many
 LONG = 1 << 16  # a row of so many values is many blocks', where few are
-LEAST_BESIDE = 8  # rows side by side that fill what a card reads at once
+LEAST_STRIDED = 8  # rows side by side that fill what a card reads at once
 
 ALIGNED = 16  # as `LOAD` of `gpu_entries`
 KEPT = 128  # plans of a kernel
@@ -115,17 +115,17 @@ class DeviceKernel(launch.CachedKernel):
                 self.loops = dataclasses.replace(self.lower(), name=self.name)
         return self.loops
 
-    def handle(self, card, layout, entry, build, shared=0):
+    def handle(self, ctx, layout, entry, build, shared=0):
         """The driver's handle of an entry on a card.
 
         Args:
             shared: bytes of shared memory that its launches ask for.
         """
-        found = card.handles.get((self, layout))
+        found = ctx.handles.get((self, layout))
         if found is None:
             from rushlight.codegen.target import using
 
-            target = self.target or card.target
+            target = self.target or ctx.target
             facts = self.name, self.digest, layout, target.ptx
             with using(target):  # the key's environment is the card's, not the host's
                 key = code_cache.key_digest(facts, entry)
@@ -134,15 +134,15 @@ class DeviceKernel(launch.CachedKernel):
                 with using(target):
                     return build()
 
-            made = card.modules.function(key, entry, build_for_target)
+            made = ctx.modules.function(key, entry, build_for_target)
             if shared:
-                device_code_cache.allow_shared(card, made, shared)
+                device_code_cache.allow_shared(ctx, made, shared)
             found = int(made)
-            card.block_limits[found] = device_code_cache.most_threads(card, made)
-            card.handles[self, layout] = found
+            ctx.block_limits[found] = device_code_cache.most_threads(ctx, made)
+            ctx.handles[self, layout] = found
         return found
 
-    def run_elements(self, card, addresses, sizes, strides, numbers, total):
+    def run_elements(self, ctx, addresses, sizes, strides, numbers, total):
         """Runs an elementwise kernel in this thread's queue.
 
         Args:
@@ -154,9 +154,9 @@ class DeviceKernel(launch.CachedKernel):
             total: how many elements.
         """
         odd = tuple(None if a is None else a % ALIGNED for a in addresses)
-        key = card.serial, sizes, strides, total, odd
+        key = ctx.serial, sizes, strides, total, odd
         plan = self.plan(
-            key, lambda: self.plan_elements(card, addresses, sizes, strides, total)
+            key, lambda: self.plan_elements(ctx, addresses, sizes, strides, total)
         )
         plan.run(tuple(addresses), numbers)
 
@@ -169,7 +169,7 @@ class DeviceKernel(launch.CachedKernel):
             found = self.plans[key] = make()
         return found
 
-    def plan_elements(self, card, addresses, sizes, strides, total):
+    def plan_elements(self, ctx, addresses, sizes, strides, total):
         """The plan of an elementwise launch; see `run_elements`.
 
         Where operands begin matters as far as it tells whether they may be loaded by
@@ -178,7 +178,7 @@ class DeviceKernel(launch.CachedKernel):
         from rushlight.codegen.emit import device
         from rushlight.codegen.schedule import gpu_entries
 
-        places = tuple(k for k, a in enumerate(addresses) if a is None)
+        positions = tuple(k for k, a in enumerate(addresses) if a is None)
         ndim, count = len(sizes), len(addresses)
         narrow = total < NARROW
         wide = None
@@ -188,23 +188,23 @@ class DeviceKernel(launch.CachedKernel):
                 a % gpu_entries.LOAD == 0 for a, w in zip(addresses, wide.widths) if w
             ):
                 wide = None
-        layout = (ndim, places, narrow, wide)
+        layout = (ndim, positions, narrow, wide)
 
         def build():
             return device.emit_elements(
-                self.function(), count, ndim, places, narrow, wide
+                self.function(), count, ndim, positions, narrow, wide
             )
 
-        entry = gpu_entries.element_name(self.name, ndim, places, narrow, wide)
-        handle = self.handle(card, layout, entry, build)
+        entry = gpu_entries.element_name(self.name, ndim, positions, narrow, wide)
+        handle = self.handle(ctx, layout, entry, build)
         each = wide.each if wide else 1
         ints = [sizes[0] // each, *sizes[1:]]
         for row in strides:
             ints += (row[0] * each, *row[1:]) if row else (0,) * ndim
         if ndim == 1:
             ints.append(total)
-        shape = (*grid_for(card, max(total > 0, total // each)), 0)
-        return launch.LaunchPlan(card, self, handle, count, shape, ints, total // each)
+        shape = (*grid_for(ctx, max(total > 0, total // each)), 0)
+        return launch.LaunchPlan(ctx, self, handle, count, shape, ints, total // each)
 
     def wide(self, sizes, strides):
         """How a thread may take several neighbours at once, as far as steps tell.
@@ -241,7 +241,7 @@ class DeviceKernel(launch.CachedKernel):
                 return None
         return gpu_entries.Wide(each, self.outputs, tuple(widths))
 
-    def run_lists(self, card, operands, lists, counts, numbers, fault=0):
+    def run_lists(self, ctx, operands, lists, counts, numbers, fault=0):
         """Runs an elementwise kernel over lists of tensors in this thread's queue.
 
         Args:
@@ -267,10 +267,10 @@ class DeviceKernel(launch.CachedKernel):
         def build():
             return device.emit_lists(self.function(), operands, wide)
 
-        handle = card.handles.get((self, (operands, wide)))
+        handle = ctx.handles.get((self, (operands, wide)))
         if handle is None:
             entry = gpu_entries.list_name(self.name, operands, wide)
-            handle = self.handle(card, (operands, wide), entry, build)
+            handle = self.handle(ctx, (operands, wide), entry, build)
         most = gpu_entries.most_tensors(len(lists))
         chosen = [n for n, count in enumerate(counts) if count]
         for begin in range(0, len(chosen), most):
@@ -283,18 +283,18 @@ class DeviceKernel(launch.CachedKernel):
             for row, words in enumerate((counts, *lists), 1):
                 at = row * most
                 table[at : at + len(part)] = array("q", [words[n] for n in part])
-            card.enter()
-            limit = card.properties.multi_processor_count * WAVES
-            stream = contexts.current_stream(card)
+            ctx.enter()
+            limit = ctx.properties.multi_processor_count * WAVES
+            stream = contexts.current_stream(ctx)
             code = launch.launch_lists(
                 *(handle, stream.handle, min(pieces, limit), THREADS),
                 *(table.tobytes(), numbers, len(part), pieces),
-                fault or card.fault_address(),
+                fault or ctx.fault_address(),
             )
             count_launch()
-            self.launched(card, code)
+            self.launched(ctx, code)
 
-    def run_spans(self, card, addresses, ints, total, chunk=1):
+    def run_spans(self, ctx, addresses, ints, total, chunk=1):
         """Runs a kernel over its parallel axis in this thread's queue.
 
         Args:
@@ -313,19 +313,19 @@ class DeviceKernel(launch.CachedKernel):
 
             entry = gpu_entries.span_name(self.name, narrow)
             build = lambda: device.emit(self.function(), narrow)  # noqa: E731
-            handle = self.handle(card, ("spans", narrow), entry, build)
-            shape = (*grid_for(card, -(-total // chunk)), 0)
+            handle = self.handle(ctx, ("spans", narrow), entry, build)
+            shape = (*grid_for(ctx, -(-total // chunk)), 0)
             return launch.LaunchPlan(
-                card, self, handle, count, shape, ints, total, chunk
+                ctx, self, handle, count, shape, ints, total, chunk
             )
 
         # what kernels are given by number, such as a place in a random stream, changes
         # from call to call, and the plan does not
-        key = card.serial, "spans", narrow, total, chunk
+        key = ctx.serial, "spans", narrow, total, chunk
         if not self.plan(key, make).run_with(addresses, ints):
             self.plan((*key, ints), make).run(addresses)
 
-    def run_rows(self, card, addresses, ints, rows, length, beside=False, held=()):
+    def run_rows(self, ctx, addresses, ints, rows, length, strided=False, held=()):
         """Runs a kernel over rows in this thread's queue.
 
         A row is a block's, or a thread's where rows are short, or where many lie side by
@@ -342,26 +342,26 @@ class DeviceKernel(launch.CachedKernel):
             held: pairs of positions; see `gpu_entries.grid_entry`.
         """
         held, count = tuple(held), len(addresses)
-        given = card, addresses, ints, rows, length, held
-        if beside and self.run_parts(*given, beside=True):
+        given = ctx, addresses, ints, rows, length, held
+        if strided and self.run_parts(*given, strided=True):
             return
         if length >= LONG and self.run_parts(*given):
             return
         aligned = not any(address % ALIGNED for address in addresses)
-        given = ints, rows, length, beside, held, aligned
+        given = ints, rows, length, strided, held, aligned
         plan = self.plan(
-            (card.serial, "rows", *given), lambda: self.plan_rows(card, count, *given)
+            (ctx.serial, "rows", *given), lambda: self.plan_rows(ctx, count, *given)
         )
         plan.run(addresses)
 
-    def plan_rows(self, card, count, ints, rows, length, beside, held, aligned):
+    def plan_rows(self, ctx, count, ints, rows, length, strided, held, aligned):
         """The plan of a launch over rows, each of them a block's or a thread's."""
         from rushlight.codegen.emit import device
         from rushlight.codegen.lower import lower
         from rushlight.codegen.schedule import gpu_entries, gpu_lowering
         from rushlight.codegen.target import NVIDIA, using
 
-        together = length >= WARP and not (beside and rows >= MANY)
+        together = length >= WARP and not (strided and rows >= MANY)
         each = threads = 0
         if together and rows and aligned:
             each, threads = self.keep_row(ints, rows, length) or (0, 0)
@@ -377,13 +377,13 @@ class DeviceKernel(launch.CachedKernel):
             return device.emit_grid(made, held, most)
 
         entry = gpu_entries.entry_name(name)
-        handle = self.handle(card, (together, mark, held), entry, build)
-        grid, usual = grid_for(card, rows)
+        handle = self.handle(ctx, (together, mark, held), entry, build)
+        grid, usual = grid_for(ctx, rows)
         if together and rows:
-            usual = threads_for(length, card.block_limits[handle], rows)
+            usual = threads_for(length, ctx.block_limits[handle], rows)
             grid = min(rows, MOST_BLOCKS)
         shape = grid, threads or usual, 0
-        return launch.LaunchPlan(card, self, handle, count, shape, ints, rows, 1)
+        return launch.LaunchPlan(ctx, self, handle, count, shape, ints, rows, 1)
 
     def is_one_run(self, ints, length):
         """Whether one loop goes along a whole row."""
@@ -405,18 +405,18 @@ class DeviceKernel(launch.CachedKernel):
         most = gpu_lowering.MOST_THREADS_OF_DOUBLES
         return keep_row(length, most, rows, gpu_passes.REGISTERS // needed)
 
-    def run_parts(self, card, addresses, ints, rows, length, held, beside=False):
+    def run_parts(self, ctx, addresses, ints, rows, length, held, strided=False):
         """Runs a kernel whose rows are many blocks': one launch finds the states of parts,
         another joins those; False where rows are no such.
 
-        Where rows lie ``beside`` each other a part is a thread's, else a block's.
+        Where rows lie ``strided`` each other a part is a thread's, else a block's.
         """
         from rushlight.core.factories import empty
         from rushlight.core.window import address_of
 
-        key = card.serial, "parts", ints, rows, length, held, beside
+        key = ctx.serial, "parts", ints, rows, length, held, strided
         found = self.plan(
-            key, lambda: self.plan_parted(card, ints, rows, length, held, beside)
+            key, lambda: self.plan_parted(ctx, ints, rows, length, held, strided)
         )
         if not found:
             return False
@@ -429,24 +429,24 @@ class DeviceKernel(launch.CachedKernel):
             plan.run((*addresses[:operands], *states))
         return True
 
-    def plan_parted(self, card, ints, rows, length, held, beside):
+    def plan_parted(self, ctx, ints, rows, length, held, strided):
         """The plans of both launches of `run_parts`, and what memory they share."""
         from rushlight.codegen.schedule import gpu_lowering
         from rushlight.codegen.target import NVIDIA, using
 
-        if not beside and rows > MOST_PARTS // 2 or len(ints) > gpu_lowering.PARTS:
+        if not strided and rows > MOST_PARTS // 2 or len(ints) > gpu_lowering.PARTS:
             return ()
-        if beside and (rows < LEAST_BESIDE or length < 2 * LEAST_PART):
+        if strided and (rows < LEAST_STRIDED or length < 2 * LEAST_PART):
             return ()
         with using(NVIDIA):
             parted = self.parted()
         if parted is None or parted.operands + parted.leaves > gpu_lowering.MOST_DATA:
             return ()
         sizes = [ints[at] for at in parted.loops]
-        divide = plan_threads if beside else plan_parts
+        divide = plan_threads if strided else plan_parts
         wanted, _ = divide(rows, length, length)
         cut = sizes.index(max(sizes))
-        if not beside:  # an outer loop: threads take what is next to each other
+        if not strided:  # an outer loop: threads take what is next to each other
             cut = next((n for n, size in enumerate(sizes) if size >= wanted), cut)
         parts, span = divide(rows, length, sizes[cut])
         if parts < 2:
@@ -454,23 +454,23 @@ class DeviceKernel(launch.CachedKernel):
         held = tuple(pair for pair in held if pair[0] < parted.operands)
         ints = (*ints, *[0] * (gpu_lowering.PARTS - len(ints)), parts, span)
         inner = length // sizes[cut] * span
-        finds = gpu_lowering.FINDS_BESIDE if beside else gpu_lowering.FINDS
-        given = card, parted.operands + parted.leaves, ints, cut, held
+        finds = gpu_lowering.FINDS_STRIDED if strided else gpu_lowering.FINDS
+        given = ctx, parted.operands + parted.leaves, ints, cut, held
         plans = (
             self.plan_part(*given, finds, rows * parts, inner),
             self.plan_part(*given, gpu_lowering.JOINS, rows, parts),
         )
-        where = Device("cuda", card.index)
+        where = Device("cuda", ctx.index)
         return (parted.operands, parted.leaves, rows * parts, where), plans
 
-    def plan_part(self, card, n_data, ints, cut, held, way, total, values):
+    def plan_part(self, ctx, n_data, ints, cut, held, way, total, values):
         """The plan of the launch that finds states of parts, or of that which joins them."""
         from rushlight.codegen.emit import device
         from rushlight.codegen.lower import lower
         from rushlight.codegen.schedule import gpu_entries, gpu_lowering
         from rushlight.codegen.target import NVIDIA, using
 
-        alone, loops = way == gpu_lowering.FINDS_BESIDE, self.parted().loops
+        alone, loops = way == gpu_lowering.FINDS_STRIDED, self.parted().loops
         long = way == gpu_lowering.FINDS and values >= LONG_RUN // 2
         long = (
             long and cut == len(loops) - 1 and all(ints[at] == 1 for at in loops[:-1])
@@ -485,12 +485,12 @@ class DeviceKernel(launch.CachedKernel):
             return device.emit_grid(made, held, most)
 
         handle = self.handle(
-            card, (way, cut, long, held), gpu_entries.entry_name(name), build
+            ctx, (way, cut, long, held), gpu_entries.entry_name(name), build
         )
-        threads = threads_for(values, card.block_limits[handle], total)
+        threads = threads_for(values, ctx.block_limits[handle], total)
         shape = min(total, MOST_BLOCKS), threads
-        shape = (*(grid_for(card, total) if alone else shape), 0)
-        return launch.LaunchPlan(card, self, handle, n_data, shape, ints, total, 1)
+        shape = (*(grid_for(ctx, total) if alone else shape), 0)
+        return launch.LaunchPlan(ctx, self, handle, n_data, shape, ints, total, 1)
 
     def parted(self):
         """How rows become parts, found once; None where they do not."""
@@ -498,7 +498,7 @@ class DeviceKernel(launch.CachedKernel):
             self.parted_found = self.find_parted()
         return self.parted_found
 
-    def run_blocks(self, card, addresses, ints, blocks, threads, held=(), shared=0):
+    def run_blocks(self, ctx, addresses, ints, blocks, threads, held=(), shared=0):
         """Runs a function of a grid whose axis is divided among blocks.
 
         Args:
@@ -520,20 +520,20 @@ class DeviceKernel(launch.CachedKernel):
                 return device.emit_grid(self.function(), held, threads)
 
             entry = gpu_entries.entry_name(self.name)
-            handle = self.handle(card, (held, threads), entry, build, shared)
+            handle = self.handle(ctx, (held, threads), entry, build, shared)
             shape = min(blocks, MOST_BLOCKS), threads, shared
-            given = card, self, handle, len(addresses), shape, ints, blocks, 1
+            given = ctx, self, handle, len(addresses), shape, ints, blocks, 1
             return launch.LaunchPlan(*given)
 
-        key = card.serial, "blocks", ints, blocks, threads, held, shared
+        key = ctx.serial, "blocks", ints, blocks, threads, held, shared
         self.plan(key, make).run(tuple(addresses))
 
-    def launched(self, card, code):
+    def launched(self, ctx, code):
         """Looks at the driver's answer to a launch."""
         if code:
-            card.driver.refuse(code, f"cuLaunchKernel({self.name})")
+            ctx.driver.refuse(code, f"cuLaunchKernel({self.name})")
         if BLOCKING:
-            contexts.current_stream(card).synchronize()
+            contexts.current_stream(ctx).synchronize()
 
 
 INDEX = 8  # the bit of `expr.FAULTS` for an index that lies outside
@@ -551,23 +551,23 @@ def run_program(kernels, device, addresses, ints, may_refuse):
             IndexError when the device is waited for.
     """
     batched_launch.flush()
-    card = contexts.card(device.index)
-    for kernel, turns, threads, shared in kernels:
+    ctx = contexts.ctx(device.index)
+    for kernel, trip_counts, threads, shared in kernels:
         if threads is None:
-            kernel.run_spans(card, addresses, ints, turns)
+            kernel.run_spans(ctx, addresses, ints, trip_counts)
         else:
-            kernel.run_blocks(card, addresses, ints, turns, threads, shared=shared)
+            kernel.run_blocks(ctx, addresses, ints, trip_counts, threads, shared=shared)
     if may_refuse:
         count_launch()  # who writes launches down cannot leave this out
-        faults = ProgramFaults(card, tuple(kernel.name for kernel, *_ in kernels))
-        queue = contexts.current_stream(card)
+        faults = ProgramFaults(ctx, tuple(kernel.name for kernel, *_ in kernels))
+        queue = contexts.current_stream(ctx)
         graph = graphs.recorder(queue)
         if graph is not None:
             graph.faults.programs[faults] = None
             return
-        card.look_later(faults, queue)
-        if card.blocking:
-            card.wait(queue)
+        ctx.look_later(faults, queue)
+        if ctx.blocking:
+            ctx.wait(queue)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -579,7 +579,7 @@ class ProgramFaults:
         names: of the kernels.
     """
 
-    card: object
+    ctx: object
     names: tuple
 
     def look(self):
@@ -588,11 +588,11 @@ class ProgramFaults:
         Raises:
             IndexError: an index lay outside.
         """
-        if self.card.take_faults() & INDEX:
+        if self.ctx.take_faults() & INDEX:
             raise IndexError(
                 "index out of range: a kernel was given an index that is outside of the "
                 f"tensor it leads into\n  kernels: {', '.join(self.names)}, found when "
-                f"cuda:{self.card.index} was waited for"
+                f"cuda:{self.ctx.index} was waited for"
             )
 
 

@@ -96,8 +96,8 @@ class FaultBoard:
         card: whose.
     """
 
-    def __init__(self, card):
-        self.card = card
+    def __init__(self, ctx):
+        self.ctx = ctx
         self.idle: list = []  # words that no call has
         self.taken: dict = {}  # others, by the identity of their flags
         self.waiting: list = []  # refusals in their order
@@ -106,7 +106,7 @@ class FaultBoard:
 
     def lend(self):
         """A word for a call that begins."""
-        with self.card.lock:
+        with self.ctx.lock:
             if not self.idle:
                 self.lock_page()
             word = self.idle.pop()
@@ -117,14 +117,14 @@ class FaultBoard:
 
     def reserve(self):
         """Has words for calls that are captured: no memory is locked then."""
-        with self.card.lock:
+        with self.ctx.lock:
             if len(self.idle) < PAGE // 2:
                 self.lock_page()
 
     def lock_page(self):
         """Has more words."""
-        start = int(self.card.call("cuMemHostAlloc", 8 * PAGE, PORTABLE_AND_MAPPED))
-        device = Device("cuda", self.card.index)
+        start = int(self.ctx.call("cuMemHostAlloc", 8 * PAGE, PORTABLE_AND_MAPPED))
+        device = Device("cuda", self.ctx.index)
         self.idle.extend(FaultWord(start + 8 * n, device) for n in range(PAGE))
 
     def word_of(self, flag):
@@ -139,20 +139,20 @@ class FaultBoard:
 
     def refuse(self, flag, operator, make, args):
         """Says what to raise if a flag is written to: when the queue is waited for."""
-        queue = self.card.current_queue()
+        queue = self.ctx.current_queue()
         refusal = Refusal(self.word_of(flag), operator, make, args)
-        with self.card.lock:
+        with self.ctx.lock:
             self.count += 1
             refusal.number, refusal.queue = self.count, queue
             self.waiting.append(refusal)
-        many = len(self.waiting) >= MOST_WAITING and not self.card.allocator.writing
-        if self.card.blocking or many:
-            self.card.wait(queue)
+        many = len(self.waiting) >= MOST_WAITING and not self.ctx.allocator.writing
+        if self.ctx.blocking or many:
+            self.ctx.wait(queue)
 
     def found(self, flag):
         """What a flag says once this thread's queue is done, or None."""
-        queue = self.card.current_queue()
-        self.card.wait(queue)
+        queue = self.ctx.current_queue()
+        self.ctx.wait(queue)
         word = self.word_of(flag)
         found = word.take()
         self.give_back(word)
@@ -160,14 +160,14 @@ class FaultBoard:
 
     def give_back(self, word):
         """Takes a word back that no work will write to."""
-        with self.card.lock:
+        with self.ctx.lock:
             self.taken.pop(id(word.flag), None)
             self.idle.append(word)
 
     def abandon(self, words):
         """Takes words back once the card was waited for, whatever is written there."""
         for word in words:
-            with self.card.lock:
+            with self.ctx.lock:
                 self.count += 1
                 refusal = Refusal(word, None, None, ())
                 refusal.number, refusal.queue = self.count, None
@@ -187,7 +187,7 @@ class FaultBoard:
         if not self.waiting:
             return
         first, still = None, []
-        with self.card.lock:
+        with self.ctx.lock:
             for refusal in self.waiting:
                 found = refusal.word.take()
                 if found is not None and refusal.make is not None and first is None:
@@ -199,7 +199,7 @@ class FaultBoard:
             self.waiting = still
         if first is not None:
             refusal, found = first
-            where = f"found when cuda:{self.card.index} was waited for"
+            where = f"found when cuda:{self.ctx.index} was waited for"
             raise refusal.error(found, where)
 
 
@@ -222,7 +222,7 @@ class RecordedFaults:
 
     def fault_flag(self):
         """A word for the kernels of a call that is captured, as a tensor."""
-        with self.board.card.lock:
+        with self.board.ctx.lock:
             if self.board.idle or not self.words:
                 self.words.append(self.board.lend())
             else:  # no memory is locked during a capture

@@ -70,47 +70,45 @@ def layout(source, out, dim):
 def run(source, out, dim, forward, size):
     """Puts the transforms into this thread's queue, unscaled."""
     (outer, in_outer, out_outer), (inner, in_line, out_line) = layout(source, out, dim)
-    card = contexts.card(out.device.index)
+    ctx = contexts.ctx(out.device.index)
     double = source.element_size() // (1 + source.is_complex()) == 8
     kind = TYPES[source.is_complex(), out.is_complex()][double]
     steps = source.stride(dim), in_line, out.stride(dim), out_line
     way = (FORWARD if forward else BACKWARD,) if kind in (0x29, 0x69) else ()
-    with (
-        card.lock
-    ):  # a plan has one queue and one room, which other threads choose, too
-        plan, n_bytes = plan_for(card, (kind, size, *steps, inner))
+    with ctx.lock:  # a plan has one queue and one room, which other threads choose, too
+        plan, n_bytes = plan_for(ctx, (kind, size, *steps, inner))
         room = empty((max(n_bytes, 1),), dtype=BYTES, device=out.device)
-        CUFFT.call(card, "set_stream", plan, queue(card))
-        CUFFT.call(card, "set_work_area", plan, address_of(room))
+        CUFFT.call(ctx, "set_stream", plan, queue(ctx))
+        CUFFT.call(ctx, "set_work_area", plan, address_of(room))
         for k in range(outer):
             begin = address_of(source) + k * in_outer * source.element_size()
             end = address_of(out) + k * out_outer * out.element_size()
-            CUFFT.call(card, NAMES[kind], plan, begin, end, *way)
+            CUFFT.call(ctx, NAMES[kind], plan, begin, end, *way)
 
 
-def plan_for(card, key):
+def plan_for(ctx, key):
     """A plan and the bytes that it works in: kept, or made now."""
-    plans = card.plans
-    with card.lock:
+    plans = ctx.plans
+    with ctx.lock:
         found = plans.pop(key, None)
         if found is None:
-            found = make(card, *key)
+            found = make(ctx, *key)
         plans[key] = found
         while len(plans) > KEPT:
-            card.synchronize()  # work of the oldest may still be waiting
-            CUFFT.call(card, "destroy", plans.popitem(last=False)[1][0])
+            ctx.synchronize()  # work of the oldest may still be waiting
+            CUFFT.call(ctx, "destroy", plans.popitem(last=False)[1][0])
     return found
 
 
-def make(card, kind, size, in_step, in_line, out_step, out_line, inner):
+def make(ctx, kind, size, in_step, in_line, out_step, out_line, inner):
     """A plan that takes the memory it works in at each run."""
-    plan = CUFFT.call(card, "create")
-    CUFFT.call(card, "set_auto_allocation", plan, 0)
+    plan = CUFFT.call(ctx, "create")
+    CUFFT.call(ctx, "set_auto_allocation", plan, 0)
     half = size // 2 + 1
     reads = half if kind in (0x2C, 0x6C) else size
     writes = half if kind in (0x2A, 0x6A) else size
     n_bytes = CUFFT.call(
-        *(card, "make_plan_many64", plan, 1, [size]),
+        *(ctx, "make_plan_many64", plan, 1, [size]),
         *([reads], in_step, in_line or reads * in_step),
         *([writes], out_step, out_line or writes * out_step),
         *(kind, inner),

@@ -16,7 +16,7 @@ _writing: dict = {}  # the graphs that are being written down, by card and queue
 
 def recorder(stream):
     """The graph that a queue's work is written down in; None where it is done."""
-    return _writing.get((stream.card.index, stream.handle)) if _writing else None
+    return _writing.get((stream.ctx.index, stream.handle)) if _writing else None
 
 
 def pool_name():
@@ -33,7 +33,7 @@ class Graph:
 
     def __init__(self, keep=False):
         self.keep = keep  # the graph too, not only what is launched
-        self.card = None
+        self.ctx = None
         self.stream = None
         self.name = None
         self.graph = self.executable = None
@@ -57,33 +57,33 @@ class Graph:
                 "CUDA graphs must be captured on a non-default stream. (However, after "
                 "capture, it's ok to replay them on the default stream.)"
             )
-        self.card, self.stream = stream.card, stream
-        self.card.fault_address()  # nothing may be asked of the card later
-        self.card.faults.reserve()
-        self.faults = RecordedFaults(self.card.faults)
+        self.ctx, self.stream = stream.ctx, stream
+        self.ctx.fault_address()  # nothing may be asked of the card later
+        self.ctx.faults.reserve()
+        self.faults = RecordedFaults(self.ctx.faults)
         number = next(_numbers)
         name = pool if pool is not None else (number, 0)
         handle = stream.handle
-        self.card.allocator.begin(name, lambda asking: asking == handle)
-        self.card.allocator.writing += 1
+        self.ctx.allocator.begin(name, lambda asking: asking == handle)
+        self.ctx.allocator.writing += 1
         self.name = name
         try:
-            kind = self.card.driver.bindings.CUstreamCaptureMode(MODES[mode])
-            self.card.call("cuStreamBeginCapture", handle, kind)
+            kind = self.ctx.driver.bindings.CUstreamCaptureMode(MODES[mode])
+            self.ctx.call("cuStreamBeginCapture", handle, kind)
         except RuntimeError:
             self.stop_routing()
             self.give_up_memory()
             raise
-        _writing[self.card.index, handle] = self
+        _writing[self.ctx.index, handle] = self
 
     def end(self):
         """What was written down can be launched from now on."""
         if self.stream is None:
             raise RuntimeError("capture_end() was called before capture_begin()")
-        if contexts.current_stream(self.card) != self.stream:
+        if contexts.current_stream(self.ctx) != self.stream:
             raise RuntimeError("Capture must end on the same stream it began on.")
         try:
-            self.graph = self.card.call("cuStreamEndCapture", self.stream.handle)
+            self.graph = self.ctx.call("cuStreamEndCapture", self.stream.handle)
         finally:
             self.stop_routing()
         if not self.graph or not int(self.graph):
@@ -94,9 +94,9 @@ class Graph:
 
     def stop_routing(self):
         """The queue's requests for memory go where others' do."""
-        _writing.pop((self.card.index, self.stream.handle), None)
-        self.card.allocator.writing -= 1
-        self.card.allocator.end(self.name)
+        _writing.pop((self.ctx.index, self.stream.handle), None)
+        self.ctx.allocator.writing -= 1
+        self.ctx.allocator.end(self.name)
         self.stream = None
 
     def place(self, source, steps, make):
@@ -116,14 +116,14 @@ class Graph:
         """
         if source not in self.drawn:
             # not of the graph's memory: what came before uses that again at each launch
-            before = contexts.use_stream(self.card.default_stream)
+            before = contexts.use_stream(self.ctx.default_stream)
             try:
                 self.drawn[source] = [make(), 0]
             finally:
                 contexts.use_stream(before)
-        told, place = self.drawn[source]
+        described, place = self.drawn[source]
         self.drawn[source][1] += -(-steps // 4) * 4
-        return place, told
+        return place, described
 
     def look(self):
         """Refuses indices that launches have met since it was looked last.
@@ -136,21 +136,21 @@ class Graph:
     def give_up_memory(self):
         """Lets go of the pool."""
         self.drawn.clear()
-        if self.card is not None:
-            self.card.look_no_more(self)
+        if self.ctx is not None:
+            self.ctx.look_no_more(self)
             self.faults.let_go()
         if self.name is not None:
-            self.card.allocator.let_go(self.name)
+            self.ctx.allocator.let_go(self.name)
             self.name = None
 
     def instantiate(self):
         """Makes what was written down ready to launch."""
         if self.graph is None:
             raise RuntimeError("instantiate() was called without a captured graph")
-        self.executable = self.card.call("cuGraphInstantiate", self.graph, 0)
+        self.executable = self.ctx.call("cuGraphInstantiate", self.graph, 0)
         if not self.keep:
             graph, self.graph = self.graph, None
-            self.card.call("cuGraphDestroy", graph)
+            self.ctx.call("cuGraphDestroy", graph)
 
     def replay(self):
         """Launches it on the thread's queue."""
@@ -160,29 +160,29 @@ class Graph:
                     "Called CUDAGraph::replay without a preceding successful capture."
                 )
             self.instantiate()
-        where = contexts.current_stream(self.card)
-        for source, (told, steps) in self.drawn.items():
-            self.bring(told, where)
-            told(*source.take(steps))
+        where = contexts.current_stream(self.ctx)
+        for source, (described, steps) in self.drawn.items():
+            self.bring(described, where)
+            described(*source.take(steps))
         if self.faults.any():
-            self.card.look_later(self, where)
-        self.card.call("cuGraphLaunch", self.executable, where.handle)
+            self.ctx.look_later(self, where)
+        self.ctx.call("cuGraphLaunch", self.executable, where.handle)
 
     def bring(self, item, where):
         """Lets a queue use memory that is the default one's."""
-        if where not in item.queues and where != self.card.default_stream:
+        if where not in item.queues and where != self.ctx.default_stream:
             item.queues.add(where)
-            where.wait_stream(self.card.default_stream)
-            self.card.allocator.used_by(item.address, where)
+            where.wait_stream(self.ctx.default_stream)
+            self.ctx.allocator.used_by(item.address, where)
 
     def reset(self):
         """Lets go of what was written down and of its memory."""
         if self.executable is not None:
             executable, self.executable = self.executable, None
-            self.card.call("cuGraphExecDestroy", executable)
+            self.ctx.call("cuGraphExecDestroy", executable)
         if self.graph is not None:
             graph, self.graph = self.graph, None
-            self.card.call("cuGraphDestroy", graph)
+            self.ctx.call("cuGraphDestroy", graph)
         if self.stream is None:
             self.give_up_memory()
 
@@ -194,15 +194,15 @@ class Written:
         card: where.
     """
 
-    def __init__(self, card):
-        self.card, self.graph = card, Graph()
+    def __init__(self, ctx):
+        self.ctx, self.graph = ctx, Graph()
         self.stream = None  # where it was launched last
 
     def write(self, function):
         """Calls a function whose work is written down; nothing is left of one that fails."""
-        before = contexts.use_stream(self.card.writer())
+        before = contexts.use_stream(self.ctx.writer())
         try:
-            self.graph.begin(contexts.current_stream(self.card), mode="thread_local")
+            self.graph.begin(contexts.current_stream(self.ctx), mode="thread_local")
             try:
                 function()
             except BaseException:
@@ -224,10 +224,10 @@ class Written:
         Args:
             addresses: of memory that other queues may have been told to read.
         """
-        now = contexts.current_stream(self.card)
+        now = contexts.current_stream(self.ctx)
         waits = set() if self.stream is None else {self.stream}
         for address in addresses:
-            waits |= self.card.allocator.users_of(address)
+            waits |= self.ctx.allocator.users_of(address)
         for stream in waits - {now}:
             now.wait_stream(stream)
         self.stream = now
@@ -235,7 +235,7 @@ class Written:
     def launch(self):
         """Does the work, in the thread's queue."""
         batched_launch.flush()
-        self.stream = contexts.current_stream(self.card)
+        self.stream = contexts.current_stream(self.ctx)
         count_launch()
         self.graph.replay()
 
@@ -244,6 +244,6 @@ class Written:
         self.graph.reset()
 
     def __del__(self):
-        if contexts is not None and self.graph.card is not None:
+        if contexts is not None and self.graph.ctx is not None:
             with contextlib.suppress(RuntimeError):  # the driver may be gone
                 self.graph.reset()

@@ -29,7 +29,7 @@ NO_VECTORS, VECTORS = 0, 1
 # Up to how many rows routines for batches are taken, where PyTorch takes them: factors of
 # LU, reflectors, what Jacobi's method turns in the memory of one block, and triangles,
 # where there are no more than a few.
-MOST_LU, MOST_REFLECTED, MOST_TURNED, MOST_SOLVED = 512, 256, 32, 64
+MOST_LU, MOST_REFLECTED, MOST_JACOBI, MOST_SOLVED = 512, 256, 32, 64
 FEW, ROWS_EACH = 8, 16
 
 
@@ -47,9 +47,9 @@ class SolverCalls:
         self.letter = LETTERS[self.kind]
         self.is_complex = self.letter in "cz"
         self.dtype = a.dtype
-        self.card = contexts.card(a.device.index)
+        self.ctx = contexts.ctx(a.device.index)
         self.device = a.device
-        self.handle = CUSOLVER.handle(self.card)
+        self.handle = CUSOLVER.handle(self.ctx)
 
     def name(self, real, imaginary):
         """A routine's name for this type."""
@@ -61,7 +61,7 @@ class SolverCalls:
 
     def each(self, tensor, trailing):
         """Where each matrix, or vector, of a batch begins, as numbers on the card."""
-        found = places(tensor, trailing)
+        found = positions(tensor, trailing)
         step = found[1] - found[0]
         last = found[-1] + step
         return operators.call.arange(
@@ -70,19 +70,19 @@ class SolverCalls:
 
     def several(self, name, *args):
         """Calls a routine of cuBLAS's."""
-        handle = CUBLAS.handle(self.card)
-        return CUBLAS.call(self.card, self.letter + name, handle, *args)
+        handle = CUBLAS.handle(self.ctx)
+        return CUBLAS.call(self.ctx, self.letter + name, handle, *args)
 
     def ask(self, name, *args):
         """What a function that measures gives."""
-        return CUSOLVER.call(self.card, f"{name}_buffer_size", self.handle, *args)
+        return CUSOLVER.call(self.ctx, f"{name}_buffer_size", self.handle, *args)
 
     def run(self, name, *args):
         """Calls a routine of cuSOLVER's."""
-        return CUSOLVER.call(self.card, name, self.handle, *args)
+        return CUSOLVER.call(self.ctx, name, self.handle, *args)
 
 
-def places(tensor, trailing):
+def positions(tensor, trailing):
     """Where each matrix, or vector, of a batch begins."""
     count = 1
     for size in tensor.shape[tensor.ndim - trailing :]:
@@ -120,7 +120,7 @@ def agree(condition, *tensors):
 def codes_of(a, codes):
     """Where each matrix's code goes."""
     agree(codes.is_contiguous() and codes.numel() == _count(a), a, codes)
-    return places(codes, 0)
+    return positions(codes, 0)
 
 
 def _count(a):
@@ -145,13 +145,13 @@ def _triangle(a, codes, upper, routine):
     call, n, side = SolverCalls(a), a.shape[-1], UPPER if upper else LOWER
     name, many = call.name(routine, routine), _count(a)
     if routine == "potrf" and many > 1:
-        begins, places_of_codes = call.each(a, 2), codes_of(a, codes)
-        where = address_of(begins), n, places_of_codes[0], many
+        begins, positions_of_codes = call.each(a, 2), codes_of(a, codes)
+        where = address_of(begins), n, positions_of_codes[0], many
         call.run(f"{name}_batched", side, n, *where)
         return
     count = call.ask(name, side, n, address_of(a), n)
     room = call.room(count)
-    for place, code in zip(places(a, 2), codes_of(a, codes), strict=True):
+    for place, code in zip(positions(a, 2), codes_of(a, codes), strict=True):
         call.run(name, side, n, place, n, address_of(room), count, code)
 
 
@@ -164,7 +164,7 @@ def cholesky_solve(a, b, upper):
     agree(a.numel() == _count(b) * n * n and a.dtype is b.dtype, a, b)
     call, side = SolverCalls(a), UPPER if upper else LOWER
     code = call.room(1, INT32)
-    for factor, place in zip(places(a, 2), places(b, 2), strict=True):
+    for factor, place in zip(positions(a, 2), positions(b, 2), strict=True):
         name = call.name("potrs", "potrs")
         call.run(name, side, n, wide, factor, n, place, n, address_of(code))
 
@@ -186,7 +186,7 @@ def lu(a, pivots, codes):
     name = call.name("getrf", "getrf")
     room = call.room(call.ask(name, rows, columns, address_of(a), rows))
     for place, pivot, code in zip(
-        places(a, 2), places(pivots, 1), codes_of(a, codes), strict=True
+        positions(a, 2), positions(pivots, 1), codes_of(a, codes), strict=True
     ):
         call.run(name, rows, columns, place, rows, address_of(room), pivot, code)
 
@@ -209,7 +209,7 @@ def lu_solve(a, pivots, b, form):
         return
     code = call.room(1, INT32)
     for factor, pivot, place in zip(
-        places(a, 2), places(pivots, 1), places(b, 2), strict=True
+        positions(a, 2), positions(pivots, 1), positions(b, 2), strict=True
     ):
         call.run(
             *(call.name("getrs", "getrs"), FORMS[form], n, wide, factor, n, pivot),
@@ -233,7 +233,7 @@ def ldl(a, pivots, codes, hermitian):
     count = call.ask(name, n, address_of(a), n)
     room = call.room(count)
     for place, pivot, code in zip(
-        places(a, 2), places(pivots, 1), codes_of(a, codes), strict=True
+        positions(a, 2), positions(pivots, 1), codes_of(a, codes), strict=True
     ):
         call.run(name, LOWER, n, place, n, pivot, address_of(room), count, code)
 
@@ -262,13 +262,13 @@ def ldl_solve(a, pivots, b, hermitian):
     wider = pivots.to(INT64).contiguous()
     code = call.room(1, INT32)
     for factor, pivot, place in zip(
-        places(a, 2), places(wider, 1), places(b, 2), strict=True
+        positions(a, 2), positions(wider, 1), positions(b, 2), strict=True
     ):
         whole = LOWER, n, wide, kind, factor, n, pivot, kind, place, n
-        there, here = call.ask("xsytrs", *whole)
-        room, kept = call.room(there, BYTES), bytearray(max(here, 1))
+        present, here = call.ask("xsytrs", *whole)
+        room, kept = call.room(present, BYTES), bytearray(max(here, 1))
         call.run(
-            *("xsytrs", *whole, address_of(room), there, _address(kept), here),
+            *("xsytrs", *whole, address_of(room), present, _address(kept), here),
             address_of(code),
         )
 
@@ -295,7 +295,7 @@ def triangular_solve(a, b, left, upper, form, unit):
         where = address_of(factors), order, address_of(right), rows
         call.several("trsm_batched", *whole, *where, many)
         return
-    for factor, place in zip(places(a, 2), places(b, 2), strict=True):
+    for factor, place in zip(positions(a, 2), positions(b, 2), strict=True):
         call.several("trsm", *whole, factor, order, place, rows)
 
 
@@ -321,7 +321,7 @@ def qr(a, tau):
     name, code = call.name("geqrf", "geqrf"), call.room(1, INT32)
     count = call.ask(name, rows, columns, address_of(a), rows)
     room = call.room(count)
-    for place, factors in zip(places(a, 2), places(tau, 1), strict=True):
+    for place, factors in zip(positions(a, 2), positions(tau, 1), strict=True):
         call.run(
             *(name, rows, columns, place, rows, factors, address_of(room), count),
             address_of(code),
@@ -341,7 +341,7 @@ def expand_reflectors(a, tau):
     sizes = rows, columns, k
     count = call.ask(name, *sizes, address_of(a), rows, address_of(tau))
     room = call.room(count)
-    for place, factors in zip(places(a, 2), places(tau, 1), strict=True):
+    for place, factors in zip(positions(a, 2), positions(tau, 1), strict=True):
         call.run(
             *(name, *sizes, place, rows, factors, address_of(room), count),
             address_of(code),
@@ -366,7 +366,7 @@ def apply_reflectors(a, tau, c, left, adjoint):
     )
     room = call.room(count)
     for packed, factors, place in zip(
-        places(a, 2), places(tau, 1), places(c, 2), strict=True
+        positions(a, 2), positions(tau, 1), positions(c, 2), strict=True
     ):
         call.run(
             *(name, *head, packed, order, factors, place, rows),
@@ -396,23 +396,23 @@ def svd(a, u, s, vh, codes, letter):
         columns_of(u)
     # cuSOLVER asks for places of vectors even where none are wanted, and gives V.
     many = _count(a)
-    small = many > 1 and max(rows, columns) <= MOST_TURNED
+    small = many > 1 and max(rows, columns) <= MOST_JACOBI
     if small and (rows == columns or letter != "S"):
-        _turn(call, a, u, s, vh, codes, job)
+        _jacobi_svd(call, a, u, s, vh, codes, job)
         return
     left = u if job == VECTORS else call.room(rows * tall)
     right = call.room(columns * wide)
     name = call.name("gesvdj", "gesvdj")
-    options = CUSOLVER.call(call.card, "create_gesvdj_info")
+    options = CUSOLVER.call(call.ctx, "create_gesvdj_info")
     try:
         head = job, short, rows, columns
         tail = address_of(s), address_of(left), rows, address_of(right), columns
         count = call.ask(name, *head, address_of(a), rows, *tail, options)
         room = call.room(count)
-        lefts = places(u, 2) if job == VECTORS else [address_of(left)] * _count(a)
+        lefts = positions(u, 2) if job == VECTORS else [address_of(left)] * _count(a)
         results = vh.reshape(-1, wide, columns).unbind() if job else [None] * _count(a)
         for place, values, vectors, target, code in zip(
-            *(places(a, 2), places(s, 1), lefts, results, codes_of(a, codes)),
+            *(positions(a, 2), positions(s, 1), lefts, results, codes_of(a, codes)),
             strict=True,
         ):
             call.run(
@@ -422,16 +422,16 @@ def svd(a, u, s, vh, codes, letter):
             if target is not None:  # the columns of V are the conjugate rows of Vh
                 target.copy_(right.view(wide, columns).conj())
     finally:
-        CUSOLVER.call(call.card, "destroy_gesvdj_info", options)
+        CUSOLVER.call(call.ctx, "destroy_gesvdj_info", options)
 
 
-def _turn(call, a, u, s, vh, codes, job):
+def _jacobi_svd(call, a, u, s, vh, codes, job):
     """All singular values, and vectors, of many small matrices by one call."""
     (rows, columns), many = a.shape[-2:], _count(a)
     left = u if job == VECTORS else call.room(many * rows * rows)
     right = call.room(many * columns * columns)
     name = call.name("gesvdj", "gesvdj") + "_batched"
-    options = CUSOLVER.call(call.card, "create_gesvdj_info")
+    options = CUSOLVER.call(call.ctx, "create_gesvdj_info")
     try:
         head = job, rows, columns, address_of(a), rows, address_of(s)
         tail = address_of(left), rows, address_of(right), columns
@@ -439,7 +439,7 @@ def _turn(call, a, u, s, vh, codes, job):
         room, first = call.room(count), codes_of(a, codes)[0]
         call.run(name, *head, *tail, address_of(room), count, first, options, many)
     finally:
-        CUSOLVER.call(call.card, "destroy_gesvdj_info", options)
+        CUSOLVER.call(call.ctx, "destroy_gesvdj_info", options)
     if job == VECTORS:  # the columns of V are the conjugate rows of Vh
         vh.copy_(right.view(*vh.shape).conj())
 
@@ -452,29 +452,29 @@ def eigh(a, values, codes, upper, vectors):
     n, call = a.shape[-1], SolverCalls(a)
     agree(values.is_contiguous() and values.numel() == _count(a) * n, a, values)
     head = VECTORS if vectors else NO_VECTORS, UPPER if upper else LOWER, n
-    if 1 < _count(a) and n <= MOST_TURNED:
-        _turn_hermitian(call, a, values, codes, head)
+    if 1 < _count(a) and n <= MOST_JACOBI:
+        _jacobi_hermitian(call, a, values, codes, head)
         return
     name = call.name("syevd", "heevd")
     count = call.ask(name, *head, address_of(a), n, address_of(values))
     room = call.room(count)
     for place, found, code in zip(
-        places(a, 2), places(values, 1), codes_of(a, codes), strict=True
+        positions(a, 2), positions(values, 1), codes_of(a, codes), strict=True
     ):
         call.run(name, *head, place, n, found, address_of(room), count, code)
 
 
-def _turn_hermitian(call, a, values, codes, head):
+def _jacobi_hermitian(call, a, values, codes, head):
     """The values of many small Hermitian matrices by one call, in ascending order."""
     n, many, name = a.shape[-1], _count(a), call.name("syevj", "heevj") + "_batched"
-    options = CUSOLVER.call(call.card, "create_syevj_info")
+    options = CUSOLVER.call(call.ctx, "create_syevj_info")
     try:
         whole = *head, address_of(a), n, address_of(values)
         count = call.ask(name, *whole, options, many)
         room, first = call.room(count), codes_of(a, codes)[0]
         call.run(name, *whole, address_of(room), count, first, options, many)
     finally:
-        CUSOLVER.call(call.card, "destroy_syevj_info", options)
+        CUSOLVER.call(call.ctx, "destroy_syevj_info", options)
 
 
 def eig(a, values, vectors, codes, wanted):
@@ -486,26 +486,34 @@ def eig(a, values, vectors, codes, wanted):
     agree(values.is_contiguous() and values.numel() == _count(a) * n, a, values)
     kind, number = NUMBERS[call.kind], NUMBERS[values.dtype.name]
     right = call.room(n * n)
-    options = CUSOLVER.call(call.card, "create_params")
+    options = CUSOLVER.call(call.ctx, "create_params")
     try:
         for k, (place, found, code) in enumerate(
-            zip(places(a, 2), places(values, 1), codes_of(a, codes), strict=True)
+            zip(positions(a, 2), positions(values, 1), codes_of(a, codes), strict=True)
         ):
             whole = (
                 *(options, NO_VECTORS, VECTORS if wanted else NO_VECTORS, n),
                 *(kind, place, n, number, found, kind, 0, 1),
                 *(kind, address_of(right), n, kind),
             )
-            there, here = call.ask("xgeev", *whole)
-            room, kept = call.room(there, BYTES), bytearray(max(here, 1))
+            present, here = call.ask("xgeev", *whole)
+            room, kept = call.room(present, BYTES), bytearray(max(here, 1))
             call.run(
-                *("xgeev", *whole, address_of(room), there, _address(kept), here, code)
+                *(
+                    "xgeev",
+                    *whole,
+                    address_of(room),
+                    present,
+                    _address(kept),
+                    here,
+                    code,
+                )
             )
             if wanted:
                 found = _paired(right.view(n, n).mT, values.reshape(-1, n)[k])
                 vectors.reshape(-1, n, n)[k].copy_(found)
     finally:
-        CUSOLVER.call(call.card, "destroy_params", options)
+        CUSOLVER.call(call.ctx, "destroy_params", options)
 
 
 def _paired(vectors, values):

@@ -13,13 +13,13 @@ from cython.cimports.rushlight.core.device import (
     Device,
     Elements,
     PlannedLaunch,
-    told_of,
+    launch_tuple,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.runtime.cpu import launch as counts
 from cython.cimports.rushlight.runtime.cpu.launch import (
     count_unheard,
-    tell_planned,
+    launch_planned,
     watched,
 )
 
@@ -37,12 +37,12 @@ def set_entry(address: uintptr_t) -> None:
 
 def enter_context(index: cython.int) -> None:
     """Says that this thread's driver calls go to a card; -1: to none that is known."""
-    state().card = index + 1
+    state().cuda_index = index + 1
 
 
 def entered_context() -> int:
     """The number of the card that this thread's driver calls go to; -1: none."""
-    return state().card - 1
+    return state().cuda_index - 1
 
 
 def choose_queue(index: cython.int, handle: uintptr_t) -> None:
@@ -59,7 +59,7 @@ def gather(on: cython.bint) -> None:
 def forget_thread() -> None:
     """Lets go of what was said of this thread."""
     st: cython.pointer(ThreadState) = state()
-    st.card = 0
+    st.cuda_index = 0
     st.gathering = False
     memset(st.queues, 0, cython.sizeof(st.queues))
 
@@ -165,7 +165,7 @@ def plan_elements(
     key: object,
 ) -> LaunchPlan:
     """The plan of an elementwise launch, kept for the next of its layout."""
-    made = kernel.plan_elements(context, *told_of(call), call.total)
+    made = kernel.plan_elements(context, *launch_tuple(call), call.total)
     if len(kernel.plans) >= KEPT:
         kernel.plans.clear()
     kernel.plans[key] = made
@@ -215,7 +215,7 @@ class LaunchPlan(PlannedLaunch):
 
     Args:
         context: of the card.
-        kernel: whose ``launched(card, code)`` is told of errors.
+        kernel: whose ``launched(cuda_index, code)`` is told of errors.
         function: the driver's handle.
         n_data: how many pointers it takes.
         shape: blocks, threads of each, and bytes of shared memory beside the kernel's own.
@@ -325,8 +325,8 @@ class LaunchPlan(PlannedLaunch):
         for i in range(self.n_data, MOST_DATA):  # the driver copies all of them
             data[i] = cython.NULL
         if watched:
-            tell_planned(self, data, self.n_data, numbers)
-        if st.card != self.context.index + 1:
+            launch_planned(self, data, self.n_data, numbers)
+        if st.cuda_index != self.context.index + 1:
             self.context.enter()
         parameters[0], parameters[1] = data, ints
         if self.elementwise:
@@ -416,7 +416,7 @@ class ProductPlan(PlannedLaunch):
             return 0
         if watched:
             memset(none, 0, cython.sizeof(none))
-            tell_planned(self, data, 4, none)
+            launch_planned(self, data, 4, none)
         before = counts.launches
         if self.words[MATMUL] == cython.NULL or self.multiply(data):
             given = [cython.cast(uintptr_t, data[i]) for i in range(4)]
@@ -433,12 +433,12 @@ class ProductPlan(PlannedLaunch):
         """Calls the library; what it says: 0 is all right."""
         st: cython.pointer(ThreadState) = state()
         w: cython.pp_void = self.words
-        swap: cython.bint = self.prepared.turned
+        swap: cython.bint = self.prepared.transposed
         room: uintptr_t = 0
         code: cython.int = 0
         vector: cython.p_void = data[3]
         added: cython.p_void = data[3] if self.prepared.adds else data[0]
-        if st.card != self.context.index + 1:
+        if st.cuda_index != self.context.index + 1:
             self.context.enter()
         stream: uintptr_t = self.context.queue(st)
         if self.prepared.biased:

@@ -15,9 +15,9 @@ LEAST_PART = 32  # values of a row that a thread takes at least of those side by
 ALL_THREADS = 1 << 18  # that find the states of rows side by side
 
 
-def grid_for(card, count):
+def grid_for(ctx, count):
     """How many blocks, and threads of each, take so many; the rest is looped over."""
-    most = card.properties.multi_processor_count * WAVES
+    most = ctx.properties.multi_processor_count * WAVES
     threads = THREADS if count >= THREADS else -(-count // 32) * 32
     return min(-(-count // THREADS), most), threads
 

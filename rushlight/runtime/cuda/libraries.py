@@ -78,7 +78,7 @@ class Library:
         inner = import_module(f"{place}._internal.{name}")
         return inner._inspect_function_pointers().get(f"__{function}", 0)
 
-    def call(self, card, function, *args, **named):
+    def call(self, ctx, function, *args, **named):
         """What a function gives, called in a card's context.
 
         Args:
@@ -92,7 +92,7 @@ class Library:
             AcceleratorError: it reports any other error.
         """
         bindings = self.bindings()
-        card.enter()
+        ctx.enter()
         count_launch()
         called = function if callable(function) else getattr(bindings, function)
         try:
@@ -109,15 +109,15 @@ class Library:
             kind = OutOfMemoryError if full else AcceleratorError
             raise kind("\n".join(lines)) from error
 
-    def handle(self, card):
+    def handle(self, ctx):
         """This thread's handle on a card, whose work goes into the thread's queue."""
-        key = card.index, threading.get_ident()
+        key = ctx.index, threading.get_ident()
         found = self.handles.get(key)
         if found is None:
-            found = self.handles[key] = self.call(card, self.maker)
-        where = queue(card)
+            found = self.handles[key] = self.call(ctx, self.maker)
+        where = queue(ctx)
         if self.queues.get(key) != where:
-            self.call(card, "set_stream", found, where)
+            self.call(ctx, "set_stream", found, where)
             self.queues[key] = where
         return found
 
@@ -128,9 +128,9 @@ class Library:
         self.found, self.missing = None, ""
 
 
-def queue(card):
+def queue(ctx):
     """The driver's handle of this thread's queue."""
-    return int(contexts.current_stream(card).handle)
+    return int(contexts.current_stream(ctx).handle)
 
 
 CUSOLVER = Library("cuSOLVER", BINDINGS + "cusolverDn")

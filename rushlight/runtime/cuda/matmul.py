@@ -36,7 +36,7 @@ class Way:
     kind: str
     tile: object
     threads: int
-    turned: tuple | None = None
+    transposed: tuple | None = None
     shared: int = 0
 
 
@@ -51,13 +51,13 @@ def kernel(element, compute, result, way):
 
     tile = way.tile
     name = f"{way.kind}_{element}_{compute}_{result}_{tile.rows}_{tile.columns}"
-    if way.turned:
-        name += "".join("_turned" if side else "_plain" for side in way.turned)
+    if way.transposed:
+        name += "".join("_turned" if side else "_plain" for side in way.transposed)
 
     def made():
         out = Type(result)
         if way.kind == "groups":
-            function = wgmma.product(name, Type(element), tile, way.turned, out)
+            function = wgmma.product(name, Type(element), tile, way.transposed, out)
         elif way.kind == "units":
             function = mma.product(name, Type(element), tile, out)
         else:
@@ -72,7 +72,7 @@ def kernel(element, compute, result, way):
     return found
 
 
-def chosen(card, element, compute, sizes, factors, batch) -> Way:
+def chosen(ctx, element, compute, sizes, factors, batch) -> Way:
     """The way for a product.
 
     Args:
@@ -81,24 +81,24 @@ def chosen(card, element, compute, sizes, factors, batch) -> Way:
     from rushlight.kernels.matmul import device_tiles, mma, wgmma
     from rushlight.runtime.cuda.cublas import reduced_precision
 
-    facts = card.properties
+    facts = ctx.properties
     rows, columns, _ = sizes
     short = reduced_precision()
     if facts.major >= UNITS_SINCE and mma.take(element, compute, sizes, short):
-        turned = None
+        transposed = None
         if (facts.major, facts.minor) == GROUPS_OF and element != "float32":
-            turned = wgmma.turned(sizes, *factors)
-        if turned is not None:
+            transposed = wgmma.transposed(sizes, *factors)
+        if transposed is not None:
             count = facts.multi_processor_count
             large = wgmma.tile_for(rows, columns, batch, count)
-            return Way("groups", large, large.threads, turned, large.shared)
+            return Way("groups", large, large.threads, transposed, large.shared)
         tile = mma.tile_for(rows, columns)
         return Way("units", tile, mma.threads_of(tile))
     tile = device_tiles.tile_for(rows, columns)
     return Way("product", tile, tile.threads)
 
 
-def run(card, element, compute, result, sizes, operands, scales, batch):
+def run(ctx, element, compute, result, sizes, operands, scales, batch):
     """Multiplies in this thread's queue; see `rushlight.core.device.Backend`.
 
     Raises:
@@ -112,7 +112,7 @@ def run(card, element, compute, result, sizes, operands, scales, batch):
         )
     rows, columns, depth = sizes
     out, left, right, added = operands
-    way = chosen(card, element, compute, sizes, (left, right), batch)
+    way = chosen(ctx, element, compute, sizes, (left, right), batch)
     steps = [item[1:] if item else (0, 0, 0) for item in (out, left, right, added)]
     add = added is not None
     ints, count = device_tiles.integers(rows, columns, depth, add, steps, way.tile)
@@ -123,7 +123,7 @@ def run(card, element, compute, result, sizes, operands, scales, batch):
         ints.append(int.from_bytes(word, "little", signed=True))
     addresses = [item[0] if item else 0 for item in (out, left, right, added)]
     kernel(element, compute, result, way).run_blocks(
-        card,
+        ctx,
         (*addresses, 0, 0),
         tuple(ints),
         count * batch,

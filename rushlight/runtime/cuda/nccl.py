@@ -60,7 +60,7 @@ SIGNATURES = {
 TEXTS = {"ncclGetErrorString": (_INT,), "ncclGetLastError": (_COMM,)}
 
 
-def _places():
+def _positions():
     """Where the library may be, the wheel's first."""
     spec = find_spec("nvidia")
     for folder in (spec and spec.submodule_search_locations) or ():
@@ -96,7 +96,7 @@ class Nccl:
         return self.found
 
     def _find(self):
-        for place in _places():
+        for place in _positions():
             try:
                 found = ctypes.CDLL(place)
             except OSError as error:
@@ -180,7 +180,7 @@ class Communicator:
     """One rank's end of what connects cards; made when all ranks have come.
 
     Args:
-        context: the card of this rank, a ``runtime.cuda.contexts.Card``.
+        context: the card of this rank, a ``runtime.cuda.contexts.CudaContext``.
         identity: octets that all ranks know.
         size: the number of ranks.
         rank: this one.

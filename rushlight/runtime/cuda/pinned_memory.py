@@ -42,10 +42,10 @@ def allocate(n_bytes):
         if free:
             address = free.pop()
         else:
-            code, values = contexts.card().ask("cuMemHostAlloc", size, PORTABLE)
+            code, values = contexts.ctx().ask("cuMemHostAlloc", size, PORTABLE)
             if code == driver.OUT_OF_MEMORY and _free:
                 release_idle()
-                code, values = contexts.card().ask("cuMemHostAlloc", size, PORTABLE)
+                code, values = contexts.ctx().ask("cuMemHostAlloc", size, PORTABLE)
             if code:
                 driver.load().refuse(code, "cuMemHostAlloc")
             address = int(values[0])
@@ -84,7 +84,7 @@ def free(address):
         _figures["active_bytes"].change(-size)
         users = _used.pop(address, ())
         if users:
-            events = [Event(stream.card).record(stream) for stream in users]
+            events = [Event(stream.ctx).record(stream) for stream in users]
             _waiting.append((events, address, size))
         else:
             _free.setdefault(size, []).append(address)
@@ -108,7 +108,7 @@ def release_idle():
         while _free:
             size, addresses = _free.popitem()
             for address in addresses:
-                contexts.card().call("cuMemFreeHost", address)
+                contexts.ctx().call("cuMemFreeHost", address)
                 _figures["allocation"].change(-1)
                 _figures["allocated_bytes"].change(-size)
 

@@ -29,7 +29,7 @@ def kernel(front, in_dtype, out_dtypes, compute, threads, way):
     return DeviceKernel(name, digest, made)
 
 
-def run(card, front, kinds, operands, outer, size, inner):
+def run(ctx, front, kinds, operands, outer, size, inner):
     """Scans in this thread's queue; see `rushlight.core.device.Backend`."""
     from rushlight.core.factories import empty
     from rushlight.core.window import address_of
@@ -55,5 +55,5 @@ def run(card, front, kinds, operands, outer, size, inner):
         addresses += [0] * leaves
     for way in ways:
         made = kernel(front, *kinds, threads, way)
-        made.run_blocks(card, tuple(addresses), ints, rows * parts, threads)
+        made.run_blocks(ctx, tuple(addresses), ints, rows * parts, threads)
     return True

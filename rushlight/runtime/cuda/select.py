@@ -34,7 +34,7 @@ def takes(dtype, size):
     return size >= SHORT and not dtype.startswith(("complex", "float8"))
 
 
-def run(card, way, operands, rows, size, parts, rank, descending, skip):
+def run(ctx, way, operands, rows, size, parts, rank, descending, skip):
     """Selects in this thread's queue; see `rushlight.core.device.Backend`."""
     from rushlight.core.window import address_of
 
@@ -44,5 +44,5 @@ def run(card, way, operands, rows, size, parts, rank, descending, skip):
     made = kernel(operands[2].dtype.name, way, descending, threads)
     addresses = tuple(address_of(tensor) for tensor in operands)
     ints = size, parts, rank, int(skip)
-    made.run_blocks(card, addresses, ints, rows * parts, threads)
+    made.run_blocks(ctx, addresses, ints, rows * parts, threads)
     return True

@@ -24,8 +24,8 @@ class Stream:
         number: what ``stream_id`` says.
     """
 
-    def __init__(self, card, handle, priority=0, number=0):
-        self.card = card
+    def __init__(self, ctx, handle, priority=0, number=0):
+        self.ctx = ctx
         self.handle = int(handle)
         self.priority = priority
         self.number = number
@@ -33,36 +33,36 @@ class Stream:
     def __eq__(self, other):
         if not isinstance(other, Stream):
             return NotImplemented
-        return self.card is other.card and self.handle == other.handle
+        return self.ctx is other.ctx and self.handle == other.handle
 
     def __hash__(self):
-        return hash((self.card.index, self.handle))
+        return hash((self.ctx.index, self.handle))
 
     def query(self):
         """Whether all of it is done."""
-        code, _ = self.card.ask("cuStreamQuery", self.handle)
+        code, _ = self.ctx.ask("cuStreamQuery", self.handle)
         if code not in (0, driver.NOT_READY):
-            self.card.driver.refuse(code, "cuStreamQuery")
+            self.ctx.driver.refuse(code, "cuStreamQuery")
         return code == 0
 
     def synchronize(self):
         """Waits until all of it is done."""
-        self.card.call("cuStreamSynchronize", self.handle)
+        self.ctx.call("cuStreamSynchronize", self.handle)
 
     def wait_event(self, event):
         """What comes later waits for a moment in another queue."""
         if event.recorded:
-            self.card.call("cuStreamWaitEvent", self.handle, event.handle, 0)
+            self.ctx.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
     def wait_stream(self, other):
         """What comes later waits for what is in another queue now."""
-        event = Event(other.card)
+        event = Event(other.ctx)
         event.record(other)
         self.wait_event(event)
 
     def capturing(self):
         """Whether calls are written down instead of done."""
-        status = self.card.call("cuStreamIsCapturing", self.handle)
+        status = self.ctx.call("cuStreamIsCapturing", self.handle)
         return int(status) != 0
 
 
@@ -76,8 +76,8 @@ class Event:
         interprocess: whether other processes may wait for it.
     """
 
-    def __init__(self, card=None, timing=False, blocking=False, interprocess=False):
-        self.card = card
+    def __init__(self, ctx=None, timing=False, blocking=False, interprocess=False):
+        self.ctx = ctx
         self.flags = 0 if timing else NO_TIMING
         self.flags |= BLOCKING_WAIT * bool(blocking) | INTERPROCESS * bool(interprocess)
         self.timing = bool(timing)
@@ -85,23 +85,23 @@ class Event:
         self.recorded = False
         self.queue, self.last = None, 0  # where, and the last call that may be refused
 
-    def make(self, card):
+    def make(self, ctx):
         """Has the driver make it, if that was not done yet."""
         if self.handle is None:
-            self.card = card
-            self.handle = card.call("cuEventCreate", self.flags)
+            self.ctx = ctx
+            self.handle = ctx.call("cuEventCreate", self.flags)
         return self
 
     def record(self, stream):
         """Stands, from now on, for what is in a queue now."""
-        if self.card is not None and self.card is not stream.card:
+        if self.ctx is not None and self.ctx is not stream.ctx:
             raise RuntimeError(
-                f"Event device cuda:{self.card.index} does not match recording stream's "
-                f"device cuda:{stream.card.index}."
+                f"Event device cuda:{self.ctx.index} does not match recording stream's "
+                f"device cuda:{stream.ctx.index}."
             )
-        self.make(stream.card)
-        self.queue, self.last = stream, stream.card.faults.count
-        stream.card.call("cuEventRecord", self.handle, stream.handle)
+        self.make(stream.ctx)
+        self.queue, self.last = stream, stream.ctx.faults.count
+        stream.ctx.call("cuEventRecord", self.handle, stream.handle)
         self.recorded = True
         return self
 
@@ -109,15 +109,15 @@ class Event:
         """Whether what it stands for is done."""
         if not self.recorded:
             return True
-        code, _ = self.card.ask("cuEventQuery", self.handle)
+        code, _ = self.ctx.ask("cuEventQuery", self.handle)
         if code not in (0, driver.NOT_READY):
-            self.card.driver.refuse(code, "cuEventQuery")
+            self.ctx.driver.refuse(code, "cuEventQuery")
         return code == 0
 
     def synchronize(self):
         """Waits for what it stands for."""
         if self.recorded:
-            self.card.call("cuEventSynchronize", self.handle)
+            self.ctx.call("cuEventSynchronize", self.handle)
 
     def elapsed(self, end):
         """The milliseconds from this moment to another."""
@@ -133,40 +133,42 @@ class Event:
             raise RuntimeError(
                 "Both events must be completed before calculating elapsed time."
             )
-        return float(self.card.call("cuEventElapsedTime", self.handle, end.handle))
+        return float(self.ctx.call("cuEventElapsedTime", self.handle, end.handle))
 
     def __del__(self):
-        if self.handle is not None and self.card is not None:
+        if self.handle is not None and self.ctx is not None:
             handle, self.handle = self.handle, None
-            self.card.ask("cuEventDestroy", handle)
+            self.ctx.ask("cuEventDestroy", handle)
 
 
 class Streams:
     """The queues that a card gives out besides its first one."""
 
-    def __init__(self, card):
-        self.card = card
+    def __init__(self, ctx):
+        self.ctx = ctx
         self.made: dict = {}
-        self.turns: dict = {}
+        self.next_slots: dict = {}
         self.numbers = itertools.count(1)
 
     def range(self):
         """The least and the most urgent priority."""
-        return tuple(int(n) for n in self.card.call("cuCtxGetStreamPriorityRange"))
+        return tuple(int(n) for n in self.ctx.call("cuCtxGetStreamPriorityRange"))
 
     def give(self, priority=0):
         """One of the queues of a priority, each in its turn."""
         least, most = self.range()
         priority = min(max(int(priority), most), least)
-        with self.card.lock:
+        with self.ctx.lock:
             made = self.made.setdefault(priority, [])
-            turn = self.turns[priority] = (self.turns.get(priority, -1) + 1) % KEPT
-            if turn >= len(made):
-                handle = self.card.call(
+            slot = self.next_slots[priority] = (
+                self.next_slots.get(priority, -1) + 1
+            ) % KEPT
+            if slot >= len(made):
+                handle = self.ctx.call(
                     "cuStreamCreateWithPriority", NON_BLOCKING, priority
                 )
-                made.append(Stream(self.card, handle, priority, next(self.numbers)))
-            return made[turn]
+                made.append(Stream(self.ctx, handle, priority, next(self.numbers)))
+            return made[slot]
 
     def numbered(self, number):
         """The queue that has a number.
@@ -175,19 +177,19 @@ class Streams:
             RuntimeError: no queue has it.
         """
         if number == 0:
-            return self.card.default_stream
+            return self.ctx.default_stream
         for made in self.made.values():
             for stream in made:
                 if stream.number == number:
                     return stream
-        raise RuntimeError(f"cuda:{self.card.index} has no stream with the id {number}")
+        raise RuntimeError(f"cuda:{self.ctx.index} has no stream with the id {number}")
 
     def known(self, handle):
         """The queue of a driver's pointer, given out here or made elsewhere."""
         if not handle:
-            return self.card.default_stream
+            return self.ctx.default_stream
         for made in self.made.values():
             for stream in made:
                 if stream.handle == handle:
                     return stream
-        return Stream(self.card, handle, number=int(handle))
+        return Stream(self.ctx, handle, number=int(handle))

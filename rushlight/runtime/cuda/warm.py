@@ -142,7 +142,7 @@ def texts_of(devices, exercises) -> dict:
     usual, texts = device_kernel.WIDE_FROM, {}
     try:
         for index, device_kernel.WIDE_FROM in zip(devices, (usual, 1), strict=True):
-            modules = contexts.card(index).modules = Collector()
+            modules = contexts.ctx(index).modules = Collector()
             with rl.device(f"cuda:{index}"):
                 for exercise in exercises:
                     exercise()

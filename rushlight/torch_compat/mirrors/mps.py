@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight._stubs import none_there, refusing
+from rushlight._stubs import no_devices, refusing
 
 __all__ = [
     "current_allocated_memory",
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-is_available, device_count = none_there(__name__)
+is_available, device_count = no_devices(__name__)
 
 
 def manual_seed(seed):

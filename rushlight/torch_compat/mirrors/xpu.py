@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from rushlight._stubs import none_there, refusing
+from rushlight._stubs import no_devices, refusing
 
 default_generators: tuple = ()
 
@@ -16,7 +16,7 @@ def _refuse():
     )
 
 
-is_available, device_count = none_there(__name__)
+is_available, device_count = no_devices(__name__)
 
 
 def is_initialized():

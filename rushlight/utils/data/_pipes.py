@@ -35,9 +35,9 @@ def draw_shared(dataset, generator) -> int | None:
         return None
     seed = draw_seed(generator)
     if _in_group():
-        told = rl.tensor(seed)
-        rl.distributed.broadcast(told, src=0)
-        seed = int(told.item())
+        shared_seed = rl.tensor(seed)
+        rl.distributed.broadcast(shared_seed, src=0)
+        seed = int(shared_seed.item())
     return seed
 
 

@@ -57,7 +57,7 @@ def apply_sharding(
 
     def walk(graph, above):
         for pipe, below in graph.values():
-            told = above
+            nearest = above
             if isinstance(pipe, _ShardingIterDataPipe) or _has_method(
                 pipe, "apply_sharding"
             ):
@@ -73,8 +73,8 @@ def apply_sharding(
                     pipe.apply_sharding(
                         num_of_instances, instance_id, sharding_group=sharding_group
                     )
-                told = pipe
-            walk(below, told)
+                nearest = pipe
+            walk(below, nearest)
 
     walk(traverse_dps(datapipe), None)
     return datapipe

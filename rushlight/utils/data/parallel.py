@@ -42,13 +42,15 @@ class Crew:
                 self.parent,
                 shared_seed,
             )
-            here, there = context.Pipe(duplex=True)
-            process = context.Process(target=worker.run, args=(job, there), daemon=True)
+            here, child_end = context.Pipe(duplex=True)
+            process = context.Process(
+                target=worker.run, args=(job, child_end), daemon=True
+            )
             with warnings.catch_warnings():
                 # The kernels' threads are idle here, and a worker makes its own.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process.start()
-            there.close()
+            child_end.close()
             self.processes.append(process)
             self.pipes.append(here)
 
@@ -128,7 +130,7 @@ class ParallelIterator(PassIterator):
         self.owner: dict[int, int] = {}  # batch number -> its worker
         self.waiting = [0] * count  # batches each worker still owes
         self.active = [True] * count  # an iterable's copy may have ended
-        self.sent = self.yielded = self.turn = 0
+        self.sent = self.yielded = self.next_worker = 0
         for _ in range(self.ahead * count):
             self._request()
 
@@ -140,7 +142,7 @@ class ParallelIterator(PassIterator):
         self.shared_seed = draw_shared(self.source.dataset, self.loader_generator)
         late = set(range(len(self.crew.pipes)))
         for number in late:
-            self._tell(number, ("restart", self.epoch, self.shared_seed))
+            self._notify(number, ("restart", self.epoch, self.shared_seed))
         while late:
             number, header, _ = self._receive()
             if header == ("restarted", self.epoch):
@@ -205,23 +207,23 @@ class ParallelIterator(PassIterator):
             indices = next(self.indices)
         except StopIteration:
             return
-        self._tell(chosen, ("fetch", self.sent, indices))
+        self._notify(chosen, ("fetch", self.sent, indices))
         self.owner[self.sent] = chosen
         self.waiting[chosen] += 1
         self.sent += 1
 
     def _next_worker(self):
         count = len(self.active)
-        turns = [(self.turn + i) % count for i in range(count)]
-        chosen = [i for i in turns if self.active[i]]
+        order = [(self.next_worker + i) % count for i in range(count)]
+        chosen = [i for i in order if self.active[i]]
         if not self.in_order:
             chosen.sort(key=lambda i: self.waiting[i])
         if not chosen:
             return None
-        self.turn = (chosen[0] + 1) % count
+        self.next_worker = (chosen[0] + 1) % count
         return chosen[0]
 
-    def _tell(self, number, request):
+    def _notify(self, number, request):
         try:
             self.crew.pipes[number].send(request)
         except OSError:

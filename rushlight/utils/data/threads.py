@@ -90,7 +90,7 @@ class ThreadIterator(PassIterator):
             shared_out(own.dataset, loader.num_workers, number)
             self.hands.append(_Hand(loader, own, number, base_seed))
         weakref.finalize(self, _stop, self.hands)
-        self.turns = itertools.cycle(self.hands)
+        self.worker_cycle = itertools.cycle(self.hands)
         self.active = set(range(loader.num_workers))
         self.waiting: list = []  # answers to come, in order, with their thread
         for _ in range(max(1, loader.prefetch_factor) * len(self.hands)):
@@ -104,7 +104,7 @@ class ThreadIterator(PassIterator):
         """Asks the next thread in turn for the next batch, if there is one."""
         if not self.active:
             return
-        hand = next(h for h in self.turns if h.number in self.active)
+        hand = next(h for h in self.worker_cycle if h.number in self.active)
         try:
             indices = next(self.indices)
         except StopIteration:

@@ -25,15 +25,15 @@ class _Packer(pickle.Pickler):
     def __init__(self, file):
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self.chunks: list = []
-        self.places: dict[int, tuple] = {}
+        self.positions: dict[int, tuple] = {}
         self.size = 0
 
     def persistent_id(self, value):
         if not isinstance(value, rl.Tensor):
             return None
-        if id(value) not in self.places:
-            self.places[id(value)] = self._place(value)
-        return self.places[id(value)]
+        if id(value) not in self.positions:
+            self.positions[id(value)] = self._place(value)
+        return self.positions[id(value)]
 
     def _place(self, tensor):
         if tensor.requires_grad and not tensor.is_leaf:

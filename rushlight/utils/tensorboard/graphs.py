@@ -26,7 +26,7 @@ class _Recorder(TorchDispatchMode):
         self.makers = {}  # id of a tensor -> the name of the node that it comes from
         self.alive = []  # tensors that are seen, so that no two have one id
         root = type(model).__name__
-        self.places = {
+        self.positions = {
             module: [root, *name.split(".")] for name, module in _named(model)
         }
         self.stack = [[root]]
@@ -70,7 +70,7 @@ class _Recorder(TorchDispatchMode):
 
     def enter(self, module, args):
         """A module begins; what is called now is inside of it."""
-        self.stack.append(self.places.get(module, self.stack[-1]))
+        self.stack.append(self.positions.get(module, self.stack[-1]))
 
     def leave(self, module, args, output):
         """The module is done."""

@@ -118,7 +118,7 @@ def permute(level, op, args):
     return level.wrap(level.front(x).permute(0, *shift(args[1], x.dim())))
 
 
-def behind(level, op, args):
+def batch_last(level, op, args):
     """What concerns the last dimensions only."""
     if any(level.owns(t) for t in tensors(args[1:])):
         return NotImplemented
@@ -130,7 +130,7 @@ def bytes_of(level, op, args):
     x, dtype = args
     if x.dim() == 0 and x.dtype.itemsize != dtype.itemsize:
         return NotImplemented
-    return behind(level, op, args)
+    return batch_last(level, op, args)
 
 
 def t(level, op, args):
@@ -226,7 +226,7 @@ def of_all_examples(level, op, args):
     return op.redispatch(None, level.front(args[0]))
 
 
-def varying(level, op, args):
+def data_dependent(level, op, args):
     """Refuses results whose shapes would differ from example to example."""
     name = op.entry[NAME]
     if name == "masked_select" and level.shares(args[1]):

@@ -92,13 +92,13 @@ def attention(level, op, args):
         many = isinstance(value, Tensor) and value.dim()
         return merged(level.filled(value)) if many else value
 
-    def apart(part):
+    def split_batch(part):
         known = part is None or not part.dim()
         return part if known else level.wrap(part.unflatten(0, sizes))
 
     found = op.redispatch(None, *map(joined_with, given.values()))
     sizes = level.size, args[0].shape[0]
-    return tuple(map(apart, found))
+    return tuple(map(split_batch, found))
 
 
 def pooling(nd):

@@ -90,7 +90,7 @@ class CapabilityBasedPartitioner:
 
     def propose_partitions(self):
         """The sets of steps: as large as they can be without waiting for each other."""
-        places = {node: n for n, node in enumerate(self.graph_module.graph.nodes)}
+        positions = {node: n for n, node in enumerate(self.graph_module.graph.nodes)}
         inner = dict(self.graph_module.named_modules())
         groups: list[set] = []
         for node in reversed(self.graph_module.graph.nodes):
@@ -107,11 +107,13 @@ class CapabilityBasedPartitioner:
                     rest.append(group)
             groups = [*rest, merged]
         found = []
-        groups.sort(key=lambda group: min(places[node] for node in group))
+        groups.sort(key=lambda group: min(positions[node] for node in group))
         for group in groups:
-            ordered = sorted(group, key=places.__getitem__)
+            ordered = sorted(group, key=positions.__getitem__)
             if self._is_worth_it(ordered):
-                found.append(Partition(len(found), ordered, map(places.get, ordered)))
+                found.append(
+                    Partition(len(found), ordered, map(positions.get, ordered))
+                )
         return found
 
     def _can_join(self, first, second):

@@ -36,16 +36,16 @@ def lift_subgraph_as_module(gm, subgraph, comp_name="", class_name="GraphModule"
         if node.op not in ("call_module", "get_attr"):
             continue
         *path, last = node.target.split(".")
-        held, there = gm, holder
+        held, owner = gm, holder
         for item in path:
             held = getattr(held, item)
-            if not hasattr(there, item):
-                there.add_module(item, HolderModule({}))
-            there = getattr(there, item)
+            if not hasattr(owner, item):
+                owner.add_module(item, HolderModule({}))
+            owner = getattr(owner, item)
         name = f"{comp_name}.{node.target}" if comp_name else node.target
         moved[name] = node.target
-        if not hasattr(there, last):
-            setattr(there, last, getattr(held, last))
+        if not hasattr(owner, last):
+            setattr(owner, last, getattr(held, last))
     return GraphModule(holder, subgraph, class_name), moved
 
 

@@ -302,14 +302,14 @@ class _Embedding(_PerSample):
     def gradients(cls, func, input, options, grad):
         weight = options["weight"]
         rows = grad.reshape(len(input), -1, weight.shape[1])
-        places = input.reshape(len(input), -1)
+        positions = input.reshape(len(input), -1)
         padding = options.get("padding_idx")
         if padding is not None:
             padding = padding % weight.shape[0]
-            rows = rows.masked_fill((places == padding).unsqueeze(2), 0)
+            rows = rows.masked_fill((positions == padding).unsqueeze(2), 0)
         if options.get("scale_grad_by_freq"):
-            same = places.unsqueeze(2) == places.unsqueeze(1)
+            same = positions.unsqueeze(2) == positions.unsqueeze(1)
             rows = rows / same.sum(2, keepdim=True)
         result = rows.new_zeros(len(input), *weight.shape)
-        index = places.unsqueeze(2).expand(rows.shape)
+        index = positions.unsqueeze(2).expand(rows.shape)
         return {"weight": result.scatter_add_(1, index, rows)}

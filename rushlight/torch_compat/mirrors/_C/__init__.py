@@ -249,7 +249,7 @@ _cpu = _Operators("_cpu", "cpu")
 
 
 # Where the package has what PyTorch's core is asked for by its own name.
-_ELSEWHERE = {
+_HOME_OF = {
     "Tag": "dispatch.tags",
     "default_generator": "random.generator",
     "FileCheck": "testing",
@@ -286,8 +286,8 @@ def __getattr__(name):
         return getattr(_types, name)
     if name in ("Block", "Graph", "Node", "Value"):
         return getattr(importlib.import_module("rushlight.jit.ir"), name)
-    if name in _ELSEWHERE:
-        return getattr(importlib.import_module(f"rushlight.{_ELSEWHERE[name]}"), name)
+    if name in _HOME_OF:
+        return getattr(importlib.import_module(f"rushlight.{_HOME_OF[name]}"), name)
     if name in _TRANSLATED:
         globals()[name] = _translated(name)
         return globals()[name]

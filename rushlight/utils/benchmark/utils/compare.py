@@ -146,21 +146,21 @@ class Compare:
             for one in group
         )
         rows.sort(key=lambda row: row[:2])
-        places = {
+        positions = {
             (one.num_threads, one.task_spec.env or "", one.stmt, one.as_row_name,
              one.description): one
             for one in group
         }  # fmt: skip
         names = ordered_unique(one.description for one in group)
-        grid = [[places.get((*row, name)) for name in names] for row in rows]
+        grid = [[positions.get((*row, name)) for name in names] for row in rows]
         columns = [
             _Column(
                 name, [line[i] for line in grid], unit[1], self._trimmed, self._warned
             )
             for i, name in enumerate(names)
         ]
-        heads = [self._row_name(row) for row in rows]
-        start = max(map(len, heads))
+        headers = [self._row_name(row) for row in rows]
+        start = max(map(len, headers))
         first = "  |  ".join((" " * start, *(c.name.center(c.full) for c in columns)))
         width = len(first)
         lines = [f"[{f' {label} '.center(width - 2, '-')}]", first]
@@ -173,7 +173,7 @@ class Compare:
                 self._cell(column, r, one, self._best(rows, grid, r, i))
                 for i, (column, one) in enumerate(zip(columns, line, strict=True))
             ]
-            lines.append("  |  ".join((heads[r].ljust(start), *cells)))
+            lines.append("  |  ".join((headers[r].ljust(start), *cells)))
         lines += ["", f"Times are in {unit_to_english(unit[0])}s ({unit[0]})."]
         if self._warned:
             lines.append(

@@ -173,9 +173,9 @@ class FuzzedTensor(_Fuzzed):
         cut = tuple(slice(0, n * s, s) for n, s in zip(size, steps, strict=True))
         made = raw[cut]
         if self._roll_parameter is not None:
-            turn = params[self._roll_parameter]
+            shift = params[self._roll_parameter]
             dims = [*range(made.ndim)]
-            made = made.permute([*dims[turn:], *dims[:turn]])
+            made = made.permute([*dims[shift:], *dims[:shift]])
         return made, {
             "numel": int(made.numel()),
             "order": order,
@@ -234,8 +234,8 @@ class FuzzedSparseTensor(_Fuzzed):
         make = FuzzedTensor.default_tensor_constructor
         values = make((nnz, *size[sparse_dim:]), dtype)
         bounds = rushlight.tensor(size[:sparse_dim]).unsqueeze(1)
-        places = (rushlight.rand(sparse_dim, nnz) * bounds).to(rushlight.int64)
-        made = rushlight.sparse_coo_tensor(places, values, size)
+        positions = (rushlight.rand(sparse_dim, nnz) * bounds).to(rushlight.int64)
+        made = rushlight.sparse_coo_tensor(positions, values, size)
         return made.coalesce() if is_coalesced else made
 
     def satisfies_constraints(self, params):

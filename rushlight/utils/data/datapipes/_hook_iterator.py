@@ -69,11 +69,11 @@ def _set_datapipe_valid_iterator_id(pipe) -> int:
 def _say_where(error, pipe):
     """Adds to an exception's message which pipe it was raised in: the innermost."""
     words = "thrown by __iter__ of"
-    told = f"\nThis exception is {words} {_described(pipe)}"
+    message = f"\nThis exception is {words} {_described(pipe)}"
     if not error.args or not isinstance(error.args[0], str):
-        error.args = (told,)
+        error.args = (message,)
     elif words not in error.args[0] and "single iterator per" not in error.args[0]:
-        error.args = (error.args[0] + told, *error.args[1:])
+        error.args = (error.args[0] + message, *error.args[1:])
 
 
 class _Checked:

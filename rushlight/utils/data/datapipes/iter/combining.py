@@ -230,7 +230,7 @@ class _ForkerIterDataPipe(_Container):
         return len(self.main_datapipe)
 
     def _following(self, instance_id):
-        place = self.places[instance_id] + 1
+        place = self.positions[instance_id] + 1
         if place == self.end:
             raise StopIteration
         if place <= self.leading:
@@ -244,8 +244,8 @@ class _ForkerIterDataPipe(_Container):
                 raise
             self.leading = place
             self.buffer.append(value)
-        self.places[instance_id] = place
-        if place == self.slowest + 1 and min(self.places) == place:
+        self.positions[instance_id] = place
+        if place == self.slowest + 1 and min(self.positions) == place:
             self.slowest = place
             self.buffer.popleft()
         if 0 <= self.buffer_size < self.leading - self.slowest:
@@ -262,7 +262,7 @@ class _ForkerIterDataPipe(_Container):
     def reset(self) -> None:
         self._begin()
         self.buffer: deque = deque()
-        self.places = [0] * self.num_instances
+        self.positions = [0] * self.num_instances
         self.slowest = self.leading = 0
         self.end = None
 

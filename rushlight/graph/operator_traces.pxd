@@ -4,7 +4,7 @@ from rushlight.dispatch.dispatcher cimport Operator
 from rushlight.graph.tape cimport Notes
 
 # The calls of operators of one module's call, to be made again.
-cdef class Course(Notes):
+cdef class OperatorTrace(Notes):
     cdef readonly list calls
     cdef bint stray                 # more than operators was met
     cdef list known

@@ -24,7 +24,7 @@ cpdef enum:
     TABLE = 6                       # a dictionary
 
 # One step of a call that is made again.
-cdef class CourseStep:
+cdef class TraceStep:
     cdef int kind
     cdef Py_ssize_t at              # its register, or the first of them
     cdef int of                     # where the tensor comes from whose sizes are read
@@ -36,7 +36,7 @@ cdef class CourseStep:
     cdef Py_ssize_t n_named
     cdef Py_ssize_t n_args
     cdef unsigned char kinds[40]    # the sources once more, for calls
-    cdef Py_ssize_t places[40]
+    cdef Py_ssize_t positions[40]
     cdef list values
     cdef object answer
     cdef object shape               # type of the result
@@ -50,7 +50,7 @@ cdef class CourseStep:
     cdef bint computes(self, list registers) except? -1
 
 # What Python does in a module's call, for all sizes that its guards let pass.
-cdef class OpenCourse:
+cdef class DynamicTrace:
     cdef readonly object recording
     cdef list head
     cdef list body

@@ -6,11 +6,11 @@ Grids and draws are torchvision's, so that a seed gives the same pictures.
 import numbers
 
 import rushlight as rl
+from rushlight.transforms.affine import fill_of, float_type, sampled
 from rushlight.transforms.colours import gaussian_blur
 from rushlight.transforms.geometry import random_below, size_of
 from rushlight.transforms.modes import FILTERS, InterpolationMode, mode_of
 from rushlight.transforms.transforms import Transform, pil_to_tensor, to_pil_image
-from rushlight.transforms.warps import fill_of, float_type, sampled
 
 
 def _coefficients(startpoints, endpoints) -> list[float]:
@@ -24,9 +24,9 @@ def _coefficients(startpoints, endpoints) -> list[float]:
         rows.append([x, y, 1, 0, 0, 0, -u * x, -u * y])
         rows.append([0, 0, 0, x, y, 1, -v * x, -v * y])
     # In float64, as torchvision since 0.17: in float32 the last bits show in the picture.
-    places = rl.tensor(startpoints, dtype=rl.float64).view(8)
+    positions = rl.tensor(startpoints, dtype=rl.float64).view(8)
     equations = rl.tensor(rows, dtype=rl.float64)
-    found = rl.linalg.lstsq(equations, places, driver="gels").solution
+    found = rl.linalg.lstsq(equations, positions, driver="gels").solution
     return found.to(rl.float32).tolist()
 
 
@@ -62,8 +62,8 @@ def perspective(
 
     >>> from rushlight.transforms.functional import perspective
     >>> corners = [[0, 0], [1, 0], [1, 1], [0, 1]]
-    >>> turned = corners[1:] + corners[:1]
-    >>> perspective(rl.tensor([[[1.0, 2.0], [3.0, 4.0]]]), corners, turned).shape
+    >>> rotated = corners[1:] + corners[:1]
+    >>> perspective(rl.tensor([[[1.0, 2.0], [3.0, 4.0]]]), corners, rotated).shape
     rushlight.Size([1, 2, 2])
     """
     coefficients = _coefficients(startpoints, endpoints)
@@ -112,8 +112,8 @@ def elastic_transform(
         rl.linspace((1 - size) / size, (size - 1) / size, size)
         for size in (height, width)
     )
-    places = rl.meshgrid(down, across, indexing="ij")
-    grid = rl.stack(places[::-1], -1).unsqueeze(0) + displacement
+    positions = rl.meshgrid(down, across, indexing="ij")
+    grid = rl.stack(positions[::-1], -1).unsqueeze(0) + displacement
     mode = mode_of(interpolation).value
     return sampled(img, grid, mode, fill_of(fill, img))
 

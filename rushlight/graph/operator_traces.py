@@ -1,7 +1,7 @@
-"""Courses: the operators that a module's call asks for where gradients are recorded.
+"""Operator traces: the operators that a module's call asks for where gradients are recorded.
 
-There a call cannot be a stretch of the path alone: each operator also leaves a node in the
-graph of autograd. So its *course* is kept above autograd, operators with what they are
+There a call cannot be a segment of the path alone: each operator also leaves a node in the
+graph of autograd. So its *trace* is kept above autograd, operators with what they are
 given, and each is called again: nodes, versions, hooks on saved tensors, draws and writes
 come out as they would of the Python, which is what is left out.
 """
@@ -15,7 +15,7 @@ from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 from cython.cimports.rushlight.graph.capture import current
-from cython.cimports.rushlight.graph.tape import COURSE, Notes, Tape
+from cython.cimports.rushlight.graph.tape import OPERATOR_TRACE, Notes, Tape
 
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
@@ -23,7 +23,7 @@ from rushlight.core.layout import Layout, MemoryFormat
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import DispatchKey
 
-# What an argument of a course's call is.
+# What an argument of a trace's call is.
 PLAIN = cython.declare(cython.int, 0)  # the very object, which cannot change
 KNOWN = cython.declare(
     cython.int, 1
@@ -46,13 +46,13 @@ class Again:
     op: Operator
     kinds: cython.uchar[24]
     values: list
-    n_made: cython.Py_ssize_t  # results of the course so far
+    n_made: cython.Py_ssize_t  # results of the trace so far
     dropped: list  # numbers of results that nobody reads from here on
 
 
 @cython.final
 @cython.cclass
-class Course(Notes):
+class OperatorTrace(Notes):
     """The calls of operators of one module's call, in their order.
 
     Args:
@@ -273,7 +273,7 @@ def numbers_in(result):
 @cython.cfunc
 def thread_of(st: cython.pointer(ThreadState)) -> tuple:
     """What operators run under."""
-    kept: uint64_t = st.included & ~cython.cast(uint64_t, COURSE)
+    kept: uint64_t = st.included & ~cython.cast(uint64_t, OPERATOR_TRACE)
     return (
         kept,
         st.excluded,
@@ -283,7 +283,7 @@ def thread_of(st: cython.pointer(ThreadState)) -> tuple:
         st.hooks_enabled,
         st.forward_ad,
         st.modes,
-        st.elsewhere,
+        st.factory_device,
     )
 
 
@@ -299,28 +299,28 @@ def look_of(tensor: object) -> tuple:
 
 @cython.final
 @cython.cclass
-class CourseKernel(Kernel):
-    """Runs each operator as it comes, and notes it for the course that is open."""
+class OperatorTraceKernel(Kernel):
+    """Runs each operator as it comes, and notes it for the trace that is open."""
 
     @cython.cfunc
     def run(self, op: Operator, slots: pp_object, keys: uint64_t) -> object:
         st: cython.pointer(ThreadState) = state()
-        one: uint64_t = COURSE
+        one: uint64_t = OPERATOR_TRACE
         noted: uint64_t = st.included & one
         tape: Tape = current()
-        course: Notes = None if tape is None else tape.course
-        call = None if course is None else course.begin(op, slots)
+        operator_trace: Notes = None if tape is None else tape.operator_trace
+        call = None if operator_trace is None else operator_trace.begin(op, slots)
         result: object = None
         st.included &= ~one
         try:
             result = op.run(slots, keys & ~one)
         finally:
             st.included |= noted  # the path may have been given up meanwhile: no more
-        if course is not None:
-            course.end(call, slots, result)
+        if operator_trace is not None:
+            operator_trace.end(call, slots, result)
         return result
 
 
 def serve():
     """Has all operators answer to the key; called once."""
-    serve_all(DispatchKey.Course, CourseKernel())
+    serve_all(DispatchKey.OperatorTrace, OperatorTraceKernel())

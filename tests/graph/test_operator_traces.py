@@ -6,7 +6,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from tests.graph.test_stretches import CHANGES, Changes, image, net, stretches_of
+from tests.graph.test_module_segments import CHANGES, Changes, image, net, stretches_of
 
 
 def stepping(model):

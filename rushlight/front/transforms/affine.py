@@ -14,12 +14,16 @@ from rushlight.transforms.transforms import Transform
 
 def _inverse(centre, angle, shift, scale, shear):
     """Two rows that say, for a place in the result, where in the image it comes from."""
-    turn = math.radians(angle)
+    angle_radians = math.radians(angle)
     sx, sy = (math.radians(each) for each in shear)
-    a = math.cos(turn - sy) / math.cos(sy)
-    b = -math.cos(turn - sy) * math.tan(sx) / math.cos(sy) - math.sin(turn)
-    c = math.sin(turn - sy) / math.cos(sy)
-    d = -math.sin(turn - sy) * math.tan(sx) / math.cos(sy) + math.cos(turn)
+    a = math.cos(angle_radians - sy) / math.cos(sy)
+    b = -math.cos(angle_radians - sy) * math.tan(sx) / math.cos(sy) - math.sin(
+        angle_radians
+    )
+    c = math.sin(angle_radians - sy) / math.cos(sy)
+    d = -math.sin(angle_radians - sy) * math.tan(sx) / math.cos(sy) + math.cos(
+        angle_radians
+    )
     rows = [each / scale for each in (d, -b, 0.0, -c, a, 0.0)]
     (x, y), (dx, dy) = centre, shift
     rows[2] += rows[0] * (-x - dx) + rows[1] * (-y - dy) + x
@@ -37,11 +41,11 @@ def _grown(rows, width, height):
             [0.5 * width, -0.5 * height, 1.0],
         ]
     )
-    turned = corners @ rl.tensor(rows).reshape(2, 3).T
-    turned += rl.tensor([width * 0.5, height * 0.5])
+    rotated = corners @ rl.tensor(rows).reshape(2, 3).T
+    rotated += rl.tensor([width * 0.5, height * 0.5])
     near = 1e-4  # a corner this close to a pixel's edge is on it
-    least = ((turned.amin(0) / near).trunc() * near).floor()
-    most = ((turned.amax(0) / near).trunc() * near).ceil()
+    least = ((rotated.amin(0) / near).trunc() * near).floor()
+    most = ((rotated.amax(0) / near).trunc() * near).ceil()
     grown = most - least
     return int(grown[0]), int(grown[1])
 

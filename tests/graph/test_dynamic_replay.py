@@ -104,7 +104,7 @@ def slices(self, x):
     return self.first(x[:, 1:]).sum(1) + x[:, :-1].sum(1) + x[:, -1] + x[:, ::2].sum(1)
 
 
-def with_places(self, x):
+def with_indices(self, x):
     return self.norm(self.add_places(x))
 
 
@@ -281,7 +281,7 @@ PROGRAMS = [
 ]
 # Whose Python does the same at all lengths, but for the numbers.
 OPEN = [
-    branch_above, halves, rest_of, windows, slices, with_places, masked, made_mask, heads,
+    branch_above, halves, rest_of, windows, slices, with_indices, masked, made_mask, heads,
     times_count, full_of, zeros_like_it, compares_shapes, attends, convolves,
     last_word, reversed_words, repeated, errs, divides, drops, recurs,
 ]  # fmt: skip
@@ -350,7 +350,7 @@ def test_training_at_any_length_is_the_uncompiled_one(forward):
 
 def times_taken(compiled):
     """How often calls were made again at other sizes."""
-    courses = compiled._runner.courses.items()
+    courses = compiled._runner.operator_traces.items()
     own = [entry for key, entry in courses if key[0] == id(compiled._orig_mod)]
     return sum([course.times for entry in own for _, course in entry.live])
 

@@ -100,7 +100,7 @@ def registers_of(source):
 
 @cython.final
 @cython.cclass
-class CourseStep:
+class TraceStep:
     """One step of a call that is made again.
 
     Args:
@@ -147,7 +147,7 @@ class CourseStep:
             self.kinds[i] = kind
             self.values.append(what if kind == PLAIN else (kind, what))
             if kind in (KNOWN, MADE, REGISTER):
-                self.places[i] = what
+                self.positions[i] = what
 
     def reads(self):
         """The registers that it reads."""
@@ -191,7 +191,7 @@ class CourseStep:
         at: cython.Py_ssize_t
         item: object
         for i in range(self.n_args):
-            at = self.places[i]
+            at = self.positions[i]
             if self.kinds[i] == PLAIN:
                 slots[i] = cython.cast(p_object, self.values[i])
             elif self.kinds[i] == KNOWN:
@@ -272,7 +272,7 @@ class CourseStep:
 
 @cython.final
 @cython.cclass
-class OpenCourse:
+class DynamicTrace:
     """What Python does in a module's call, for all sizes that its guards let pass.
 
     Args:
@@ -284,12 +284,12 @@ class OpenCourse:
         self.result, self.exact = recording.result, recording.exact
         self.n_registers, self.draws = recording.registers, recording.draws
         self.head, self.body = [], []
-        self.sort([CourseStep(one) for one in recording.steps])
+        self.sort([TraceStep(one) for one in recording.steps])
         self.let_go()
 
     def sort(self, steps):
         """Puts what hangs on the arguments' sizes alone first."""
-        step: CourseStep
+        step: TraceStep
         ready: set = set()
         for step in steps:
             first = step.kind == INPUT or (step.kind == SIZES and step.of == KNOWN)
@@ -302,7 +302,7 @@ class OpenCourse:
 
     def let_go(self):
         """Has sizes that nobody uses not be read, and results be dropped after their use."""
-        step: CourseStep
+        step: TraceStep
         used: set = set(registers_of(self.result))
         for step in self.head + self.body:
             used.update(step.reads())
@@ -328,7 +328,7 @@ class OpenCourse:
     @cython.cfunc
     def begun(self, found: pp_object, n: cython.int, args: tuple) -> list:
         """The integers that hang on the arguments; None where a guard on these fails."""
-        step: CourseStep
+        step: TraceStep
         registers: list = [None] * self.n_registers
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
@@ -381,7 +381,7 @@ class OpenCourse:
     @cython.cfunc
     def calls_of(self, registers: list, found: pp_object) -> list:
         """Makes the calls again: their results, or None where a guard fails."""
-        step: CourseStep
+        step: TraceStep
         made: list = []
         for step in self.body:
             if step.kind == SIZES:

@@ -43,7 +43,7 @@ def stretches_of(compiled):
     found, waiting = [], list(compiled._runner.roots.values())
     while waiting:
         call = waiting.pop()
-        for _, *kept in (call.stretches or {}).values():
+        for _, *kept in (call.segments or {}).values():
             found += kept
         waiting += call.children
     return found

@@ -4,7 +4,7 @@ Where other sizes of a module's arguments wait (`rushlight.graph.open_sizes`), n
 planned for them, and all that a compiled function could save is Python. So a call is recorded
 as it is, then one with its sizes traced (`rushlight.graph.size_tracing`), which has to give
 the first one's steps at its sizes. From then on calls whose guards hold are made again
-step by step (`rushlight.graph.course_steps`). What the Python can have read beside sizes is
+step by step (`rushlight.graph.dynamic_trace`). What the Python can have read beside sizes is
 compared each time, as for sizes that are known (`rushlight.graph.module_replay`).
 """
 
@@ -19,13 +19,13 @@ from cython.cimports.rushlight.core._python import p_object
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
-from cython.cimports.rushlight.graph.course_steps import OpenCourse
+from cython.cimports.rushlight.graph.dynamic_trace import DynamicTrace
 from cython.cimports.rushlight.graph.module_replay import (
     ModuleLook,
-    Stretch,
-    Stretches,
+    Segment,
+    SegmentReplay,
     names_met,
-    stretch_of,
+    segment_of,
 )
 from cython.cimports.rushlight.graph.tape import Tape
 from cython.cimports.rushlight.nn.modules._calling import set_follower
@@ -33,21 +33,19 @@ from cython.cimports.rushlight.nn.modules._calling import set_follower
 from rushlight._inductor import config
 from rushlight.core import logs, naming
 from rushlight.graph import size_tracing
-from rushlight.graph.course_steps import MISSED, place_of_draws
-from rushlight.graph.guards import Names, Unproven, Witness
+from rushlight.graph.dynamic_trace import MISSED, place_of_draws
+from rushlight.graph.guards import CodeProfiler, Names, Unproven
 from rushlight.graph.module_replay import Looking, is_immutable
 from rushlight.graph.plain_code import PlainCode
 from rushlight.graph.size_tracing import Recording, agrees
 from rushlight.random.generator import default_generator
 
 _TRIES = cython.declare(cython.int, 8)  # to trace a module's calls
-_LIVE = cython.declare(
-    cython.Py_ssize_t, 8
-)  # courses of one module with like arguments
+_LIVE = cython.declare(cython.Py_ssize_t, 8)  # traces of one module with like arguments
 _RECORDINGS = cython.declare(cython.Py_ssize_t, 4)
 _MISSES = cython.declare(
     cython.int, 4
-)  # calls of a course that Python had to make after all
+)  # calls of a trace that Python had to make after all
 _ENTRIES = cython.declare(cython.Py_ssize_t, 1024)
 _OPEN = cython.declare(cython.int, 10)  # any integer, for `module_replay`
 
@@ -96,12 +94,19 @@ def thread_now():
     st: cython.pointer(ThreadState) = state()
     included = st.included & ~cython.cast("unsigned long long", RECORDING)
     switches = st.grad_mode, st.inference_mode, st.anomaly, st.hooks_enabled
-    return included, st.excluded, switches, st.forward_ad, st.elsewhere, st.sequence
+    return (
+        included,
+        st.excluded,
+        switches,
+        st.forward_ad,
+        st.factory_device,
+        st.sequence,
+    )
 
 
 @cython.final
 @cython.cclass
-class OpenCourses:
+class DynamicReplay:
     """What is known of the calls of a module with arguments that differ by sizes."""
 
     def __init__(self, module):
@@ -123,7 +128,7 @@ class OpenCourses:
         logs.recompiles.say(f"{name}: Python runs at each other size: {why}", line=True)
 
     def confirm(self, module):
-        """Has a course serve, if it gives what other calls were seen to do."""
+        """Has a trace serve, if it gives what other calls were seen to do."""
         pending = self.pending
         if pending is None:
             return
@@ -146,14 +151,14 @@ class OpenCourses:
 
 @cython.final
 @cython.cclass
-class OpenReplay(Stretches):
-    """Takes calls of modules: by a stretch, at another size by an open course, or by Python."""
+class OpenReplay(SegmentReplay):
+    """Takes calls of modules: by a segment, at another size by an dynamic trace, or by Python."""
 
     @cython.cfunc
     def other_size(self, tape: Tape, module: object, args: tuple) -> object:
-        entry: OpenCourses
-        guarded: Stretch
-        course: OpenCourse
+        entry: DynamicReplay
+        guarded: Segment
+        operator_trace: DynamicTrace
         found = cython.declare(p_object[256])
         owner = tape.owner
         st: cython.pointer(ThreadState) = state()
@@ -168,24 +173,24 @@ class OpenReplay(Stretches):
                 st.inference_mode,
                 kind_of(args),
             )
-            entry = owner.courses.get(key)
+            entry = owner.operator_traces.get(key)
         except TypeError:  # an argument without a hash
             return module.forward(*args)
         if entry is None or entry.module() is not module:
             result = module.forward(*args)
-            if tape.off and len(owner.courses) < _ENTRIES:  # its size waits
-                owner.courses[key] = OpenCourses(module)
+            if tape.off and len(owner.operator_traces) < _ENTRIES:  # its size waits
+                owner.operator_traces[key] = DynamicReplay(module)
             return result
         for one in entry.live:
-            guarded, course = one
+            guarded, operator_trace = one
             if guarded.holds(module, args, found):
-                misses = course.misses
-                result = course.run(found, len(guarded.known), args)
+                misses = operator_trace.misses
+                result = operator_trace.run(found, len(guarded.known), args)
                 if result is not MISSED:
                     return result
-                if course.misses > _MISSES:
+                if operator_trace.misses > _MISSES:
                     entry.live.remove(one)
-                if course.misses > misses:
+                if operator_trace.misses > misses:
                     return module.forward(*args)
         if entry.tries < _TRIES and len(entry.live) < _LIVE and config.replay_modules:
             return trace_call(entry, tape, module, args)
@@ -193,7 +198,7 @@ class OpenReplay(Stretches):
 
 
 @cython.cfunc
-def trace_call(entry: OpenCourses, tape: Tape, module: object, args: tuple) -> object:
+def trace_call(entry: DynamicReplay, tape: Tape, module: object, args: tuple) -> object:
     """Calls a module, and records it if its sizes tell something new."""
     case = sizes_in(args, [])
     traced: cython.bint = entry.pending is None and len(entry.recordings) > 0
@@ -212,7 +217,7 @@ def trace_call(entry: OpenCourses, tape: Tape, module: object, args: tuple) -> o
     except Unproven as why:
         entry.refuse(module, why)
         return module.forward(*args)
-    profile = Witness()
+    profile = CodeProfiler()
     now = thread_now, place_of_draws
     recording = Recording(looking.tensors, looking.exact, traced, profile, *now)
     recording.case = case
@@ -225,7 +230,7 @@ def trace_call(entry: OpenCourses, tape: Tape, module: object, args: tuple) -> o
             if home is vars(size_tracing):
                 del profile.codes[code]
         names = names_met(profile, looking)
-        guarded: Stretch = stretch_of(
+        guarded: Segment = segment_of(
             tape, module, looking, look, arguments, names, result, args
         )
     except Unproven as why:
@@ -234,7 +239,7 @@ def trace_call(entry: OpenCourses, tape: Tape, module: object, args: tuple) -> o
     guarded.excluded, guarded.inference = state().excluded, state().inference_mode
     guarded.calls = []
     if traced:
-        entry.pending = guarded, OpenCourse(recording)
+        entry.pending = guarded, DynamicTrace(recording)
     else:
         entry.recordings = [*entry.recordings, recording][-_RECORDINGS:]
     entry.confirm(module)

@@ -31,7 +31,7 @@ def _gpu_tag(storage):
     return f"cuda:{device.index or 0}" if device.type == "cuda" else None
 
 
-def _on_card(storage, number):
+def _on_cuda(storage, number):
     """A storage brought to a card.
 
     Raises:
@@ -74,7 +74,7 @@ def _gpu_place(storage, location):
     if number and not number.isdigit():
         return None
     if kind == "cuda" and storage is not None and rl.cuda.is_available():
-        return _on_card(storage, number)
+        return _on_cuda(storage, number)
     name = kind.upper()
     raise RuntimeError(
         f"Attempting to deserialize object on a {name} device but "
