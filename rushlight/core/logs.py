@@ -79,7 +79,7 @@ def _write(text):
 
 graph = Log("graph", "what was captured, operator by operator")
 graph_breaks = Log("graph_breaks", "where a value is needed in the middle, and why")
-recompiles = Log("recompiles", "where a program takes another course than before")
+recompiles = Log("recompiles", "where a program takes another path than before")
 fusion = Log("fusion", "which operators became one kernel, and which did not")
 output_code = Log("output_code", "the programs that are run, as Python")
 cudagraphs = Log("cudagraphs", "why programs are not launched as a graph of a device's")

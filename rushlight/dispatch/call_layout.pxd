@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Operator
 
-# What a call's course follows from, as up to 200 integers: their number, or -1 where that is
+# What a call's path follows from, as up to 200 integers: their number, or -1 where that is
 # not all of it. `allowed` are the keys that operands may have.
 cdef int describe(Operator op, PyObject** slots, int64_t* words, uint64_t allowed) except -2
 # One argument, behind `n` integers: how many there are then.

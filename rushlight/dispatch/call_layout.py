@@ -1,4 +1,4 @@
-"""What the course of a call follows from, as integers: types, sizes, strides, numbers."""
+"""What the path of a call follows from, as integers: types, sizes, strides, numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANY = cython.declare(uint64_t, ~cython.cast(uint64_t, 0))
 def describe(
     op: Operator, slots: pp_object, words: cython.pointer(int64_t), allowed: uint64_t
 ) -> cython.int:
-    """What a call's course follows from, as integers; -1 where that is not all of it."""
+    """What a call's path follows from, as integers; -1 where that is not all of it."""
     n: cython.int = 1
     i: cython.int
     words[0] = default_dtype().code | (switch_bits() << 32)

@@ -499,9 +499,9 @@ def far_log10(x):
     return _log_edges(x, 0.0, _log_in_base(x, scale, step))
 
 
-# Fractions are from here to twice that, by how many stretches they are cut into.
+# Fractions are from here to twice that, by how many intervals they are cut into.
 LEAST_FRACTIONS = {128: 181 / 256, 32: 45 / 64, 16: 11 / 16, 8: 11 / 16}
-# By stretches, how far a number may be from the middle of its, in parts of it, and how many
+# By intervals, how far a number may be from the middle of its, in parts of it, and how many
 # terms a series takes there: for the digits of float32, and of float64.
 REACHES = {128: "0.00785", 32: "0.0313", 16: "0.0626", 8: "0.1251"}
 TERMS_OF_LOG = {128: 7, 32: 5, 16: 12, 8: 6}
@@ -510,7 +510,7 @@ SHORT_INVERSES = {8: 4, 128: 8}
 
 
 def _pieces_of_log(x):
-    """How many stretches a logarithm has: of a float32 as many as one instruction picks.
+    """How many intervals a logarithm has: of a float32 as many as one instruction picks.
 
     Choosing between registers of a longer table takes longer than further terms by AVX2;
     rows of a long one take less, but for as many lanes as those of float32.
@@ -522,7 +522,7 @@ def _pieces_of_log(x):
 
 @functools.cache
 def _middles(count):
-    """Inverses of the middles of ``count`` stretches of the fraction, to ten bits.
+    """Inverses of the middles of ``count`` intervals of the fraction, to ten bits.
 
     The two beside one have one. Some are to four or eight bits, so that a number's product
     with one, less one, hardly exceeds its format.
@@ -540,7 +540,7 @@ def _middles(count):
 
 @functools.cache
 def _logs_of_inverses(base, count):
-    """Of each stretch, in a base or e: to so few bits that sums are exact; the rest."""
+    """Of each interval, in a base or e: to so few bits that sums are exact; the rest."""
     bits_below = 16 if count in (8, 32) else 41
     with localcontext() as context:
         context.prec = 40
@@ -554,13 +554,13 @@ def _logs_of_inverses(base, count):
 
 @functools.cache
 def _short_logs_of_inverses():
-    """Of each stretch of a float64."""
+    """Of each interval of a float64."""
     return [-math.log(inverse) for inverse in _middles(16)]
 
 
 @functools.cache
 def _log_of_rest(first, terms, pieces):
-    """``log(1 + r)`` from its power ``first`` on, as far as stretches reach."""
+    """``log(1 + r)`` from its power ``first`` on, as far as intervals reach."""
     with localcontext() as context:
         context.prec = 40
         series = [(-1) ** (n + 1) / Decimal(n) for n in range(first, first + 60)]
@@ -572,7 +572,7 @@ def _by_exponent_range(x, count, columns):
     """A normal number as ``2^e (1 + r + lost) / inverse``, by the table's inverse.
 
     Returns:
-        ``e, r, lost`` and what else there is of the stretch; nothing is lost of few.
+        ``e, r, lost`` and what else there is of the interval; nothing is lost of few.
     """
     m, e, pattern = _normal_parts(x, LEAST_FRACTIONS[count])
     index = pattern >> format_of(x).mantissa + 1 - count.bit_length()

@@ -1,4 +1,4 @@
-"""Functions in pieces: of each stretch of the argument a short polynomial.
+"""Functions in pieces: of each interval of the argument a short polynomial.
 
 The coefficients lie in tables of constants, from which every lane takes its own (see
 ``lookup`` of the emitters): where a processor permutes registers, a table of 16 or 32 is
@@ -69,17 +69,17 @@ def tables_in_registers() -> bool:
 
 
 def equal_widths(count, step):
-    """Stretches of one width, the first of which is around zero."""
+    """Intervals of one width, the first of which is around zero."""
     return tuple((k * step, step / 2) for k in range(count))
 
 
 @functools.cache
 def pieces(series, intervals, degree):
-    """Polynomials for stretches of a function: a row of coefficients for each.
+    """Polynomials for intervals of a function: a row of coefficients for each.
 
     Args:
         series: a function of `series`: the Taylor series around a place.
-        places: pairs of the middle of a stretch and how far it reaches.
+        places: pairs of the middle of a interval and how far it reaches.
         degree: of the polynomials. Their first terms are the function's, exactly; what
             is left is shortened by Chebyshev's polynomials.
     """

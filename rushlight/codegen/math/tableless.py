@@ -37,7 +37,7 @@ def over_argument(function, reach, count):
 
 @functools.cache
 def log_of_complement(first, last, count):
-    """The middle of a stretch, and the logarithm of ``1 - erf`` in powers of what is left.
+    """The middle of a interval, and the logarithm of ``1 - erf`` in powers of what is left.
 
     ``(log f)' f = f'`` gives term after term.
     """

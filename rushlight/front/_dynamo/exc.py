@@ -58,7 +58,7 @@ class BackendCompilerFailed(TorchDynamoException):
 
 
 class RecompileError(TorchDynamoException):
-    """A function takes another course than before, where that was to be an error."""
+    """A function takes another path than before, where that was to be an error."""
 
 
 class FailOnRecompileLimitHit(Exception):
