@@ -306,7 +306,7 @@ def running() -> bool:
 
 def maker():
     """What makes a kernel of loops for the current target: the host's cache, or that of
-    the cards.
+    the devices.
 
     Both take a name, a digest of all that decides what is computed, and a function that
     gives the loops.

@@ -16,9 +16,9 @@ ctypedef struct ThreadState:
     int device_kind
     int device_index                # -1: none
     void* written                   # the tensor that the running kernel may write in
-    int cuda_index                        # one more than the card that driver calls go to
-    bint gathering                  # elementwise launches of cards wait to be put together
-    void* queues[16]                # of the first cards: where this thread's work goes
+    int cuda_index                        # one more than the device that driver calls go to
+    bint gathering                  # elementwise launches of devices wait to be put together
+    void* queues[16]                # of the first devices: where this thread's work goes
 
 # Never NULL.
 cdef ThreadState* state() noexcept

@@ -150,7 +150,7 @@ def describe_tensor(
 def describe_place(
     t: Tensor, words: cython.pointer(int64_t), n: cython.int
 ) -> cython.int:
-    """Which card a tensor is on, and whether its elements may be loaded together there."""
+    """Which device a tensor is on, and whether its elements may be loaded together there."""
     kind: cython.int = t.storage.device.kind
     if kind != KIND_CUDA:
         return -1

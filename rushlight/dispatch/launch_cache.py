@@ -84,7 +84,7 @@ _GRAPH = cython.declare(
 _KEPT = cython.declare(cython.Py_ssize_t, 128)  # plans of one operator
 _MISSES = cython.declare(cython.int, 32)  # looks that found something else, at most
 # Every plan is compared with its function: for the tests.
-# On cards only where that is asked for: it launches twice, and waits.
+# On devices only where that is asked for: it launches twice, and waits.
 _ASKED = os.environ.get("RUSHLIGHT_CHECK_PLANS", "")
 _CHECKED = cython.declare(cython.bint, _ASKED in ("1", "cards"))
 _ON_CUDA = cython.declare(cython.bint, _ASKED == "cards")
@@ -244,7 +244,7 @@ def tensors_of(op: Operator, slots: pp_object) -> list:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def may_repeat(tensors: list) -> cython.bint:
-    """Whether a call may be run twice, to compare: on cards that waits for them."""
+    """Whether a call may be run twice, to compare: on devices that waits for them."""
     for item in tensors:
         where: Device = cython.cast(Tensor, item).storage.device
         if not where.on_host and not (

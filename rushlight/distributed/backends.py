@@ -196,7 +196,7 @@ def _check_backend(name):
 
 
 def make_backend(backend, arguments, host, device, options):
-    """The group of one backend, or of one for the host and one for cards."""
+    """The group of one backend, or of one for the host and one for devices."""
     if backend == Backend.NCCL:
         return ProcessGroupNCCL(*arguments, host, device, options)
     if backend != HOST_AND_DEVICES:

@@ -67,7 +67,7 @@ class _DDPJoinHook(JoinHook):
 
 
 def _index_of(device):
-    """The number of a card, of a device or a number; the current one's of a bare name."""
+    """The index of a device, of its name or of a number; the current one's of a bare name."""
     if isinstance(device, int):
         return device
     found = rl.device(device)
@@ -84,8 +84,8 @@ class DistributedDataParallel(Module, Joinable):
 
     Args:
         module: the module; it is this one's attribute ``module``, and so in its state.
-        device_ids: the one card of this process, where tensors that the module is given go;
-            None for a module on the host, or on several cards.
+        device_ids: the one device of this process, where tensors that the module is given go;
+            None for a module on the host, or on several devices.
         output_device: kept; results stay where they are.
         dim: the dimension of the batch.
         broadcast_buffers: whether buffers are rank 0's before each forward; they are.
@@ -189,7 +189,7 @@ class DistributedDataParallel(Module, Joinable):
             )
 
     def _set_devices(self, device_ids, output_device):
-        """Keep which card this process uses, where one was named."""
+        """Keep which device this process uses, where one was named."""
         devices = {p.device for p in self.module.parameters()}
         self.device = next(self.module.parameters()).device
         self.device_type = self.device.type
@@ -201,7 +201,7 @@ class DistributedDataParallel(Module, Joinable):
             self.output_device = _index_of(chosen)
 
     def _on_device(self, values):
-        """What the module is given, its tensors on the card that was named."""
+        """What the module is given, its tensors on the device that was named."""
         if self.device_ids is None:
             return values
         device = rl.device(self.device_type, self.device_ids[0])

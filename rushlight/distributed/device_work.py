@@ -1,4 +1,4 @@
-"""Collectives between cards on their way, and the thread that looks after them."""
+"""Collectives between devices on their way, and the thread that looks after them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE = 0.3  # how long after a rank has gone a collective that it began may end
 
 
 class _Failure:
-    """What a card answers once work on it was ended in the midst.
+    """What a device answers once work on it was ended in the midst.
 
     Args:
         error: why.
@@ -31,12 +31,12 @@ class _Failure:
         self.error = error
 
     def look(self):
-        """Raise it: whoever waits for the card would read what is not there."""
+        """Raise it: whoever waits for the device would read what is not there."""
         raise self.error
 
 
 class DeviceFuture(Future):
-    """A value that a queue of a card is to fill: who asks for it makes its queue wait.
+    """A value that a queue of a device is to fill: who asks for it makes its queue wait.
 
     Args:
         work: what says when it is there: has ``event`` and ``check``.
@@ -85,7 +85,7 @@ def follow(work, values):
 
     Args:
         work: has ``event`` and ``check``.
-        values: tensors of the work's card, in whatever.
+        values: tensors of the work's device, in whatever.
     """
     work.check()
     context = work.event.ctx
@@ -97,7 +97,7 @@ def follow(work, values):
 
 
 class DeviceWork(Work):
-    """A collective between cards, or a message, in a queue.
+    """A collective between devices, or a message, in a queue.
 
     Args:
         call: what it is, as errors say it.
@@ -247,7 +247,7 @@ class Watchdog:
                     self.look()
                 except DistBackendError as error:
                     self.fail(error)
-                except RuntimeError as error:  # of the card, or of the library
+                except RuntimeError as error:  # of the device, or of the library
                     self.fail(DistBackendError(str(error)))
             time.sleep(INTERVAL)
 
@@ -311,7 +311,7 @@ class Watchdog:
         raise self.group._refuse(text, missing[0] if missing else self.group.rank())
 
     def fail(self, error):
-        """End the group: all work fails, and cards that were to fill tensors say so.
+        """End the group: all work fails, and devices that were to fill tensors say so.
 
         Args:
             error: why.

@@ -1,6 +1,6 @@
-"""Groups of processes whose cards NCCL connects, and groups that take host tensors too.
+"""Groups of processes whose devices NCCL connects, and groups that take host tensors too.
 
-A collective is put into a queue of the card, and the host goes on. Beside the library, the
+A collective is put into a queue of the device, and the host goes on. Beside the library, the
 processes stay connected as those of `ProcessGroupGloo`: every rank tells the others what it
 begins, so that a rank that is lost, late or differs is named, and ends the group in a second.
 """
@@ -43,7 +43,7 @@ class NcclOptions:
     """What ``init_process_group(pg_options=)`` takes for NCCL.
 
     Args:
-        is_high_priority_stream: whether collectives go before other work of the card.
+        is_high_priority_stream: whether collectives go before other work of the device.
     """
 
     def __init__(self, is_high_priority_stream=False):
@@ -69,7 +69,7 @@ class Launch:
 
 
 class ProcessGroupNCCL(ProcessGroupGloo):
-    """Processes whose cards exchange tensors by themselves.
+    """Processes whose devices exchange tensors by themselves.
 
     Args:
         store: where they meet; keys of the group alone.
@@ -77,7 +77,7 @@ class ProcessGroupNCCL(ProcessGroupGloo):
         size: the number of processes.
         timeout: how long a collective may take, a ``timedelta``.
         meeting_host: where the store is served, or None.
-        device: the card of this process, joined at once; else each when it is used.
+        device: the device of this process, joined at once; else each when it is used.
         options: a ``ProcessGroupNCCL.Options``.
     """
 
@@ -451,7 +451,7 @@ def _several(comm, operands):
 
 
 class ProcessGroupByDevice(ProcessGroupGloo):
-    """Processes that exchange tensors of the host one way and those of cards another.
+    """Processes that exchange tensors of the host one way and those of devices another.
 
     Args:
         parts: the kind of a device -> the group that takes its tensors.

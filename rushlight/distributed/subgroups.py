@@ -53,7 +53,7 @@ def new_group(
         pg_options: options of a backend: a ``ProcessGroupNCCL.Options``.
         use_local_synchronization: whether its members alone call it.
         group_desc: what it is for.
-        device_id: the card of this process: NCCL connects it at once.
+        device_id: the device of this process: NCCL connects it at once.
         sort_ranks: whether its ranks go in the order of the global ones.
 
     Returns:

@@ -310,7 +310,7 @@ def init_process_group(
     """Join all processes of a program: returns once every one has come.
 
     Args:
-        backend: ``gloo``; ``nccl``, for tensors of cards; ``cpu:gloo,cuda:nccl``, for
+        backend: ``gloo``; ``nccl``, for tensors of devices; ``cpu:gloo,cuda:nccl``, for
             both; or ``mpi``, which knows the processes by itself.
         init_method: ``env://`` (the default), ``tcp://HOST:PORT`` or ``file:///PATH``.
         timeout: how long a collective may take, a ``timedelta``: 30 minutes,
@@ -320,7 +320,7 @@ def init_process_group(
         store: where the processes meet, in place of ``init_method``.
         group_name: without effect, as in PyTorch.
         pg_options: options of a backend: a ``ProcessGroupNCCL.Options``.
-        device_id: the card of this process: NCCL connects it at once.
+        device_id: the device of this process: NCCL connects it at once.
 
     Raises:
         ValueError: it has joined already, or a number is missing.
@@ -353,7 +353,7 @@ def init_process_group(
 
 
 def _bound_device(given):
-    """The card that a process says to be its own, or None.
+    """The device that a process says to be its own, or None.
 
     Raises:
         ValueError: it is none.

@@ -114,12 +114,12 @@ class Runner(Owner):
     """The paths of one compiled function, or of the sweeps back through one.
 
     Attributes:
-        roots: default type, current card, count of replaced kernels and switches -> the
+        roots: default type, current device, count of replaced kernels and switches -> the
             paths' root; ``last`` is the one that was taken last.
         name: what logs call it.
         fullgraph: whether leaving the graph is an error.
         backend: what makes a program of a graph; None for our own.
-        mode: PyTorch's name of what is wanted of programs; some ask for graphs of a card's.
+        mode: PyTorch's name of what is wanted of programs; some ask for graphs of a device's.
         settings: what of `rushlight._inductor.config` is otherwise for its programs.
         graphed: how many programs are launched as one.
         dynamic: False where each size is to have a path and program of its own.

@@ -1,4 +1,4 @@
-"""Programs of a card that are written down once, and launched as one graph from then on.
+"""Programs of a device that are written down once, and launched as one graph from then on.
 
 A graph launches what it launched when it was written down, at the same addresses. So
 

@@ -1,4 +1,4 @@
-"""A group's kernel as a launch on a device whose backend compiles: a card.
+"""A group's kernel as a launch on a device whose backend compiles: a device.
 
 What a group computes is the host's expression; the backend says how that is launched. A
 `Launch` holds all that is the same each time, and a program hands it addresses and numbers.

@@ -22,7 +22,7 @@ APPLIED = (
     "float32",
     "float16",
     "bfloat16",
-)  # that a card's library applies functions to
+)  # that a device's library applies functions to
 # Bytes of a product's results from which on a second pass over them is worth saving: what
 # is smaller is read again from the second-level cache, and kernels take time to compile.
 FAR = 1 << 21

@@ -37,7 +37,7 @@ _UNHEARD = ("random", "data_dependent", "unknown", "data_dependent_output")
 def is_recordable(call) -> bool:
     """Whether what a call does follows from its operands' layout, and from nothing else."""
     if not call.device_of().on_host or not call.device.on_host:
-        return False  # a card's launches have other witnesses
+        return False  # a device's launches have other witnesses
     tags = call.op.entry[TAGS] if call.op.entry else ("unknown",)
     if any(tag in tags for tag in _UNHEARD):
         return False

@@ -85,7 +85,7 @@ cdef class Notes:
 
 # What each call of a compiled function looks at: see `graph.compiled_function`.
 cdef class Owner:
-    cdef public dict roots          # default type, card, kernels and switches -> the paths' root
+    cdef public dict roots          # default type, device, kernels and switches -> the paths' root
     cdef public object backend      # what makes a program of a graph; None for our own
     cdef public object frozen       # what is done about calls that no path has
     cdef public int passing         # how many of the next calls run as they come

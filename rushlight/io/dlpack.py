@@ -1,7 +1,7 @@
 """Memory shared with other libraries by DLPack, an agreed description of an array.
 
-Tensors of the host and of NVIDIA's cards are lent and borrowed without a copy
-(https://dmlc.github.io/dlpack/latest). For a card, who takes a tensor names its queue of
+Tensors of the host and of NVIDIA's devices are lent and borrowed without a copy
+(https://dmlc.github.io/dlpack/latest). For a device, who takes a tensor names its queue of
 work, and that waits for what the current queue was given before.
 """
 
@@ -61,7 +61,7 @@ DLPACK_TYPES = {
 }
 _TO_DLPACK = {name: pair for pair, name in DLPACK_TYPES.items()}
 CPU, CUDA, CUDA_HOST = 1, 2, 3
-DEFAULT_QUEUE = 1  # of a card, in the array API
+DEFAULT_QUEUE = 1  # of a device, in the array API
 
 
 @cython.cfunc
@@ -138,7 +138,7 @@ def place_of(tensor: Tensor) -> tuple:
     """DLPack's kind and number of the memory that a tensor is in.
 
     Raises:
-        TypeError: it is neither the host's nor an NVIDIA card's.
+        TypeError: it is neither the host's nor an NVIDIA device's.
     """
     device: Device = tensor.storage.device
     if device.kind == KIND_CUDA:
@@ -162,7 +162,7 @@ def share_by_dlpack(
     Raises:
         BufferError: the tensor requires a gradient, puts off its conjugate, is sparse,
             has a type that DLPack lacks, or is wanted on another device.
-        TypeError: the queue of a card is no number.
+        TypeError: the queue of a device is no number.
     """
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
@@ -311,7 +311,7 @@ def over_dlpack(source: object):
 
 @cython.cfunc
 def queue_for(source: object) -> dict:
-    """What an array on a card is told: the queue that is to wait for its own."""
+    """What an array on a device is told: the queue that is to wait for its own."""
     place = (
         source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else (CPU, 0)
     )

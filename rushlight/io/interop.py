@@ -270,10 +270,10 @@ def described(tensor: Tensor, kind: str) -> dict:
 
 
 def cuda_array_interface(tensor: Tensor) -> dict:
-    """Numba's and CuPy's description of the memory of a tensor on a card.
+    """Numba's and CuPy's description of the memory of a tensor on a device.
 
     Raises:
-        AttributeError: the tensor is on no card, or sparse.
+        AttributeError: the tensor is on no device, or sparse.
         RuntimeError: it requires a gradient.
     """
     device: Device = tensor.storage.device
@@ -302,7 +302,7 @@ def cuda_array_interface(tensor: Tensor) -> dict:
 
 
 def over_cuda_array(array):
-    """The tensor over memory of a card that another library describes.
+    """The tensor over memory of a device that another library describes.
 
     Raises:
         TypeError: tensors lack the elements' type.

@@ -79,7 +79,7 @@ def warn_of_copy(name):
 
 
 def _has_place(data):
-    """Whether data are where they are, whatever the default device is: on a card, say."""
+    """Whether data are where they are, whatever the default device is: on a device, say."""
     if isinstance(data, (list, tuple, int, float)):
         return False
     if isinstance(data, Tensor) or hasattr(data, "__cuda_array_interface__"):

@@ -201,7 +201,7 @@ class _Surroundings:
         self.random = rl.get_rng_state() if keep_random else None
         self.kind = _accelerators(args)[0] if keep_random else None
         module = getattr(rl, self.kind, None) if self.kind else None
-        # Imagined tensors of a card that is not there have no generator.
+        # Imagined tensors of a device that is not there have no generator.
         used = getattr(module, "is_initialized", bool)()
         self.devices, self.states = get_device_states(*args if used else ())
         self.autocast = current_settings()

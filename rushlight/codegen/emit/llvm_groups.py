@@ -106,7 +106,7 @@ def show_units(emitter, s):
 
 
 def name_room(emitter):
-    """Names the room of a launch, where a block's arrays take more than any card gives."""
+    """Names the room of a launch, where a block's arrays take more than any device gives."""
     from rushlight.codegen.schedule.gpu_lowering import positions_of
 
     emitter.room, _ = positions_of(emitter.function.body)

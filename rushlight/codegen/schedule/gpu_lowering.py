@@ -35,7 +35,7 @@ from rushlight.ir.rewrite import bodies_of, expressions_of
 
 MOST_THREADS = 512  # of a block for a row
 MOST_THREADS_OF_DOUBLES = 256  # which take two registers each, of 255 that a thread has
-SHARED_BYTES = 48 << 10  # that any card gives a block
+SHARED_BYTES = 48 << 10  # that any device gives a block
 MOST_DATA, MOST_INTS = 24, 64  # pointers and integers of a launch
 TOTAL = Var("total", i64)
 # The functions of rows that are many blocks', or of rows side by side that are many threads'
@@ -48,7 +48,7 @@ PARTS, SPAN = MOST_INTS - 2, MOST_INTS - 1
 def positions_of(body):
     """Where the arrays that a block shares lie in a launch's room, and its bytes.
 
-    Where they take no more than any card gives a block there is no room: they are the
+    Where they take no more than any device gives a block there is no room: they are the
     function's own, and the places are none.
     """
     offsets, bytes = {}, 0

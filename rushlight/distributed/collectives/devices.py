@@ -1,4 +1,4 @@
-"""Tensors of cards as libnccl takes them, and the communicators that connect cards."""
+"""Tensors of devices as libnccl takes them, and the communicators that connect devices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHORT_FACTORS = {"float16": rl.float16, "bfloat16": rl.bfloat16}
 
 @contextmanager
 def on_queue(queue):
-    """Sends this thread's work to a queue of a card.
+    """Sends this thread's work to a queue of a device.
 
     Args:
         queue: a ``runtime.cuda.streams.Stream``.
@@ -38,10 +38,10 @@ def on_queue(queue):
 
 
 class DeviceOperand:
-    """A tensor as a run of elements on a card.
+    """A tensor as a run of elements on a device.
 
     Args:
-        tensor: dense, on a card; its elements go in the order in which they lie.
+        tensor: dense, on a device; its elements go in the order in which they lie.
 
     Raises:
         ValueError: it is on the host, or its elements do not lie together.
@@ -180,11 +180,11 @@ class Communicators:
     def __init__(self, store, rank, size, look, priority=0):
         self.store, self.rank, self.size, self.look = store, rank, size, look
         self.priority = priority
-        self.made: dict = {}  # (card's number, ranks) -> communicator
+        self.made: dict = {}  # (device's number, ranks) -> communicator
         self.queues: dict = {}
 
     def of(self, context, ranks=None):
-        """The communicator of some ranks on a card; the first time all must come.
+        """The communicator of some ranks on a device; the first time all must come.
 
         Args:
             context: this rank's.

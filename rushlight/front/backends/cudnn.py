@@ -1,4 +1,4 @@
-"""cuDNN, which convolves on cards where it is there, and the switches that it obeys.
+"""cuDNN, which convolves on devices where it is there, and the switches that it obeys.
 
 The precision of float32 is a word for each kind of operator, ``ieee`` or ``tf32``; where
 it is ``none``, that of the library holds, and then that of all backends.
@@ -72,7 +72,7 @@ def version():
 
 
 def is_available():
-    """Whether the library is there, and a card."""
+    """Whether the library is there, and a device."""
     from rushlight.cuda import is_available
 
     return is_available() and _library() is not None

@@ -67,7 +67,7 @@ def is_available():
     """Whether tensors can live on a GPU.
 
     The backend is not whole yet: it is used where ``RUSHLIGHT_CUDA=1`` is set and NVIDIA's
-    driver finds a card.
+    driver finds a device.
 
     >>> is_available()
     False
@@ -204,7 +204,7 @@ def is_tf32_supported():
 
 def get_arch_list():
     """The architectures that kernels were built for ahead: none, they are built for the
-    card at hand.
+    device at hand.
 
     >>> torch.cuda.get_arch_list()
     []

@@ -1,4 +1,4 @@
-"""Which card a call means."""
+"""Which device a call means."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _tried: list = []
 
 
 def ready():
-    """Whether a driver and a card are there; looked for once."""
+    """Whether a driver and a device are there; looked for once."""
     if driver.loaded():
         return True
     if not _tried:
@@ -18,13 +18,13 @@ def ready():
 
 
 def need():
-    """Refuses where there is no card."""
+    """Refuses where there is no device."""
     if not ready():
         backend.refuse()
 
 
 def index_of(device):
-    """The number of the card that an argument means; None is the current one."""
+    """The number of the device that an argument means; None is the current one."""
     if isinstance(device, bool) or not (
         device is None or isinstance(device, (int, str, Device))
     ):
@@ -55,7 +55,7 @@ def need_binding(name):
 
 
 def context_for(device=None):
-    """The card that an argument means.
+    """The device that an argument means.
 
     Raises:
         AssertionError: there is no GPU.

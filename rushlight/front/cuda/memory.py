@@ -37,7 +37,7 @@ OVERSIZE = (
 
 
 def _statistics(device):
-    """The figures of a card; None where nothing was ever asked of one."""
+    """The figures of a device; None where nothing was ever asked of one."""
     if not _where.ready():
         return None
     return _where.context_for(device).allocator.statistics

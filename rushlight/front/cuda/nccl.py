@@ -41,7 +41,7 @@ def is_available(tensors):
     """Whether the library takes some tensors.
 
     Args:
-        tensors: of one card each, dense and contiguous, of a type that it adds.
+        tensors: of one device each, dense and contiguous, of a type that it adds.
 
     >>> torch.cuda.nccl.is_available([torch.ones(2)])
     False

@@ -7,7 +7,7 @@ from rushlight.runtime.cuda import contexts
 
 
 def _every():
-    """The generators of all cards; none without a card."""
+    """The generators of all devices; none without a device."""
     if not _where.ready():
         return ()
     return tuple(contexts.ctx(n).generator for n in range(contexts.count()))

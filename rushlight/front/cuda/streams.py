@@ -1,7 +1,7 @@
 """Queues of work on a GPU, and moments in them.
 
 Work that is put into one queue is done in order; queues wait for one another only where
-they are told to. Each thread sends its work to one queue of a card, its *current* one.
+they are told to. Each thread sends its work to one queue of a device, its *current* one.
 """
 
 from __future__ import annotations

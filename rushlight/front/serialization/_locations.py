@@ -32,7 +32,7 @@ def _gpu_tag(storage):
 
 
 def _on_cuda(storage, number):
-    """A storage brought to a card.
+    """A storage brought to a device.
 
     Raises:
         RuntimeError: there are not so many.
@@ -67,7 +67,7 @@ def on_host(storage):
 
 
 def _gpu_place(storage, location):
-    """Brings a storage to a card; refuses a device that is not here, as PyTorch does."""
+    """Brings a storage to a device; refuses a device that is not here, as PyTorch does."""
     kind, _, number = location.partition(":")
     if kind not in ("cuda", "mps", "xpu", "hpu", "mtia", "privateuseone"):
         return None

@@ -307,7 +307,7 @@ def log_sums_of_complex(left, right):
     """The same of complex numbers: the angle is that of the sum, between half turns.
 
     How many whole turns the sequence of sums has made depends on what came first, so
-    no states know it; on PyTorch's cards it depends on how threads join theirs.
+    no states know it; on PyTorch's devices it depends on how threads join theirs.
     """
     (x, mass), (y, more) = left, right
     top = maximum(x, y)

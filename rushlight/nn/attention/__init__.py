@@ -1,4 +1,4 @@
-"""How attention is computed: PyTorch's names for choosing, which cards obey."""
+"""How attention is computed: PyTorch's names for choosing, which devices obey."""
 
 from __future__ import annotations
 

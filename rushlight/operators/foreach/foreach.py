@@ -1,7 +1,7 @@
 """Operators over lists of tensors: each runs once for every tensor.
 
 A launch costs so little on the host that a loop over the tensors is what a kernel over all
-of them would save elsewhere; a card's backend puts the launches together. Overrides,
+of them would save elsewhere; a device's backend puts the launches together. Overrides,
 autograd and transformations see the operator on every tensor, and need to know nothing of
 lists.
 """

@@ -168,7 +168,7 @@ def _launch(rule, written, read, scalars, static, guard=None):
     """Specialise a rule for the tensors' dtype and run it over all of them.
 
     Args:
-        guard: on a card, the scale of the gradients and whether one has overflowed.
+        guard: on a device, the scale of the gradients and whether one has overflowed.
     """
     _launch_by_kind(written[0][0].device, rule, written, read, scalars, static, guard)
 
@@ -254,7 +254,7 @@ def left_out(params, optimizer):
 
 
 def _guard(grads, grad_scale, found_inf):
-    """What a step takes of a scaler's: two tensors on a card, or whether it is left out.
+    """What a step takes of a scaler's: two tensors on a device, or whether it is left out.
 
     On the host the gradients are unscaled here.
     """
@@ -311,7 +311,7 @@ def _run_alone(rule, written, read, compute, static):
 def _adam_alone(rule, written, read, counters, numbers, decoupled, static):
     """Adam's step where what it launches is done again without Python.
 
-    What follows from the counters is computed by a kernel, as on a card.
+    What follows from the counters is computed by a kernel, as on a device.
     """
     lr, weight_decay, beta1, beta2, eps = numbers
     kind = written[0][0].dtype.name

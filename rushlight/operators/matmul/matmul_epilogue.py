@@ -307,7 +307,7 @@ def product_by_name(added, a, b, transposed, others, epilogue_steps, sizes, dtyp
     """``epilogue_steps(a @ b + added, *others)`` with the bits of the operators one by one.
 
     Of types that are summed in themselves, more than one row and more than one column. On
-    a card ``epilogue_steps`` is a function's name in its library, and sums are rounded after it.
+    a device ``epilogue_steps`` is a function's name in its library, and sums are rounded after it.
 
     Args:
         added: a bias, or what else expands to the product's shape; None for nothing.

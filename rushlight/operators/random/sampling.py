@@ -744,7 +744,7 @@ def dropout_mask(self, p, shape=None):
         if shape is None
         else _empty(shape, self.dtype, self.device)
     )
-    # in parts that others can take, and as PyTorch draws on cards
+    # in parts that others can take, and as PyTorch draws on devices
     if intercepted(self) or followed():
         return _mask_in_steps(self.device, self, noise, p)
     return _fill_mask(self.device, self, noise, p)

@@ -1,7 +1,7 @@
 """Selections and modes of rows where there are as many threads as elements.
 
 Of equal elements the first in the row are chosen, and they stay in its order: what
-PyTorch's kernels on cards select, as far as they say. The host's choice follows the steps
+PyTorch's kernels on devices select, as far as they say. The host's choice follows the steps
 of algorithms that one thread goes (`rushlight.kernels.select.stable_select`).
 """
 

@@ -50,7 +50,7 @@ def count_unheard() -> cython.void:
 
 
 def count_launch() -> None:
-    """Counts a launch that the host does not make: a card's, or a library's."""
+    """Counts a launch that the host does not make: a device's, or a library's."""
     global launches
     launches += 1
 

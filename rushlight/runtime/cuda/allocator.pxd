@@ -26,7 +26,7 @@ cdef class Allocator:
     cdef public int writing         # graphs that are being written down
     cdef readonly list routes                # (pool's name, whether a queue's requests go there)
     cdef readonly dict holders      # how often a pool of somebody's own is in use
-    cdef readonly double share      # of the card's memory that may be taken
+    cdef readonly double share      # of the device's memory that may be taken
     cdef readonly object limit               # the same in bytes, when it is known
     # Memory for the queue of a handle; more than nothing.
     cdef uintptr_t take(self, int64_t n_bytes, object stream) except? 0

@@ -1,6 +1,6 @@
-"""Memory of a card, kept for the next one who asks.
+"""Memory of a device, kept for the next one who asks.
 
-The driver's own allocation waits for the whole card. So memory is taken in *segments*,
+The driver's own allocation waits for the whole device. So memory is taken in *segments*,
 cut into *blocks*, and a block that is given back goes to the free list of the queue that
 it was used on: work of that queue is done in order, and what comes later may use the
 block at once. Another queue that used it is waited for, by an event, before the block is
@@ -95,10 +95,10 @@ class DeferredLock:
 
 @cython.cclass
 class Allocator:
-    """The memory of one card.
+    """The memory of one device.
 
     Args:
-        card: whose memory it is.
+        device: whose memory it is.
     """
 
     def __init__(self, ctx):
@@ -128,10 +128,10 @@ class Allocator:
 
         Args:
             n_bytes: how much; 0 is address 0.
-            stream: the handle of a queue, 0 for the one that the card begins with.
+            stream: the handle of a queue, 0 for the one that the device begins with.
 
         Raises:
-            OutOfMemoryError: neither the card nor the cap has room, even after all that
+            OutOfMemoryError: neither the device nor the cap has room, even after all that
                 is kept was given back.
         """
         return self.take(n_bytes, stream or 0) if n_bytes > 0 else 0
@@ -340,7 +340,7 @@ class Allocator:
         return segment.first
 
     def ask_driver(self, total):
-        """The address of new memory; None where the card or the cap has no room."""
+        """The address of new memory; None where the device or the cap has no room."""
         if self.share < 1.0:
             if self.limit is None:
                 self.limit = int(self.share * self.ctx.memory()[1])
@@ -518,7 +518,7 @@ class Allocator:
     # -- telling --------------------------------------------------------------------------
 
     def cap(self, share):
-        """Allows a share of the card's memory, from 0 to 1."""
+        """Allows a share of the device's memory, from 0 to 1."""
         with self.guard:
             self.share = float(share)
             self.limit = int(self.share * self.ctx.memory()[1])

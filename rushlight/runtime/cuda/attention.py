@@ -1,4 +1,4 @@
-"""Attention on a card, by its matrix units; see `rushlight.kernels.attention.device_attention`."""
+"""Attention on a device by its tensor cores; see `kernels.attention.device_attention`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def most_of(module, element, drops):
 
 
 def takes(ctx, element, depth, width, masked, dropout):
-    """Whether a card's units attend to queries and values, and PyTorch's switches allow it.
+    """Whether a device's units attend to queries and values, and PyTorch's switches allow it.
 
     One kernel is both of PyTorch's: its flash kernels take no masks, and halves alone.
     """
@@ -39,7 +39,7 @@ def takes(ctx, element, depth, width, masked, dropout):
 
 
 def fits(ctx, element, depth, width, most):
-    """Whether a card has units for a type, and heads are short enough.
+    """Whether a device has units for a type, and heads are short enough.
 
     Floats are rounded to TF32, where PyTorch's switches allow that for products.
     """
@@ -94,7 +94,7 @@ def run(ctx, results, operands, log_mass, is_causal, scale, dropout):
     """Attends in this thread's queue; see `rushlight.core.device.Backend`.
 
     Raises:
-        NotImplementedError: there is no kernel for operands of the type or on the card.
+        NotImplementedError: there is no kernel for operands of the type or on the device.
     """
     from rushlight.kernels.attention import device_attention, wgmma_attention
 

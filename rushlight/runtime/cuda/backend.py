@@ -27,7 +27,7 @@ ROLES = Roles("cuda", "rushlight.runtime.cuda")
 
 
 def context_of(device):
-    """The card of a device; the current one where none is named.
+    """The device of a device; the current one where none is named.
 
     Raises:
         AssertionError: there is no driver.
@@ -89,7 +89,7 @@ class CudaMemory(device_roles.Memory):
         self.copy_between(first, source, last, target, n_bytes)
 
     def copy_between(self, first, source, last, target, n_bytes):
-        """Copies from card to card, in the first one's queue; the other's waits."""
+        """Copies from device to device, in the first one's queue; the other's waits."""
         first.open_to(last)
         queue, other = contexts.current_stream(first), contexts.current_stream(last)
         queue.wait_event(Event(last).record(other))
@@ -162,7 +162,7 @@ class CudaLaunch(device_roles.Launch):
 
 
 def specialized(source, *args, **choices):
-    """What `specialize` of a source gives for cards."""
+    """What `specialize` of a source gives for devices."""
     from rushlight.codegen.target import NVIDIA, using
 
     with using(NVIDIA):
@@ -320,7 +320,7 @@ class CudaBackend(CompiledBackend):
 
 
 def refuse():
-    """Raises what a call that needs a card raises where there is none."""
+    """Raises what a call that needs a device raises where there is none."""
     if driver.in_bad_fork():
         driver.load()
     raise AssertionError(
@@ -330,7 +330,7 @@ def refuse():
 
 
 def serve():
-    """Has tensors of type ``cuda`` live on cards; the backend that served them before."""
+    """Has tensors of type ``cuda`` live on devices; the backend that served them before."""
     return register_backend("cuda", CudaBackend())
 
 

@@ -1,7 +1,7 @@
 """Elementwise launches of one kernel over several tensors, put together into one.
 
 An operator over a list of tensors runs its operator on every tensor, and an optimizer its
-steps on every parameter: on a card one launch after the other. Inside of a `Gathered` block
+steps on every parameter: on a device one launch after the other. Inside of a `Gathered` block
 they wait in groups: launches of one kernel, with the same numbers, over tensors whose
 elements lie one step apart, become one (`DeviceKernel.run_lists`). A launch joins a group
 where nothing that waits behind it touches the same memory, else it begins a group of its
@@ -142,7 +142,7 @@ class Gathered:
         return True
 
     def take_copy(self, ctx, target, source, n_bytes):
-        """Has bytes that are copied on a card wait."""
+        """Has bytes that are copied on a device wait."""
         key = ctx, None, None, None, contexts.current_stream(ctx)
         spans = [(target, target + n_bytes), (source, source + n_bytes)]
         self.group_for(key, spans).add((target, source), n_bytes, spans)

@@ -1,4 +1,4 @@
-"""Functions of a grid whose blocks operators divide work among, on a card."""
+"""Functions of a grid whose blocks operators divide work among, on a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a card's memory: segments that the driver gave, and what they are cut into."""
+"""Parts of a device's memory: segments that the driver gave, and what they are cut into."""
 
 from __future__ import annotations
 

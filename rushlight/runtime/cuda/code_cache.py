@@ -1,8 +1,8 @@
-"""Kernels as a card's machine code, kept on disk between processes.
+"""Kernels as a device's machine code, kept on disk between processes.
 
 PTX is assembled by the driver, which takes milliseconds for each kernel. What comes out
 is kept where the host's kernels are (`rushlight.runtime.cpu.code_cache`), under a digest of
-their description, the card's architecture and the driver's version, with a checksum that is
+their description, the device's architecture and the driver's version, with a checksum that is
 verified before it is loaded.
 
 A program does not know which kernel it needs next, so that the first run of it has a module
@@ -36,7 +36,7 @@ counts = {"assembled": 0, "loaded": 0, "refused": 0}
 
 
 class Modules:
-    """The kernels that were loaded on a card.
+    """The kernels that were loaded on a device.
 
     Attributes:
         functions: the driver's handles, by description and entry.
@@ -114,7 +114,7 @@ class Modules:
         if self.bundled is None:
             self.bundled = {}
             for name, (rows, code) in stored_bundles():
-                if self.digest(rows) == name:  # of this driver, and such a card
+                if self.digest(rows) == name:  # of this driver, and such a device
                     each = (rows[at : at + 16] for at in range(0, len(rows), 16))
                     self.bundled |= dict.fromkeys(each, (name, code))
         name, code = self.bundled.get(digest, (None, None))
@@ -174,13 +174,13 @@ class Modules:
             return True
 
     def digest(self, key):
-        """What the machine code of a description is known by, for this card."""
+        """What the machine code of a description is known by, for this device."""
         ctx = self.ctx
         facts = f"{MAGIC} {ctx.driver.version} {ctx.architecture} ".encode()
         return blake2b(facts + key, digest_size=16).digest()
 
     def assemble(self, texts):
-        """The machine code of texts, for this card: one module."""
+        """The machine code of texts, for this device: one module."""
         counts["assembled"] += len(texts)
         kind = self.ctx.driver.bindings.CUjitInputType(PTX)
         state = self.ctx.call("cuLinkCreate", 0, [], [])
@@ -198,12 +198,12 @@ class Modules:
 
 
 def allow_shared(ctx, function, bytes):
-    """Lets launches of a kernel ask for more shared memory than any card gives.
+    """Lets launches of a kernel ask for more shared memory than any device gives.
 
     It is not in the machine code, so that the driver is told whenever that is loaded.
 
     Raises:
-        RuntimeError: the card has not so much.
+        RuntimeError: the device has not so much.
     """
     most = ctx.properties.shared_memory_per_block_optin
     if bytes > most:

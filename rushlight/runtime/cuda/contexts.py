@@ -1,4 +1,4 @@
-"""The cards of this machine, and the one that each thread uses.
+"""The devices of this machine, and the one that each thread uses.
 
 A `CudaContext` holds a device's primary context, the one that all CUDA libraries of a process
 share, and what belongs to it: its memory, its queues, its kernels.
@@ -49,7 +49,7 @@ sync_debug_mode = 0  # waits are told of by 1 a warning, 2 an error
 
 
 class Chosen(threading.local):
-    """What a thread uses: a card's number, and by card the queue that its work goes to."""
+    """What a thread uses: a device's number, and by device the queue that its work goes to."""
 
     index = 0
     streams = None
@@ -60,7 +60,7 @@ _thread = Chosen()
 
 @dataclasses.dataclass(frozen=True)
 class Properties:
-    """What a card is like, as PyTorch's ``get_device_properties`` tells it."""
+    """What a device is like, as PyTorch's ``get_device_properties`` tells it."""
 
     name: str
     major: int
@@ -87,7 +87,7 @@ class Properties:
 
     @property
     def gcnArchName(self):
-        """The name again, as cards of another maker are asked for it."""
+        """The name again, as devices of another maker are asked for it."""
         return self.name
 
     def __repr__(self):
@@ -131,13 +131,13 @@ class CudaContext(launch.DeviceContext):
         self.blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
 
     def attribute(self, number):
-        """One of the driver's figures of this card."""
+        """One of the driver's figures of this device."""
         which = self.driver.bindings.CUdevice_attribute(number)
         return self.driver.call("cuDeviceGetAttribute", which, self.handle)
 
     @property
     def properties(self):
-        """What the card is like."""
+        """What the device is like."""
         if self._properties is None:
             self._properties = _ask_properties(self)
         return self._properties
@@ -187,14 +187,14 @@ class CudaContext(launch.DeviceContext):
         return self._target
 
     def enter(self):
-        """Makes this thread's driver calls go to this card."""
+        """Makes this thread's driver calls go to this device."""
         if launch.entered_context() != self.index:
             self.driver.call("cuCtxSetCurrent", self.context)
             launch.enter_context(self.index)
         return self
 
     def event(self):
-        """A moment in a queue, of whichever card records it first."""
+        """A moment in a queue, of whichever device records it first."""
         return Event()
 
     def current_queue(self):
@@ -202,12 +202,12 @@ class CudaContext(launch.DeviceContext):
         return current_stream(self)
 
     def call(self, name, *args):
-        """A call of the driver on this card."""
+        """A call of the driver on this device."""
         self.enter()
         return self.driver.call(name, *args)
 
     def ask(self, name, *args):
-        """A call of the driver on this card, with its result code."""
+        """A call of the driver on this device, with its result code."""
         self.enter()
         return self.driver.ask(name, *args)
 
@@ -216,7 +216,7 @@ class CudaContext(launch.DeviceContext):
         return tuple(int(n) for n in self.call("cuMemGetInfo"))
 
     def synchronize(self):
-        """Waits until everything that was asked of the card is done."""
+        """Waits until everything that was asked of the device is done."""
         self.call("cuCtxSynchronize")
 
     def wait(self, queue=None):
@@ -243,7 +243,7 @@ class CudaContext(launch.DeviceContext):
             item.look()
 
     def report_wait(self):
-        """Reports that the host will wait for the card, where a program asked for that.
+        """Reports that the host will wait for the device, where a program asked for that.
 
         Raises:
             RuntimeError: it asked for an error.
@@ -274,13 +274,13 @@ class CudaContext(launch.DeviceContext):
                 del self.launched[pair]
 
     def reaches(self, other):
-        """Whether this card can read the other's memory by itself."""
+        """Whether this device can read the other's memory by itself."""
         if other is self:
             return True
         return bool(self.call("cuDeviceCanAccessPeer", self.handle, other.handle))
 
     def open_to(self, other):
-        """Lets this card read the other's memory, if it can; whether it can."""
+        """Lets this device read the other's memory, if it can; whether it can."""
         if other is self or other.index in self.peers:
             return True
         if not self.reaches(other):
@@ -326,14 +326,14 @@ def _ask_properties(ctx):
 
 
 def count():
-    """The number of cards; 0 where there is no driver."""
+    """The number of devices; 0 where there is no driver."""
     if not driver.loaded() and not driver.present():
         return 0
     return driver.load().call("cuDeviceGetCount")
 
 
 def ctx(index=None):
-    """A card, or the one that this thread uses.
+    """A device, or the one that this thread uses.
 
     Raises:
         RuntimeError: there is none of that number.
@@ -358,7 +358,7 @@ def _open(index):
 
 
 def check_index(index):
-    """Refuses the number of a card that is not there."""
+    """Refuses the number of a device that is not there."""
     total = count()
     if not 0 <= index < total:
         raise RuntimeError(
@@ -368,12 +368,12 @@ def check_index(index):
 
 
 def known(index):
-    """A card that has been used; None for others."""
+    """A device that has been used; None for others."""
     return _ctxs.get(index)
 
 
 def opened():
-    """The cards that have been used so far."""
+    """The devices that have been used so far."""
     return list(_ctxs.values())
 
 
@@ -383,20 +383,20 @@ def join_modules():
     if driver.in_bad_fork():
         return
     for ctx in opened():
-        with contextlib.suppress(RuntimeError, OSError):  # of a card that failed
+        with contextlib.suppress(RuntimeError, OSError):  # of a device that failed
             ctx.modules.join()
 
 
 def current_index():
-    """The number of the card that this thread uses."""
+    """The number of the device that this thread uses."""
     return _thread.index
 
 
 def use(index):
-    """Makes a card the one that this thread uses; the number of the one before."""
+    """Makes a device the one that this thread uses; the number of the one before."""
     before = current_index()
     if index != before:
-        notify_read(None)  # operators that wait are the card's before
+        notify_read(None)  # operators that wait are the device's before
         check_index(index)
         _thread.index = index
         if index in _ctxs:
@@ -405,7 +405,7 @@ def use(index):
 
 
 def current_stream(where):
-    """The queue of a card that this thread's work goes to."""
+    """The queue of a device that this thread's work goes to."""
     chosen = _thread.streams
     return (
         chosen.get(where.index, where.default_stream)
@@ -415,7 +415,7 @@ def current_stream(where):
 
 
 def use_stream(stream):
-    """Sends this thread's work on the queue's card there; the queue before."""
+    """Sends this thread's work on the queue's device there; the queue before."""
     before = current_stream(stream.ctx)
     if stream != before:
         notify_read(None)  # operators that wait belong to the queue before
@@ -427,7 +427,7 @@ def use_stream(stream):
 
 
 def _leave_in_child():
-    """In a forked process there is no card: its memory is the parent's."""
+    """In a forked process there is no device: its memory is the parent's."""
     global _lock
     _lock = threading.RLock()
     clear()
@@ -437,13 +437,13 @@ os.register_at_fork(after_in_child=_leave_in_child)
 
 
 def forget():
-    """Lets go of every card: for tests, which put another driver in place."""
+    """Lets go of every device: for tests, which put another driver in place."""
     with _lock:
         clear()
 
 
 def clear():
-    """Lets go of every card, and of what this thread chose among them."""
+    """Lets go of every device, and of what this thread chose among them."""
     _ctxs.clear()
     launch.forget_devices()
     _thread.__dict__.clear()

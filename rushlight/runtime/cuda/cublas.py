@@ -1,4 +1,4 @@
-"""Products of matrices on a card by cuBLASLt.
+"""Products of matrices on a device by cuBLASLt.
 
 The library sees columns where we see rows: a row-major product is the transposed one of
 the transposed operands, the right one first. A vector that is added to every row is its
@@ -51,7 +51,7 @@ LEAST_ALIGNMENTS = (
 )  # of a preference: of both factors, what is added, the result
 PLAIN, BIAS = 1, 4
 ACTIVATION_CODES = {None: 0, "relu": 2, "gelu": 32}  # with a vector, or without one
-WORKSPACE = 32 << 20  # bytes that an algorithm may take, as on PyTorch's newest cards
+WORKSPACE = 32 << 20  # bytes that an algorithm may take, as on PyTorch's newest devices
 RESULT = 96  # bytes of cublasLtMatmulHeuristicResult_t: algorithm, workspace, and more
 KEPT = 1024
 C_FUNCTIONS = "cublasLtMatmul", "cublasLtMatmulDescSetAttribute"
@@ -307,7 +307,7 @@ class Prepared:
         """Puts the product into this thread's queue.
 
         Args:
-            card: where.
+            device: where.
             addresses: of out, left, right and added.
         """
         out, left, right, added = addresses
@@ -372,7 +372,7 @@ def start(ctx, product, operands, vector, factors, scales=None):
     """Puts a product into this thread's queue; False where it has no plan.
 
     Args:
-        card: where.
+        device: where.
         product: what is asked for.
         operands: out, left, right and added, in the library's order.
         vector: the address of what is added to each column, or None.
@@ -474,7 +474,7 @@ class MatmulPlan:
         """Asks for an algorithm; whether there is one.
 
         Args:
-            card: where.
+            device: where.
             alignments: of the matrices' addresses, in bytes: without them the library takes
                 algorithms that load 256 bytes from where none may begin.
         """
@@ -506,7 +506,7 @@ class MatmulPlan:
         may use it.
 
         Args:
-            card: where.
+            device: where.
             addresses: of out, left, right and added, in the library's order.
             scales: the addresses of the factors of the product and of what is added.
         """
@@ -531,7 +531,7 @@ class MatmulPlan:
 
 
 def light_handle(ctx):
-    """The library's handle on a card; all threads share it."""
+    """The library's handle on a device; all threads share it."""
     found = CUBLAS_LT.handles.get(ctx.index)
     if found is None:
         found = CUBLAS_LT.handles[ctx.index] = CUBLAS_LT.call(ctx, "create")

@@ -1,8 +1,8 @@
-"""Convolutions on a card by cuDNN: a graph of one for each geometry, and plans to run it.
+"""Convolutions on a device by cuDNN: a graph of one for each geometry, and plans to run it.
 
 A graph is described by sizes and steps, with no address in it; the library says which of
 its engines can run it, the switches of `rushlight.backends.cudnn` say which of those may,
-and the first of them, or the fastest where `benchmark` is on, is kept with the card.
+and the first of them, or the fastest where `benchmark` is on, is kept with the device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rushlight.utils import deterministic
 # The frontend hands factors of sums over as float32, where float64 wants them as its own.
 TYPES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 RESULT, FIRST, SECOND, VECTOR = 1, 2, 3, 4  # what tensors of a graph are known by
-KEPT = 512  # plans that a card remembers
+KEPT = 512  # plans that a device remembers
 ALIGNED = 16  # bytes: what the library takes for granted of an address
 MOST = 1 << 31  # elements of a tensor whose places fit 32 bits
 WORKSPACE = 1 << 30  # bytes that a plan may work in

@@ -1,6 +1,6 @@
-"""Kernels of the framework for cards: the host's loops, compiled for them.
+"""Kernels of the framework for devices: the host's loops, compiled for them.
 
-A front (`rushlight.codegen.frontend.front`) that is asked for a kernel while the target is a card
+A front (`rushlight.codegen.frontend.front`) that is asked for a kernel while the target is a device
 gives a `DeviceKernel`. It holds the loops; for each layout of a launch (how many loops,
 which operands are numbers, whether indices fit 32 bits) there is an entry of its own,
 made when it is first needed and kept on disk as machine code.
@@ -39,7 +39,7 @@ MOST_BLOCKS = 1 << 16
 MANY = 1024  # rows side by side that a thread each is enough for
 LONG_RUN = 1 << 14  # values of a row, from which on each thread of its block has many
 LONG = 1 << 16  # a row of so many values is many blocks', where few are
-LEAST_STRIDED = 8  # rows side by side that fill what a card reads at once
+LEAST_STRIDED = 8  # rows side by side that fill what a device reads at once
 
 ALIGNED = 16  # as `LOAD` of `gpu_entries`
 KEPT = 128  # plans of a kernel
@@ -74,7 +74,7 @@ def native(name, digest, lower):
 
 
 class DeviceKernel(launch.CachedKernel):
-    """A kernel on cards; its machine code is made layout by layout.
+    """A kernel on devices; its machine code is made layout by layout.
 
     Args:
         name: what errors and traces call it.
@@ -86,7 +86,7 @@ class DeviceKernel(launch.CachedKernel):
         parts: the same of one whose rows are many blocks'; see `Front.parts`.
         find_parted: tells how, or that they are not; see `Front.parted`.
         registers: tells what keeping a row takes; see `Front.registers`.
-        target: the only target that it is made for, or None for that of each card.
+        target: the only target that it is made for, or None for that of each device.
         widths: of an elementwise kernel, the bytes of each operand's elements.
         outputs: of an elementwise kernel, how many operands are written.
     """
@@ -107,7 +107,7 @@ class DeviceKernel(launch.CachedKernel):
         return f"<DeviceKernel {self.name}>"
 
     def function(self):
-        """Its loops, for a card."""
+        """Its loops, for a device."""
         if self.loops is None:
             from rushlight.codegen.target import NVIDIA, using
 
@@ -116,7 +116,7 @@ class DeviceKernel(launch.CachedKernel):
         return self.loops
 
     def handle(self, ctx, layout, entry, build, shared=0):
-        """The driver's handle of an entry on a card.
+        """The driver's handle of an entry on a device.
 
         Args:
             shared: bytes of shared memory that its launches ask for.
@@ -127,7 +127,7 @@ class DeviceKernel(launch.CachedKernel):
 
             target = self.target or ctx.target
             facts = self.name, self.digest, layout, target.ptx
-            with using(target):  # the key's environment is the card's, not the host's
+            with using(target):  # the key's environment is the device's, not the host's
                 key = code_cache.key_digest(facts, entry)
 
             def build_for_target():
@@ -146,7 +146,7 @@ class DeviceKernel(launch.CachedKernel):
         """Runs an elementwise kernel in this thread's queue.
 
         Args:
-            card: where.
+            device: where.
             addresses: the operands' first elements, outputs first; None for a number.
             sizes: of the loops, innermost first.
             strides: for each operand its byte steps along them; None for a number.
@@ -245,13 +245,13 @@ class DeviceKernel(launch.CachedKernel):
         """Runs an elementwise kernel over lists of tensors in this thread's queue.
 
         Args:
-            card: where.
+            device: where.
             operands: for each operand a list's number and the bytes from one element to
                 the next, or None for a number.
             lists: addresses of as many tensors each.
             counts: how many elements the tensors have.
             numbers: 16 bytes for each operand that is a number.
-            fault: where the kernel notes what it refuses; the card's place by default.
+            fault: where the kernel notes what it refuses; the device's place by default.
         """
         from rushlight.codegen.emit import device
         from rushlight.codegen.schedule import gpu_entries
@@ -298,7 +298,7 @@ class DeviceKernel(launch.CachedKernel):
         """Runs a kernel over its parallel axis in this thread's queue.
 
         Args:
-            card: where.
+            device: where.
             addresses: the data pointers; 0 where there is none.
             ints: sizes, strides and parameters, as the kernel lays them out.
             total: the length of the axis.
@@ -333,7 +333,7 @@ class DeviceKernel(launch.CachedKernel):
         alone, and so do the bits of its sums.
 
         Args:
-            card: where.
+            device: where.
             addresses: the data pointers, outputs first.
             ints: as the kernel lays them out.
             rows: how many there are.
@@ -502,7 +502,7 @@ class DeviceKernel(launch.CachedKernel):
         """Runs a function of a grid whose axis is divided among blocks.
 
         Args:
-            card: where.
+            device: where.
             addresses: the data pointers.
             ints: as the kernel lays them out.
             blocks: the length of the axis.
@@ -572,10 +572,10 @@ def run_program(kernels, device, addresses, ints, may_refuse):
 
 @dataclasses.dataclass(frozen=True)
 class ProgramFaults:
-    """What the kernels of a program note in the word of their card.
+    """What the kernels of a program note in the word of their device.
 
     Args:
-        card: where they ran.
+        device: where they ran.
         names: of the kernels.
     """
 

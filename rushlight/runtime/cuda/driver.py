@@ -43,7 +43,7 @@ class Driver:
         """Sets the driver up, once, before anything else.
 
         Raises:
-            RuntimeError: it is older than the bindings, or finds no card.
+            RuntimeError: it is older than the bindings, or finds no device.
         """
         self.call("cuInit", 0)
         self.version = self.call("cuDriverGetVersion")
@@ -59,7 +59,7 @@ class Driver:
         """A call's value: None, the value itself, or a tuple of several.
 
         Raises:
-            OutOfMemoryError: the card has no memory left.
+            OutOfMemoryError: the device has no memory left.
             AcceleratorError: the driver reports any other error.
         """
         code, *values = getattr(self.bindings, name)(*args)
@@ -105,7 +105,7 @@ def load():
     """The driver of this machine; the same one each time.
 
     Raises:
-        RuntimeError: the bindings are not installed, there is no driver, or no card.
+        RuntimeError: the bindings are not installed, there is no driver, or no device.
     """
     if _found:
         return _found[0]
@@ -142,7 +142,7 @@ def loaded():
 
 
 def present():
-    """Whether a driver and a card are there; never raises."""
+    """Whether a driver and a device are there; never raises."""
     try:
         load()
     except RuntimeError:

@@ -1,7 +1,7 @@
-"""What kernels refuse while they run: told when somebody waits for the card.
+"""What kernels refuse while they run: told when somebody waits for the device.
 
 A kernel that meets an index that is none writes it to a word of its call's own and goes on
-with a place that is one. The words lie in locked memory of the host's, which cards reach:
+with a place that is one. The words lie in locked memory of the host's, which devices reach:
 to look at them costs no copy, and nobody waits for an operator.
 """
 
@@ -17,7 +17,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.runtime.cpu.launch import NO_FAULT, count_launch
 
-PORTABLE_AND_MAPPED = 3  # every card may use it, and reach it
+PORTABLE_AND_MAPPED = 3  # every device may use it, and reach it
 PAGE = 512  # words that are locked at once
 MOST_WAITING = 1024  # calls that nobody has waited for
 
@@ -26,7 +26,7 @@ class FaultWord:
     """A word of locked memory that one call's kernels write to.
 
     Attributes:
-        flag: the word as a tensor of the card's.
+        flag: the word as a tensor of the device's.
     """
 
     __slots__ = ("content", "flag")
@@ -90,10 +90,10 @@ class Refusal:
 
 
 class FaultBoard:
-    """The words of a card, and the calls that were not waited for.
+    """The words of a device, and the calls that were not waited for.
 
     Args:
-        card: whose.
+        device: whose.
     """
 
     def __init__(self, ctx):
@@ -165,7 +165,7 @@ class FaultBoard:
             self.idle.append(word)
 
     def abandon(self, words):
-        """Takes words back once the card was waited for, whatever is written there."""
+        """Takes words back once the device was waited for, whatever is written there."""
         for word in words:
             with self.ctx.lock:
                 self.count += 1
@@ -207,7 +207,7 @@ class RecordedFaults:
     """The words of the calls of a graph: its launches write to them again and again.
 
     Args:
-        board: of its card.
+        board: of its device.
     """
 
     def __init__(self, board):
@@ -252,6 +252,6 @@ class RecordedFaults:
             program.look()
 
     def let_go(self):
-        """Gives the words back once the card is done with what was launched."""
+        """Gives the words back once the device is done with what was launched."""
         words, self.words, self.refusals = self.words, [], []
         self.board.abandon(words)

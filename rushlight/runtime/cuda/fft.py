@@ -1,6 +1,6 @@
-"""Fourier transforms on a card, by cuFFT: lines along one dimension.
+"""Fourier transforms on a device, by cuFFT: lines along one dimension.
 
-Plans are made for how lines lie, and kept with the card; what they work in comes from the
+Plans are made for how lines lie, and kept with the device; what they work in comes from the
 allocator at each run, so that kept plans hold no memory.
 """
 
@@ -22,7 +22,7 @@ NAMES = {
     0x2C: "exec_c2r", 0x6C: "exec_z2d",
 }  # fmt: skip
 FORWARD, BACKWARD = -1, 1
-KEPT = 64  # plans that a card remembers
+KEPT = 64  # plans that a device remembers
 RUNS = 16  # runs of one plan that are better than a copy
 BYTES = by_code(0)
 

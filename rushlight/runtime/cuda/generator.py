@@ -1,4 +1,4 @@
-"""The random numbers of a card: a seed, and how far its stream was read.
+"""The random numbers of a device: a seed, and how far its stream was read.
 
 Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) computes the
 numbers of a place in the stream from the place alone. So a generator is two integers:
@@ -20,10 +20,10 @@ STATE = struct.Struct("<Qq")  # seed, offset
 
 
 class PhiloxGenerator:
-    """A stream for the kernels of one card.
+    """A stream for the kernels of one device.
 
     Args:
-        index: the card's number.
+        index: the device's number.
     """
 
     def __init__(self, index):

@@ -11,7 +11,7 @@ from rushlight.runtime.cuda.faults import RecordedFaults
 
 MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
 _numbers = itertools.count(1)
-_writing: dict = {}  # the graphs that are being written down, by card and queue
+_writing: dict = {}  # the graphs that are being written down, by device and queue
 
 
 def recorder(stream):
@@ -58,7 +58,7 @@ class Graph:
                 "capture, it's ok to replay them on the default stream.)"
             )
         self.ctx, self.stream = stream.ctx, stream
-        self.ctx.fault_address()  # nothing may be asked of the card later
+        self.ctx.fault_address()  # nothing may be asked of the device later
         self.ctx.faults.reserve()
         self.faults = RecordedFaults(self.ctx.faults)
         number = next(_numbers)
@@ -191,7 +191,7 @@ class Written:
     """A function's work, written down once and launched as a whole.
 
     Args:
-        card: where.
+        device: where.
     """
 
     def __init__(self, ctx):

@@ -1,8 +1,8 @@
-"""Factorizations on a card, by cuSOLVER and cuBLAS: what `runtime.cpu.lapack` is to the host.
+"""Factorizations on a device, by cuSOLVER and cuBLAS: what `runtime.cpu.lapack` is to the host.
 
 Every function takes batches of matrices that lie column by column. Where the libraries
 have a routine for many small matrices at once, several go by one call; else there is a call
-for each in the thread's queue. What went wrong stays on the card, in ``codes``: a number
+for each in the thread's queue. What went wrong stays on the device, in ``codes``: a number
 for each matrix, zero where all is well.
 """
 
@@ -34,7 +34,7 @@ FEW, ROWS_EACH = 8, 16
 
 
 class SolverCalls:
-    """Calls for the matrices of one type on one card.
+    """Calls for the matrices of one type on one device.
 
     Args:
         a: the matrices.
@@ -60,7 +60,7 @@ class SolverCalls:
         return empty((max(int(count), 1),), dtype or self.dtype, device=self.device)
 
     def each(self, tensor, trailing):
-        """Where each matrix, or vector, of a batch begins, as numbers on the card."""
+        """Where each matrix, or vector, of a batch begins, as numbers on the device."""
         found = positions(tensor, trailing)
         step = found[1] - found[0]
         last = found[-1] + step

@@ -30,10 +30,10 @@ cdef enum:
     ROOM = 440
     MOST_DEVICES = 16                 # that a thread's state has queues of
 
-# A card, as far as launches are concerned.
+# A device, as far as launches are concerned.
 cdef class DeviceContext:
     cdef readonly int index
-    cdef readonly int64_t serial    # no other card of the process ever has it
+    cdef readonly int64_t serial    # no other device of the process ever has it
     cdef public Allocator allocator
     cdef public uintptr_t fault     # where kernels note what they refuse; 0: not yet
     cdef uintptr_t queue(self, ThreadState* st) except? 1
@@ -61,7 +61,7 @@ cdef class ProductPlan(PlannedLaunch):
     cdef uintptr_t aligned[4]
     cdef int multiply(self, char** data) except -1
 
-# A kernel of cards: its plans by layout.
+# A kernel of devices: its plans by layout.
 cdef class CachedKernel:
     cdef readonly dict plans
 

@@ -1,4 +1,4 @@
-"""Launches kernels on a card, by the address of the driver's function."""
+"""Launches kernels on a device, by the address of the driver's function."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def set_entry(address: uintptr_t) -> None:
 
 
 def enter_context(index: cython.int) -> None:
-    """Says that this thread's driver calls go to a card; -1: to none that is known."""
+    """Says that this thread's driver calls go to a device; -1: to none that is known."""
     state().cuda_index = index + 1
 
 
 def entered_context() -> int:
-    """The number of the card that this thread's driver calls go to; -1: none."""
+    """The number of the device that this thread's driver calls go to; -1: none."""
     return state().cuda_index - 1
 
 
 def choose_queue(index: cython.int, handle: uintptr_t) -> None:
-    """Says which queue of a card this thread's work goes to; 0: the one it begins with."""
+    """Says which queue of a device this thread's work goes to; 0: the one it begins with."""
     if index < MOST_DEVICES:
         state().queues[index] = cython.cast(cython.p_void, handle)
 
@@ -69,14 +69,14 @@ _made = cython.declare(int64_t, 0)
 
 
 def forget_devices() -> None:
-    """Lets go of all cards."""
+    """Lets go of all devices."""
     for index in range(MOST_DEVICES):
         _contexts[index] = None
 
 
 @cython.cclass
 class DeviceContext:
-    """A card, as far as launches are concerned."""
+    """A device, as far as launches are concerned."""
 
     def __init__(self, index: cython.int):
         global _made
@@ -101,7 +101,7 @@ class DeviceContext:
 
 @cython.cfunc
 def context_of(device: Device) -> DeviceContext:
-    """The card of a device; None where it was not used yet."""
+    """The device of a device; None where it was not used yet."""
     index: cython.Py_ssize_t
     if device.index is None:
         return None
@@ -111,7 +111,7 @@ def context_of(device: Device) -> DeviceContext:
 
 @cython.cclass
 class CompiledBackend(Backend):
-    """What serves cards, as far as it goes without objects."""
+    """What serves devices, as far as it goes without objects."""
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -202,7 +202,7 @@ def layout_of(context: DeviceContext, call: cython.pointer(Elements)) -> object:
 
 @cython.cclass
 class CachedKernel:
-    """A kernel of cards that keeps the plans of its launches, by layout."""
+    """A kernel of devices that keeps the plans of its launches, by layout."""
 
     def __init__(self):
         self.plans = {}
@@ -214,7 +214,7 @@ class LaunchPlan(PlannedLaunch):
     """One launch but for its pointers and numbers: made once for a layout, then repeated.
 
     Args:
-        context: of the card.
+        context: of the device.
         kernel: whose ``launched(cuda_index, code)`` is told of errors.
         function: the driver's handle.
         n_data: how many pointers it takes.
@@ -357,7 +357,7 @@ class ProductPlan(PlannedLaunch):
     """A product by cuBLASLt but for its addresses: of out, left, right and what is added.
 
     Args:
-        context: of the card.
+        context: of the device.
         prepared: launches it by the library's Python functions, whose errors have words;
             `cublas.Prepared`.
         functions: the addresses of the library's functions that multiply, and set an

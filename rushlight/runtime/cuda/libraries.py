@@ -15,7 +15,7 @@ from rushlight.runtime.cpu.launch import count_launch
 from rushlight.runtime.cuda import contexts
 
 BINDINGS = "nvmath.bindings."
-ALLOCATION_FAILED = {"CUBLAS": 3, "CUSOLVER": 2, "CUFFT": 2}  # codes of full cards
+ALLOCATION_FAILED = {"CUBLAS": 3, "CUSOLVER": 2, "CUFFT": 2}  # codes of full devices
 
 
 class Library:
@@ -34,7 +34,7 @@ class Library:
         self.found = None
         self.missing = ""
         self.lock = threading.Lock()
-        self.handles: dict = {}  # by card and thread
+        self.handles: dict = {}  # by device and thread
         self.queues: dict = {}  # that those work in
 
     def bindings(self):
@@ -79,16 +79,16 @@ class Library:
         return inner._inspect_function_pointers().get(f"__{function}", 0)
 
     def call(self, ctx, function, *args, **named):
-        """What a function gives, called in a card's context.
+        """What a function gives, called in a device's context.
 
         Args:
-            card: where.
+            device: where.
             function: its name, or what a name has given: a function of an object.
             args: what it takes.
             named: the same by name.
 
         Raises:
-            OutOfMemoryError: the library finds no memory on the card.
+            OutOfMemoryError: the library finds no memory on the device.
             AcceleratorError: it reports any other error.
         """
         bindings = self.bindings()
@@ -110,7 +110,7 @@ class Library:
             raise kind("\n".join(lines)) from error
 
     def handle(self, ctx):
-        """This thread's handle on a card, whose work goes into the thread's queue."""
+        """This thread's handle on a device, whose work goes into the thread's queue."""
         key = ctx.index, threading.get_ident()
         found = self.handles.get(key)
         if found is None:

@@ -1,9 +1,9 @@
-"""Products of matrices on a card, by kernels of our own.
+"""Products of matrices on a device, by kernels of our own.
 
 A kernel is made for types and a tile (`rushlight.kernels.matmul.device_tiles`), and kept like any
 other. Halves, and floats that may be rounded, are multiplied by matrix units
 (`rushlight.kernels.matmul.mma`) where a product fills one of theirs; halves whose rows begin
-where copies can be, by those of a warpgroup (`rushlight.kernels.matmul.wgmma`) on cards
+where copies can be, by those of a warpgroup (`rushlight.kernels.matmul.wgmma`) on devices
 that have them.
 """
 

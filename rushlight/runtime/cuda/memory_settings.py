@@ -1,4 +1,4 @@
-"""What ``PYTORCH_CUDA_ALLOC_CONF`` says of the memory of cards."""
+"""What ``PYTORCH_CUDA_ALLOC_CONF`` says of the memory of devices."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Figure:
 
 @cython.cclass
 class Statistics:
-    """The figures of one card's memory."""
+    """The figures of one device's memory."""
 
     def __init__(self):
         self.pools = {

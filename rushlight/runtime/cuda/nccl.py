@@ -1,4 +1,4 @@
-"""NVIDIA's library of collectives between cards, libnccl, through ctypes.
+"""NVIDIA's library of collectives between devices, libnccl, through ctypes.
 
 It is loaded when a process group first asks for it: the one of the wheel
 ``nvidia-nccl-cu12``, or the system's. Anything with the same functions can stand in for
@@ -177,10 +177,10 @@ NCCL = Nccl()
 
 
 class Communicator:
-    """One rank's end of what connects cards; made when all ranks have come.
+    """One rank's end of what connects devices; made when all ranks have come.
 
     Args:
-        context: the card of this rank, a ``runtime.cuda.contexts.CudaContext``.
+        context: the device of this rank, a ``runtime.cuda.contexts.CudaContext``.
         identity: octets that all ranks know.
         size: the number of ranks.
         rank: this one.

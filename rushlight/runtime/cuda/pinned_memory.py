@@ -1,4 +1,4 @@
-"""Host memory that cards copy from and to by themselves.
+"""Host memory that devices copy from and to by themselves.
 
 The driver takes long to lock memory, so blocks are kept, in sizes of powers of two. One
 that a queue still copies from or to, when it is given back, waits for an event there.
@@ -13,7 +13,7 @@ from rushlight.runtime.cuda import contexts, driver
 from rushlight.runtime.cuda.memory_stats import Figure, figures_of
 from rushlight.runtime.cuda.streams import Event
 
-PORTABLE = 1  # every card may use it
+PORTABLE = 1  # every device may use it
 LEAST = 512
 
 _lock = threading.RLock()

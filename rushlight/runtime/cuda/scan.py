@@ -1,4 +1,4 @@
-"""Running states along rows on a card; see `rushlight.kernels.scan.device_scan`."""
+"""Running states along rows on a device; see `rushlight.kernels.scan.device_scan`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first few elements of rows on a card, or the one of a rank; see
+"""The first few elements of rows on a device, or the one of a rank; see
 `rushlight.kernels.select.device_select`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Queues of work on a card, and moments in them."""
+"""Queues of work on a device, and moments in them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Stream:
     """A queue: what is put there is done in order.
 
     Args:
-        card: whose queue it is.
-        handle: the driver's pointer, 0 for the queue that a card begins with.
+        device: whose queue it is.
+        handle: the driver's pointer, 0 for the queue that a device begins with.
         priority: smaller is more urgent.
         number: what ``stream_id`` says.
     """
@@ -70,7 +70,7 @@ class Event:
     """A moment in a queue; the driver makes it when it is first recorded.
 
     Args:
-        card: where it is recorded; None for the card of the queue that records it.
+        device: where it is recorded; None for the device of the queue that records it.
         timing: whether `elapsed` is asked of it later.
         blocking: whether a thread that waits for it sleeps.
         interprocess: whether other processes may wait for it.
@@ -142,7 +142,7 @@ class Event:
 
 
 class Streams:
-    """The queues that a card gives out besides its first one."""
+    """The queues that a device gives out besides its first one."""
 
     def __init__(self, ctx):
         self.ctx = ctx

@@ -1,8 +1,8 @@
-"""Makes the packs that programs on cards begin with, on a machine without a card.
+"""Makes the packs that programs on devices begin with, on a machine without a device.
 
-``python -m rushlight.runtime.cuda.warm`` runs exercises on cards that do nothing, for each
-generation of cards, and writes the texts of the kernels that they ask for, a pack for each
-generation. Builds of wheels do so (``ship FOLDER``): the first program on a card then waits
+``python -m rushlight.runtime.cuda.warm`` runs exercises on devices that do nothing, for each
+generation of devices, and writes the texts of the kernels that they ask for, a pack for each
+generation. Builds of wheels do so (``ship FOLDER``): the first program on a device then waits
 for no compiler, and has one module for what a step of most networks needs in place of one for
 each kernel. Products and convolutions are NVIDIA's libraries', and not among them.
 """
@@ -45,7 +45,7 @@ EXERCISES = (  # after that
     warm.indexing,
     warm.updates,
 )
-MEMORY = 1 << 36  # bytes that a card says it has
+MEMORY = 1 << 36  # bytes that a device says it has
 PLENTY = 1024  # of all other figures
 LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)
 
@@ -54,7 +54,7 @@ class IdleDriver:
     """A driver whose calls do nothing; what it allocates is an address and no memory.
 
     Args:
-        architectures: of its cards, such as ``"sm_80"``.
+        architectures: of its devices, such as ``"sm_80"``.
     """
 
     def __init__(self, architectures):
@@ -75,7 +75,7 @@ class IdleDriver:
         }
 
     def attribute(self, which, index):
-        """A figure of a card: its generation's number, or plenty."""
+        """A figure of a device: its generation's number, or plenty."""
         digits = self.digits[index]
         figures = {contexts.MAJOR: int(digits[:-1]), contexts.MINOR: int(digits[-1])}
         return figures.get(which, PLENTY)
@@ -95,7 +95,7 @@ class IdleDriver:
 
 
 class Collector:
-    """Stands where a card's modules do, and keeps the texts that it is asked for."""
+    """Stands where a device's modules do, and keeps the texts that it is asked for."""
 
     def __init__(self):
         self.texts: dict = {}
@@ -112,10 +112,10 @@ class Collector:
 
 @contextlib.contextmanager
 def idle_devices(architectures):
-    """Puts cards that do nothing in place of the machine's.
+    """Puts devices that do nothing in place of the machine's.
 
     Args:
-        architectures: of the cards.
+        architectures: of the devices.
     """
     door = driver.Driver(IdleDriver(architectures))
     contexts.forget()
@@ -153,7 +153,7 @@ def texts_of(devices, exercises) -> dict:
 
 
 def ship(folder: str, names) -> int:
-    """Writes a pack for each of some generations of cards; returns how many those are.
+    """Writes a pack for each of some generations of devices; returns how many those are.
 
     Args:
         folder: where they go.
