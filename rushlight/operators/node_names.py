@@ -40,3 +40,11 @@ def pad(node, pad, mode):
 def sample_grid(node):
     """By the number of dimensions of what is looked at."""
     return f"GridSampler{len(node._input_metadata[0].shape) - 2}DBackward0"
+
+
+def rms_norm(node):
+    """Of what PyTorch composes on the host, and computes in one kernel on GPUs."""
+    result = node._input_metadata[0]
+    if result.device.type == "cuda":
+        return "FusedRmsNormBackward0"
+    return "ToCopyBackward0" if result.dtype.itemsize == 2 else "MulBackward0"

@@ -32,7 +32,7 @@ def test_elements_go_to_a_card_and_back(cards):
 
 @pytest.mark.imagined
 def test_a_card_s_memory_comes_back_when_its_tensor_goes(cards):
-    card = cards.ctx()
+    card = cards.card()
     x = rl.empty(1000, device="cuda")
     assert len(card.allocator.blocks) == 1
     view = x[10:]

@@ -263,7 +263,7 @@ def test_more_shared_memory_than_any_card_gives_is_asked_for(compiling, monkeypa
     te.build(s, arguments, target="cuda")(given.to("cuda"), out)
     assert rl.equal(out.cpu(), given + given.flip(1))
     s, arguments, *_ = stage_of_rows(256)  # 128 KiB
-    card = compiling.ctx()
+    card = compiling.card()
     few = dataclasses.replace(card.properties, shared_memory_per_block_optin=101376)
     monkeypatch.setattr(card, "_properties", few)
     with pytest.raises(RuntimeError, match="131072 bytes of shared .* has 101376\n"):

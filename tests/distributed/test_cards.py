@@ -76,7 +76,7 @@ def test_every_rank_says_how_collectives_differ(reports, case, theirs):
 
 def test_the_library_that_is_not_there_is_named_with_the_remedy(monkeypatch):
     door = nccl.Nccl()
-    monkeypatch.setattr(nccl, "_places", lambda: iter(["/nowhere/libnccl.so.2"]))
+    monkeypatch.setattr(nccl, "_library_paths", lambda: iter(["/nowhere/libnccl.so.2"]))
     assert not door.present()
     with pytest.raises(RuntimeError, match="doesn't have NCCL built in") as caught:
         door.call("ncclGroupStart")

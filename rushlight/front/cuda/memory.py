@@ -403,7 +403,7 @@ class MemPool:
         return memory_snapshot(self.id)
 
     def __del__(self):
-        for ctx in getattr(self, "_cards", ()):
+        for ctx in getattr(self, "_ctxs", ()):
             ctx.allocator.let_go(self.id)
 
 

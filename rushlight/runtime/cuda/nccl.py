@@ -60,7 +60,7 @@ SIGNATURES = {
 TEXTS = {"ncclGetErrorString": (_INT,), "ncclGetLastError": (_COMM,)}
 
 
-def _positions():
+def _library_paths():
     """Where the library may be, the wheel's first."""
     spec = find_spec("nvidia")
     for folder in (spec and spec.submodule_search_locations) or ():
@@ -96,7 +96,7 @@ class Nccl:
         return self.found
 
     def _find(self):
-        for place in _positions():
+        for place in _library_paths():
             try:
                 found = ctypes.CDLL(place)
             except OSError as error:
