@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from types import FunctionType
 
 _ARGUMENTS = "\n\n    Args:\n        "
-_AFTER = re.compile(r"\n\n    (?=Attributes:|Raises:|Returns:|>>> )|\n    \Z|\Z")
-_NEXT = re.compile(r"\n        (?=\w)")
+_AFTER = [
+    f"\n\n    {title}" for title in ("Attributes:", "Raises:", "Returns:", ">>> ")
+]
 
 
 def describe_arguments(module, /, **words):
@@ -61,11 +61,23 @@ def _parsed(text):
     """A docstring's begin, what it lists of arguments by name, and its end."""
     head, listed, rest = text.partition(_ARGUMENTS)
     if not listed:
-        at = _AFTER.search(text).start()
+        at = _end(text)
         return text[:at], {}, text[at:]
-    end = _AFTER.search(rest).start()
-    items = _NEXT.split(rest[:end])
-    return head, {re.split("[,:]", item)[0]: item for item in items}, rest[end:]
+    end, items = _end(rest), {}
+    for part in rest[:end].split("\n        "):
+        if not items or part[:1].isidentifier():
+            name = part.partition(":")[0].partition(",")[0]
+            items[name] = part
+        else:  # goes on in another line
+            items[name] += f"\n        {part}"
+    return head, items, rest[end:]
+
+
+def _end(text):
+    """Where a list ends: at the next title, or with the docstring."""
+    found = [at for title in _AFTER if (at := text.find(title)) >= 0]
+    last = len(text) - 5 if text.endswith("\n    ") else len(text)
+    return min([*found, last])
 
 
 def _completed(text, code, said):

@@ -99,11 +99,10 @@ class Embedding(nn.Module):
 
     def forward(self, indices):
         """The rows of some indices."""
-        return self._operator("embedding")(self._packed_params._packed_weight, indices)
-
-    def _operator(self, name):
-        word = "4bit" if self._packed_params.dtype == rl.quint4x2 else "byte"
-        return getattr(rl.ops.quantized, f"{name}_{word}")
+        packed = self._packed_params
+        if packed.dtype == rl.quint4x2:
+            return rl.ops.quantized.embedding_4bit(packed._packed_weight, indices)
+        return rl.ops.quantized.embedding_byte(packed._packed_weight, indices)
 
     def _get_name(self):
         return "QuantizedEmbedding"
@@ -191,10 +190,15 @@ class EmbeddingBag(Embedding):
             per_sample_weights: by which rows are multiplied.
             compressed_indices_mapping: of tables that were pruned.
         """
-        return self._operator("embedding_bag")(
-            self._packed_params._packed_weight, indices, offsets, False, 0,
-            self.pruned_weights, per_sample_weights, compressed_indices_mapping,
-            self.include_last_offset,
+        packed = self._packed_params
+        if packed.dtype == rl.quint4x2:
+            return rl.ops.quantized.embedding_bag_4bit(
+                packed._packed_weight, indices, offsets, False, 0, self.pruned_weights,
+                per_sample_weights, compressed_indices_mapping, self.include_last_offset,
+            )  # fmt: skip
+        return rl.ops.quantized.embedding_bag_byte(
+            packed._packed_weight, indices, offsets, False, 0, self.pruned_weights,
+            per_sample_weights, compressed_indices_mapping, self.include_last_offset,
         )  # fmt: skip
 
     def _get_name(self):
