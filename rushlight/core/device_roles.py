@@ -129,7 +129,7 @@ class Launch(Role):
 
         Args:
             rows, length: how many there are, and how many values each has.
-            beside: whether the elements of neighbouring rows are neighbours.
+            strided: whether the elements of neighbouring rows are neighbours.
             held: pairs of the position of a pointer, and of the integer that it is to.
         """
         self.refuse("run kernels", self.name)
@@ -191,7 +191,7 @@ class Libraries(Role):
             operands: out, left, right and added (or None): address, then steps in
                 elements from row to row, from column to column, and in the batch.
             scales: alpha and beta.
-            behind: ``relu`` or ``gelu`` (by tanh), to be applied to the result.
+            activation: ``relu`` or ``gelu`` (by tanh), to be applied to the result.
 
         Raises:
             NotImplementedError: nothing multiplies such values.

@@ -542,7 +542,7 @@ def run_outer(
 
     Args:
         ints: what the kernel itself would be given, without tiles.
-        turned: whether the native loops were swapped.
+        transposed: whether the native loops were swapped.
     """
     nest: int64_t[839]
     count: cython.int = call.n + call.n_out

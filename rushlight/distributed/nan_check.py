@@ -39,7 +39,7 @@ def _refuse(group, message):
 
     Args:
         group: the processes.
-        told: what was found, as others hear it.
+        message: what was found, as others hear it.
     """
     group.shutdown(f"it has diverged: {message}")
     raise DistBackendError(

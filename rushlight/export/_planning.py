@@ -43,7 +43,7 @@ def placed(run, last, other_arenas=()):
     Args:
         run: the recorded run.
         last: the numbers of those that are read after the last step.
-        elsewhere: the numbers of those that lie in the caller's memory.
+        other_arenas: the numbers of those that lie in the caller's memory.
 
     Returns:
         offsets by number, and the block's size.

@@ -6,7 +6,7 @@ path of earlier calls. In the order in which a call meets them:
 ``capture``
     Follows operators (compiled): tensors get their sizes at once and their elements
     when someone needs them. What was not seen before runs, and is noted.
-``segments``, ``witnessing``
+``module_replay``, ``operator_traces``
     Calls of modules whose trace is proven, taken without their Python (compiled).
 ``steps``
     A path as a list of steps that can be read and changed.

@@ -51,7 +51,7 @@ class Pair:
     Attributes:
         head: see `rushlight.graph.fusion_anchor`.
         result: the window that the group stores.
-        behind: the name of the group's function.
+        epilogue: the name of the group's function.
         inputs: key -> window of what else the group reads, in their order.
     """
 

@@ -479,7 +479,7 @@ def launch_of(group, kernel, strides, offsets, device):
     Args:
         kernel: keys of what is read and of what is stored, and their dtypes' names.
         strides: each operand's byte steps over the group's sizes, outputs first.
-        places: of the operands; see `Instruction.set_kernel`.
+        offsets: of the operands; see `Instruction.set_kernel`.
 
     Raises:
         TooMany: it has more loops than a kernel can have.

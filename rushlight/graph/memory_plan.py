@@ -12,7 +12,7 @@ class Item:
     """One turn of a program before memory is planned: what it touches.
 
     Attributes:
-        turn: the compiled step.
+        instr: the compiled step.
         touches: numbers of the storages that it reads or writes.
         asks: those that it wants memory for.
         group: the elementwise steps that it is, or None.
@@ -131,9 +131,9 @@ def program_of(graph, items, kinds, extra=()):
     count = len(kinds)
     kinds = [*kinds, *[INNER] * len(extra)]
     sizes = [graph.sizes.get(slot, 0) for slot in range(count)] + list(extra)
-    iterations = [item.instr for item in items]
+    instrs = [item.instr for item in items]
     kept = graph.prepared, graph.given_and_written()
-    return Program(iterations, graph, kinds, sizes, count, *kept, graph.devices)
+    return Program(instrs, graph, kinds, sizes, count, *kept, graph.devices)
 
 
 def listening(graph, items):

@@ -54,7 +54,7 @@ class Instruction:
 
     Args:
         call: the operator's call; None for kernels.
-        told: what the step does, for those who read programs.
+        details: what the step does, for those who read programs.
     """
 
     def __init__(self, call=None, details=None):
@@ -85,7 +85,7 @@ class Instruction:
         """Makes the step a launch on another device than the host.
 
         Args:
-            there: called with addresses and parameters (`factory_device.Launch`).
+            device_launch: called with addresses and parameters (`factory_device.Launch`).
         """
         self.device_launch = device_launch
         self.kernel = device_launch.kernel

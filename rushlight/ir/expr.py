@@ -546,7 +546,7 @@ class GroupProduct(Expr):
     be read, nor factors to be written, before an `AwaitProducts`.
 
     Attributes:
-        turned: of both factors.
+        transposed: of both factors.
     """
 
     __slots__ = ("transposed",)

@@ -191,7 +191,7 @@ class Elements:
     Args:
         env: the recording's `ShapeEnv`.
         equal: what numbers are, by their index, as an earlier recording has found.
-        places: where numbers are in the results of their steps, by index; kept through
+        positions: where numbers are in the results of their steps, by index; kept through
             all recordings of a program, as a number that is another can't be looked for.
     """
 

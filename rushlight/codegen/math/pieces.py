@@ -79,7 +79,7 @@ def pieces(series, intervals, degree):
 
     Args:
         series: a function of `series`: the Taylor series around a place.
-        places: pairs of the middle of a interval and how far it reaches.
+        intervals: pairs of the middle of a interval and how far it reaches.
         degree: of the polynomials. Their first terms are the function's, exactly; what
             is left is shortened by Chebyshev's polynomials.
     """

@@ -50,7 +50,7 @@ def run_functionalized(op, values, positions):
     Args:
         op: the operator.
         values: its arguments by position.
-        places: of those that it writes to.
+        positions: of those that it writes to.
     """
     names = [row[0] for row in op.signature.rows]
     kwargs = {name: value for name, value in zip(names, values)}

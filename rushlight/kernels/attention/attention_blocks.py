@@ -377,21 +377,21 @@ class Attention:
 
     # ---- products
 
-    def iterations(self, iterations, between):
+    def run_products(self, products, between):
         """Products one after the other, as turns of one loop.
 
         Args:
-            turns: for each the rows, columns and depth, the operands, where sums go,
+            products: for each the rows, columns and depth, the operands, where sums go,
                 and where they begin.
             between: called with the number of a turn, as an expression, after it.
         """
         b = self.b
-        with b.loop("turn", 0, len(iterations)) as transpose_rows:
+        with b.loop("turn", 0, len(products)) as iteration:
 
             def chosen(name, values):
                 value = values[-1]
                 for k in range(len(values) - 2, -1, -1):
-                    value = Select(transpose_rows == k, values[k], value)
+                    value = Select(iteration == k, values[k], value)
                 return b.let(name, value)
 
             def operand(name, given):
@@ -405,7 +405,7 @@ class Attention:
                     ),
                 )
 
-            sizes, left, right, out, added = zip(*iterations, strict=True)
+            sizes, left, right, out, added = zip(*products, strict=True)
             height, width, depth = (
                 chosen(name, values)
                 for name, values in zip(
@@ -423,7 +423,7 @@ class Attention:
                 lambda j: Operand(moved(right.pointer, j), right.row),
                 Results(out, out, added),
             )
-            between(transpose_rows)
+            between(iteration)
 
     def kernel(self, name):
         """The kernel, once its chunks are written."""
@@ -485,19 +485,19 @@ class Forward(Attention):
         panel, scores = rows_of(self.sums, QUERIES), rows_of(self.scores, QUERIES)
         begin = either(first, self.zeros, panel)
         query = rows_of(self.query, QUERIES)
-        iterations = [
+        products = [
             ((self.here, self.width, n["depth"]), self.left_keys, query, scores)
             + (self.zeros,),
             ((n["width"], self.width, self.here), transposed(self.left_values), scores)
             + (panel, begin),
         ]
 
-        def between(transpose_rows):
-            with self.b.when(transpose_rows == 0):
+        def between(iteration):
+            with self.b.when(iteration == 0):
                 self.change_scores(batch, head)
                 self.soften()
 
-        self.iterations(iterations, between)
+        self.run_products(products, between)
 
     def soften(self):
         """Scores become weights relative to the largest so far, as do sums."""
@@ -626,7 +626,7 @@ class Backward(Attention):
         )
         begin = either(self.first, self.zeros, panel)
         here, depth, width = self.here, n["depth"], n["width"]
-        iterations = [
+        products = [
             ((here, self.width, depth), self.left_keys, query, scores, self.zeros),
             ((here, self.width, width), self.left_values, grad, slopes, self.zeros),
             ((here, width, self.count), scores, grad_rows, values, values),
@@ -640,12 +640,12 @@ class Backward(Attention):
             ),
         ]
 
-        def between(transpose_rows):
-            with b.when(transpose_rows == 1):
+        def between(iteration):
+            with b.when(iteration == 1):
                 self.change_scores(batch, head)
                 self.differentiate()
 
-        self.iterations(iterations, between)
+        self.run_products(products, between)
 
     def differentiate(self):
         """Scores become weights, and slopes of weights those of scores."""

@@ -29,7 +29,7 @@ class Dropout:
         seed, offset: of the launch.
         least: the least word that keeps a weight.
         sizes: heads, queries and keys.
-        turned: whether a lane's rows are keys, not queries.
+        transposed: whether a lane's rows are keys, not queries.
     """
 
     def __init__(self, block, seed, offset, least, sizes, transposed):

@@ -299,7 +299,7 @@ def forward_plan(
     """The kernel, margins of the input, integers, chunks and grain.
 
     Args:
-        behind: whether something is traced behind it that wants sums in a block apart.
+        fused: whether something is traced behind it that wants sums in a block apart.
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     positions = math.prod(g.output)

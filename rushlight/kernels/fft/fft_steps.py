@@ -367,10 +367,8 @@ class Along(Steps):
             head, *rest = small_transform(b, read)
             values.append(head)
             for k, value in enumerate(rest):
-                iteration = self.roots_at(
-                    first + (self.phases + k * self.columns), count
-                )
-                values.append(times(b, value, iteration))
+                root = self.roots_at(first + (self.phases + k * self.columns), count)
+                values.append(times(b, value, root))
         parts = [transpose(b, list(part)) for part in zip(*values, strict=True)]
         return list(zip(*parts, strict=True))
 

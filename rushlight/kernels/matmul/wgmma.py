@@ -106,7 +106,7 @@ def product(name, element, tile, transposed, result=None) -> ir.Function:
     """As `tiles.product`, of halves with sums in float32.
 
     Args:
-        turned: for both factors whether they lie along rows (or columns), not the depth.
+        transposed: for both factors whether they lie along rows (or columns), not the depth.
 
     Raises:
         ValueError: copies by all threads, or groups, do not fill the tile.

@@ -68,7 +68,7 @@ def ctc_states(classes_of, crossing, targets, at, start, states, blank, step):
     """Lists each state's class, and whether the state two away may be next to it.
 
     Args:
-        apart: -2 where states come from before, 2 where they go on.
+        step: -2 where states come from before, 2 where they go on.
     """
     for s in range(states):
         label = label_of(targets, start, s, blank)

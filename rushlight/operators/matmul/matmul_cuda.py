@@ -34,7 +34,7 @@ def product(a, b, compute, dtype, added=None, alpha=1, beta=1, activation=None):
         compute: the name of the dtype of sums.
         dtype: of the result, and of what is added.
         added: of the result's sizes, or None.
-        behind: ``relu`` or ``gelu``, which is applied to the result.
+        activation: ``relu`` or ``gelu``, which is applied to the result.
 
     Raises:
         NotImplementedError: the device does not multiply such values.

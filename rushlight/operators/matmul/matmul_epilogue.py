@@ -171,7 +171,7 @@ def product_with_epilogue(a, b, epilogue_steps, others=(), dtype=None, out=None)
 
     Args:
         a, b: two or three dimensions, of one dtype, with sizes that agree.
-        behind: a `EpilogueSpec`.
+        epilogue_steps: a `EpilogueSpec`.
         others: tensors that expand to the result's shape, or numbers.
         dtype: of the result, by default that of the operands.
         out: a row-major tensor of the result's shape to write to; it may be one of
@@ -311,8 +311,8 @@ def product_by_name(added, a, b, transposed, others, epilogue_steps, sizes, dtyp
 
     Args:
         added: a bias, or what else expands to the product's shape; None for nothing.
-        turned: whether ``b`` is a weight, whose rows are columns of the result.
-        behind: the name of a `EpilogueSpec`.
+        transposed: whether ``b`` is a weight, whose rows are columns of the result.
+        epilogue_steps: the name of a `EpilogueSpec`.
         sizes: of the result, which is the product's shape but for dimensions before
             the last that are one.
     """

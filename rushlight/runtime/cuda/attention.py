@@ -53,7 +53,7 @@ def kernel(kind, element, mask, dropout, described, tile):
     """The kernel of results (by warps or groups), or of one gradient.
 
     Args:
-        told: whether seed and offset are in memory, not among the integers of a launch.
+        described: whether seed and offset are in memory, not among the integers of a launch.
     """
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.codegen.lower import lower

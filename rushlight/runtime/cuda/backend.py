@@ -27,7 +27,7 @@ ROLES = Roles("cuda", "rushlight.runtime.cuda")
 
 
 def context_of(device):
-    """The device of a device; the current one where none is named.
+    """The context of a device; the current one where none is named.
 
     Raises:
         AssertionError: there is no driver.

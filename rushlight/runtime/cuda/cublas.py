@@ -287,7 +287,7 @@ class Prepared:
 
     Args:
         plan: of the library.
-        turned: whether its left factor is the right one here.
+        transposed: whether its left factor is the right one here.
         adds: whether a matrix is added.
         biased: whether a vector is.
         factors: of the product and of what is added, as the library takes them.

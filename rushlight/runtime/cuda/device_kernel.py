@@ -338,7 +338,7 @@ class DeviceKernel(launch.CachedKernel):
             ints: as the kernel lays them out.
             rows: how many there are.
             length: how many values each has.
-            beside: whether the elements of neighbouring rows are neighbours.
+            strided: whether the elements of neighbouring rows are neighbours.
             held: pairs of positions; see `gpu_entries.grid_entry`.
         """
         held, count = tuple(held), len(addresses)

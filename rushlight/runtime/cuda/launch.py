@@ -101,7 +101,7 @@ class DeviceContext:
 
 @cython.cfunc
 def context_of(device: Device) -> DeviceContext:
-    """The device of a device; None where it was not used yet."""
+    """The context of a device; None where it was not used yet."""
     index: cython.Py_ssize_t
     if device.index is None:
         return None

@@ -32,7 +32,7 @@ def run_loop(iterations, condition, body, carried, *captured, outputs=1):
     """A graph again and again, on what it gave the last time.
 
     Args:
-        turns: how often at most, or None.
+        iterations: how often at most, or None.
         condition: whether to begin, or None.
         body: a module of the turn's number, the condition, what is carried, and what it
             takes from around; it gives the next condition, what is carried, and rows of
