@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 import time
 
 import pytest
@@ -72,3 +73,43 @@ def test_a_stranger_keeps_no_caller_out(noise):
             assert asked.wait() == b"hello"
     finally:
         agent.close()
+
+
+def test_a_caller_that_comes_while_all_ends_is_closed_too(monkeypatch):
+    """Its request is answered before the thread that accepts has noted it."""
+
+    class Slow(_agent._Line):
+        def __init__(self, agent, connection):
+            super().__init__(agent, connection)
+            if threading.current_thread() is not threading.main_thread():
+                made.append(self)
+                noting.wait(10)
+
+    made, noting = [], threading.Event()
+    monkeypatch.setattr(_agent, "_Line", Slow)
+    agent = _agent.Agent(HashStore(), "one", 0, 1, 30, "127.0.0.1")
+    agent.handlers["echo"] = lambda header, payload: ({}, payload)
+    agent.openers[None] = lambda header, payload: payload
+    asked = agent.ask(agent.worker("one"), {"op": "echo"}, b"hello")
+    assert asked.wait() == b"hello"
+    agent.close()
+    noting.set()
+    last = time.monotonic() + 10
+    while made[0].connection.fileno() >= 0 and time.monotonic() < last:
+        time.sleep(0.001)
+    assert made[0].connection.fileno() == -1
+    agent.lines.clear()
+    with pytest.raises(RuntimeError, match="ended its connections"):
+        agent.ask(agent.worker("one"), {"op": "echo"}, b"late")
+
+
+def test_connections_of_a_group_that_never_meets_are_closed():
+    listeners = connect._listeners("127.0.0.1")
+    address, token = listeners[1].getsockname(), b"t" * connect.TOKEN
+    with socket.create_connection(address) as own:
+        own.sendall(connect.HELLO.pack(token, 1, 0))
+        with pytest.raises(RuntimeError, match="1 of 2 connections"):
+            connect._answer(listeners, token, 2, time.monotonic() + 0.3)
+        assert own.recv(1) == b""  # closed, not left to the garbage collector
+    for each in listeners:
+        each.close()

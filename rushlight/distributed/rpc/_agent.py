@@ -234,10 +234,15 @@ class Agent:
                 continue
             except OSError:
                 return  # closed
-            if self._is_of_us(connection):
-                self.accepted.append(_Line(self, connection))
-            else:
+            if not self._is_of_us(connection):
                 connection.close()
+                continue
+            line = _Line(self, connection)  # answers from now on: an end may come of it
+            with self.lock:
+                if not self.closing:
+                    self.accepted.append(line)
+                    continue
+            line.close()
 
     def _is_of_us(self, connection):
         """Whether the token comes, and in time: a silent stranger keeps nobody out."""
@@ -253,6 +258,8 @@ class Agent:
         """The connection to a process, which is made where there is none."""
         with self.lock:
             found = self.lines.get(number)
+            if found is None and self.closing:
+                raise RuntimeError("rpc: this process has ended its connections")
             if found is None:
                 _, host, port, token = self.pages[number]
                 connection = socket.create_connection((host, port), 30)
@@ -296,7 +303,10 @@ class Agent:
 
     def close(self):
         """End all connections."""
-        self.closing = True
+        with self.lock:
+            self.closing = True
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self.listener.close()
         for each in [*self.lines.values(), *self.accepted]:
             each.close()

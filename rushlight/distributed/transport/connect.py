@@ -108,6 +108,8 @@ def _answer(listeners, token, count, deadline):
         ready, _, _ = select.select(listeners, [], [], max(left, 0))
         if not ready:
             missing = count - len(found)
+            for each in found.values():
+                each.close()
             raise DistBackendError(
                 f"Connect timeout: {missing} of {count} connections of a process group "
                 "have not come"
