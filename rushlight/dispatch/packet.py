@@ -238,6 +238,9 @@ class BoundOperator:
     def __repr__(self):
         return f"<bound operator {self.packet.name} of a Tensor>"
 
+    def __reduce__(self):
+        return getattr, (self.owner, self.packet.name)
+
 
 @cython.cfunc
 def packet_vectorcall(
