@@ -1,7 +1,5 @@
 """Rushlight: a deep-learning framework in one language all the way down."""
 
-from __future__ import annotations
-
 import gc as _gc
 from math import e, inf, nan, pi
 from sys import modules as _modules

@@ -1,7 +1,5 @@
 """Numbers of tensors in order, and random tensors: what checks of gradients vary."""
 
-from __future__ import annotations
-
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call
 

@@ -1,7 +1,5 @@
 """Functions of sparse tensors as functions of dense ones, whose gradients are compared."""
 
-from __future__ import annotations
-
 from rushlight.autograd.function import Function
 from rushlight.core import layout as layouts
 from rushlight.core.tensor import Tensor

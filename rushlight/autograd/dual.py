@@ -9,8 +9,6 @@ The ForwardAD key is in the keys of a thread's calls while a level is open, and 
 tensor's: where none is open, nothing is paid.
 """
 
-from __future__ import annotations
-
 from rushlight.autograd import methods
 from rushlight.autograd.levels.pushforward import (
     Pushforward,

@@ -1,7 +1,5 @@
 """``autograd.Function`` in a `dual_level`: ``jvp`` gives the outputs' tangents."""
 
-from __future__ import annotations
-
 from rushlight.autograd.dual import DUAL, Beneath, record_of
 from rushlight.autograd.levels.pushforward import differentiable
 from rushlight.autograd.levels.stack import THREAD

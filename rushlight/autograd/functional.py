@@ -1,7 +1,5 @@
 """Jacobians, Hessians and their products with vectors, of Python functions."""
 
-from __future__ import annotations
-
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
 from rushlight.core.docstrings import describe_arguments

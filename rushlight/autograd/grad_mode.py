@@ -1,7 +1,5 @@
 """Switches of the calling thread: recording on or off, inference mode."""
 
-from __future__ import annotations
-
 import functools
 import threading
 import types

@@ -1,7 +1,5 @@
 """Checks of gradients against finite differences."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 

@@ -5,8 +5,6 @@ gives single tensors. Each call is taken apart here, and put together again for 
 user's two functions.
 """
 
-from __future__ import annotations
-
 from rushlight.autograd.function import Function
 from rushlight.core import state
 from rushlight.core.tensor import Tensor

@@ -1,7 +1,5 @@
 """PyTorch's operators around blocks with names: what handlers see of such a block."""
 
-from __future__ import annotations
-
 from rushlight.core import spans
 from rushlight.dispatch.dispatcher import packets
 from rushlight.dispatch.library import Library

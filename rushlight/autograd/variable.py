@@ -1,7 +1,5 @@
 """``Variable``: a tensor's old name in autograd, still used to reach the engine."""
 
-from __future__ import annotations
-
 from rushlight.autograd.engine import is_checkpoint_valid, queue_callback
 from rushlight.core.tensor import Tensor
 

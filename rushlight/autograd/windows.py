@@ -8,8 +8,6 @@ operators that every transformation knows. A complex element counts as two, and 
 a number tells conjugates and negatives.
 """
 
-from __future__ import annotations
-
 from rushlight.core import state
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.overlap import refuse_internal_overlap

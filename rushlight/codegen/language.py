@@ -5,8 +5,6 @@ kernel's front objects (`pointwise`, `reduction`, `rowwise`) are re-exported, so
 kernel files import only this module.
 """
 
-from __future__ import annotations
-
 import math
 
 from rushlight.codegen.frontend.complexes import Complex

@@ -4,8 +4,6 @@ Each pass is a function from program to program in a module of `passes` of the s
 name; the program is verified against `spec` after each.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.passes.fold_indices import fold_indices
 from rushlight.codegen.passes.mask_branches import mask_branches
 from rushlight.codegen.passes.prune_branches import prune_branches

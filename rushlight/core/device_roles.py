@@ -5,8 +5,6 @@ what they are asked for is refused in the backend's name, or there is none of it
 replaces the roles that its devices fill.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 

@@ -1,7 +1,5 @@
 """Kinds of devices by the numbers that traces have."""
 
-from __future__ import annotations
-
 import enum
 
 

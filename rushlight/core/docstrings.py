@@ -1,7 +1,5 @@
 """Arguments that functions and classes of a module share are described once, beside them."""
 
-from __future__ import annotations
-
 from types import FunctionType
 
 _ARGUMENTS = "\n\n    Args:\n        "

@@ -1,7 +1,5 @@
 """Exceptions of devices, which have names of their own in PyTorch."""
 
-from __future__ import annotations
-
 
 class OutOfMemoryError(RuntimeError):
     """No memory of a device is left."""

@@ -1,7 +1,5 @@
 """Small value types: sizes, layouts and memory formats."""
 
-from __future__ import annotations
-
 import operator
 
 from rushlight.core import naming

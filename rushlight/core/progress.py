@@ -1,7 +1,5 @@
 """How far something long has come: one line that is rewritten, on a terminal only."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -1,7 +1,5 @@
 """By what the integers of quantized tensors stand for numbers."""
 
-from __future__ import annotations
-
 from rushlight.core.layout import _ALL, _Named
 
 

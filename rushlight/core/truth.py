@@ -1,7 +1,5 @@
 """What a switch is given must be True or False: a number or a tensor is a mistake."""
 
-from __future__ import annotations
-
 
 def truth_of_argument(call, argument, position, value):
     """A truth value that a call was given, as PyTorch's parser of arguments takes it.

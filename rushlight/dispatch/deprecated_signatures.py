@@ -5,8 +5,6 @@ front. Programs of that time are still run. The forms are looked up only where a
 fits no schema, so that nobody else pays for them.
 """
 
-from __future__ import annotations
-
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn_once

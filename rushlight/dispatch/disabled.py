@@ -1,7 +1,5 @@
 """Keeping types and modes out: for a block, or for a class whose instances are plain."""
 
-from __future__ import annotations
-
 from rushlight.core.state import Scope, silence_overrides, silenced_overrides
 
 

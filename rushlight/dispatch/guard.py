@@ -1,7 +1,5 @@
 """Dispatch keys that a block adds to its thread's calls, or has them pass by."""
 
-from __future__ import annotations
-
 from rushlight.core.state import GradModeScope, KeysScope
 from rushlight.dispatch.keys import KeySet
 

@@ -1,7 +1,5 @@
 """A schema from the annotations of a Python function."""
 
-from __future__ import annotations
-
 import types
 import typing
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Dispatch keys: their names and their order. A higher number runs first."""
 
-from __future__ import annotations
-
 import enum
 
 

@@ -1,7 +1,5 @@
 """Operators as PyTorch's programs know them: names, overloads, schemas to read."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core.tensor import install

@@ -1,7 +1,5 @@
 """PyTorch's overloads that are here forms or wider overloads of other names."""
 
-from __future__ import annotations
-
 # Arguments that PyTorch has in overloads of their own are optional here.
 _OPTIONAL = frozenset(
     "input int dim dim_dtype dtype vec hacked_twin Tensor_hacked_twin IntList Tensor "

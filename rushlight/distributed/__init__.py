@@ -5,8 +5,6 @@
 and ``nn.parallel.DistributedDataParallel`` trains a module in all of them.
 """
 
-from __future__ import annotations
-
 import os as _os
 
 from rushlight.distributed.distributed_c10d import (

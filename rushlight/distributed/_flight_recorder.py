@@ -1,7 +1,5 @@
 """The last collectives of a group, kept for when one of them fails."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import time

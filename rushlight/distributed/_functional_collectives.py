@@ -4,8 +4,6 @@ PyTorch's may hand out tensors that are still on their way. Here a collective ha
 when it returns, so that there is nothing left to wait for.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.autograd.function import Function
 from rushlight.core.docstrings import describe_arguments

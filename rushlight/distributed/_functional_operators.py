@@ -4,8 +4,6 @@ They are defined when the namespace is first asked for. What they give is there 
 and gradients go back through them as through the functions that they call.
 """
 
-from __future__ import annotations
-
 from rushlight.dispatch.library import Library
 from rushlight.distributed import _functional_collectives as functions
 

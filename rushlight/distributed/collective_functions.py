@@ -1,7 +1,5 @@
 """The collectives of ``torch.distributed``: checks, then the group's own."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.core.docstrings import describe_arguments

@@ -1,7 +1,5 @@
 """The launcher under its earlier name: ranks are in the environment alone."""
 
-from __future__ import annotations
-
 import sys
 
 from rushlight.distributed import run

@@ -5,8 +5,6 @@ PyTorch's NCCL, or ``TORCH_DISTRIBUTED_DEBUG=DETAIL``. Infinities are left alone
 of half precision have them, and know what to do.
 """
 
-from __future__ import annotations
-
 import os
 
 from rushlight.distributed.errors import DistBackendError

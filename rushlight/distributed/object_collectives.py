@@ -1,7 +1,5 @@
 """Collectives of any objects. These, and no others, unpickle what another rank sends."""
 
-from __future__ import annotations
-
 import io
 import pickle
 

@@ -1,7 +1,5 @@
 """Collectives of octets of any length: what other collectives of values are made of."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed.collective_functions import (
     all_gather,

@@ -1,7 +1,5 @@
 """Messages between two ranks."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 from rushlight.distributed.collective_functions import (

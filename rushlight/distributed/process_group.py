@@ -1,7 +1,5 @@
 """A group of processes and what it can do, over connections that the group owns."""
 
-from __future__ import annotations
-
 import time
 from contextlib import contextmanager
 from datetime import timedelta

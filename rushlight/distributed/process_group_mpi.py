@@ -1,7 +1,5 @@
 """Groups of processes that MPI has started and connects: ``mpiexec python train.py``."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from rushlight.distributed.collectives.mpi import MpiChannel, OverMpi, load_mpi

@@ -1,7 +1,5 @@
 """Gradients in buckets, reduced over the ranks while the backward goes on."""
 
-from __future__ import annotations
-
 import time
 
 import rushlight as rl

@@ -5,8 +5,6 @@ The options are those of ``torchrun``, in the environment too: ``PET_NPROC_PER_N
     python -m rushlight.distributed.run --standalone --nproc-per-node 2 train.py
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -1,7 +1,5 @@
 """Groups of some of the processes."""
 
-from __future__ import annotations
-
 from rushlight.distributed.process_group import ProcessGroup
 from rushlight.distributed.world import (
     GroupMember,

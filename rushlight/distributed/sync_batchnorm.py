@@ -1,7 +1,5 @@
 """Batch norm over the batches of several processes, forward and backward."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.autograd.function import Function
 from rushlight.distributed.world import world

@@ -1,7 +1,5 @@
 """Collectives on their way: the thread that runs them in order, and their results."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """Exported programs as files: ``.pt2``, as PyTorch 2.13 writes them."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """What a program's inputs have to be, whether or not its guards are asked."""
 
-from __future__ import annotations
-
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor
 from rushlight.export._roots import roots_of

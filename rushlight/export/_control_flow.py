@@ -6,8 +6,6 @@ while_loop(c, f, (x,))         x = clone;  A: p = c(x);  branch p -> B
                                f(x);  x.copy_;  jump -> A;  B:
 """
 
-from __future__ import annotations
-
 from rushlight._higher_order_ops.cond import cond_op
 from rushlight._higher_order_ops.while_loop import while_loop_op
 from rushlight.core.tensor import Tensor

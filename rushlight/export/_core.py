@@ -1,7 +1,5 @@
 """What PyTorch's core set has in place of operators that are primitive here."""
 
-from __future__ import annotations
-
 from rushlight.core.dtypes import complex64, complex128, float32, float64
 from rushlight.operators import call
 

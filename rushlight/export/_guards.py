@@ -5,8 +5,6 @@ A guard is a pair: its code, with arguments as PyTorch writes them
 parsed, never run: sizes, integers and arithmetic are all that it may have.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,7 +1,5 @@
 """The text of a library without Python: its header, its tables and its runtime in C."""
 
-from __future__ import annotations
-
 import re
 
 from rushlight.export._library_tasks import LAPACK, RANDOM

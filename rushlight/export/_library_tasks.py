@@ -1,7 +1,5 @@
 """The C of a library's tasks that are no kernels: calls of LAPACK, random bits."""
 
-from __future__ import annotations
-
 # What `runtime.cpu.random_bits` does, and `Generator.seed_with`.
 RANDOM = r"""
 static uint32_t mixed(uint32_t high, uint32_t low, uint32_t far) {

@@ -1,7 +1,5 @@
 """Libraries without Python, called from Python: what `load_library` gives."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exported programs on another device."""
 
-from __future__ import annotations
-
 import copy
 
 from rushlight.core.device import Device

@@ -1,7 +1,5 @@
 """What PyTorch calls the operators of exported graphs, in files."""
 
-from __future__ import annotations
-
 import operator
 
 from rushlight._higher_order_ops.base import OPERATORS

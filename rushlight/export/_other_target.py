@@ -4,8 +4,6 @@ All code of a process is for one processor (`rushlight.codegen.target`), and a l
 a program has launched; so the program goes to a process of that processor.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

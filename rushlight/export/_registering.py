@@ -1,7 +1,5 @@
 """Classes of the program's own among its arguments and results."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from rushlight.fx._pytree import register_pytree_flatten_spec

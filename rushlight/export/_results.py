@@ -1,7 +1,5 @@
 """What a graph gives, as its signature has it."""
 
-from __future__ import annotations
-
 from rushlight.export.graph_signature import (
     ConstantArgument,
     SymBoolArgument,

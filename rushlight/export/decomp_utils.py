@@ -1,7 +1,5 @@
 """Tables of what is recorded in place of operators."""
 
-from __future__ import annotations
-
 __all__ = ["CustomDecompTable"]
 
 

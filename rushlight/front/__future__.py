@@ -1,7 +1,5 @@
 """How modules change their parameters when they are converted or loaded."""
 
-from __future__ import annotations
-
 __all__ = [
     "get_overwrite_module_params_on_conversion",
     "get_swap_module_params_on_conversion",

@@ -1,7 +1,5 @@
 """What an operator is, from its declaration to machine code, as text."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """What transformations and devices make of an operator, for `explain` and ``tools/where``."""
 
-from __future__ import annotations
-
 import sys
 import types
 

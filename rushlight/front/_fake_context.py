@@ -5,8 +5,6 @@ Most such functions compute from the sizes of tensors without memory. One that c
 tensors themselves.
 """
 
-from __future__ import annotations
-
 import threading
 
 from rushlight.core.state import AttributeScope

@@ -1,7 +1,5 @@
 """Streams and events of the host, which runs each call at once."""
 
-from __future__ import annotations
-
 import time
 
 from rushlight.core.device import Device

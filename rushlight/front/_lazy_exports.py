@@ -1,7 +1,5 @@
 """Names of the package that are imported when a program first asks for them."""
 
-from __future__ import annotations
-
 import warnings
 from importlib import import_module
 from types import ModuleType

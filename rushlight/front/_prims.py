@@ -3,8 +3,6 @@
 They are defined when the namespace is first asked for; decompositions here end in ``aten``.
 """
 
-from __future__ import annotations
-
 from rushlight.dispatch.library import Library
 
 __all__ = ["convert_element_type"]

@@ -1,7 +1,5 @@
 """Ties the layers together: methods of ``Tensor`` that are not operators."""
 
-from __future__ import annotations
-
 import contextlib
 
 from rushlight import _functions, _typed_storage

@@ -1,7 +1,5 @@
 """Names from before dtypes: ``FloatTensor`` and its kind, and storages with a type."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core.device import Device

@@ -4,8 +4,6 @@ A type says ``_dispatch_keys = KEY`` and ``_run_operator(op, args)``. Operators 
 argument of it come there whole; what they call on values is recorded as it always is.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """The accelerator beside the CPU, whatever it is: there is none."""
 
-from __future__ import annotations
-
 from rushlight._stubs import no_devices, refusing
 
 __all__ = [

@@ -1,7 +1,5 @@
 """Functions whose arguments a plain operator signature can't describe."""
 
-from __future__ import annotations
-
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor, install
 from rushlight.dispatch.overridable import method, open_functions, open_plain

@@ -1,7 +1,5 @@
 """Operators from outside, under PyTorch's name for the place."""
 
-from __future__ import annotations
-
 from rushlight._fake_context import get_ctx
 from rushlight.core.warning import warn
 from rushlight.dispatch.custom_operators import (

@@ -1,7 +1,5 @@
 """Eigenpairs and singular values of large matrices, a few at a time."""
 
-from __future__ import annotations
-
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.core import naming

@@ -4,8 +4,6 @@
 operators from outside hold the same packets, overload by overload.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from rushlight.core import naming

@@ -7,8 +7,6 @@ tensor([[0.0000, 0.0000],
         [0.2500, 0.7500]])
 """
 
-from __future__ import annotations
-
 import rushlight
 from rushlight.operators import call as _call
 

@@ -1,7 +1,5 @@
 """The version of PyTorch that Rushlight's names and behaviour follow."""
 
-from __future__ import annotations
-
 import re
 
 __all__ = ["TorchVersion"]

@@ -4,8 +4,6 @@
 ``Graph``; a ``GraphModule`` writes the graph as Python, which runs.
 """
 
-from __future__ import annotations
-
 from rushlight.fx import _symbolic_trace as _tracing
 from rushlight.fx import graph, immutable_collections, traceback
 from rushlight.fx._symbolic_trace import Tracer, symbolic_trace, wrap

@@ -1,7 +1,5 @@
 """Marks of what stays as it is between versions; here they only mark."""
 
-from __future__ import annotations
-
 import textwrap
 
 __all__ = ["compatibility"]

@@ -1,7 +1,5 @@
 """Modules made of graphs, by the name that programs ask for them under."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 from rushlight.fx.graph_module import GraphModule

@@ -1,7 +1,5 @@
 """Graphs as text, for logs and messages."""
 
-from __future__ import annotations
-
 __all__ = [
     "first_call_function_nn_module_stack",
     "get_node_context",

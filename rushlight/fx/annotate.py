@@ -1,7 +1,5 @@
 """Types written on proxies while a program is recorded."""
 
-from __future__ import annotations
-
 from rushlight.fx.proxy import Proxy
 
 __all__ = ["annotate"]

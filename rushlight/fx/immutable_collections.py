@@ -4,8 +4,6 @@ A graph knows who uses whom because it is told when arguments change. A list tha
 changed behind its back would break that, so that arguments are kept in these.
 """
 
-from __future__ import annotations
-
 from rushlight.utils import _pytree
 
 __all__ = ["immutable_dict", "immutable_list"]

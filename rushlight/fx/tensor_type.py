@@ -1,7 +1,5 @@
 """Types of tensors by their sizes, some of which may be anything."""
 
-from __future__ import annotations
-
 __all__ = ["Dyn", "TensorType", "is_consistent", "is_more_precise"]
 
 

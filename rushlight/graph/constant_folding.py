@@ -14,8 +14,6 @@ Each is made again when a parameter is another one or may have been written to, 
 storage counts (`core.storage.Storage.writes`), by whatever alias it is written.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from math import prod
 

@@ -4,8 +4,6 @@ What a group computes is the host's expression; the backend says how that is lau
 `Launch` holds all that is the same each time, and a program hands it addresses and numbers.
 """
 
-from __future__ import annotations
-
 import ctypes
 from math import prod
 

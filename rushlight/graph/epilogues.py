@@ -9,8 +9,6 @@ is in a cache. That is the same program where nobody else sees the sums, and not
 the two writes what the head reads, since it runs where the group stood.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from rushlight._inductor import config

@@ -4,8 +4,6 @@ cat(x: (a, b), y: (c, d))    ->  b and d: a and c may differ, though they are th
                                  in the recording
 """
 
-from __future__ import annotations
-
 import contextlib
 from itertools import chain, combinations, islice
 

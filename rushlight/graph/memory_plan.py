@@ -1,7 +1,5 @@
 """Which memory is asked for, handed on and given back, and when."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from rushlight.graph.program import Program

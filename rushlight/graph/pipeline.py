@@ -1,7 +1,5 @@
 """From a path to a program: the passes in their order."""
 
-from __future__ import annotations
-
 from rushlight.codegen.frontend.nest_loops import is_long, nodes
 from rushlight.codegen.frontend.pointwise import _symbol
 from rushlight.core import logs

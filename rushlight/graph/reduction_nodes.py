@@ -6,8 +6,6 @@ over rows. In a group with other steps over the same sizes they become one nest 
 after as results are there.
 """
 
-from __future__ import annotations
-
 import sys
 from math import prod
 

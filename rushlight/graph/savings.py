@@ -5,8 +5,6 @@ not timed, so that a function takes the same trace in each run. What kernels com
 the same either way.
 """
 
-from __future__ import annotations
-
 from rushlight._inductor import config
 from rushlight.graph.fused_node import is_window
 from rushlight.graph.fusion import operands_of

@@ -6,8 +6,6 @@ Law: the second result is in a storage that the step makes, that no other step t
 that nobody sees afterwards.
 """
 
-from __future__ import annotations
-
 from rushlight.graph.steps import FRESH, step_of
 from rushlight.graph.tape import made_call
 

@@ -1,7 +1,5 @@
 """Tensors of parts as text: the parts, then sizes and layout."""
 
-from __future__ import annotations
-
 from rushlight.core import naming
 from rushlight.core.layout import sparse_coo
 

@@ -6,8 +6,6 @@ and products of them of a graph's sizes. A form is proved not negative by taking
 forms that are not negative, off it until what is left is known not to be.
 """
 
-from __future__ import annotations
-
 DEPTH = 6  # facts that one proof takes off, at most
 
 

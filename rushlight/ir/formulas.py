@@ -1,7 +1,5 @@
 """Values, symbols and steps of symbolic integers; conditions and formulas of floats."""
 
-from __future__ import annotations
-
 import operator
 
 from rushlight.ir.forms import plus, scaled

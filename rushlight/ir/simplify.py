@@ -4,8 +4,6 @@ Integers only: ``x + 0`` is not ``x`` for a float that is -0.0, nor ``x * 0`` ze
 one that is NaN. ``x``, ``y`` and ``z`` are any expression, ``a`` and ``b`` literals.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, binary, boolean
 from rushlight.ir.rewrite import OPERATIONS, Rules, fold, map_expr, pattern

@@ -1,7 +1,5 @@
 """Text of symbolic integers, as PyTorch prints them."""
 
-from __future__ import annotations
-
 import itertools
 
 

@@ -1,7 +1,5 @@
 """Functions of numbers that a recording does not know, or knows as plain ones."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.ir.symbolic import SymInt

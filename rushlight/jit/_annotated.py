@@ -1,7 +1,5 @@
 """Types of programs from annotations: objects of :mod:`typing`, or texts of archives."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import enum

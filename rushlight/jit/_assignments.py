@@ -1,7 +1,5 @@
 """Assignments: to names, attributes and places."""
 
-from __future__ import annotations
-
 import ast
 import re
 

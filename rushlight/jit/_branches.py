@@ -1,7 +1,5 @@
 """Branches: both ways of ``if``, and the names that they set."""
 
-from __future__ import annotations
-
 import ast
 
 from rushlight.jit import _exits, _types

@@ -1,7 +1,5 @@
 """Translated functions and methods, as Python calls them."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import io

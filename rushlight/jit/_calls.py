@@ -1,7 +1,5 @@
 """Calls: of operators, functions, methods, classes, and the language's own forms."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 

@@ -4,8 +4,6 @@ Graphs have no jumps. What follows a branch that leaves moves into the other bra
 where a branch may leave or not, a flag says whether what follows is run.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 

@@ -1,7 +1,5 @@
 """What a program's failure says: the operator's words, and where the source stands."""
 
-from __future__ import annotations
-
 from rushlight.jit._sources import Error, Fault, FrontendError, ScriptError
 
 _HEAD = """The following operation failed in the TorchScript interpreter.

@@ -8,8 +8,6 @@ read here and never imported. What differs in the rank alone is written once: ``
 form of ``Conv1d``, ``Conv2d`` and ``Conv3d``, with ``N`` for the number.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import functools

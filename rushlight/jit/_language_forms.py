@@ -1,7 +1,5 @@
 """The language's own forms: ``annotate``, ``range``, ``isinstance``, ``print``, …"""
 
-from __future__ import annotations
-
 import ast
 
 import rushlight as torch

@@ -1,7 +1,5 @@
 """Translated modules: types of their attributes, their methods, and how they are called."""
 
-from __future__ import annotations
-
 import inspect
 import typing
 

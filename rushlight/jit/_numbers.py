@@ -4,8 +4,6 @@ Floats divide by zero, integers wrap at 64 bits where products leave them, funct
 NaN or infinity where Python raises; a comparison with NaN picks the second operand.
 """
 
-from __future__ import annotations
-
 import math
 
 LEAST, MOST, SIZE = -(2**63), 2**63 - 1, 2**64

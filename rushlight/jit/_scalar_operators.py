@@ -5,8 +5,6 @@ are what PyTorch's interpreter computes: integers wrap at 64 bits, floats divide
 functions are the C library's.
 """
 
-from __future__ import annotations
-
 import math
 
 from rushlight.ir.expr import (

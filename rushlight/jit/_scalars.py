@@ -5,8 +5,6 @@ tuples of them and lists that keep their length. What is wrong while it runs ret
 number of a fault; the step then raises it with the place in the source.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import struct

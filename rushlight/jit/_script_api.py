@@ -1,7 +1,5 @@
 """``script`` of anything, and programs given as text."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

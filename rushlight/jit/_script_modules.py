@@ -1,7 +1,5 @@
 """Modules of translated programs."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 import rushlight as torch

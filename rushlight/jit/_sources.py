@@ -1,7 +1,5 @@
 """Where a translated program's parts stand in its source, and errors that show it."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

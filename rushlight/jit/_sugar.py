@@ -4,8 +4,6 @@ Modules, functions, classes and ranges are known when the program is translated;
 what runs need becomes a :class:`~rushlight.jit.ir.Value`.
 """
 
-from __future__ import annotations
-
 
 class Sugar:
     """Something that a name stands for and that is no value of the graph."""

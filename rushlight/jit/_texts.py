@@ -1,7 +1,5 @@
 """Programs given as text: the names that they see, and methods added to modules."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import math

@@ -1,7 +1,5 @@
 """The functions and classes that were translated, each under one qualified name."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -5,8 +5,6 @@ A :class:`Graph` is in static single assignment form: each :class:`Value` is mad
 are the node's.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 

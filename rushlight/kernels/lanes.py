@@ -1,7 +1,5 @@
 """What the lanes of a warp make together, in functions of a device's grid."""
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Exchange, Pointer, Var
 

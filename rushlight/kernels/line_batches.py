@@ -1,7 +1,5 @@
 """How lines of a transform lie: the other dimensions as two loops."""
 
-from __future__ import annotations
-
 
 def batches(source, out, dim):
     """The other dimensions as two, each ``(size, step in source, step in out)``.

@@ -12,8 +12,6 @@ Follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplicatio
 and the micro-kernels of Van Zee and van de Geijn, "BLIS" (2015).
 """
 
-from __future__ import annotations
-
 from rushlight.ir.expr import Call, Const
 from rushlight.kernels.loop_helpers import multiply_add, vector_loop
 

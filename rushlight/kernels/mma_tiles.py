@@ -7,8 +7,6 @@ such products.
 Follows the fragments of PTX's ``mma.sync`` and CUTLASS's ``MmaTensorOp`` (NVIDIA).
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 
 SUMS = 4  # of a product, that a lane has

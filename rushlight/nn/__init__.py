@@ -1,7 +1,5 @@
 """What models are made of: modules, parameters, functions and initialisation."""
 
-from __future__ import annotations
-
 import importlib
 
 from rushlight.nn import functional, grad, init, modules, parallel, parameter, utils

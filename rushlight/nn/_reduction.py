@@ -1,7 +1,5 @@
 """PyTorch's names for how a loss is reduced to one number."""
 
-from __future__ import annotations
-
 from rushlight.nn._functions.reduction import legacy_reduction, reduction_number
 
 

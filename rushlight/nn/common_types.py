@@ -1,7 +1,5 @@
 """Types for the annotations of layers: one number, or one in each dimension."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from rushlight.core.tensor import Tensor

@@ -4,8 +4,6 @@ What an operator does as it stands, such as ``conv2d`` or ``linear``, is handed 
 under its own name; the rest, by topic, is in the modules of ``nn/_functions``.
 """
 
-from __future__ import annotations
-
 from types import FunctionType
 
 from rushlight.core import naming

@@ -1,7 +1,5 @@
 """Gradients of convolutions, without a graph."""
 
-from __future__ import annotations
-
 from rushlight.nn.modules.utils import _pair, _single, _triple
 from rushlight.operators import call
 

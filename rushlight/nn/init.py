@@ -5,8 +5,6 @@ random stream is consumed exactly as PyTorch consumes it, so that one seed gives
 same weights.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import warnings

@@ -3,8 +3,6 @@
 ``call`` holds every operator by its base name; `rushlight.ops` shows them by namespace.
 """
 
-from __future__ import annotations
-
 from rushlight.core import roles
 from rushlight.operators import call, registry
 

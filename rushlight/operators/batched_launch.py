@@ -1,7 +1,5 @@
 """One elementwise kernel over lists of tensors, in one launch, on devices that compile."""
 
-from __future__ import annotations
-
 import struct
 
 from rushlight.core.device import backend_for

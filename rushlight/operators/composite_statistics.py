@@ -3,8 +3,6 @@
 Functions as in `composites`.
 """
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.core.dtype import BOOLEAN

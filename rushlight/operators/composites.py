@@ -6,8 +6,6 @@ below; each takes all the operator's arguments, and gives ``NotImplemented`` whe
 operator is to be seen whole.
 """
 
-from __future__ import annotations
-
 import math
 
 from rushlight.core.dtype import FLOATING, finfo

@@ -1,7 +1,5 @@
 """Functions that are not operators: tensors of data, common shapes, what a tensor is."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.core import naming

@@ -1,7 +1,5 @@
 """What ``help`` and ``inspect`` are told of operators: loaded when they first ask."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """From the generated tables to callable operators: kernels, forms, methods, namespaces."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import sys

@@ -1,7 +1,5 @@
 """Named tuples that operators with several results return."""
 
-from __future__ import annotations
-
 from operator import itemgetter
 
 from rushlight.core import naming

@@ -1,7 +1,5 @@
 """Optimizers, and schedules of their learning rates."""
 
-from __future__ import annotations
-
 from rushlight.optim import lr_scheduler
 from rushlight.optim._adafactor import Adafactor
 from rushlight.optim._muon import Muon

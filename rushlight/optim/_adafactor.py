@@ -1,7 +1,5 @@
 """Adafactor: mean squares kept as rows and columns."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.tensor import Tensor
 from rushlight.optim._rules import Elementwise, number, scalar, zero_step

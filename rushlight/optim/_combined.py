@@ -1,7 +1,5 @@
 """Schedules made of other schedules, and the one that watches a metric."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from bisect import bisect_right

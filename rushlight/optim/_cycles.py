@@ -1,7 +1,5 @@
 """Schedules that go up and down."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.optim._schedule import (

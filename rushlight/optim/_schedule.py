@@ -1,7 +1,5 @@
 """What all learning-rate schedules share."""
 
-from __future__ import annotations
-
 import functools
 import types
 import warnings

@@ -1,7 +1,5 @@
 """Running an optimizer on other parameters and another state."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import defaultdict
 from itertools import islice

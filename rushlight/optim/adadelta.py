@@ -1,7 +1,5 @@
 """Adadelta."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.optim import _rules as rules
 from rushlight.optim._functional import rule

@@ -1,7 +1,5 @@
 """Adam."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.roles import host
 from rushlight.optim import _rules as rules

@@ -1,7 +1,5 @@
 """Adam with decoupled weight decay."""
 
-from __future__ import annotations
-
 from rushlight.optim._functional import rule
 from rushlight.optim.adam import Adam
 

@@ -1,7 +1,5 @@
 """L-BFGS: curvature guessed from the last steps."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 
 import rushlight as rl

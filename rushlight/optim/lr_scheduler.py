@@ -1,7 +1,5 @@
 """Schedules of learning rates."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections import Counter

@@ -1,7 +1,5 @@
 """RAdam."""
 
-from __future__ import annotations
-
 from rushlight.optim import _rules as rules
 from rushlight.optim._functional import rule
 

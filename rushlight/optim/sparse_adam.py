@@ -1,7 +1,5 @@
 """Adam over the elements that sparse gradients hold."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

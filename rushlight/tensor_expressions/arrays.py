@@ -1,7 +1,5 @@
 """The arrays that a built function is called with: what they tell, and must be."""
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import evaluate
 from rushlight.tensor_expressions.expressions import Size

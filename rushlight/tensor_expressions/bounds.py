@@ -6,8 +6,6 @@ and the conditions under which an element is read are forms that are not negativ
 is proved not negative by taking such facts off it until nothing but a constant is left.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.forms import Prover, divided, is_constant, plus, scaled
 

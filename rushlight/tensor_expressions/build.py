@@ -1,7 +1,5 @@
 """Makes a schedule callable: native kernels, PTX text, or the reference interpreter."""
 
-from __future__ import annotations
-
 import hashlib
 from math import prod
 

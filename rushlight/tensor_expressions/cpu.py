@@ -1,7 +1,5 @@
 """How tensor expressions are laid out on the host where nobody said otherwise."""
 
-from __future__ import annotations
-
 LANES = 16
 
 

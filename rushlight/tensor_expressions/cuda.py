@@ -1,7 +1,5 @@
 """How tensor expressions are laid out on a GPU where nobody said otherwise."""
 
-from __future__ import annotations
-
 
 def divide(s):
     """Divides the elements of those whole stages whose loops nobody touched."""

@@ -1,7 +1,5 @@
 """The loops of one stage of a schedule, around the statements that compute it."""
 
-from __future__ import annotations
-
 from rushlight.codegen.frontend.faults import take_faults
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir

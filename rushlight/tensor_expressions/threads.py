@@ -6,8 +6,6 @@ turn of its number. What a stage inside of another computes is each thread's own
 together, as much as all of them read, and wait for each other.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from rushlight.codegen.passes.place_barriers import place_barriers

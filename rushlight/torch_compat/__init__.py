@@ -6,8 +6,6 @@ the same objects, which then print as PyTorch's do. ``names`` says what is calle
 words what is not there, ``pickles`` writes tensors in PyTorch's terms.
 """
 
-from __future__ import annotations
-
 import sys
 
 from rushlight.torch_compat.names import VERSION

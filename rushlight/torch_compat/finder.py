@@ -1,7 +1,5 @@
 """Imports of ``torch`` answered with Rushlight's modules, and the metadata beside them."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

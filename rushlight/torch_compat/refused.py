@@ -3,8 +3,6 @@
 Libraries import them at their top, for ways that their programs here do not take.
 """
 
-from __future__ import annotations
-
 import importlib.util
 
 from rushlight.torch_compat import names

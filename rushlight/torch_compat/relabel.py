@@ -1,7 +1,5 @@
 """PyTorch's names written on Rushlight's modules, classes, functions and values."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

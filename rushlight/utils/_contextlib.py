@@ -1,7 +1,5 @@
 """Context managers that decorate functions, under PyTorch's names."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.autograd.grad_mode import ModeDecorator

@@ -1,7 +1,5 @@
 """The default device as a mode: factories of a block put their tensors on it."""
 
-from __future__ import annotations
-
 import functools
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Blocks in which neither modes nor types take operators."""
 
-from __future__ import annotations
-
 from rushlight.dispatch.guard import Guard
 from rushlight.dispatch.keys import DispatchKey, KeySet
 

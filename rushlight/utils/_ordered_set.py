@@ -1,7 +1,5 @@
 """``OrderedSet``: a set whose elements stay in the order in which they came."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, MutableSet, Reversible
 
 __all__ = ["OrderedSet"]

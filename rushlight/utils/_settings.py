@@ -1,7 +1,5 @@
 """Modules that hold settings: how a block of a program changes some of them."""
 
-from __future__ import annotations
-
 import copy
 import operator
 import sys

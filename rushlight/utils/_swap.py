@@ -1,7 +1,5 @@
 """Two tensors that change places."""
 
-from __future__ import annotations
-
 import copyreg
 import weakref
 

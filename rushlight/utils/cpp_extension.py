@@ -1,7 +1,5 @@
 """Extensions in C++ against PyTorch's library: there is none to build against."""
 
-from __future__ import annotations
-
 __all__ = [
     "CUDA_HOME",
     "ROCM_HOME",

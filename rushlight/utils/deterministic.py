@@ -13,8 +13,6 @@ True
 >>> rl.use_deterministic_algorithms(False)
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import types

@@ -1,7 +1,5 @@
 """``FileBaton``: one process at a time, by a file that only one can make."""
 
-from __future__ import annotations
-
 import os
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Handles that take registered hooks away again."""
 
-from __future__ import annotations
-
 from rushlight.autograd.hooks import RemovableHandle
 from rushlight.io.pickling import warn_of_hooks as warn_if_has_hooks
 from rushlight.nn.modules._backward_hook import BackwardHook

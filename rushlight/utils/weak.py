@@ -4,8 +4,6 @@ A tensor's ``==`` compares elements, so that a dictionary of tensors has to go b
 identity; ``weakref.WeakKeyDictionary`` goes by equality.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import weakref
 

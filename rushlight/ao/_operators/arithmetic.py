@@ -1,7 +1,5 @@
 """Sums, products and joins of quantized tensors, in scales that are given or follow."""
 
-from __future__ import annotations
-
 from rushlight.ao._operators.linear import check_bytes
 from rushlight.core.dtypes import int64
 from rushlight.core.tensor import Tensor

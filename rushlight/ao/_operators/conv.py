@@ -4,8 +4,6 @@ Images lie with channels innermost, in which order a window is few long pieces. 
 convolution is one of an image with steps between its elements.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 from math import prod
 

@@ -4,8 +4,6 @@ A packed row of a tensor form holds its integers, then scale and least number: i
 precision behind bytes, in half precision behind integers of four or two bits.
 """
 
-from __future__ import annotations
-
 from rushlight.ao._operators.packed import PackedParams
 from rushlight.core.dtypes import float16, float32, uint8
 from rushlight.operators import call as ops

@@ -1,7 +1,5 @@
 """Functions of quantized tensors: of bytes by a table, of rows by their numbers."""
 
-from __future__ import annotations
-
 from rushlight.ao._operators.arithmetic import limits
 from rushlight.operators import call as ops
 from rushlight.operators.quantized.quantized import made, parts, steps_of

@@ -3,8 +3,6 @@
 They are defined when the namespace is first asked for.
 """
 
-from __future__ import annotations
-
 from rushlight.ao._operators import (
     arithmetic,
     conv,

@@ -1,7 +1,5 @@
 """Linear layers of quantized weights: of quantized inputs, and of numbers."""
 
-from __future__ import annotations
-
 from math import prod
 
 from rushlight.ao._operators import windows

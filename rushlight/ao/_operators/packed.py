@@ -1,7 +1,5 @@
 """Weights as quantized products take them: packed once, with what sums are scaled by."""
 
-from __future__ import annotations
-
 from rushlight.ao._operators.products import (
     PackedWeight,
     number,

@@ -6,8 +6,6 @@ Rows of x are windows of an image, which are read where they lie. Sums are exact
 bits. The weight is packed once. What is done to sums is an epilogue of the kernel.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.ao._operators.words_in_threes import grouped

@@ -1,7 +1,5 @@
 """Recurrent layers whose weights are quantized: numbers in, numbers out."""
 
-from __future__ import annotations
-
 from rushlight.ao._operators import linear
 from rushlight.ao._operators.packed import PackedParams
 from rushlight.operators import call as ops

@@ -1,7 +1,5 @@
 """PyTorch's paths of modules that lie in fewer files here, and their older names."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec

@@ -5,8 +5,6 @@ the layer of integers that has the same input, `compare_model_outputs` runs both
 pairs what their layers gave.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao.nn import quantized as nnq

@@ -5,8 +5,6 @@ values `extract_logger_info` pairs; `add_shadow_loggers` runs each part of one g
 the part of the other that it was made of, from the same input.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao.ns.fx.graph_matcher import get_matching_subgraph_pairs

@@ -1,7 +1,5 @@
 """The observer that gives up rare extremes where that loses less than it gains."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Observers: what they have seen of values says by which scale these are quantized."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Fake quantization: values rounded to what integers express, that gradients pass."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Modules that follow one another made one, by their names in a model."""
 
-from __future__ import annotations
-
 import copy
 
 from rushlight import nn

@@ -1,7 +1,5 @@
 """How modules that follow one another become one."""
 
-from __future__ import annotations
-
 import itertools
 
 from rushlight import nn

@@ -1,7 +1,5 @@
 """Observers, and those that configurations begin with."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.ao.quantization._histogram import HistogramObserver
 from rushlight.ao.quantization._observers import (

@@ -1,7 +1,5 @@
 """Configurations: by which observers activations and weights are quantized."""
 
-from __future__ import annotations
-
 import warnings
 from collections import namedtuple
 

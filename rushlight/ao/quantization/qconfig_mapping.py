@@ -1,7 +1,5 @@
 """Which configuration which part of a model has, for graphs."""
 
-from __future__ import annotations
-
 import warnings
 from collections import OrderedDict
 

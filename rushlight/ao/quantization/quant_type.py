@@ -1,7 +1,5 @@
 """Kinds of quantization."""
 
-from __future__ import annotations
-
 import enum
 
 __all__ = ["QuantType"]

@@ -1,7 +1,5 @@
 """Which module takes the place of which."""
 
-from __future__ import annotations
-
 import copy
 
 import rushlight as rl

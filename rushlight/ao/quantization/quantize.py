@@ -1,7 +1,5 @@
 """Models quantized module by module: observed, then converted."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect

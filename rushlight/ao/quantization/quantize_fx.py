@@ -1,7 +1,5 @@
 """Models quantized as graphs: traced, observed between nodes, converted."""
 
-from __future__ import annotations
-
 import copy
 
 from rushlight.ao.quantization.fx.convert import Converting, Referencing, convert

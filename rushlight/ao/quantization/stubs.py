@@ -1,7 +1,5 @@
 """Marks for where values become quantized, and a module between two of them."""
 
-from __future__ import annotations
-
 from rushlight.nn import Module
 
 __all__ = ["DeQuantStub", "QuantStub", "QuantWrapper"]

@@ -1,7 +1,5 @@
 """What observers and workflows ask of schemes, types and configurations."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 

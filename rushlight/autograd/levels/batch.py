@@ -7,8 +7,6 @@ dimensions shift them, products and convolutions take the batch as their own. Wh
 has no rule runs example by example, and a warning says so once.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.autograd.levels import rules

@@ -1,7 +1,5 @@
 """``autograd.Function`` under transformations: each level asks for its part of it."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.autograd.dual_function import pushed

@@ -6,8 +6,6 @@ the views back makes a new value of the whole, of which the other windows are ta
 when they are next looked at.
 """
 
-from __future__ import annotations
-
 from rushlight.autograd.levels.stack import (
     STANDS,
     Level,

@@ -1,7 +1,5 @@
 """The level of reverse mode: a graph of its own over the values of the levels outside."""
 
-from __future__ import annotations
-
 from rushlight.autograd import methods
 from rushlight.autograd.levels.stack import (
     BELOW,

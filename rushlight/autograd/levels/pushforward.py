@@ -8,8 +8,6 @@ J t (Pearlmutter's transposition, 1994; Townsend 2017). So whatever has a gradie
 be differentiated again has forward mode too.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 

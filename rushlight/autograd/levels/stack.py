@@ -1,7 +1,5 @@
 """The stack of open levels of each thread, and the way of a call through them."""
 
-from __future__ import annotations
-
 import threading
 
 from rushlight.core import state

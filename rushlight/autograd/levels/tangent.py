@@ -1,7 +1,5 @@
 """The level of forward mode: each tensor may carry a tangent beside its primal value."""
 
-from __future__ import annotations
-
 from rushlight.autograd.levels.pushforward import (
     Pushforward,
     differentiable,

@@ -4,8 +4,6 @@ Entries of views name them with ``inverse:``. Each is called with the step (the 
 arguments behind the tensor, the number of the result), the whole and the window.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 

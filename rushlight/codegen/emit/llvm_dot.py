@@ -4,8 +4,6 @@ accumulator + a0 b0 + a1 b1                     bfloat16, 16-bit integers
 accumulator + a0 b0 + a1 b1 + a2 b2 + a3 b3     unsigned bytes with signed ones
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.emit.llvm_text import type_name
 
 # By the number of lanes: 16-bit integers are multiplied since SSE2, bytes since SSSE3.

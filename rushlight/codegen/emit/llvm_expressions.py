@@ -1,7 +1,5 @@
 """Renders expressions as LLVM IR instructions, one register for each node."""
 
-from __future__ import annotations
-
 from rushlight.codegen.emit import llvm_dot, llvm_groups, llvm_threads
 from rushlight.codegen.emit.llvm_tables import Tables
 from rushlight.codegen.emit.llvm_text import (

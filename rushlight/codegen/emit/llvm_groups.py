@@ -6,8 +6,6 @@ descriptor"). Sums stay in registers between the instructions; each takes and gi
 of them, which is how LLVM sees in what order they are.
 """
 
-from __future__ import annotations
-
 SHARED = "ptr addrspace(3)"
 DEPTH, STEP = 64, 16  # halves of a line, and those that an instruction takes
 UNIT = 16  # bytes that descriptors count by

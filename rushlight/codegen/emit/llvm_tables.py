@@ -1,7 +1,5 @@
 """Renders numbers of constant tables, of which every lane takes its own."""
 
-from __future__ import annotations
-
 from rushlight.codegen.emit.llvm_text import literals, suffix, type_name
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Type

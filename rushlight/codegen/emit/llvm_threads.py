@@ -1,7 +1,5 @@
 """What lanes of a warp tell each other, and what threads make of an element together."""
 
-from __future__ import annotations
-
 from rushlight.codegen.emit.llvm_text import memory_name, type_name
 
 HALVES = {"float16": "half", "bfloat16": "bfloat"}

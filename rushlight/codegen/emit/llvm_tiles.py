@@ -4,8 +4,6 @@ Tiles are named by number and are no values, so LLVM keeps the order of the step
 that of calls with effects. All eight have one shape, which a constant of 64 bytes says.
 """
 
-from __future__ import annotations
-
 ROWS, BYTES, TILES = 16, 64, 8
 NAMES = {
     "load": "tileloadd64",

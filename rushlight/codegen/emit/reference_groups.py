@@ -6,8 +6,6 @@ was shown to them. Sums are not there before all products were waited for: what 
 has instead is not a number.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 GROUP = 128  # threads

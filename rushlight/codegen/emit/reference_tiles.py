@@ -1,7 +1,5 @@
 """What the steps of a processor's tiles mean, by NumPy: the unit of `expr.TileStep`."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

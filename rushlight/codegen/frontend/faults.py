@@ -5,8 +5,6 @@ A kernel keeps one flag for each such name, joins every condition to it, and ret
 flags as the bits of `expr.FAULTS`: the launcher raises.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, Refused
 from rushlight.ir.rewrite import map_expr

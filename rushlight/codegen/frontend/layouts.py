@@ -5,8 +5,6 @@ together, has any number of loops over rows; `Rows` has two, of rowwise operator
 `Reduced` has three, and as many along a row. The loops between are the same.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.frontend.nest_loops import CONTIGUOUS, LENGTH, SINGLE, STRIDED
 from rushlight.codegen.frontend.storage import storage_of
 from rushlight.core.launch_args import FIELD_OFFSETS

@@ -1,7 +1,5 @@
 """Words of loop kernels, and the functions that they are read from."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

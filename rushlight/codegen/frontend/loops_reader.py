@@ -1,7 +1,5 @@
 """From the syntax tree of a loop kernel to statements of the loop IR."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import operator

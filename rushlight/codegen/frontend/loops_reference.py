@@ -1,7 +1,5 @@
 """Runs the source of a loop kernel as plain Python over NumPy arrays."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Angles less a multiple of a quarter turn, exact for numbers of every size."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.codegen.math.formats import bits, fma, format_of

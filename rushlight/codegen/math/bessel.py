@@ -1,7 +1,5 @@
 """Modified Bessel functions of the first kind, and the same without their growth."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from rushlight.codegen.math import exponential

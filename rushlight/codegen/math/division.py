@@ -4,8 +4,6 @@ An integer divided by zero gives an unspecified number instead of a trap, and th
 quotient that overflows wraps: kernels check their divisors before they are called.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.math.formats import copysign, fma, format_of, pick
 from rushlight.codegen.math.pieces import threads_alone
 from rushlight.ir import expr as ir

@@ -1,7 +1,5 @@
 """The error function, its complement and their inverses."""
 
-from __future__ import annotations
-
 import functools
 import math
 from decimal import Decimal, localcontext

@@ -1,7 +1,5 @@
 """Exponentials, logarithms, powers, and the hyperbolic functions made of them."""
 
-from __future__ import annotations
-
 import functools
 import math
 from decimal import Decimal, localcontext

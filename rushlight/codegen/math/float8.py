@@ -6,8 +6,6 @@ numbers. ``fn`` has NaN but no infinities, and large numbers become the largest;
 has one NaN, where the negative zero would be; ``e8m0fnu`` is a power of two.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Reinterpret, select
 

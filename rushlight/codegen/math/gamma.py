@@ -1,7 +1,5 @@
 """The gamma function's logarithm and its derivative."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.codegen.math import exponential, series, trigonometric

@@ -1,7 +1,5 @@
 """Numbers as sums of two: what rounding takes from an operation, kept beside it."""
 
-from __future__ import annotations
-
 from rushlight.codegen.math.formats import fma, polynomial, rounded
 from rushlight.ir.expr import Const
 

@@ -4,8 +4,6 @@ The emitter puts ``plain_fma`` in the place of ``fma`` where the target has none
 on: sums of two parts rely on every product being rounded once, wherever they run.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.math.formats import bits, copysign, format_of, from_bits
 from rushlight.codegen.math.pairs import sum_of_two
 from rushlight.ir import expr as ir

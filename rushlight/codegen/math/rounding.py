@@ -1,7 +1,5 @@
 """Rounding to the narrow formats, and small helpers that need several operations."""
 
-from __future__ import annotations
-
 from rushlight.codegen.math.formats import root
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir

@@ -5,8 +5,6 @@ polynomial near zero and an exponential beyond it are the quicker way, to two un
 last place.
 """
 
-from __future__ import annotations
-
 import functools
 from decimal import Decimal, localcontext
 

@@ -1,7 +1,5 @@
 """Circular functions and their inverses."""
 
-from __future__ import annotations
-
 import functools
 import math
 from decimal import Decimal, localcontext

@@ -15,8 +15,6 @@ is the body of the new one.
 Source: ``collapse`` of OpenMP 5.2, section 4.4.3; ``fuse`` of Halide and TVM.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import bodies_of
 

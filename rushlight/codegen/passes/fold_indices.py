@@ -8,8 +8,6 @@ made of loop variables, the kernel's integers and literals alone. Every other in
     x[i] * 4 // 4         ->   x[i] * 4 // 4
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import map_expr, map_statement
 from rushlight.ir.simplify import DATA_RULES, INDEX_RULES, simplify_node

@@ -20,8 +20,6 @@ one element after the other; so do all on a GPU, whose threads are scalar.
                                           out.put(i, count, mask)
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rushlight.codegen.passes.vectorize_loops import Names, goes_along, varies

@@ -14,8 +14,6 @@ schedule of `gpu_entries.span_entry`, not one of the passes of `lower`.
 Source: LLVM's BypassSlowDivision tests at run time what the launch knows here.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Binary, Const, cast, i64, u32
 from rushlight.ir.rewrite import map_expr, map_statement

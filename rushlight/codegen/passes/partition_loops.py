@@ -13,8 +13,6 @@ forms that are linear in loops of known turns; the turns in between need not ask
 As Halide partitions the loops around borders, and TVM those around tails (`LoopPartition`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rushlight.ir import expr as ir

@@ -8,8 +8,6 @@ Law: the statements that run, and their order, stay the same.
         ...
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import map_statement
 

@@ -7,8 +7,6 @@ Law: every store stays, and writes what it wrote.
     out[i] = x[i]
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import bodies_of, expressions_of, map_statement
 

@@ -26,8 +26,6 @@ masked load.
     select(c, x[select(c, i - 1, 0)], y)  ->  select(c, x.lanes(i - 1, 16, c), y)
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, Var, i64

@@ -6,8 +6,6 @@ what works on rows side by side (see `nest_loops`) works on tiles, and what has 
 for each place goes back the same way.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, Pointer, Type, i64

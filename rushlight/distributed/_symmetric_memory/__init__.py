@@ -3,8 +3,6 @@
 PyTorch's names, with what it answers where no device has such memory.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed.distributed_c10d import _resolve_process_group
 

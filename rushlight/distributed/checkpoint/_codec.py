@@ -4,8 +4,6 @@ A metadata file of PyTorch's is such a pickle. So is what ranks send each other 
 agree on a plan: the reader makes the classes below and nothing else.
 """
 
-from __future__ import annotations
-
 import collections
 import io
 import pathlib

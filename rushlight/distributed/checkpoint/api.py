@@ -1,7 +1,5 @@
 """What is raised where a checkpoint fails on some rank."""
 
-from __future__ import annotations
-
 import traceback
 
 __all__ = ["CheckpointException"]

@@ -1,7 +1,5 @@
 """Planners that write every value once, and read what this rank has room for."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import math

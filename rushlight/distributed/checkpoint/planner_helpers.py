@@ -1,7 +1,5 @@
 """Items of plans, from values and from what a checkpoint says of them."""
 
-from __future__ import annotations
-
 import io
 
 import rushlight as rl

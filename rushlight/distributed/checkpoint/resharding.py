@@ -1,7 +1,5 @@
 """Which stored chunks have what a rank needs."""
 
-from __future__ import annotations
-
 __all__ = ["boxes_overlap", "overlap"]
 
 

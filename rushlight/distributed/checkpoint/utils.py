@@ -1,7 +1,5 @@
 """Steps that all ranks of a checkpoint take together, and that fail together."""
 
-from __future__ import annotations
-
 import builtins
 import traceback
 

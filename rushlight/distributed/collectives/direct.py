@@ -5,8 +5,6 @@ A large all-reduce is a reduce-scatter and an all-gather: each rank sends
 ``2 (W - 1) / W`` of the array, as in a ring, in two rounds in place of ``2 (W - 1)``.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed.collectives.operands import octets, reduce_into

@@ -1,7 +1,5 @@
 """How flat arrays go through a collective: by frames, by shared memory, or not at all."""
 
-from __future__ import annotations
-
 from rushlight.distributed.collectives import direct, remote
 from rushlight.distributed.collectives.remote import RemoteReads
 from rushlight.distributed.collectives.shared import Slabs

@@ -1,7 +1,5 @@
 """Collectives of MPI, through mpi4py, over flat arrays on the host."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed.collectives.operands import KERNELS, octets, type_name
 from rushlight.distributed.errors import DistBackendError

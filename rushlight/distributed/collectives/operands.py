@@ -1,7 +1,5 @@
 """Tensors as collectives take them: flat, on the host, of a type that kernels add."""
 
-from __future__ import annotations
-
 import ctypes
 
 import rushlight as rl

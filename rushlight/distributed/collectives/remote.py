@@ -4,8 +4,6 @@ Linux lets a process read another of the same user (``process_vm_readv``): nothi
 to where both see it, and ranks wait for each other three times, however long the array is.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 

@@ -4,8 +4,6 @@ A rank reduces its part of the arrays in its own one, and others read it there. 
 writes next it may write only when all others have read.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed.collectives.direct import part
 from rushlight.distributed.collectives.operands import reduce_into

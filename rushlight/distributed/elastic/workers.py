@@ -1,7 +1,5 @@
 """The processes of one machine: started, watched, ended, their output kept."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

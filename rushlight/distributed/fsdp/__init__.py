@@ -3,8 +3,6 @@
 ``fully_shard`` cuts a module in place; ``FullyShardedDataParallel`` is its older name.
 """
 
-from __future__ import annotations
-
 from rushlight.distributed.fsdp import fully_sharded_data_parallel
 from rushlight.distributed.fsdp._fully_shard import (
     CPUOffloadPolicy,

@@ -1,7 +1,5 @@
 """Parameters that others are put together in: there are none."""
 
-from __future__ import annotations
-
 from rushlight.distributed import _unavailable
 from rushlight.nn import Parameter
 

@@ -1,7 +1,5 @@
 """``FullyShardedDataParallel``: a module around another one that ``fully_shard`` cuts."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from enum import Enum, auto

@@ -1,7 +1,5 @@
 """``GradScaler`` of gradients that are spread over processes: of one, the plain one."""
 
-from __future__ import annotations
-
 from rushlight.amp.grad_scaler import GradScaler
 
 __all__ = ["ShardedGradScaler"]

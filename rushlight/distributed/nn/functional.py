@@ -1,7 +1,5 @@
 """Collectives that gradients go back through."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.autograd.function import Function
 from rushlight.core.docstrings import describe_arguments

@@ -1,7 +1,5 @@
 """An optimizer of each process, whose parameters are averaged now and then."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.optim.optimizer import Optimizer

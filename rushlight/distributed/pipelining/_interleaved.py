@@ -1,7 +1,5 @@
 """Schedules of several stages for each process, that microbatches go round through."""
 
-from __future__ import annotations
-
 from rushlight.distributed.pipelining._schedule import (
     BACKWARD,
     FORWARD,

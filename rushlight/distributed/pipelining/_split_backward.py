@@ -5,8 +5,6 @@ enters each of them from which weights are reached by another way. The second st
 these nodes, whenever there is time for it.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.autograd.graph import GradientEdge, get_gradient_edge
 

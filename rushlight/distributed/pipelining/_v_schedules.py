@@ -6,8 +6,6 @@ have nothing to do. After Qi et al., "Zero Bubble Pipeline Parallelism", and Dee
 DualPipe, cut in half.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 
 from rushlight.distributed.pipelining._schedule import (

@@ -1,7 +1,5 @@
 """Batches in parts, and parts of results as one."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.utils import _pytree as pytree
 

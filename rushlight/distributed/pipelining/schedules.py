@@ -1,7 +1,5 @@
 """Schedules: in which order a process runs the microbatches of its stages."""
 
-from __future__ import annotations
-
 from rushlight.distributed.pipelining._interleaved import (
     ScheduleInterleaved1F1B,
     ScheduleInterleavedZeroBubble,

@@ -4,8 +4,6 @@
 there. Arguments are what ``load`` reads without running a program; functions go by name.
 """
 
-from __future__ import annotations
-
 from rushlight.distributed.rpc import functions
 from rushlight.distributed.rpc._agent import WorkerInfo
 from rushlight.distributed.rpc._codec import allow_pickle

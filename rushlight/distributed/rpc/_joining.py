@@ -1,7 +1,5 @@
 """How processes come to call each other."""
 
-from __future__ import annotations
-
 import os
 from enum import Enum
 

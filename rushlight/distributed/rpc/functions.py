@@ -1,7 +1,5 @@
 """Functions that give futures of their results."""
 
-from __future__ import annotations
-
 __all__ = ["async_execution"]
 
 

@@ -1,7 +1,5 @@
 """How processes are joined for calls."""
 
-from __future__ import annotations
-
 __all__ = ["TensorPipeRpcBackendOptions"]
 
 DEFAULT_TIMEOUT, DEFAULT_INIT_METHOD, DEFAULT_THREADS = 60.0, "env://", 16

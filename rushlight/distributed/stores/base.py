@@ -1,7 +1,5 @@
 """What every store can do, and a store whose keys share a prefix of another's."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 __all__ = ["DEFAULT_TIMEOUT", "PrefixStore", "Store", "as_bytes", "as_key", "seconds"]

@@ -1,7 +1,5 @@
 """A store in a file that several processes read and append to."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import struct

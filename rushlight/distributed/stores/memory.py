@@ -1,7 +1,5 @@
 """A store in memory: for the threads of one process, and what a server keeps."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 

@@ -4,8 +4,6 @@ A message is its length, a byte (the method, or how it went) and fields, each wi
 length before it. Fields are octets; nothing that is read is ever run.
 """
 
-from __future__ import annotations
-
 import enum
 import math
 import struct

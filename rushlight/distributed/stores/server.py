@@ -1,7 +1,5 @@
 """The process that keeps a store's values for all, on a thread of its own."""
 
-from __future__ import annotations
-
 import selectors
 import socket
 import threading

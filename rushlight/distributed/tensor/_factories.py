@@ -1,7 +1,5 @@
 """Tensors that are spread from the beginning: each process makes its part."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed.tensor._api import DTensor
 from rushlight.distributed.tensor._dispatch import part_of

@@ -1,7 +1,5 @@
 """Losses of parts: rows that are weighed by all ranks', and classes that are cut."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

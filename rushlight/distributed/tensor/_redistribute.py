@@ -4,8 +4,6 @@ One dimension of the mesh changes at a time, by one collective. Where several cu
 dimension of the tensor, the inner ones are undone first, and made again after the outer.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed import collective_functions as collectives
 from rushlight.distributed.reductions import ReduceOp

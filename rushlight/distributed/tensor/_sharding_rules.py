@@ -6,8 +6,6 @@ declarations name theirs as ``sharding:``; those declared pointwise need it only
 shares of a sum may go through them, and what has no rule is computed whole by every rank.
 """
 
-from __future__ import annotations
-
 from rushlight.distributed.tensor import _view_rules
 from rushlight.distributed.tensor._op_call import Strategy
 from rushlight.distributed.tensor._utils import compute_local_shape_and_global_offset

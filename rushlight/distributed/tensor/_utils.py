@@ -1,7 +1,5 @@
 """Sizes of parts, and where they begin."""
 
-from __future__ import annotations
-
 from rushlight.distributed.tensor.placement_types import (
     Replicate,
     Shard,

@@ -1,7 +1,5 @@
 """Where the dimensions of a tensor go when it is looked at in another shape."""
 
-from __future__ import annotations
-
 import math
 
 __all__ = [

@@ -1,7 +1,5 @@
 """What may change about spread tensors: blocks, functions of parts, rules from outside."""
 
-from __future__ import annotations
-
 import functools
 
 import rushlight as rl

@@ -5,8 +5,6 @@ rank that finds another's different, that loses one or waits too long for it tel
 others, and raises.
 """
 
-from __future__ import annotations
-
 import select
 import time
 from collections import deque

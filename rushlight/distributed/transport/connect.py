@@ -1,7 +1,5 @@
 """How the processes of a group come to be connected, each with each."""
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

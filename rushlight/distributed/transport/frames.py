@@ -1,7 +1,5 @@
 """The header before everything that a collective sends, and what it says of the call."""
 
-from __future__ import annotations
-
 import struct
 
 __all__ = [

@@ -1,7 +1,5 @@
 """Signs of life between machines, where nobody sees whether a process is stopped."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """What a process knows of the machine that it is on."""
 
-from __future__ import annotations
-
 import os
 import socket
 

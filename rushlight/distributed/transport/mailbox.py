@@ -1,7 +1,5 @@
 """Messages between two ranks: sent and received in any order of tags, on a thread."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

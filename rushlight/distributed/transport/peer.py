@@ -1,7 +1,5 @@
 """One other process of a group: its connections, and what has come from it."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 

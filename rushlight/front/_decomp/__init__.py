@@ -1,7 +1,5 @@
 """Tables of what is recorded in place of operators, for ``make_fx`` and for backends."""
 
-from __future__ import annotations
-
 from rushlight._decomp import decompositions
 from rushlight._decomp import registry
 from rushlight._decomp.registry import *

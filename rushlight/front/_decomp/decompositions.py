@@ -1,7 +1,5 @@
 """Operators as formulas of simpler ones, under the names that PyTorch has for them."""
 
-from __future__ import annotations
-
 import functools
 import math
 from enum import Enum

@@ -1,7 +1,5 @@
 """The tables of decompositions, and what adds to them."""
 
-from __future__ import annotations
-
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.utils._pytree import tree_leaves

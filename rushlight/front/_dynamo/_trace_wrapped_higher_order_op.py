@@ -1,7 +1,5 @@
 """What maps of functions over masks ask of PyTorch's capture."""
 
-from __future__ import annotations
-
 __all__ = ["TransformGetItemToIndex"]
 
 

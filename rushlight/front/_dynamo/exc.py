@@ -1,7 +1,5 @@
 """Errors of captured and exported programs, by the names that programs catch."""
 
-from __future__ import annotations
-
 import enum
 
 __all__ = [

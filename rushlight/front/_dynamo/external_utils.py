@@ -1,7 +1,5 @@
 """Functions around those that programs compile."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

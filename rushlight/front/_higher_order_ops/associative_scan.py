@@ -1,7 +1,5 @@
 """Running totals under any operation that may be bracketed in any way."""
 
-from __future__ import annotations
-
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call
 

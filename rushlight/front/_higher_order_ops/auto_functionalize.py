@@ -1,7 +1,5 @@
 """Operators that write to their arguments, run on copies of those."""
 
-from __future__ import annotations
-
 from rushlight._higher_order_ops.base import HigherOrderOperator, unrecorded
 from rushlight.core.tensor import Tensor
 from rushlight.utils._pytree import tree_map

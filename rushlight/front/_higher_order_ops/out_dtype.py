@@ -1,7 +1,5 @@
 """Operators whose results have a type that a program says."""
 
-from __future__ import annotations
-
 from rushlight._higher_order_ops.base import HigherOrderOperator, unrecorded, written
 from rushlight.core.dtype import promote_types
 from rushlight.core.tensor import Tensor

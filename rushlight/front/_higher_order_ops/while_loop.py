@@ -1,7 +1,5 @@
 """``while_loop``: a function again and again, until a tensor says that it is enough."""
 
-from __future__ import annotations
-
 from rushlight._higher_order_ops.base import (
     Body,
     HigherOrderOperator,

@@ -1,7 +1,5 @@
 """Parts of a program that run with gradients on, or off."""
 
-from __future__ import annotations
-
 from rushlight._higher_order_ops.base import (
     Body,
     HigherOrderOperator,

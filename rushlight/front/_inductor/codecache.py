@@ -1,7 +1,5 @@
 """The kept machine code of compiled programs, by the names that programs clear it by."""
 
-from __future__ import annotations
-
 from rushlight._dynamo.decorators import reset
 from rushlight.runtime.cpu import code_cache
 

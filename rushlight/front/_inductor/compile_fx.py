@@ -1,7 +1,5 @@
 """Graphs compiled by Rushlight's own compiler, by PyTorch's names."""
 
-from __future__ import annotations
-
 import os
 
 from rushlight._dynamo.eval_frame import compile as compile_function

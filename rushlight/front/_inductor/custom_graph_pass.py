@@ -1,7 +1,5 @@
 """Passes as classes: what changes graphs, and by what it is known."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 

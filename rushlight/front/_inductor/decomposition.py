@@ -1,7 +1,5 @@
 """The compiler's table of decompositions, and what adds to it."""
 
-from __future__ import annotations
-
 from rushlight._decomp import decomposition_table
 from rushlight._decomp import register_decomposition as _register
 

@@ -1,7 +1,5 @@
 """Errors of the compiler of captured programs."""
 
-from __future__ import annotations
-
 from rushlight._dynamo.exc import TorchDynamoException
 
 __all__ = ["InductorError"]

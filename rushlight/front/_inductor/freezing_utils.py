@@ -1,7 +1,5 @@
 """Values of parameters that programs hold as constants."""
 
-from __future__ import annotations
-
 import threading
 
 from rushlight.core.state import AttributeScope

@@ -1,7 +1,5 @@
 """Exported programs compiled to a library, its weights and its signature in one file."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

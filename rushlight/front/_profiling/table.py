@@ -1,7 +1,5 @@
 """Tables of recorded spans: figures with their units, in columns."""
 
-from __future__ import annotations
-
 import math
 
 _WIDTH = 12  # of a column of figures

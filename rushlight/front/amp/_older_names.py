@@ -1,7 +1,5 @@
 """Autocast's settings under names that had the kind of device in them."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.amp import grad_scaler

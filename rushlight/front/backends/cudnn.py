@@ -12,8 +12,6 @@ it is ``none``, that of the library holds, and then that of all backends.
 >>> cudnn.allow_tf32 = True
 """
 
-from __future__ import annotations
-
 import sys
 
 from rushlight.backends._switches import (

@@ -1,7 +1,5 @@
 """Switches of oneDNN, which is not used: they are kept for programs that set them."""
 
-from __future__ import annotations
-
 import sys
 
 from rushlight.backends._switches import (

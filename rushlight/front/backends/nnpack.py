@@ -1,7 +1,5 @@
 """NNPACK, which is not used."""
 
-from __future__ import annotations
-
 import sys
 
 from rushlight.backends._switches import Switches, replace, replaced

@@ -4,8 +4,6 @@ With two operands there is nothing to choose, and the package isn't imported. Wh
 installed (``pip install rushlight[einsum]``), products are taken from the left.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Engines of quantized operators: all names of PyTorch's, of which each has its integers."""
 
-from __future__ import annotations
-
 import sys
 import types
 

@@ -4,8 +4,6 @@ Programs have no such guards here, since each call is followed: the functions ar
 that set the option, and for guards of others.
 """
 
-from __future__ import annotations
-
 from rushlight.nn.parameter import Parameter
 
 

@@ -1,7 +1,5 @@
 """What the processor can do, by PyTorch's names for it."""
 
-from __future__ import annotations
-
 import functools
 import os
 from types import MappingProxyType

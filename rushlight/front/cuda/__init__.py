@@ -6,8 +6,6 @@ first question needs it. Where there is no driver, questions get the answers of 
 that was built without CUDA, and what needs a device raises.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from rushlight.runtime.cuda import contexts, driver

@@ -1,7 +1,5 @@
 """Recording of a GPU's work, and the graphs that launch it as a whole."""
 
-from __future__ import annotations
-
 import gc
 
 from rushlight.cuda import _where

@@ -1,7 +1,5 @@
 """Work of a GPU that is written down once and launched as a whole."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.cuda import _where
 from rushlight.cuda._graphed import make, refuse_unfit

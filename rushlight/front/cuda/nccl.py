@@ -3,8 +3,6 @@
 Collectives themselves are calls of `rushlight.distributed`.
 """
 
-from __future__ import annotations
-
 from rushlight.runtime.cuda.nccl import NCCL, TYPES
 
 __all__ = ["is_available", "unique_id", "version"]

@@ -1,7 +1,5 @@
 """Marks for NVIDIA's profiler, which is not there."""
 
-from __future__ import annotations
-
 import contextlib
 
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]

@@ -1,7 +1,5 @@
 """Spans that NVIDIA's profilers look at, where they are told to wait for them."""
 
-from __future__ import annotations
-
 import contextlib
 
 from rushlight.cuda import _where

@@ -1,7 +1,5 @@
 """The generators of GPUs: a seed and a place in its stream, for each."""
 
-from __future__ import annotations
-
 from rushlight.cuda import _where
 from rushlight.runtime.cuda import contexts
 

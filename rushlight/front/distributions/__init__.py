@@ -11,8 +11,6 @@ with ``rsample`` give samples through which gradients flow. Arguments are checke
 tensor([-0.9189, -1.4189])
 """
 
-from __future__ import annotations
-
 from rushlight.distributions import constraints, transforms
 from rushlight.distributions.bernoulli import Bernoulli
 from rushlight.distributions.beta import Beta

@@ -3,8 +3,6 @@
 They belong to `transforms`, which shows them.
 """
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """The beta law."""
 
-from __future__ import annotations
-
 from numbers import Number
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """The binomial law."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.bernoulli import _count_up

@@ -1,7 +1,5 @@
 """The Cauchy law."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """The chi-squared law."""
 
-from __future__ import annotations
-
 from rushlight.distributions import constraints
 from rushlight.distributions.gamma import Gamma
 

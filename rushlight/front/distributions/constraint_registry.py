@@ -4,8 +4,6 @@
 optimization, which need not be injective.
 """
 
-from __future__ import annotations
-
 from numbers import Number
 
 from rushlight.distributions import constraints, transforms

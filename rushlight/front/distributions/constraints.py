@@ -4,8 +4,6 @@ Each constraint says over how many of the rightmost dimensions one member extend
 (``event_dim``) and whether its values can be counted (``is_discrete``).
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 
 __all__ = [

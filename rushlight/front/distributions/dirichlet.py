@@ -1,7 +1,5 @@
 """The Dirichlet law."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily

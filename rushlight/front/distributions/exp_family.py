@@ -1,7 +1,5 @@
 """Exponential families: densities that are linear in natural parameters."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions.distribution import Distribution
 

@@ -1,7 +1,5 @@
 """The law of Fisher and Snedecor."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """The generalized Pareto law."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """The half-normal law."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.distributions._halves import Halved

@@ -1,7 +1,5 @@
 """The Laplace law."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions._centred import Centred, Placed
 from rushlight.distributions.distribution import Distribution

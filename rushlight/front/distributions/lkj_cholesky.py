@@ -1,7 +1,5 @@
 """The LKJ law of correlation matrices."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

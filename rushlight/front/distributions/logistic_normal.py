@@ -1,7 +1,5 @@
 """The logistic-normal law."""
 
-from __future__ import annotations
-
 from rushlight.distributions import constraints
 from rushlight.distributions.normal import Normal
 from rushlight.distributions.transformed_distribution import TransformedDistribution

@@ -1,7 +1,5 @@
 """Categorical laws whose samples are vectors with a single one."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.categorical import Categorical

@@ -1,7 +1,5 @@
 """The Pareto law."""
 
-from __future__ import annotations
-
 from rushlight.distributions import constraints
 from rushlight.distributions.exponential import Exponential
 from rushlight.distributions.transformed_distribution import TransformedDistribution

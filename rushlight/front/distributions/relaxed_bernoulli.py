@@ -1,7 +1,5 @@
 """Bernoulli laws relaxed to the open interval."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution

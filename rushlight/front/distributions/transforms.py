@@ -4,8 +4,6 @@ Transforms of single numbers are here, with those that are made of others; those
 vectors and matrices come from `_vector_transforms`.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

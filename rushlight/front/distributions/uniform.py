@@ -1,7 +1,5 @@
 """The uniform law."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

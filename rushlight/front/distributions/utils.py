@@ -1,7 +1,5 @@
 """Helpers of the distributions: broadcasting, probabilities and their logits, triangles."""
 
-from __future__ import annotations
-
 from functools import update_wrapper
 from numbers import Number
 

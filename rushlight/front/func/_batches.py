@@ -1,7 +1,5 @@
 """``vmap``: a function of one example as a function of many."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.autograd.levels.batch import BatchLevel

@@ -1,7 +1,5 @@
 """``functionalize``: a function with its writes taken out."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.autograd.levels.functional import FunctionalLevel

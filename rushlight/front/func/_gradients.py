@@ -1,7 +1,5 @@
 """Gradients, products with Jacobians, and Jacobians of functions."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.autograd.levels.gradient import GradientLevel

@@ -7,8 +7,6 @@ first operator at which a program differs between Rushlight and another library 
 interface, `find_nondeterminism` between two runs. `inspection_page` shows all of it as a page.
 """
 
-from __future__ import annotations
-
 from rushlight.inspection._comparison import Comparison, compare_runs
 from rushlight.inspection._determinism import find_nondeterminism
 from rushlight.inspection._formats import FormatLoss, FormatWatch, find_format_losses

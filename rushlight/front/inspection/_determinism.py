@@ -1,7 +1,5 @@
 """The operator that makes two runs of one program differ."""
 
-from __future__ import annotations
-
 import rushlight
 from rushlight.inspection._comparison import Comparison
 from rushlight.inspection._recording import digest_of, tensors_in

@@ -1,7 +1,5 @@
 """Memory over time as a picture, and the blocks that were held at a moment."""
 
-from __future__ import annotations
-
 from rushlight.inspection._viewer import Panel
 
 __all__ = ["memory_panel"]

@@ -1,7 +1,5 @@
 """A recorded run as one page that needs nothing else: step through it, values included."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.inspection._viewer import Panel, document

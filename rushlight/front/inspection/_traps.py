@@ -1,7 +1,5 @@
 """Stops at the operator that makes the first NaN or infinity."""
 
-from __future__ import annotations
-
 import rushlight
 from rushlight.inspection._page import run_panel
 from rushlight.inspection._recording import recorder_class

@@ -10,8 +10,6 @@ MaskedTensor(
 )
 """
 
-from __future__ import annotations
-
 from rushlight.masked import _ops
 from rushlight.masked._ops import *
 from rushlight.masked.maskedtensor import (

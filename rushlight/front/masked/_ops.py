@@ -9,8 +9,6 @@ element counts for are of that value; means and the like are NaN there.
 5.0
 """
 
-from __future__ import annotations
-
 import math
 
 import rushlight

@@ -5,8 +5,6 @@ it: one that only the mask has is a zero that counts. So the input is first writ
 again with the mask's places, and a reduction is one over what is written down then.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.operators import call as _call
 

@@ -4,8 +4,6 @@ Tensors that go through its queues and pipes, or to a process as its arguments, 
 memory with those that arrive.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 

@@ -1,7 +1,5 @@
 """One function in many processes, and what becomes of their exceptions."""
 
-from __future__ import annotations
-
 import multiprocessing
 import multiprocessing.connection
 import os

@@ -7,8 +7,6 @@
 (2, 3, tensor([0, 2, 6]))
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.nested._internal import nested_tensor as _jagged
 from rushlight.nested._internal import ops as _ops  # which answers to the key

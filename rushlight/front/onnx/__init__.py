@@ -8,8 +8,6 @@
 rushlight.Size([1, 3])
 """
 
-from __future__ import annotations
-
 import enum
 import os
 import warnings

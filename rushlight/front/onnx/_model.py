@@ -1,7 +1,5 @@
 """ONNX's messages: graphs, models, and files of them."""
 
-from __future__ import annotations
-
 import os
 
 import rushlight as rl

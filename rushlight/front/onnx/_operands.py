@@ -1,7 +1,5 @@
 """What nodes of a graph need from around them."""
 
-from __future__ import annotations
-
 __all__ = ["names_in", "renamed"]
 
 

@@ -1,7 +1,5 @@
 """A program in ONNX: its model, its files, and runs of it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Control flow: functions that are arguments, as graphs inside of nodes."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.onnx._graph import GraphBuilder, Value
 from rushlight.onnx._model import graph_proto, value_info

@@ -1,7 +1,5 @@
 """Functions of users that write operators: what they are called with."""
 
-from __future__ import annotations
-
 import re
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Types of elements in ONNX's numbers, and tensors in its messages."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Operations on shapes that an export keeps as such; here they are computed."""
 
-from __future__ import annotations
-
 import rushlight as rl
 
 __all__ = ["reshape_from_tensor_shape", "shape_as_tensor"]

@@ -1,7 +1,5 @@
 """Decorators for functions that write operators in ONNX."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.onnx._graph import Value

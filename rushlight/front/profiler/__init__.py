@@ -1,7 +1,5 @@
 """Where a program's time and memory go: operators, blocks and modules, step by step."""
 
-from __future__ import annotations
-
 from rushlight.autograd.profiler import record_function
 from rushlight.core.device_types import DeviceType
 from rushlight.profiler import itt

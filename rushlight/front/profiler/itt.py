@@ -1,7 +1,5 @@
 """Marks for Intel's profiler, where one listens: none does here."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]

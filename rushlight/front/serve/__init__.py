@@ -5,8 +5,6 @@
 handlers need nothing besides the package.
 """
 
-from __future__ import annotations
-
 from rushlight.serve.archive import Archive, ArchiveError, pack
 from rushlight.serve.handlers import (
     BadRequest,

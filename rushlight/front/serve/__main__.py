@@ -1,7 +1,5 @@
 """``python -m rushlight.serve DIR``: the models of a folder behind HTTP."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

@@ -1,7 +1,5 @@
 """Errors as the server writes them: TorchServe's code, type and message."""
 
-from __future__ import annotations
-
 import json
 
 

@@ -1,7 +1,5 @@
 """The calls of the server: predictions on one port, management on the other."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hmac

@@ -1,7 +1,5 @@
 """Numbers about the server in Prometheus's text form."""
 
-from __future__ import annotations
-
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 

@@ -3,8 +3,6 @@
 A request stays here until it is answered: where a worker ends with it, another gets it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Requests that wait, and the batches that are made of them."""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import time

@@ -1,7 +1,5 @@
 """Runs both applications in one event loop, on a port each."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Messages between the server and its workers: a header of JSON, and blocks of bytes."""
 
-from __future__ import annotations
-
 import json
 import struct
 

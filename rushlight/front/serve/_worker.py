@@ -1,7 +1,5 @@
 """A worker: a process that holds one model and answers batches until it is told to end."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 

@@ -1,7 +1,5 @@
 """Archives to what answers requests: the model in memory, and its handler."""
 
-from __future__ import annotations
-
 import rushlight as torch
 from rushlight.serve.archive import Archive
 from rushlight.serve.handlers import HANDLERS

@@ -10,8 +10,6 @@ symmetric (for filters) or one period of a periodic one (for spectra), ``dtype``
 [0.0, 0.5, 1.0, 0.5]
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

@@ -7,8 +7,6 @@ tensor([[2.],
         [3.]])
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import rushlight as rl

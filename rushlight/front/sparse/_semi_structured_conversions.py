@@ -6,8 +6,6 @@ such are an integer, and integers lie in the order that CUTLASS reads them in. O
 element of two is left, whose place counts as that of two halves.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 
 _META = {

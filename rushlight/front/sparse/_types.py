@@ -1,7 +1,5 @@
 """The old names of sparse tensors: ``sparse.FloatTensor`` and its kind."""
 
-from __future__ import annotations
-
 from rushlight._typed_storage import TENSORS, WORDS, tensortype
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import sparse_coo

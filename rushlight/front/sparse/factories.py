@@ -1,7 +1,5 @@
 """Sparse tensors made of parts that a program gives."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core import layout as layouts
 from rushlight.core.dtype import by_python_type

@@ -1,7 +1,5 @@
 """What the parts of sparse tensors have to keep, and where that is checked."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core import layout as layouts

@@ -6,8 +6,6 @@ become tensors of the class, which are detached, cloned, transposed, looked into
 dense again, and whose products are refused.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import namedtuple
 

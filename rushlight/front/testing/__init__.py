@@ -1,7 +1,5 @@
 """Comparisons and drawn tensors for tests."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.testing.comparison import assert_close

@@ -1,7 +1,5 @@
 """``assert_close``: equal within the tolerances that a data type deserves."""
 
-from __future__ import annotations
-
 from numbers import Number
 
 from numpy import generic, ndarray

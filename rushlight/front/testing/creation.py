@@ -1,7 +1,5 @@
 """Tensors with drawn elements, for tests."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

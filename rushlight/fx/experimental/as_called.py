@@ -6,8 +6,6 @@ operator's arguments and calls what is to be recorded; `NotImplemented` has the 
 recorded after all.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -1,7 +1,5 @@
 """Products by the same matrix as one product of all the rows."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """Tracing with known sizes: programs that ask for them are followed by the numbers."""
 
-from __future__ import annotations
-
 import builtins
 import functools
 import warnings

@@ -1,7 +1,5 @@
 """Graphs whose calls are all written in one way."""
 
-from __future__ import annotations
-
 import operator
 
 from rushlight.fx.experimental.schema_type_annotation import AnnotateTypesWithSchema

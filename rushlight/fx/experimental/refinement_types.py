@@ -1,7 +1,5 @@
 """Equations between types of tensors."""
 
-from __future__ import annotations
-
 
 class Equality:
     """Two things that are to be one.

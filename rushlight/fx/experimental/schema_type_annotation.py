@@ -1,7 +1,5 @@
 """Types of results, from the signatures of what gives them."""
 
-from __future__ import annotations
-
 import inspect
 
 from rushlight.core.tensor import Tensor

@@ -1,7 +1,5 @@
 """Sizes that stand for any number, under PyTorch's name for the place."""
 
-from __future__ import annotations
-
 import functools
 import operator
 import warnings

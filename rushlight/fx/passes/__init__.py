@@ -1,7 +1,5 @@
 """Passes over graphs."""
 
-from __future__ import annotations
-
 from rushlight.fx.passes import (
     graph_drawer,
     graph_manipulation,

@@ -1,7 +1,5 @@
 """Types of items, from the types of what they are taken from."""
 
-from __future__ import annotations
-
 import operator
 import typing
 

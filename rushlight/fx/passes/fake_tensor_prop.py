@@ -1,7 +1,5 @@
 """Runs a graph on tensors without elements, and notes what each step gives."""
 
-from __future__ import annotations
-
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from rushlight.core.tensor import Tensor
 from rushlight.fx.interpreter import Interpreter

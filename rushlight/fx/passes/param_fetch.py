@@ -1,7 +1,5 @@
 """What a backend needs to know of the modules that a graph calls."""
 
-from __future__ import annotations
-
 from rushlight import nn
 from rushlight.fx import _names
 

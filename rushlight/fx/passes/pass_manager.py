@@ -1,7 +1,5 @@
 """Lists of functions over modules, in an order that keeps rules."""
 
-from __future__ import annotations
-
 import logging
 from functools import wraps
 

@@ -7,8 +7,6 @@ and the offset. A lane's 32 weights of a slice are one word of bits, drawn while
 no scores yet: those and Philox would not have registers at the same time.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 

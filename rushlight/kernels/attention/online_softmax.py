@@ -11,8 +11,6 @@ Follows Milakov and Gimelshein, "Online normalizer calculation for softmax" (201
 Rabe and Staats (2021) and Dao et al., "FlashAttention" (2022), made attention of.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 
 LOWEST = float("-inf")

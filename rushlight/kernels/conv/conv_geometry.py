@@ -1,7 +1,5 @@
 """How convolutions are cut and what integers their kernels get: geometry only."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

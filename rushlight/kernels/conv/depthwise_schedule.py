@@ -8,8 +8,6 @@ band of a plane in the cache; `for_device` gives each element of the result a th
 Here are the other ones, built for the sizes that they have.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.language import select
 from rushlight.codegen.target import current
 from rushlight.ir.expr import Type

@@ -1,7 +1,5 @@
 """How convolutions of channels-last images are cut, and what integers `pixels` gets."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -1,7 +1,5 @@
 """How gradients of convolutions' weights are cut into parts, and their integers."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -7,8 +7,6 @@ and the one that mirrors it, are two sums each over all of them, a few results a
     results     for a few k: the sums by cos(2 pi j k / n), the gaps by sin, in registers
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.target import current
 from rushlight.core.dtypes import float64
 from rushlight.ir.expr import Const, load

@@ -14,8 +14,6 @@ Follows the blocking of BLIS with oneDNN's AMX micro-kernel: two by two tiles of
 that each tile that is loaded is multiplied twice.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from rushlight.codegen.schedule.register_transpose import transpose

@@ -7,8 +7,6 @@ beyond the operand's last column is of no meaning. The left one is only converte
 Follows the packing of Goto and van de Geijn (2008), and of BLIS.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.schedule.register_transpose import transpose
 from rushlight.core.launch_args import RIGHT_MODES
 from rushlight.ir.expr import Const, Select, cast, i64, load

@@ -1,7 +1,5 @@
 """What kernels of products are passed, and the part of it that a chunk has."""
 
-from __future__ import annotations
-
 from rushlight.core.launch_args import ARRAYS
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Type

@@ -3,8 +3,6 @@
 Rows are few where tokens are generated: weights are read once, and the time is theirs.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 from functools import partial

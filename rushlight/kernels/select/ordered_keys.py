@@ -1,7 +1,5 @@
 """Whole numbers that order as elements do: what selections and sorts read digits of."""
 
-from __future__ import annotations
-
 from rushlight.codegen.frontend.storage import Storage
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Const, Reinterpret, Type

@@ -4,8 +4,6 @@ A vector is loaded along each of eight lines of the source, the eight are turned
 registers, and stored along as many lines of the copy: no element is moved alone.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.codegen.schedule.register_transpose import transpose

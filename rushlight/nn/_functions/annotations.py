@@ -1,7 +1,5 @@
 """What functions of ``nn.functional`` are given, for readers of annotations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from rushlight.core.dtype import DType

@@ -1,7 +1,5 @@
 """Attention in its textbook form, over any operators."""
 
-from __future__ import annotations
-
 import math
 import operator
 import warnings

@@ -1,7 +1,5 @@
 """Sampling at the points of a grid, and grids of affine maps."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.operators import call

@@ -1,7 +1,5 @@
 """Products of matrices in groups, and of matrices with scales."""
 
-from __future__ import annotations
-
 import enum
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Cross entropy of a linear layer's results, in parts of the batch."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Padding, and other ways of rearranging elements in space."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rushlight.operators import call

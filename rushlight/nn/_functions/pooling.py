@@ -1,7 +1,5 @@
 """Pooling: the operators with PyTorch's defaults, and what is built upon them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

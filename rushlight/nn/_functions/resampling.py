@@ -1,7 +1,5 @@
 """Enlarging and shrinking images by interpolation: checks, and the sizes to reach."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

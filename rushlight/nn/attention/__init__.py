@@ -1,8 +1,5 @@
 """How attention is computed: PyTorch's names for choosing, which devices obey."""
 
-from __future__ import annotations
-
-
 from rushlight.backends import cuda as _switches
 from rushlight.backends.cuda import SDPBackend
 from rushlight.core.switches import switch as _switch

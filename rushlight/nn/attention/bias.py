@@ -1,7 +1,5 @@
 """Causal masks that say what they are instead of holding numbers."""
 
-from __future__ import annotations
-
 import enum
 import warnings
 

@@ -1,7 +1,5 @@
 """The layers, by topic."""
 
-from __future__ import annotations
-
 from rushlight.nn.modules import (
     activation,
     adaptive,

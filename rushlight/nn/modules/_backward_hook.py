@@ -1,7 +1,5 @@
 """Full backward hooks: a pass-through node on each side of a module's forward."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.autograd import Function

@@ -1,7 +1,5 @@
 """Losses that want a margin, and what all losses share."""
 
-from __future__ import annotations
-
 from rushlight.nn import functional as F
 from rushlight.nn._functions.reduction import legacy_reduction
 from rushlight.nn.modules.distance import PairwiseDistance

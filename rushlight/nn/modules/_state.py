@@ -1,7 +1,5 @@
 """Writing a module's state into a dictionary, and reading it back."""
 
-from __future__ import annotations
-
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Activations as modules."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """A softmax over many classes, the rare ones in clusters."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Multi-head attention."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.state import is_grad_enabled
 from rushlight.nn import functional as F

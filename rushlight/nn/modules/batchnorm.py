@@ -1,7 +1,5 @@
 """Batch normalisation."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.docstrings import describe_arguments
 from rushlight.nn import functional as F

@@ -1,7 +1,5 @@
 """Modules that hold other modules or parameters."""
 
-from __future__ import annotations
-
 import operator
 import warnings
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """Convolutions and transposed convolutions over one, two or three dimensions."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

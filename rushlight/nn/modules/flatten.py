@@ -1,7 +1,5 @@
 """Joining and splitting dimensions."""
 
-from __future__ import annotations
-
 from rushlight.nn.modules.module import Module
 
 __all__ = ["Flatten", "Unflatten"]

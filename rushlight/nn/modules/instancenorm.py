@@ -1,7 +1,5 @@
 """Instance normalisation."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.core.docstrings import describe_arguments

@@ -1,7 +1,5 @@
 """Losses as modules; what they compute is described in ``nn.functional``."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

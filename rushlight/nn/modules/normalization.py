@@ -1,7 +1,5 @@
 """Normalisation within one sample."""
 
-from __future__ import annotations
-
 import numbers
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Padding as modules; what they compute is described in ``nn.functional.pad``."""
 
-from __future__ import annotations
-
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.utils import _ntuple

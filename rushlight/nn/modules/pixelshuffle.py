@@ -1,7 +1,5 @@
 """Moving elements between channels and space."""
 
-from __future__ import annotations
-
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 

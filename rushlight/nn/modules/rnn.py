@@ -1,7 +1,5 @@
 """Recurrent networks: parameters and checks around the operators that run them."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import warnings

@@ -1,7 +1,5 @@
 """The transformer of "Attention Is All You Need"."""
 
-from __future__ import annotations
-
 import copy
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Enlarging images."""
 
-from __future__ import annotations
-
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 

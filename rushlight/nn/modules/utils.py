@@ -1,7 +1,5 @@
 """Numbers that stand for one value in each dimension."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]

@@ -1,7 +1,5 @@
 """Batches in parts, one for each device, and back."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.tensor import Tensor
 

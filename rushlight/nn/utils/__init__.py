@@ -1,7 +1,5 @@
 """Helpers around modules: clipping, flattening and packing."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from rushlight.nn.utils import rnn, stateless

@@ -1,7 +1,5 @@
 """Members of a module's submodules, by their paths: looked up, replaced, swapped."""
 
-from __future__ import annotations
-
 import rushlight
 
 MISSING = object()  # where a module has had nothing

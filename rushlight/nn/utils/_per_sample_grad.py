@@ -1,7 +1,5 @@
 """Gradients of a module's parameters for each sample of a batch."""
 
-from __future__ import annotations
-
 import functools
 
 import rushlight as rl

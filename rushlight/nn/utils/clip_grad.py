@@ -1,7 +1,5 @@
 """Keeping gradients short."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Parameters as one vector, and back."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.tensor import Tensor
 

@@ -1,7 +1,5 @@
 """Batch norms of finished models multiplied into the layers before them."""
 
-from __future__ import annotations
-
 import copy
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Modules without the work of drawing their first parameters."""
 
-from __future__ import annotations
-
 from rushlight.nn.modules.module import Module
 
 __all__ = ["skip_init"]

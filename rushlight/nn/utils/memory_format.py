@@ -1,7 +1,5 @@
 """The memory format of convolutions' weights."""
 
-from __future__ import annotations
-
 from rushlight.nn.modules.conv import (
     Conv2d,
     Conv3d,

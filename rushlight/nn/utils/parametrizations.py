@@ -1,7 +1,5 @@
 """Weights that stay orthogonal, or of a known norm."""
 
-from __future__ import annotations
-
 import enum
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Weights over their largest singular value, by a hook: the older of the two ways."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.nn import functional as F
 from rushlight.nn.parameter import Parameter, UninitializedParameter

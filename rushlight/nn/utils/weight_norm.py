@@ -1,7 +1,5 @@
 """Weights as a length and a direction, by a hook: the older of the two ways."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.nn.parameter import Parameter

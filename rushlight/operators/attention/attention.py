@@ -1,7 +1,5 @@
 """Attention: by blocks of queries and keys, or in its textbook form over other operators."""
 
-from __future__ import annotations
-
 import functools
 import math
 import struct

@@ -5,8 +5,6 @@ runs of 16 bytes: heads of other sizes have zeros put behind them, as PyTorch do
 is laid out in another way is copied first.
 """
 
-from __future__ import annotations
-
 from rushlight.core.device import backend_for
 from rushlight.core.layout import contiguous_format
 from rushlight.core.state import included_keys

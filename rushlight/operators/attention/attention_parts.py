@@ -1,7 +1,5 @@
 """What PyTorch takes attention apart into, where handlers listen."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.core.dtype import FLOATING

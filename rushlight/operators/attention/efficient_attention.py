@@ -1,7 +1,5 @@
 """Attention that keeps logarithms of masses, seed and offset: its kernel for each device."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.core.dtypes import float32, int64

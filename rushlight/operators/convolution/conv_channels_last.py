@@ -4,8 +4,6 @@ Every function gives None where no kernel takes the operands as they lie. Gradie
 are summed so from operands of any layout, where transformed squares save more than copies cost.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

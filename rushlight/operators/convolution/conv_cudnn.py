@@ -5,8 +5,6 @@ into one format, channels first or last, and results are made in it. Every funct
 None where the library does not do the work, and kernels of ours must.
 """
 
-from __future__ import annotations
-
 from rushlight.core.device import backend_for
 from rushlight.core.roles import host
 from rushlight.kernels.conv.conv_geometry import output_size

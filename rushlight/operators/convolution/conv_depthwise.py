@@ -1,7 +1,5 @@
 """Depthwise convolutions on devices, and input gradients by filters turned round."""
 
-from __future__ import annotations
-
 import functools
 import math
 

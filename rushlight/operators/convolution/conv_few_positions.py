@@ -7,8 +7,6 @@ positions would have it turned first, which takes as long as the product does.
     out[p, o] = sum_k patch[p, k] * weight[o, k]      for k = (tap, channel)
 """
 
-from __future__ import annotations
-
 import math
 
 from rushlight.kernels.conv.conv_geometry import PARALLEL_WORK

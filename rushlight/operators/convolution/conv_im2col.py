@@ -5,8 +5,6 @@ strides alone; one copy writes it out, and a product does the rest. The input's 
 is taken tap after tap, so that every sum has one order.
 """
 
-from __future__ import annotations
-
 import itertools
 from math import prod
 

@@ -1,7 +1,5 @@
 """Weights of convolutions with their first dimension last, by squares turned in registers."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core import dtypes

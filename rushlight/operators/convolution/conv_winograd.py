@@ -1,7 +1,5 @@
 """Convolutions by transformed filters: 3 x 3 taps as a quarter of the products, and more."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core.roles import host

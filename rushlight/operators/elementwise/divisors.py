@@ -1,7 +1,5 @@
 """Divisors and multiples of integers, one element at a time."""
 
-from __future__ import annotations
-
 from rushlight.codegen.frontend.branching import branching
 from rushlight.codegen.frontend.pointwise import integers_only
 from rushlight.codegen.loops import T, formula, highest, i64, loops_inline

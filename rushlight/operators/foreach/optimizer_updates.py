@@ -1,7 +1,5 @@
 """Update rules of the optimizers, each one kernel over all parameters at once."""
 
-from __future__ import annotations
-
 from rushlight.codegen.language import maximum, pointwise, select, sqrt
 from rushlight.codegen.language import pow as power
 from rushlight.core.dtypes import float32, float64

@@ -1,7 +1,5 @@
 """What bags of rows are: their bounds, their values, and what is known about each."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.core.dtypes import bfloat16, float16, int32, int64

@@ -3,8 +3,6 @@
 An index that lies outside is noted, and 0 is taken for it.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.language import select
 from rushlight.codegen.loops import A, Integers, T, i64, loops_inline
 

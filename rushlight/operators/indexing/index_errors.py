@@ -3,8 +3,6 @@
 Of tensors there may be outlines only: ``dtype``, ``shape``, ``device`` and ``numel()``.
 """
 
-from __future__ import annotations
-
 from rushlight.operators.loop_calls import brief
 
 

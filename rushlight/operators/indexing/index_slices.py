@@ -1,7 +1,5 @@
 """Writing whole slices at the positions of one dimension that an index vector names."""
 
-from __future__ import annotations
-
 from rushlight.core.dtypes import float32, float64, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim

@@ -1,7 +1,5 @@
 """Writing elements at the places that an index tensor of the same rank names."""
 
-from __future__ import annotations
-
 from rushlight.core.dtype import iinfo
 from rushlight.core.dtypes import bool_, int32, int64
 from rushlight.core.geometry import around

@@ -1,7 +1,5 @@
 """Losses about margins, ranks and counts, made of other operators."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.core.dtypes import int64

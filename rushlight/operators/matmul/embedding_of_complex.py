@@ -6,8 +6,6 @@ operand nor the result is copied; and a product takes exactly the multiplication
 the complex one has.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.dispatch.kernels import run_pointwise

@@ -1,7 +1,5 @@
 """Matrix products and the compositions built from them."""
 
-from __future__ import annotations
-
 import functools
 import math
 from math import prod

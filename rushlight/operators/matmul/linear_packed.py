@@ -3,8 +3,6 @@
 Programs keep such copies (`graph.constant_folding`), recurrent layers for all of their steps.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import prod
 

@@ -5,8 +5,6 @@ it is asked with the first product that is worth it. Where it refuses, as it doe
 signal's stack would be too small for it, products go by vectors.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core.roles import host

@@ -1,7 +1,5 @@
 """Products of half-precision matrices: summed in float32 and rounded once, in one pass."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core.dtypes import float32

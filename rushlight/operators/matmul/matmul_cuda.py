@@ -4,8 +4,6 @@ What multiplies on the host has kernels for these of its own; a device is asked 
 `rushlight.core.device_roles.Libraries.run_product`.
 """
 
-from __future__ import annotations
-
 from rushlight.core.device import backend_for
 from rushlight.core.roles import host
 from rushlight.core.window import address_of

@@ -9,8 +9,6 @@ Where there is none of these, bytes are widened to 16 bits, of which every proce
 sums two products. (Its sums of bytes in 16 bits are cut off, and so not exact.)
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core.dtypes import int16, int32

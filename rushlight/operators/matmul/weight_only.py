@@ -4,8 +4,6 @@ Few rows, as where tokens are generated, go through a kernel that reads weights 
 kept; for many rows the weights are made numbers once.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core.dtypes import float32, int8, int32, uint8

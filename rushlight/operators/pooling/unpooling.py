@@ -1,7 +1,5 @@
 """Max unpooling: values back at the places that max pooling found them at."""
 
-from __future__ import annotations
-
 from math import prod
 
 from rushlight.core.dtypes import int64

@@ -6,8 +6,6 @@ that the Gray code of n chooses. Neighbouring codes differ in one bit, so that e
 comes from the one before by one exclusive or, and a run of points from its first point.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A sample is a weighted sum of the elements around its point. All dimensions are 
 alike, so that images and volumes have one text; the gradients by image and grid follow.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Which memory format a tensor's strides are in, and results laid out alike."""
 
-from __future__ import annotations
-
 from rushlight.core.layout import channels_last as channels_last_
 from rushlight.core.layout import channels_last_3d
 from rushlight.operators import call

@@ -1,7 +1,5 @@
 """Padding by other elements than one value, and windows as columns."""
 
-from __future__ import annotations
-
 import itertools
 
 from rushlight.operators import call as ops

@@ -1,7 +1,5 @@
 """Sorts of rows where there are as many threads as elements: by the digits of keys."""
 
-from __future__ import annotations
-
 from rushlight.core.device import backend_for
 from rushlight.core.dtypes import int32, int64
 from rushlight.kernels.sort import radix_sort

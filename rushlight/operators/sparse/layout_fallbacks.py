@@ -4,8 +4,6 @@ The kernels are declared: ``sparse_coo:``, ``sparse_csr:`` and ``quantized:`` of
 entry.
 """
 
-from __future__ import annotations
-
 from rushlight.core.factories import bind_layouts
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_kernels import set_fallback

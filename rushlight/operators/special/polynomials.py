@@ -4,8 +4,6 @@ Orders are truncated to integers; below zero all polynomials are zero. All are c
 in double precision: their terms nearly cancel.
 """
 
-from __future__ import annotations
-
 import math
 
 from rushlight.codegen.frontend.branching import branching

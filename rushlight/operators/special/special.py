@@ -6,8 +6,6 @@ is left of its asymptotic form. Zeros are factors as well, so that the values ar
 keep their digits.
 """
 
-from __future__ import annotations
-
 import math
 
 from rushlight.codegen import language as L

@@ -5,8 +5,6 @@ order and the continued fraction above it. What is smaller is computed, so that 
 its digits.
 """
 
-from __future__ import annotations
-
 import math
 
 from rushlight.codegen import language as L

@@ -1,7 +1,5 @@
 """The Hurwitz zeta function, in double precision whatever the type."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.codegen.frontend.branching import branching

@@ -1,7 +1,5 @@
 """Plans of Fourier transforms: the order of radices, the roots of one, blocks of lines."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """Fourier transforms: the shapes, norms and gradients of PyTorch's ``fft`` functions."""
 
-from __future__ import annotations
-
 import math
 
 from rushlight.core.dtype import FLOATING, get_default_dtype

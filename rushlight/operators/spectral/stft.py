@@ -1,7 +1,5 @@
 """Fourier transforms of short windows along a signal, and the way back."""
 
-from __future__ import annotations
-
 from rushlight.core.dtype import FLOATING
 from rushlight.core.warning import warn_once
 from rushlight.dispatch.outputs import TYPE_NAMES

@@ -4,8 +4,6 @@ The switch is a thread's own, as everywhere: threads that were started before ke
 It lies in the floating-point environment that C's ``fenv.h`` reads and sets as a whole.
 """
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import sys

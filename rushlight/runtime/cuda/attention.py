@@ -1,7 +1,5 @@
 """Attention on a device by its tensor cores; see `kernels.attention.device_attention`."""
 
-from __future__ import annotations
-
 import functools
 import struct
 

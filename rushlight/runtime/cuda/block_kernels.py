@@ -1,7 +1,5 @@
 """Functions of a grid whose blocks operators divide work among, on a device."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.runtime.cuda.device_kernel import DeviceKernel

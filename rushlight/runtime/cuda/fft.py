@@ -4,8 +4,6 @@ Plans are made for how lines lie, and kept with the device; what they work in co
 allocator at each run, so that kept plans hold no memory.
 """
 
-from __future__ import annotations
-
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
 from rushlight.core.window import address_of

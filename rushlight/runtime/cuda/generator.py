@@ -7,8 +7,6 @@ own. This is the stream of PyTorch on CUDA: 4 numbers of 32 bits for each step, 
 thread a stream of its own.
 """
 
-from __future__ import annotations
-
 import secrets
 import struct
 import threading

@@ -6,8 +6,6 @@ for each in the thread's queue. What went wrong stays on the device, in ``codes`
 for each matrix, zero where all is well.
 """
 
-from __future__ import annotations
-
 import ctypes
 import struct
 

@@ -1,7 +1,5 @@
 """How many blocks and threads a launch has, and parts a row: from sizes alone."""
 
-from __future__ import annotations
-
 WARP = 32
 THREADS = 256  # as in `emit.device`
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over

@@ -1,7 +1,5 @@
 """What ``PYTORCH_CUDA_ALLOC_CONF`` says of the memory of devices."""
 
-from __future__ import annotations
-
 from rushlight.runtime.cuda.blocks import MIDDLE_SEGMENT, UNIT
 
 

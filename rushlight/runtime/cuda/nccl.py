@@ -5,8 +5,6 @@ It is loaded when a process group first asks for it: the one of the wheel
 it: the tests put a library there that checks what it is asked.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Running states along rows on a device; see `rushlight.kernels.scan.device_scan`."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.core.dtype import by_code

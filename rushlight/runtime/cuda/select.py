@@ -1,8 +1,6 @@
 """The first few elements of rows on a device, or the one of a rank; see
 `rushlight.kernels.select.device_select`."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.runtime.cuda.device_kernel import DeviceKernel

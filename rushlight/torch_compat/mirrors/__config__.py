@@ -1,7 +1,5 @@
 """What Rushlight was built with, as text."""
 
-from __future__ import annotations
-
 
 def show():
     """The parts it stands on, a line each."""

@@ -1,7 +1,5 @@
 """PyTorch's names for how tensors print."""
 
-from __future__ import annotations
-
 from rushlight.io import printing
 from rushlight.io.printing import (
     get_printoptions,

@@ -1,7 +1,5 @@
 """Apple's GPUs: there is no backend for them."""
 
-from __future__ import annotations
-
 from rushlight._stubs import no_devices, refusing
 
 __all__ = [

@@ -1,7 +1,5 @@
 """Memory below tensors: with a type for its elements, and without."""
 
-from __future__ import annotations
-
 from rushlight._typed_storage import TypedStorage
 from rushlight.core.storage import UntypedStorage
 

@@ -1,7 +1,5 @@
 """A model as a graph that TensorBoard draws: what its call does, inside of its modules."""
 
-from __future__ import annotations
-
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef

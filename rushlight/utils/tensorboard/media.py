@@ -1,7 +1,5 @@
 """Sounds, moving pictures and surfaces as the messages that TensorBoard reads."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """Values as the messages that TensorBoard reads."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

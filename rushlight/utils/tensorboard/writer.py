@@ -1,7 +1,5 @@
 """Files of events, and the object that programs write them by."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

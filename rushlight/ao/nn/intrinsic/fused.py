@@ -1,7 +1,5 @@
 """Containers of modules that are quantized as one."""
 
-from __future__ import annotations
-
 from rushlight import nn
 from rushlight.nn.utils.parametrize import type_before_parametrizations
 

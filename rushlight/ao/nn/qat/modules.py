@@ -1,7 +1,5 @@
 """Layers whose weights are rounded as they train."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight import nn

@@ -1,7 +1,5 @@
 """Activations, norms and dropout of integers."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

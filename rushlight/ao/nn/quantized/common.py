@@ -1,7 +1,5 @@
 """What quantized modules share: weights quantized by observers, packing, state."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.nn import Module
 

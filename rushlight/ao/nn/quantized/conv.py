@@ -1,7 +1,5 @@
 """Convolutions of integers, over one to three dimensions, transposed too."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao.nn import intrinsic as nni

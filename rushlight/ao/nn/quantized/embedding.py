@@ -1,7 +1,5 @@
 """Tables whose rows are integers, each row with a scale."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao.nn import qat

@@ -1,7 +1,5 @@
 """Functions of quantized tensors, with scales and zero points of results."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

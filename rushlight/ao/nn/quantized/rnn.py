@@ -1,7 +1,5 @@
 """Recurrent layers and attention whose steps are integers."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.ao.nn import quantizable
 from rushlight.ao.quantization.quantize import convert

@@ -5,8 +5,6 @@ and what `fuse_fx` would make one module is one part; observers of inputs, conve
 views are passed over.
 """
 
-from __future__ import annotations
-
 from rushlight.ao.ns.fx.mappings import (
     get_base_name_to_sets_of_related_ops,
     get_unmatchable_types_map,

@@ -1,7 +1,5 @@
 """Which modules, functions and methods compute the same, with numbers or with integers."""
 
-from __future__ import annotations
-
 import operator
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """How far results are apart: measures that comparisons of models take."""
 
-from __future__ import annotations
-
 import functools
 
 import rushlight as rl

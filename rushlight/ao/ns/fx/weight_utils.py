@@ -1,7 +1,5 @@
 """The weights of a graph's nodes."""
 
-from __future__ import annotations
-
 from rushlight import nn
 from rushlight.ao.nn.intrinsic import _FusedModule
 from rushlight.ao.nn.quantized.dynamic import LSTM

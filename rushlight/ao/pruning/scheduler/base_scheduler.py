@@ -1,7 +1,5 @@
 """What all schedules share: when they change how sparse weights are, and their state."""
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from functools import wraps

@@ -1,7 +1,5 @@
 """Sparsity that grows fast first and ever slower, by a cubic."""
 
-from __future__ import annotations
-
 from rushlight.ao.pruning.scheduler.base_scheduler import BaseScheduler
 
 __all__ = ["CubicSL"]

@@ -1,7 +1,5 @@
 """Sparsity that is a function of the step."""
 
-from __future__ import annotations
-
 from rushlight.ao.pruning.scheduler.base_scheduler import BaseScheduler
 
 __all__ = ["LambdaSL"]

@@ -1,7 +1,5 @@
 """What all sparsifiers share: which tensors they mask, their state, and how masks go."""
 
-from __future__ import annotations
-
 import abc
 import copy
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Masks that leave a band around the diagonal."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.ao.pruning.sparsifier.base_sparsifier import BaseSparsifier
 

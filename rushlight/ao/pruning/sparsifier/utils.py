@@ -1,7 +1,5 @@
 """Modules and tensors of a model by name, and the parametrization that masks a tensor."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 from rushlight import nn

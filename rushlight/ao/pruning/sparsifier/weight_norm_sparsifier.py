@@ -1,7 +1,5 @@
 """Masks that take away blocks of small norm, or the smallest elements of blocks."""
 
-from __future__ import annotations
-
 from math import prod
 
 import rushlight as rl

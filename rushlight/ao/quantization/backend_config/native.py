@@ -1,7 +1,5 @@
 """What the host computes with integers, as a `BackendConfig`."""
 
-from __future__ import annotations
-
 import operator
 
 import rushlight as rl

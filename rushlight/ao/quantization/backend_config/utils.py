@@ -1,7 +1,5 @@
 """Tables that are read off a backend's patterns."""
 
-from __future__ import annotations
-
 __all__ = [
     "get_fused_module_classes",
     "get_fuser_method_mapping",

@@ -4,8 +4,6 @@ Graphs of export-based workflows have these in place of quantized tensors. They 
 compositions, so that they run wherever their operators do, on fake tensors too.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.ao.quantization.utils import determine_qparams, validate_qmin_qmax
 from rushlight.library import Library, impl

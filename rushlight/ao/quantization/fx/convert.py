@@ -1,7 +1,5 @@
 """Observed graphs as graphs of integers."""
 
-from __future__ import annotations
-
 import copy
 
 import rushlight as rl

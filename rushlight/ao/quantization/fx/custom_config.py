@@ -1,7 +1,5 @@
 """What users say of a model beside its configurations."""
 
-from __future__ import annotations
-
 __all__ = ["ConvertCustomConfig", "FuseCustomConfig", "PrepareCustomConfig"]
 
 

@@ -1,7 +1,5 @@
 """Modules that follow one another in a graph made one."""
 
-from __future__ import annotations
-
 from rushlight import nn
 from rushlight.ao.quantization.fuse_modules import fuse_known_modules
 from rushlight.ao.quantization.fuser_method_mappings import (

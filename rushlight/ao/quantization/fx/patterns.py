@@ -1,7 +1,5 @@
 """Which nodes are computed with integers, and how."""
 
-from __future__ import annotations
-
 import operator
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Observers between the nodes of a graph."""
 
-from __future__ import annotations
-
 import re
 
 import rushlight as rl

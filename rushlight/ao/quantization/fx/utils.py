@@ -1,7 +1,5 @@
 """What quantizers of graphs ask of nodes."""
 
-from __future__ import annotations
-
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import map_arg

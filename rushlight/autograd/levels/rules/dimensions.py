@@ -1,7 +1,5 @@
 """Dimensions counted from behind the batch, and views of sizes."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """Operands aligned at their last dimension, behind the batch."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.autograd.levels.stack import each, follow, mapped, tensors

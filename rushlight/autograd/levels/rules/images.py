@@ -1,7 +1,5 @@
 """Convolutions, pooling, padding and attention: batches of batches."""
 
-from __future__ import annotations
-
 from rushlight.autograd.levels.stack import each, mapped, tensors
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import ARGUMENTS

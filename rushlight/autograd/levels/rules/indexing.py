@@ -1,7 +1,5 @@
 """Elements and slices found by numbers."""
 
-from __future__ import annotations
-
 from rushlight.autograd.levels.rules.dimensions import in_place, shift
 from rushlight.autograd.levels.rules.images import merged
 from rushlight.core.dtypes import bool_, int64, uint8

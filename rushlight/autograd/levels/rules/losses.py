@@ -1,7 +1,5 @@
 """Losses, and their gradients."""
 
-from __future__ import annotations
-
 NONE, MEAN = 0, 1
 
 

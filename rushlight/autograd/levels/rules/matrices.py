@@ -1,7 +1,5 @@
 """Functions of matrices: batches of them broadcast before the last two dimensions."""
 
-from __future__ import annotations
-
 from rushlight.autograd.levels.stack import mapped
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import ARGUMENTS

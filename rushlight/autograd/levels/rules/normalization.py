@@ -1,7 +1,5 @@
 """Normalization: weights of examples of their own are multiplied behind it."""
 
-from __future__ import annotations
-
 from rushlight.autograd.levels.rules.images import merged
 
 

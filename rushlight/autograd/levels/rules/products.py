@@ -1,7 +1,5 @@
 """Products of matrices and vectors."""
 
-from __future__ import annotations
-
 from rushlight.dispatch.declared import NAME
 from rushlight.operators import call
 

@@ -1,7 +1,5 @@
 """Dimensions summed over, the batch kept."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.autograd.levels.rules.dimensions import shift

@@ -4,8 +4,6 @@ States, parameters and attributes are those of the module inside, so that a mode
 wrapped after it was saved and loaded before it is wrapped.
 """
 
-from __future__ import annotations
-
 import enum
 import functools
 

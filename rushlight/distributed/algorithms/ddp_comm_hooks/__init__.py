@@ -1,7 +1,5 @@
 """Communication hooks of ``DistributedDataParallel``, by name."""
 
-from __future__ import annotations
-
 from enum import Enum
 from functools import partial
 

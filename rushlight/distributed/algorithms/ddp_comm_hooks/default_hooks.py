@@ -1,7 +1,5 @@
 """Hooks that average buckets, in their own type or a shorter one."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed.world import default_group

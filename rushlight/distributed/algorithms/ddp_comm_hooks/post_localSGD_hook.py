@@ -1,7 +1,5 @@
 """A hook that reduces gradients over all processes first, and over some later."""
 
-from __future__ import annotations
-
 from rushlight.distributed.algorithms.ddp_comm_hooks.default_hooks import (
     allreduce_hook,
 )

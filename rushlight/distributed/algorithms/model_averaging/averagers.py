@@ -1,7 +1,5 @@
 """When processes average their parameters."""
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
 

@@ -1,7 +1,5 @@
 """The mean of parameters over processes."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed.collective_functions import all_reduce
 from rushlight.distributed.world import GroupMember, get_world_size

@@ -1,7 +1,5 @@
 """Processes of a launcher, how they fail, and where their output goes."""
 
-from __future__ import annotations
-
 from enum import IntFlag
 
 from rushlight.distributed.elastic.multiprocessing.errors import (

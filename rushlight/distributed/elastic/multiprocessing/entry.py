@@ -1,7 +1,5 @@
 """A process that runs a function which its launcher has written into a file."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

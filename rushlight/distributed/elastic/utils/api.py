@@ -1,7 +1,5 @@
 """Small things that launchers and their programs need."""
 
-from __future__ import annotations
-
 import os
 import socket
 from string import Template

@@ -1,7 +1,5 @@
 """Loggers at the level that ``LOGLEVEL`` says."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """Values and barriers of processes that share a store, and no group."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from datetime import timedelta
 

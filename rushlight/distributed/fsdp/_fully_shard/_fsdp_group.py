@@ -1,7 +1,5 @@
 """The parameters of one module that are gathered together, and their gradients."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed import collective_functions as collectives
 

@@ -1,7 +1,5 @@
 """One parameter that is cut over processes: its part, and the whole while it is needed."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """What a spread module does before and after its passes."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.autograd import Variable
 from rushlight.utils import _pytree as pytree

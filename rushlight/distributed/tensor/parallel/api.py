@@ -1,7 +1,5 @@
 """``parallelize_module``: a style for each submodule, by its name."""
 
-from __future__ import annotations
-
 import warnings
 from fnmatch import fnmatch
 

@@ -1,7 +1,5 @@
 """Cross entropy of logits of which each process has some classes."""
 
-from __future__ import annotations
-
 from rushlight.core.state import AttributeScope
 from rushlight.distributed.tensor._dispatch import state
 

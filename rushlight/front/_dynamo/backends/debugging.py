@@ -1,7 +1,5 @@
 """Backends that run graphs as they are."""
 
-from __future__ import annotations
-
 from rushlight._dynamo.backends.common import aot_autograd
 from rushlight._dynamo.explaining import ExplainOutput
 

@@ -1,7 +1,5 @@
 """``autocast`` for the host under its former name."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.amp import autocast_mode

@@ -1,7 +1,5 @@
 """``autocast`` and its decorators under their former names."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 

@@ -1,7 +1,5 @@
 """Masked tensors of sparse layouts: data and mask have the same indices."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.masked import _sparse
 

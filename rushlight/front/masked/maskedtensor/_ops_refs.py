@@ -4,8 +4,6 @@ Declarations name the rule of an operator as ``masked:``; those that are declare
 each element for itself need none.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 

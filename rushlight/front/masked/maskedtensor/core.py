@@ -1,7 +1,5 @@
 """The type of masked tensors: data, a mask, and the two nodes between them and autograd."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight._value_types import KEY, Written
 from rushlight.autograd.function import Function

@@ -1,7 +1,5 @@
 """How masked tensors are made: as leaves, or of tensors that gradients flow back to."""
 
-from __future__ import annotations
-
 from rushlight.masked.maskedtensor import _layouts
 from rushlight.masked.maskedtensor.core import MaskedTensor, checked, of_data
 

@@ -1,7 +1,5 @@
 """Places of ragged tensors that indices or masks name, and batches cut into pieces."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight._value_types import writes
 from rushlight.nested._internal.nested_tensor import (

@@ -1,7 +1,5 @@
 """The size of a dimension whose length differs from part to part."""
 
-from __future__ import annotations
-
 from rushlight.ir.symbolic import SymInt
 from rushlight.utils.weak import WeakTensorKeyDictionary
 

@@ -1,7 +1,5 @@
 """``NestedTensor``: parts of different lengths, one behind another in one tensor."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight._value_types import KEY, Written, one_element
 from rushlight.autograd.function import Function

@@ -4,8 +4,6 @@ A rule gets the operator and its arguments, with nested tensors among them. What
 declared to compute each element for itself needs none.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight._value_types import (
     among,

@@ -1,7 +1,5 @@
 """Between parts one behind another and rows that are filled up."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.nested._internal.nested_tensor import values_of, wrapped
 

@@ -1,7 +1,5 @@
 """Products with ragged tensors."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.nested._internal.nested_tensor import NestedTensor, values_of, wrapped
 from rushlight.nested._internal.rules import Rules

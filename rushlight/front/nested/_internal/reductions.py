@@ -1,7 +1,5 @@
 """Reductions and normalisations of ragged tensors."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Which function computes an operator of nested tensors: it says so where it stands."""
 
-from __future__ import annotations
-
 
 class Rules(dict):
     """Functions by the names of the operators that they compute.

@@ -1,7 +1,5 @@
 """Attention over sequences of different lengths, each by itself: nothing is padded."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.nested._internal.nested_tensor import NestedTensor, wrapped
 from rushlight.nested._internal.views import parts

@@ -1,7 +1,5 @@
 """Strided nested tensors: parts that may differ in several dimensions, each by itself."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

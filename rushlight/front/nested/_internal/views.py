@@ -1,7 +1,5 @@
 """Views, joins and cuts of ragged tensors."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.nested._internal.nested_int import FIRST
 from rushlight.nested._internal.nested_tensor import NestedTensor, values_of, wrapped

@@ -1,7 +1,5 @@
 """Files of ONNX: read, and checked before anything is made of them."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Sized

@@ -1,7 +1,5 @@
 """Arithmetic, comparisons, activations."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

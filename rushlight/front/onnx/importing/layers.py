@@ -1,7 +1,5 @@
 """Convolutions, pooling, normalization, images in other sizes."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

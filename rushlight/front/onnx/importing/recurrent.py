@@ -1,7 +1,5 @@
 """Recurrent networks, random numbers, quantized values."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

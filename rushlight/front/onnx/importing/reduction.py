@@ -1,7 +1,5 @@
 """Reductions, scans, orders, products."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.onnx.importing._table import implements, integers
 

@@ -1,7 +1,5 @@
 """Sizes, order, parts, places."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Activations, softmax, and dropout."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Convolutions and windows over images."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.onnx._registry import Unsupported, lowers
 from rushlight.operators import call

@@ -1,7 +1,5 @@
 """Tensors from nothing: constants, ranges, random numbers."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.onnx._graph import Value
 from rushlight.onnx._registry import Unsupported, lowers

@@ -1,7 +1,5 @@
 """Arithmetic, comparisons, rounding: one element of the result for one of each operand."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

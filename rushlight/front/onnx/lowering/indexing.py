@@ -1,7 +1,5 @@
 """Elements by their places: gathered, scattered, chosen."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.onnx._graph import Value
 from rushlight.onnx._registry import Unsupported, lowers

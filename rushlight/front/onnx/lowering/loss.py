@@ -1,7 +1,5 @@
 """Losses: one number, or one for each element."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.onnx._registry import lowers
 from rushlight.operators import call

@@ -1,7 +1,5 @@
 """Products of matrices, and attention."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

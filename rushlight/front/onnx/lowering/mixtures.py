@@ -1,7 +1,5 @@
 """Elementwise functions of several operands that ONNX lacks: made of its own."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Normalization by statistics of a batch, of channels, or of what is kept."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

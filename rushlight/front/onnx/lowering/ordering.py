@@ -1,7 +1,5 @@
 """Prefixes, ranks and sets: what compares elements with others of their row."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Pooling, and images in other sizes."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

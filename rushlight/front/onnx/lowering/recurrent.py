@@ -1,7 +1,5 @@
 """Recurrent networks over whole sequences."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.onnx._graph import Value
 from rushlight.onnx._registry import Unsupported, lowers

@@ -1,7 +1,5 @@
 """Sums, means, extremes, norms, scans, orders."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """What tests of others import: a test case that compares tensors, and tests with parameters."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """Graphs cut into parts that can be launched as graphs of a GPU's, and the rest."""
 
-from __future__ import annotations
-
 import operator
 
 from rushlight.core.tensor import Tensor

@@ -1,7 +1,5 @@
 """Passes as objects."""
 
-from __future__ import annotations
-
 import abc
 from collections import namedtuple
 

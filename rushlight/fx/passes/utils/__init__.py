@@ -1,7 +1,5 @@
 """What passes share: finding patterns, lifting parts of graphs into modules."""
 
-from __future__ import annotations
-
 from rushlight.fx.passes.utils.common import (
     HolderModule,
     compare_graphs,

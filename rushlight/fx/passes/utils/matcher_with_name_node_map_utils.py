@@ -1,7 +1,5 @@
 """Patterns whose steps have names by which matches are asked for."""
 
-from __future__ import annotations
-
 import copy
 
 from rushlight.fx.graph_module import GraphModule

@@ -5,8 +5,6 @@ the function on the weights themselves, backward it puts the gradient of each sa
 their ``grad_sample``. Programs add functions with ``implements_per_sample_grads``.
 """
 
-from __future__ import annotations
-
 import inspect
 
 import rushlight as rl

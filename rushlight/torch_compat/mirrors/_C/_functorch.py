@@ -1,7 +1,5 @@
 """What PyTorch's core tells of tensors that transformations made, by its names."""
 
-from __future__ import annotations
-
 from rushlight.autograd.levels import stack
 from rushlight.autograd.levels.batch import Batched
 from rushlight.core.tensor import Tensor

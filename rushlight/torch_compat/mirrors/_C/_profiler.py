@@ -1,7 +1,5 @@
 """What PyTorch's core tells of profilers, by its names."""
 
-from __future__ import annotations
-
 import enum
 
 from rushlight.autograd.profiler import record_function

@@ -1,7 +1,5 @@
 """Compilers for the graphs of functions and of the sweeps back through them."""
 
-from __future__ import annotations
-
 import functools
 
 import rushlight as rl

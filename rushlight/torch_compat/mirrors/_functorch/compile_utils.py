@@ -1,7 +1,5 @@
 """Graphs of operators looked into and simplified, for compilers of one's own."""
 
-from __future__ import annotations
-
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.fx.passes.dialect.common.cse_pass import CSEPass
 

@@ -1,7 +1,5 @@
 """Compilers for the graphs that `aot_function` cuts: small ones, and TorchScript's."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight import fx
 from rushlight._decomp import decomposition_table

@@ -1,7 +1,5 @@
 """The functions of ``functorch``, which warn and do what their heirs do."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 

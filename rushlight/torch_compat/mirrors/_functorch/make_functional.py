@@ -1,7 +1,5 @@
 """Modules as functions of their parameters and buffers, each a tuple."""
 
-from __future__ import annotations
-
 import copy
 
 import rushlight

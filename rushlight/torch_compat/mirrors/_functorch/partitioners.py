@@ -7,8 +7,6 @@ all that is needed, the second cuts where the fewest bytes cross, by a minimum c
 Checkmate's and PyTorch's rematerialization).
 """
 
-from __future__ import annotations
-
 import collections
 import math
 

@@ -4,8 +4,6 @@
 ``_create_batched_inputs`` and ``_unwrap_batched``: so tensordict's containers are mapped over.
 """
 
-from __future__ import annotations
-
 import sys
 import types
 

@@ -6,8 +6,6 @@
 ((12, 4, 1), (2, 0))
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, get_default_dtype
 

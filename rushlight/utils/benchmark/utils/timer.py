@@ -1,7 +1,5 @@
 """Runs a statement often enough for a clock to tell."""
 
-from __future__ import annotations
-
 import enum
 import textwrap
 import time

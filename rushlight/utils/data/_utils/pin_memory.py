@@ -1,7 +1,5 @@
 """Batches in memory that a GPU copies from by itself."""
 
-from __future__ import annotations
-
 from rushlight.core.tensor import Tensor
 
 

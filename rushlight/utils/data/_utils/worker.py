@@ -1,7 +1,5 @@
 """What worker processes know and are seeded with, under PyTorch's name for the place."""
 
-from __future__ import annotations
-
 from rushlight.utils.data import info
 from rushlight.utils.data.info import WorkerInfo, get_worker_info
 

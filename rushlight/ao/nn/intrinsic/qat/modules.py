@@ -4,8 +4,6 @@ In training the weight is scaled by the running statistics and rounded, the conv
 scaled back, and the norm takes it: what is rounded is what inference will use.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

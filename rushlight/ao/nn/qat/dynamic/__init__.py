@@ -1,7 +1,5 @@
 """Modules whose weights are rounded as they train, for dynamic quantization."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from rushlight.ao.nn.qat import modules as layers

@@ -1,7 +1,5 @@
 """Multi-head attention whose projections and products are observed one by one."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 

@@ -1,7 +1,5 @@
 """Long short-term memory whose gates, sums and products are observed one by one."""
 
-from __future__ import annotations
-
 import numbers
 import warnings
 

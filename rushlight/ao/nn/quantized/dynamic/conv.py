@@ -1,7 +1,5 @@
 """Convolutions with weights of integers, of numbers."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.ao.nn.quantized import conv
 

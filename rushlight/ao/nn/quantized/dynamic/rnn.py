@@ -1,7 +1,5 @@
 """Recurrent layers with weights of integers, of numbers."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao._operators import recurrent

@@ -4,8 +4,6 @@ A graph of them between `quantize_per_tensor` and `dequantize` says what a model
 computes; a backend makes its own kernels of the pattern.
 """
 
-from __future__ import annotations
-
 import inspect
 
 import rushlight as rl

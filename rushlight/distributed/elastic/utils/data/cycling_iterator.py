@@ -1,7 +1,5 @@
 """The elements of several epochs behind one another."""
 
-from __future__ import annotations
-
 __all__ = ["CyclingIterator"]
 
 

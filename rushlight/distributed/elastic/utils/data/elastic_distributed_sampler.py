@@ -1,7 +1,5 @@
 """Samples for programs that begin in the midst of an epoch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sized
 
