@@ -29,7 +29,7 @@ def broadcast_operands(
         sizes[d] = 1
     for i in range(count):
         shift = ndim - operands[i].ndim
-        for d in range(operands[i].ndim):
+        for d in range(operands[i].ndim - 1, -1, -1):  # the last that differs is told
             size = operands[i].sizes[d]
             if size == 1 or size == sizes[shift + d]:
                 continue

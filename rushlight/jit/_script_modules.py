@@ -168,11 +168,15 @@ class RecursiveScriptModule(ScriptModule):
     copy = __copy__
 
 
-class TopLevelTracedModule(RecursiveScriptModule):
+class TracedModule(RecursiveScriptModule):
+    """A module inside of one that was recorded."""
+
+    def _get_name(self):
+        return self.original_name
+
+
+class TopLevelTracedModule(TracedModule):
     """A module made of a recording."""
-
-
-TracedModule = TopLevelTracedModule
 
 
 def copied(module, memo):
@@ -210,7 +214,7 @@ def script_module(module):
     return made
 
 
-def build(module, known):
+def build(module, known, made_of=RecursiveScriptModule):
     """The translated module without its methods, and all inside of it."""
     if isinstance(module, RecursiveScriptModule):
         return module, []
@@ -220,10 +224,10 @@ def build(module, known):
     for name, inner in module._modules.items():
         if inner is None:
             continue
-        scripted[name], more = build(inner, known)
+        scripted[name], more = build(inner, known, made_of)
         pending += more
     kind = UNIT.module_type(module, scripted)
-    made = RecursiveScriptModule(kind)
+    made = made_of(kind)
     fill(made, module, scripted)
     known[module] = made
     return made, [*pending, made]

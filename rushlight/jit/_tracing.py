@@ -17,7 +17,12 @@ from rushlight.jit._emitter import Emitter
 from rushlight.jit._modules import UNIT
 from rushlight.jit._passes import tidy
 from rushlight.jit._schemas import Argument, Schema
-from rushlight.jit._script_modules import TopLevelTracedModule, build, fill
+from rushlight.jit._script_modules import (
+    TopLevelTracedModule,
+    TracedModule,
+    build,
+    fill,
+)
 from rushlight.jit._sources import (
     FrontendError,
     ScriptError,
@@ -277,7 +282,7 @@ def trace_methods(module, inputs, strict):
     scripted = {}
     for name, inner in module._modules.items():
         if inner is not None:
-            scripted[name], _ = build(inner, {})
+            scripted[name], _ = build(inner, {}, TracedModule)
     kind = UNIT.traced_type(module, scripted)
     made = TopLevelTracedModule(kind)
     fill(made, module, scripted)

@@ -516,3 +516,23 @@ def test_gelu_by_tanh_keeps_its_digits_where_it_is_small():
     ours = rl.nn.functional.gelu(to_rushlight([x])[0], approximate="tanh")
     error = torch.tensor(ours.tolist()).double() / exact - 1
     assert float(error.abs().max()) < 4e-6  # by 1 + tanh(u) it is 1e-2
+
+
+@pytest.mark.parametrize("call", [
+    lambda t: t.ones(2, 3) + t.ones(4, 5),
+    lambda t: t.where(t.ones(2, 3) > 0, t.ones(4, 5), 1),
+    lambda t: t.broadcast_tensors(t.ones(2, 3), t.ones(4, 5)),
+    lambda t: t.ones(2, 3).lerp(t.ones(4, 5), 1.0),
+    lambda t: t.einsum("ij,jk", t.ones(2, 3), t.ones(4, 5)),
+    lambda t: t.einsum("i", t.ones(2, 3)),
+    lambda t: t.einsum("ijk...", t.ones(2, 3)),
+    lambda t: t.einsum("ii", t.ones(2, 3)),
+    lambda t: t.einsum("i,ii", t.ones(3), t.ones(2, 2)),
+])  # fmt: skip
+def test_of_several_sizes_that_differ_the_one_is_told_that_pytorch_tells(call):
+    said = []
+    for library in (torch, rl):
+        with pytest.raises(RuntimeError) as raised:
+            call(library)
+        said.append(str(raised.value).partition("\n")[0])
+    assert said[0] == said[1]

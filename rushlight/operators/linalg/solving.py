@@ -8,6 +8,7 @@ import math
 from rushlight.codegen.loops import i64, loops
 from rushlight.core.dtype import finfo
 from rushlight.core.dtypes import float64
+from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn_once
 from rushlight.dispatch.kernel_table import KernelTable
@@ -54,7 +55,6 @@ from rushlight.operators.loop_calls import (
     run,
     scalar_name,
 )
-from rushlight.operators.shape.view import common_shape
 from rushlight.operators.shared import has_elements, refuse_gradient
 from rushlight.operators.type_groups import PRECISE
 
@@ -617,7 +617,7 @@ def linalg_lstsq(self, b, rcond, driver):
     check_kernel("linalg_lstsq_cpu", self)
     # A matrix beside a batch of them counts its rows as a batch, as on PyTorch.
     others = tuple(b.shape[:-1] if gap else b.shape[:-2])
-    batch = tuple(common_shape([tuple(self.shape[:-2]), others]))
+    batch = tuple(broadcast_sizes([tuple(self.shape[:-2]), others]))
     return _least_squares(self, matrices, rcond, driver, vector, batch)
 
 

@@ -76,9 +76,13 @@ def _subscripts(equation, operands):
         (t.ndim - len(names.replace("...", "")) for t, names in zip(operands, inputs)
          if "..." in names), default=0,
     )  # fmt: skip
-    named = [_names(text, tensor.ndim, rest) for text, tensor in zip(inputs, operands)]
+    named = [
+        _names(text, tensor.ndim, rest, number)
+        for number, (text, tensor) in enumerate(zip(inputs, operands))
+    ]
+    _check_sizes(operands, named)
     if arrow:
-        output = _names(right, None, rest)
+        output = _names(right, None, rest, None)
     else:
         flat = list(itertools.chain(*named))
         ellipsis = [name for name in _ellipsis(rest) if name in flat]
@@ -102,7 +106,30 @@ def _ellipsis(count):
     return [f"...{number}" for number in range(count)]
 
 
-def _names(text, ndim, rest):
+def _check_sizes(operands, named):
+    sizes = {}
+    for number, (tensor, names) in enumerate(zip(operands, named)):
+        own = {}
+        for name, size in zip(names, tensor.shape):
+            if own.setdefault(name, size) != size:
+                raise RuntimeError(
+                    f"einsum(): subscript {name} is repeated for operand {number} but the "
+                    f"sizes don't match, {size} != {own[name]}"
+                )
+        for name, size in own.items():
+            known = sizes.get(name, 1)
+            if known != size and 1 not in (known, size):
+                what = f"subscript {name}"
+                if name[0] == ".":
+                    what = f"dimension {name[3:]} covered by the ellipsis"
+                raise RuntimeError(
+                    f"einsum(): {what} has size {size} for operand {number} which does not "
+                    f"broadcast with previously seen size {known}"
+                )
+            sizes[name] = size if known == 1 else known
+
+
+def _names(text, ndim, rest, number):
     head, dots, tail = text.partition("...")
     if not all(letter in string.ascii_letters for letter in head + tail):
         raise RuntimeError(
@@ -112,8 +139,10 @@ def _names(text, ndim, rest):
     width = rest if ndim is None else ndim - len(head) - len(tail)
     if ndim is not None and (width < 0 or (width and not dots)):
         raise RuntimeError(
-            f"einsum(): the number of subscripts in '{text}' does not match the number "
-            f"of dimensions ({ndim}) of the operand"
+            f"einsum(): the number of subscripts in the equation ({len(head + tail)}) "
+            f"{'is more than' if dots else 'does not match'} the number of dimensions "
+            f"({ndim}) for operand {number}"
+            f"{'' if dots else ' and no ellipsis was given'}"
         )
     return [*head, *(_ellipsis(rest)[rest - width :] if dots else []), *tail]
 
@@ -125,11 +154,6 @@ def _without_repeats(tensor, letters):
         while letters.count(letter) > 1:
             first = letters.index(letter)
             second = letters.index(letter, first + 1)
-            if tensor.shape[first] != tensor.shape[second]:
-                raise RuntimeError(
-                    f"einsum(): subscript {letter} is repeated for sizes "
-                    f"{tensor.shape[first]} and {tensor.shape[second]}"
-                )
             tensor = tensor.diagonal(0, first, second)
             del letters[second], letters[first]
             letters.append(letter)
@@ -163,15 +187,7 @@ def _contract(a, names_a, b, names_b, later):
     inner = [name for name in shared if name not in later]
     only_a = [name for name in names_a if name not in names_b]
     only_b = [name for name in names_b if name not in names_a]
-    sizes = {}
-    for tensor, names in ((a, names_a), (b, names_b)):
-        for name, size in zip(names, tensor.shape):
-            known = sizes.setdefault(name, size)
-            if known != size:
-                raise RuntimeError(
-                    f"einsum(): subscript {name} has size {size} for an operand which "
-                    f"does not broadcast with previously seen size {known}"
-                )
+    sizes = {**dict(zip(names_a, a.shape)), **dict(zip(names_b, b.shape))}
     names = [*batch, *only_a, *only_b]
     if not inner:
         return _expanded(a, names_a, names) * _expanded(b, names_b, names), names

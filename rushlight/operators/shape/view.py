@@ -2,6 +2,7 @@
 
 from rushlight.core.dtype import INTEGER
 from rushlight.core.dtypes import int64
+from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.views import refuse_many, set_source
@@ -158,31 +159,8 @@ def broadcast_to(self, size):
 
 def broadcast_tensors(tensors):
     """Every tensor expanded to the common shape; itself where it has that shape."""
-    shape = tuple(common_shape([tensor.shape for tensor in tensors]))
+    shape = tuple(broadcast_sizes([tensor.shape for tensor in tensors]))
     return [t if t.shape == shape else t.expand(shape) for t in tensors]
-
-
-def common_shape(shapes):
-    """The one shape that every given shape expands to.
-
-    Raises:
-        RuntimeError: two sizes differ and neither is 1.
-
-    >>> common_shape([(5, 1, 3), (4, 1)])
-    [5, 4, 3]
-    """
-    result = [1] * max(map(len, shapes), default=0)
-    for shape in shapes:
-        for back in range(1, len(shape) + 1):
-            size = shape[-back]
-            if size != 1 and result[-back] not in (1, size):
-                raise RuntimeError(
-                    f"The size of tensor a ({result[-back]}) must match the size of "
-                    f"tensor b ({size}) at non-singleton dimension "
-                    f"{len(result) - back}"
-                )
-            result[-back] = size if size != 1 else result[-back]
-    return result
 
 
 def reversed_dims(self):
