@@ -16,6 +16,7 @@ from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.export import _library, _steps
 from rushlight.export._control_flow import recorders
+from rushlight.export._open_batches import examples_of
 from rushlight.export._other_target import write_library_for
 from rushlight.export._tables import Bucket, Tables, type_name, written_source
 from rushlight.export.exported_program import ExportedProgram
@@ -70,6 +71,8 @@ def aot_compile(
     integers become tables in C, intermediate results share one block of memory, and the
     kernels' machine code goes along. Sizes are those of ``args``, or of one of
     ``examples``: each is a bucket with tables of its own, over the same weights and code.
+    Without examples a program that was exported with an open size, of 256 values at most
+    (``Dim("batch", max=64)``), has a bucket for each of them.
     The library needs libc and libm, and where it calls LAPACK the file of OpenBLAS that is
     written beside it; it has threads of its own, or takes a callback. Random numbers are
     the default generator's, from where it stands: ``NAME_seed`` begins them anew.
@@ -115,19 +118,33 @@ def aot_compile(
     if target is not None and target != current().name:
         name = write_library_for(target, program, given, directory, name)
         return _files(Path(directory), name)
-    source = _Source(program, name)
-    _refuse_name(source.name)
-    return _library_of(source, given, Path(directory))
+    sizes = _open_examples(program, *given)
+    given = sizes or [lambda one=one: one for one in given]
+    return _library_of(_Source(program, name), given, Path(directory), len(sizes) or 1)
 
 
-def _library_of(source, given, folder):
-    """Records what is compiled, with each example, and writes the library."""
-    recorded = [_recorded(*source.with_arguments(*one), source) for one in given]
-    _refuse_alike([bucket for _, bucket in recorded])
-    tables = Tables([bucket for _, bucket in recorded])
+def _open_examples(program, first, *others):
+    """Functions that give arguments of each open size, where nobody has said which."""
+    is_program = isinstance(program, ExportedProgram)
+    return examples_of(program) if is_program and not others and not any(first) else []
+
+
+def _library_of(source, given, folder, alike):
+    """Records what is compiled, with each example, and writes the library.
+
+    Args:
+        source: what is compiled.
+        given: functions that give the arguments of each bucket.
+        folder: where the files are written.
+        alike: how many of the first buckets differ in one size, which grows.
+    """
+    buckets = [_recorded(*source.with_arguments(*one()), source) for one in given]
+    _refuse_alike(buckets)
+    tables = Tables(buckets, alike)
     folder.mkdir(parents=True, exist_ok=True)
     library = _written(folder, source.name, tables)
-    for (call, inputs), bucket in recorded:
+    for one, bucket in zip(given, buckets):
+        call, inputs = source.with_arguments(*one())
         _check(library, source.name, call, inputs, bucket.run, tables)
     return library
 
@@ -172,6 +189,7 @@ class _Source:
             module, self.function, self.train = None, program, True
             own = getattr(program, "__name__", "program")
         self.name = name or own
+        _refuse_name(self.name)
         if module is not None:
             self.state = [*module.parameters(), *module.buffers()]
 
@@ -232,7 +250,7 @@ class _Followed:
 
 
 def _recorded(call, inputs, source):
-    """What a function launches each time: ``call`` and its inputs, and a `Bucket`.
+    """What a function launches each time, as a `Bucket`.
 
     Args:
         call: runs it; see `_Source.with_arguments`.
@@ -265,7 +283,7 @@ def _recorded(call, inputs, source):
     with no_grad():
         for one, value in zip(state, saved):
             one.copy_(value)
-    return (call, inputs), Bucket(runs[2], inputs, results)
+    return Bucket(runs[2], inputs, results)
 
 
 def _alive(tensors):
@@ -282,13 +300,21 @@ def _files(folder, name):
     return Library(*(folder / one for one in names))
 
 
-def _described(at, bucket):
-    """The lines of a header about a bucket."""
-    if at:
-        yield f"   Bucket {at}:\n"
-    for what, tensors in (("input", bucket.inputs), ("output", bucket.outputs)):
-        for number, (kind, shape) in enumerate(tensors):
-            yield f"   {what} {number}: {kind} ({', '.join(map(str, shape))})\n"
+def _described(tables):
+    """The lines of a header about the buckets; those of one open size are said once."""
+    ends = tables.alike - 1, *range(tables.alike, len(tables.buckets))
+    for at, end in zip((0, *range(tables.alike, len(tables.buckets))), ends):
+        first, last = tables.buckets[at], tables.buckets[end]
+        if end:
+            yield f"   Bucket {at}:\n" if at == end else f"   Buckets {at} to {end}:\n"
+        for what in ("input", "output"):
+            pairs = zip(getattr(first, f"{what}s"), getattr(last, f"{what}s"))
+            for number, ((kind, shape), (_, most)) in enumerate(pairs):
+                sizes = ", ".join(
+                    str(low) if low == high else f"{low} to {high}"
+                    for low, high in zip(shape, most)
+                )
+                yield f"   {what} {number}: {kind} ({sizes})\n"
 
 
 def _written(folder, name, tables):
@@ -298,9 +324,8 @@ def _written(folder, name, tables):
             "aot_compile: there is no C compiler: install gcc, or set CC"
         )
     made = _files(folder, name)
-    rows = [row for at, one in enumerate(tables.buckets) for row in _described(at, one)]
     lapack = shutil.copy(library_path(), folder) if tables.calls_lapack else ""
-    described = "".join(rows), os.path.basename(lapack)
+    described = "".join(_described(tables)), os.path.basename(lapack)
     made.header.write_text(_library.header(name, *described))
     made.source.write_text(written_source(name, tables))
     (folder / f"{name}.kernels").write_bytes(tables.code)

@@ -55,6 +55,9 @@ int {name}_buckets(void);
 const {name}_tensor *{name}_bucket_input(int bucket, int number);
 const {name}_tensor *{name}_bucket_output(int bucket, int number);
 
+/* The bucket whose sizes those are, whatever their data; -1 where there is none. */
+int {name}_bucket(const {name}_tensor *inputs, int n_inputs);
+
 /* Runs the program, of the bucket that the inputs' sizes are those of. Outputs are written
    to the memory that their data point to. */
 int {name}_run({name} *model, const {name}_tensor *inputs, int n_inputs,
@@ -70,7 +73,7 @@ int {name}_seed({name} *model, uint64_t seed);
 
 void {name}_free({name} *model);
 
-/* Of a model, or with NULL of the last {name}_create of this thread. */
+/* Of a model, or with NULL of this thread's last {name}_create or {name}_bucket. */
 const char *{name}_last_error(const {name} *model);
 
 #ifdef __cplusplus
@@ -90,6 +93,7 @@ typedef struct {
 typedef struct {
   const NAME_tensor *inputs, *outputs;
   int32_t step, n_steps, copy, n_copies;
+  int32_t alike;  /* from here on are those of one size that grows */
 } bucket_t;
 enum { NOTHING, FRESH, STATE, INPUT, NUMBER, FLAG, FUNCTION, OUTPUT, ROUTINE };
 
@@ -234,11 +238,10 @@ static int run_chunks(NAME *m, kernel_t fn, char **data, const int64_t *ints,
 }
 
 static int same(const NAME_tensor *given, const NAME_tensor *wanted) {
-  if (!given->type || strcmp(given->type, wanted->type) || given->dim != wanted->dim)
-    return 0;
+  if (!given->type || given->dim != wanted->dim) return 0;
   for (int i = 0; i < wanted->dim; i++)
     if (!given->sizes || given->sizes[i] != wanted->sizes[i]) return 0;
-  return 1;
+  return !strcmp(given->type, wanted->type);
 }
 
 static int all_same(const NAME_tensor *given, const NAME_tensor *wanted, int count) {
@@ -255,12 +258,16 @@ static const NAME_tensor *arrays(const bucket_t *bucket, int outputs) {
 static int unlike(NAME *m, int outputs, int i, const bucket_t *buckets, int n) {
   char text[400] = "";
   int at = 0;
-  for (int b = 0; b < n && at < 300; b++) {
+  for (int b = 0, alike = 1; b < n && at < 300; b += alike) {
+    if (n > 1) alike = buckets[b].alike;
     const NAME_tensor *wanted = &arrays(&buckets[b], outputs)[i];
+    const NAME_tensor *last = &arrays(&buckets[b + alike - 1], outputs)[i];
     at += snprintf(text + at, sizeof text - at, b ? " or (" : "(");
-    for (int d = 0; d < wanted->dim && at < 300; d++)
-      at += snprintf(text + at, sizeof text - at, "%s%lld", d ? ", " : "",
-                     (long long)wanted->sizes[d]);
+    for (int d = 0; d < wanted->dim && at < 300; d++) {
+      long long low = wanted->sizes[d], high = last->sizes[d];
+      at += snprintf(text + at, sizeof text - at, "%s%lld", d ? ", " : "", low);
+      if (high != low) at += snprintf(text + at, sizeof text - at, " to %lld", high);
+    }
     at += snprintf(text + at, sizeof text - at, ")");
   }
   return fail(m, "%s %d of NAME is a %s array of sizes %s", outputs ? "output" : "input",
@@ -275,21 +282,23 @@ static int check(NAME *m, int outputs, const NAME_tensor *given, int n,
   if (n && !given) return fail(m, "NAME: the %ss are NULL", what);
   for (int i = 0; i < n; i++) {
     int found = 0;
-    for (int b = 0; b < n_buckets && given[i].data; b++)
-      found |= same(&given[i], &arrays(&buckets[b], outputs)[i]);
+    for (int b = 0; b < n_buckets && given[i].data && !found; b++)
+      found = same(&given[i], &arrays(&buckets[b], outputs)[i]);
     if (!found) return unlike(m, outputs, i, buckets, n_buckets);
   }
   return 0;
 }
 
-/* The bucket whose sizes the inputs have; NULL is an error. */
-static const bucket_t *bucket_of(NAME *m, const NAME_tensor *inputs, int n) {
-  if (check(m, 0, inputs, n, BUCKETS, N_BUCKETS)) return NULL;
-  for (int b = 0; b < N_BUCKETS; b++)
-    if (all_same(inputs, BUCKETS[b].inputs, n)) return &BUCKETS[b];
-  fail(m, "NAME: the sizes of the inputs are those of different buckets");
-  return NULL;
+/* The bucket whose sizes the inputs have, or -1. */
+static int found_bucket(NAME *m, const NAME_tensor *inputs, int n) {
+  for (int b = 0; b < N_BUCKETS && n == N_INPUTS && (inputs || !n); b++)
+    if (all_same(inputs, BUCKETS[b].inputs, n)) return b;
+  if (!check(m, 0, inputs, n, BUCKETS, N_BUCKETS))
+    fail(m, "NAME: the sizes of the inputs are those of different buckets");
+  return -1;
 }
+
+int NAME_bucket(const NAME_tensor *inputs, int n) { return found_bucket(NULL, inputs, n); }
 
 static char *resolved(NAME *m, const place_t *p, const NAME_tensor *inputs,
                       const NAME_tensor *outputs, char *numbers) {
@@ -310,8 +319,11 @@ static int run(NAME *m, const NAME_tensor *inputs, int n_inputs,
                const NAME_tensor *outputs, int n_outputs) {
   char *data[MOST_PLACES + 1];
   char numbers[MOST_BYTES + 1] __attribute__((aligned(64)));
-  const bucket_t *bucket = bucket_of(m, inputs, n_inputs);
-  if (!bucket || check(m, 1, outputs, n_outputs, bucket, 1)) return 1;
+  int found = found_bucket(m, inputs, n_inputs);
+  const bucket_t *bucket = &BUCKETS[found < 0 ? 0 : found];
+  if (found < 0 || check(m, 0, inputs, n_inputs, bucket, 1) ||
+      check(m, 1, outputs, n_outputs, bucket, 1))
+    return 1;
   m->flag = NO_FAULT;
   for (int i = 0; i < bucket->n_steps; i++) {
     const step_t *s = &STEPS[bucket->step + i];
@@ -548,11 +560,6 @@ __asm__(".section .rodata\\n.balign 64\\nrl_code:\\n.incbin \\"{name}.kernels\\"
         ".byte 0\\n.previous\\n");
 extern const char rl_code[] __attribute__((visibility("hidden")));
 """
-
-LOAD_LAPACK = """pthread_once(&lapack_once, load_lapack);
-  if (lapack_failed)
-    return fail(NULL, "NAME: " LAPACK_FILE ", which has LAPACK's routines, is not beside "
-                "the library, or is another"), NULL;"""
 
 # Linux gives a process room for a processor's tiles if it asks; see `operators.matmul.matmul_amx`.
 ASK_FOR_TILES = """

@@ -183,3 +183,8 @@ static int codes_fail(NAME *m, const char *operator, const char *codes, int64_t 
   return 0;
 }
 """
+
+LOAD_LAPACK = """pthread_once(&lapack_once, load_lapack);
+  if (lapack_failed)
+    return fail(NULL, "NAME: " LAPACK_FILE ", which has LAPACK's routines, is not beside "
+                "the library, or is another"), NULL;"""

@@ -56,10 +56,11 @@ class LoadedLibrary(Loaded):
                 f"{self.name} takes {len(self.inputs)} tensors, not "
                 f"({', '.join(type(one).__name__ for one in args)})"
             )
-        given = [(one.dtype, tuple(one.shape)) for one in args]
-        outputs = next((b for a, b in self.buckets if a == given), self.outputs)
+        given = [one.detach().cpu().contiguous() for one in args]
+        bucket = max(self._function("bucket")(self._arrays(given), len(given)), 0)
+        outputs = self.buckets[bucket][1]
         made = [call.empty(shape, dtype=dtype) for dtype, shape in outputs]
-        self.run([one.detach().cpu().contiguous() for one in args], made)
+        self.run(given, made)
         return made[0] if len(made) == 1 else tuple(made)
 
     def save(self, path):

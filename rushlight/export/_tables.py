@@ -10,6 +10,7 @@ from pathlib import Path
 from rushlight.codegen.target import current
 from rushlight.dispatch.trace import NO_FAULT
 from rushlight.export import _library, _planning, _steps
+from rushlight.export._library_tasks import LOAD_LAPACK
 from rushlight.export.launch_recorder import place_of
 from rushlight.runtime.cpu import lapack_library, random_bits
 from rushlight.runtime.cpu.lapack_library import library_path
@@ -31,6 +32,9 @@ class Bucket:
         self._results(results)
         last = [self._place(one)[1] for one in results if self._fresh(one)]
         self.offsets, self.arena_bytes = _planning.placed(run, last, self.direct)
+        for one in run.memories:
+            if one.kind == _steps.FRESH:
+                one.keep = None  # its place is known: other sizes may have the memory
 
     def _place(self, tensor):
         start, _, own = place_of(tensor)
@@ -80,10 +84,11 @@ class Tables:
     Args:
         buckets: a `Bucket` for each example; the memory that the program keeps from run
             to run is one for all of them.
+        alike: how many of the first ones are those of one size that grows.
     """
 
-    def __init__(self, buckets):
-        self.buckets = buckets
+    def __init__(self, buckets, alike):
+        self.buckets, self.alike = buckets, alike
         self.no_fault = NO_FAULT
         self.tasks: list = []  # of `_steps.TASKS`, by their names
         self.routines: list = []  # of LAPACK
@@ -94,7 +99,7 @@ class Tables:
         self.numbers = bytearray()
         self.most_positions = self.most_bytes = 0
         self.arena_bytes = max(one.arena_bytes for one in buckets)
-        self._ints_at: dict = {}
+        self._places: dict = {}  # where rows of integers, pointers and bytes are already
         for bucket in buckets:
             self._steps_of(bucket)
         self.features = _features(self.names)
@@ -175,25 +180,30 @@ class Tables:
         self.spans.append((first, counts[0], first_copy, counts[1]))
 
     def _step(self, step, positions):
-        at = self._ints_at.get(step.ints)
-        if at is None:
-            at = self._ints_at[step.ints] = len(self.ints)
-            self.ints += step.ints
-        self.numbers += bytes(-len(self.numbers) % 16)
         fn = 0
         if step.kind == _steps.LAUNCH and step.fn in _steps.TASKS:
             fn = -1 - _number(_steps.TASKS[step.fn], self.tasks)
         elif step.kind == _steps.LAUNCH:
             fn = self.numbers_of[step.fn]
         self.steps.append((
-            step.kind, fn, len(self.positions), len(positions), at, len(self.numbers),
+            step.kind, fn, self._place(self.positions, tuple(positions)), len(positions),
+            self._place(self.ints, step.ints), self._bytes(step.numbers),
             len(step.numbers), step.total, step.grain,
         ))  # fmt: skip
-        self.positions += positions
-        self.numbers += step.numbers
         self.most_positions = max(self.most_positions, len(positions))
         if step.kind == _steps.LAUNCH:
             self.most_bytes = max(self.most_bytes, len(step.numbers))
+
+    def _place(self, table, row):
+        """Where a row of a step's is in a table, to whose end it is put if it is new."""
+        at = self._places.setdefault((id(table), row), len(table))
+        if at == len(table):
+            table += row
+        return at
+
+    def _bytes(self, numbers):
+        """Where a step's bytes begin, at a multiple of 16."""
+        return self._place(self.numbers, numbers + bytes(-len(numbers) % 16))
 
     @property
     def calls_lapack(self):
@@ -272,7 +282,7 @@ def _runtime(tables):
             + _rows("char *const", "ROUTINES", names, "NULL")
             + _library.LAPACK
         )
-        tail = tail.replace("LOAD_LAPACK", _library.LOAD_LAPACK)
+        tail = tail.replace("LOAD_LAPACK", LOAD_LAPACK)
     return f"struct NAME {{{head}{lapack}{tasks}\nstatic int same({tail}"
 
 
@@ -347,7 +357,8 @@ def written_source(name, tables):
         _rows(
             "bucket_t", "BUCKETS",
             [
-                f"{{INPUTS_{at}, OUTPUTS_{at}, {', '.join(map(str, span))}}}"
+                f"{{INPUTS_{at}, OUTPUTS_{at}, {', '.join(map(str, span))}, "
+                f"{1 if at else t.alike}}}"
                 for at, span in enumerate(t.spans)
             ],
         ),

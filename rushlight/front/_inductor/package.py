@@ -10,13 +10,12 @@ import threading
 import zipfile
 from pathlib import Path
 
-from rushlight.core import dtypes
 from rushlight.core.tensor import Tensor
-from rushlight.export._compile import Library, Loaded, aot_compile
+from rushlight.export._compile import Library, aot_compile
+from rushlight.export._loading import LoadedLibrary
 from rushlight.export._unlift import checked_leaves
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.io.serialization import replacing
-from rushlight.operators import call
 from rushlight.utils._pytree import tree_unflatten, treespec_dumps, treespec_loads
 
 __all__ = ["AOTICompiledModel", "load_package", "package_program"]
@@ -33,7 +32,8 @@ def package_program(program, package_path=None):
     old one or the new one.
 
     Args:
-        program: an `ExportedProgram`; the library has the sizes of its example.
+        program: an `ExportedProgram`; the library has the sizes of its example, or where
+            one is open, of 256 values at most (``Dim("batch", max=64)``), each of those.
         package_path: a path that ends in ``.pt2``, or a file that is open for writing; a
             temporary file where it is left out.
 
@@ -106,12 +106,9 @@ def _packed(program, made):
 
 
 def _described(value):
-    """What a library's signature says of an argument or a result."""
+    """What a library's signature says of an argument or a result: its value is constant."""
     if isinstance(value, Tensor):
-        return {
-            "dtype": str(value.dtype).rpartition(".")[2],
-            "shape": list(value.shape),
-        }
+        return {}
     if not isinstance(value, _PLAIN):
         raise RuntimeError(
             f"a library has no argument or result of type {type(value)}\n"
@@ -151,23 +148,20 @@ class AOTICompiledModel:
                 continue
             if not isinstance(one, Tensor):
                 raise RuntimeError(f"argument {at} is to be a tensor, not {type(one)}")
-            tensors.append(one.detach().contiguous())
-        found = [
-            one["value"]
-            if "value" in one
-            else call.empty(one["shape"], dtype=getattr(dtypes, _name(one["dtype"])))
-            for one in self._outputs
-        ]
+            tensors.append(one)
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
                 "the model runs in another thread\n"
                 "  remedy: load the package once for each thread"
             )
         try:
-            made = [one for one in found if isinstance(one, Tensor)]
-            self.loader.run(tensors, made)
+            made = self.loader(*tensors)
         finally:
             self._lock.release()
+        results = iter(made if isinstance(made, tuple) else (made,))
+        found = [
+            one["value"] if "value" in one else next(results) for one in self._outputs
+        ]
         return tree_unflatten(found, self._out_spec)
 
     def __del__(self):
@@ -175,10 +169,6 @@ class AOTICompiledModel:
         if loaded is not None:
             loaded.close()
             self._folder.cleanup()
-
-
-def _name(dtype):
-    return f"{dtype}_" if hasattr(dtypes, f"{dtype}_") else dtype
 
 
 def load_package(path, model_name="model", run_single_threaded=False, num_runners=1,
@@ -214,4 +204,6 @@ def load_package(path, model_name="model", run_single_threaded=False, num_runner
         Path(folder.name) / f
         for f in ("libmodel.so", "model.h", "model.weights", "model.c")
     ]
-    return AOTICompiledModel(Loaded(Library(*files), "model"), signature, folder)
+    return AOTICompiledModel(
+        LoadedLibrary(Library(*files), "model", 1), signature, folder
+    )
