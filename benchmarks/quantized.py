@@ -107,6 +107,69 @@ def sums(size):
     return make
 
 
+def integers(library, *sizes):
+    """Bytes, and a weight of so many outputs with a scale for each.
+
+    Args:
+        sizes: of the input, and of the weight.
+    """
+    library.manual_seed(0)
+    x = library.randint(0, 255, sizes[0], dtype=library.uint8)
+    weight = library.randint(-127, 127, sizes[1], dtype=library.int8)
+    scales = library.full((sizes[1][0],), 0.001)
+    return x, weight, (scales, library.zeros(sizes[1][0], dtype=library.int32))
+
+
+def lowered_block(channels, size):
+    """A case: two convolutions and a residual, as lowered graphs call them."""
+
+    def make(library):
+        op, end = library.ops.onednn, ([1, 1], [1, 1], [1, 1], 1)
+        image, kernel = (1, channels, size, size), (channels, channels, 3, 3)
+        x, weight, scales = integers(library, image, kernel)
+        x = x.contiguous(memory_format=library.channels_last)
+        packed = op.qconv_prepack(weight, scales[0], 0.05, 3, *end, list(image))
+        before = x.float()
+
+        def call():
+            given = 0.05, 3, packed, *scales
+            y = op.qconv_pointwise(
+                x, *given, None, *end, 0.05, 3, library.uint8, "relu", [], ""
+            )
+            rest = 1.0, 0, library.float32, 1.0, 0, "sum", 1.0, "relu", [], ""
+            return op.qconv2d_pointwise.binary(
+                y, *given, before.clone(), None, *end, *rest
+            )
+
+        return call
+
+    return make
+
+
+def lowered_feed_forward(rows, size):
+    """A case: two linear layers, GELU and a residual, as lowered graphs call them."""
+
+    def make(library):
+        op, held = library.ops.onednn, []
+        for depth, columns in (size, 4 * size), (4 * size, size):
+            x, weight, scales = integers(library, (rows, depth), (columns, depth))
+            held.append((op.qlinear_prepack(weight, [rows, depth]), *scales))
+        x, before = (
+            integers(library, (rows, size), (1, 1))[0],
+            tensors(library, (rows, size))[0],
+        )
+
+        def call():
+            end = None, 0.05, 3, library.uint8, "gelu", [], "none"
+            y = op.qlinear_pointwise(x, 0.05, 3, *held[0], *end)
+            end = 1.0, 0, library.float32, 1.0, 0, "add", 1.0, "none", [], ""
+            return op.qlinear_pointwise.binary(y, 0.05, 3, *held[1], before, None, *end)
+
+        return call
+
+    return make
+
+
 def groups(quick):
     """The table's rows for layers of bytes."""
     sizes = QUICK if quick else LINEAR
@@ -149,6 +212,16 @@ def groups(quick):
                 for kind in ("LSTM", "GRU")
                 for i, h, t, n in (RECURRENT[:1] if quick else RECURRENT)
             ],
+        ),
+        Group(
+            "layers of lowered graphs",
+            0.8,
+            [
+                Case("block of 64 channels, 56 x 56", lowered_block(64, 56)),
+                Case("block of 256 channels, 14 x 14", lowered_block(256, 14)),
+                Case("feed-forward 128 x 384", lowered_feed_forward(128, 384)),
+                Case("feed-forward 1024 x 384", lowered_feed_forward(1024, 384)),
+            ][: 1 if quick else None],
         ),
         Group("sums of images of bytes", 1.0, [Case("56 x 56", sums(56))]),
     ]

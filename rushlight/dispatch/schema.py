@@ -21,7 +21,7 @@ _SPELLINGS = (
     "float", "float?", "bool", "bool?", "str", "str?",
     "ScalarType ScalarType?", "Device Device?", "Layout Layout?",
     "MemoryFormat MemoryFormat?", "Generator Generator?", "float[] float[]?", "Any",
-    "bool[]", "Scalar[]",
+    "bool[]", "Scalar[] Scalar?[]",
 )  # fmt: skip
 KINDS = {
     spelling: int(kind)

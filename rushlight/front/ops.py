@@ -12,6 +12,7 @@ from rushlight.operators.registry import call
 
 __all__ = ["call", "load_library", "loaded_libraries"]
 _LAZY = {
+    "onednn": "rushlight.ao._operators.onednn",
     "prims": "rushlight._prims",
     "quantized": "rushlight.ao._operators.library",
 }

@@ -842,7 +842,8 @@ def call_module(self, *args, **kwargs):
     owner: Owner = fields.get("_runner")
     if _stances or kwargs or owner is None or is_watched(self, fields):
         return call(self, *args, **kwargs)
-    if owner.passing > 0 and takes_pass(owner, most_of(args, kwargs)):
+    plain: cython.bint = owner.passing > 0 and fields["_integers"] is None
+    if plain and takes_pass(owner, most_of(args, kwargs)):
         return fields["_modules"]["_orig_mod"](*args)
     return call(self, *args)
 

@@ -12,10 +12,6 @@ MODULES = {
     "_higher_order_ops.inline_asm_elementwise": (
         "PTX of programs", "inline_asm_elementwise"
     ),
-    "_inductor.fx_passes.freezing_patterns": (
-        "patterns of frozen programs", "register_freezing_graph_pattern"
-    ),
-    "_inductor.fx_passes": ("such passes", ""),
     "_inductor.ir": ("Inductor's language", "Pointwise TensorBox"),
     "_inductor.virtualized": ("Inductor's language", "V ops"),
     "ao.quantization.fx.lower_to_fbgemm": (

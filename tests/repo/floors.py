@@ -28,7 +28,8 @@ FLOORS = {
     "front": """
         runtime.cpu.warm runtime.cuda.warm __root__ _dynamo _inductor.compile_fx
         _inductor.decomposition
-        _inductor.package _inductor.utils _inductor.codecache _decomp _explain _compile
+        _inductor.package _inductor.utils _inductor.codecache _inductor.fx_passes
+        _decomp _explain _compile
         _explain_rules _profiling
         _functions _host_streams _prims
         _lazy_exports _name_errors

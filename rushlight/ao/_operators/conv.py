@@ -199,9 +199,14 @@ class _Plan:
         self.shape = [images, *grid, packed.outputs]
 
 
-def _levels(x, packed, scale, point, relu):
-    """The integers of a convolution of a quantized image."""
-    levels, x_scale, x_point, _ = parts(x)
+def rows_of(levels, packed, x_point):
+    """Where the windows of an image of bytes lie, and the shape of what they give.
+
+    Args:
+        levels: uint8, channels second.
+        packed: the convolution.
+        x_point: what is around the image.
+    """
     lying = _innermost(levels)
     if packed.transpose:
         lying = _spread(lying, x_point, packed.stride)
@@ -212,10 +217,15 @@ def _levels(x, packed, scale, point, relu):
             packed.plans.clear()
         plan = packed.plans[sizes] = _Plan(packed, sizes)
     found = plan.windows.suited(lying, x_point)
-    room = windows.room(lying, found, plan.around, x_point)
-    given = found, x_scale, x_point, scale, point, relu
-    rows = packed.scaled.requantized(room, *given)
-    return ops.permute(rows.view(plan.shape), packed.channels_second)
+    return windows.room(lying, found, plan.around, x_point), found, plan.shape
+
+
+def _levels(x, packed, scale, point, relu):
+    """The integers of a convolution of a quantized image."""
+    levels, x_scale, x_point, _ = parts(x)
+    *rows, shape = rows_of(levels, packed, x_point)
+    out = packed.scaled.requantized(*rows, x_scale, x_point, scale, point, relu)
+    return ops.permute(out.view(shape), packed.channels_second)
 
 
 def _check(x, packed, name):

@@ -74,12 +74,12 @@ def _linear(x, packed, scale, point, relu):
     check_bytes(x)
     check_input(x, packed)
     levels, x_scale, x_point, _ = parts(x)
-    rows = _rows(levels, packed)
+    rows = rows_of(levels, packed)
     out = packed.scaled.requantized(*rows, x_scale, x_point, scale, point, relu)
     return made(out.view([*x.shape[:-1], out.shape[-1]]), float(scale), int(point))
 
 
-def _rows(levels, packed, narrow=False):
+def rows_of(levels, packed, narrow=False):
     """Rows of bytes with room to read them by words, and where they are.
 
     Args:
@@ -119,7 +119,7 @@ def _dynamic(x, packed, reduce_range, relu):
         )
     check_input(x, packed)
     levels, scale, point = quantize(x.detach(), reduce_range)
-    rows = _rows(levels, packed, bool(reduce_range))
+    rows = rows_of(levels, packed, bool(reduce_range))
     out = packed.scaled.numbers(*rows, scale, point, relu)
     return out if x.ndim == 2 else out.view([*x.shape[:-1], out.shape[-1]])
 
@@ -139,7 +139,7 @@ def _between(x, x_scale, x_point, packed, relu):
     x = x.detach()
     levels = affine_kernels.quantize(x, uint8, inverse_of(x_scale), x_point, True)
     scale, point = number(single(x_scale)), whole_number(x_point)
-    out = packed.scaled.numbers(*_rows(levels, packed), scale, point, relu)
+    out = packed.scaled.numbers(*rows_of(levels, packed), scale, point, relu)
     return out.view([*x.shape[:-1], out.shape[-1]])
 
 

@@ -20,6 +20,7 @@ from rushlight._dynamo.decorators import (
 )
 from rushlight._inductor import config as inductor
 from rushlight._inductor.options import MODES, checked, settings
+from rushlight.autograd.grad_mode import is_grad_enabled
 from rushlight.graph import capture, compiled_function
 from rushlight.graph.capture import run as run_followed
 from rushlight.graph.compiled_function import watch_back
@@ -323,6 +324,16 @@ def export(
     return made
 
 
+def of_integers(module):
+    """The layers of integers that a graph of rounded numbers is; None of other modules."""
+    nodes = getattr(getattr(module, "graph", None), "nodes", ())
+    if not any("quantized_decomposed" in str(node.target) for node in nodes):
+        return None
+    from rushlight._inductor.fx_passes.quantization import lowered
+
+    return lowered(module)
+
+
 class OptimizedModule(Module):
     """A module that stands before another, as compiled ones do.
 
@@ -335,6 +346,8 @@ class OptimizedModule(Module):
         self._orig_mod = mod
         self.training = mod.training
         self.__dict__["_runner"] = dynamo_ctx
+        own = dynamo_ctx is not None and dynamo_ctx.backend is None
+        self.__dict__["_integers"] = of_integers(mod) if own else None
 
     __call__ = capture.call_module
 
@@ -342,6 +355,8 @@ class OptimizedModule(Module):
         """The other module's result."""
         fields = self.__dict__
         runner, module = fields["_runner"], fields["_modules"]["_orig_mod"]
+        if fields["_integers"] is not None and not is_grad_enabled():
+            module = fields["_integers"]
         if runner is None or runner.backend or _ever_set or config.disable:
             return call(runner, module, args, kwargs)
         return run_followed(runner, module, args, kwargs, watch_back)
