@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
 from rushlight.core.dtypes import int32, int64
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators.indexing.index_errors import no_word
 from rushlight.operators.indexing.indexing_kernels import checked
 from rushlight.operators.loop_calls import (
@@ -130,6 +131,34 @@ def sum_bags_by_blocks(
                 out[bag * width + start + i] = T(v)
 
 
+@loops
+def sum_bag_elements(
+    out: "T*",
+    table: "T*",
+    index: "I*",
+    bounds: "i64*",
+    fault: "i64*",
+    rows: int,
+    width: int,
+    padding: int,
+    mean: int,
+    total: int,
+    begin: int,
+    end: int,
+):
+    """The same with an item an element of the result."""
+    for place in range(begin, end):
+        bag, column = place // width, place % width
+        mass = A(0)
+        named = 0
+        for k in range(max(bounds[bag], 0), min(bounds[bag + 1], total)):
+            at = checked(i64(index[k]), rows, fault)
+            if at != padding:
+                mass = mass + A(table[at * width + column])
+                named = named + 1
+        out[place] = T(mass / A(max(named, 1)) if mean else mass)
+
+
 def check_bounds(weight, indices, bounds):
     """Refuses bounds of bags that are not among the indices."""
     fits = weight.ndim == 2 and indices.ndim == bounds.ndim == 1 and len(bounds)
@@ -158,16 +187,30 @@ def bag_sum(weight, indices, bounds, mean, padding_idx, scale_grad_by_freq, spar
         table = filled(weight, [1, width], 0)
     types = {"T": name_of(weight.dtype), "I": name_of(index.dtype)}
     operands = [out, table, index, bounds.contiguous(), flag]
-    grain = width * max(1, index.numel() // max(1, bags))
-    types["mean"], padded = int(mean), int(padding_idx >= 0)
-    if padded or width % 64:
-        ints = [rows, width, padding_idx, types["mean"], padded, index.numel()]
-        run(sum_bags, operands, ints, bags, grain, padded=padded, **types)
-    else:
-        ints = [rows, width, types["mean"], index.numel()]
-        run(sum_bags_by_blocks, operands, ints, bags, grain, **types)
+    types["mean"] = int(mean)
+    _sum(out, operands, rows, padding_idx, index.numel(), types)
     refuse_fault(flag, "embedding_bag", no_word, indices, rows, "rows")
     return out
+
+
+def _sum_by_bags(out, operands, rows, padding_idx, total, types):
+    bags, width = out.shape
+    work, padded = width * max(1, total // max(1, bags)), int(padding_idx >= 0)
+    if padded or width % 64:
+        ints = [rows, width, padding_idx, types["mean"], padded, total]
+        run(sum_bags, operands, ints, bags, work, padded=padded, **types)
+    else:
+        ints = [rows, width, types["mean"], total]
+        run(sum_bags_by_blocks, operands, ints, bags, work, **types)
+
+
+def _sum_by_elements(out, operands, rows, padding_idx, total, types):
+    bags, width = out.shape
+    ints = [rows, width, padding_idx, types["mean"], total]
+    run(sum_bag_elements, operands, ints, bags * width, **types)
+
+
+_sum = KernelTable(cpu=_sum_by_bags, cuda=_sum_by_elements, meta=_sum_by_bags)
 
 
 @loops

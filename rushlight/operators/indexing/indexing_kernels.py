@@ -224,6 +224,30 @@ def scatter_kernel(
 
 
 @loops
+def scatter_lines(
+    out: "T*",
+    source: "T*",
+    index: "i64*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    mode: int,
+    single: int,
+    begin: int,
+    end: int,
+):
+    """`scatter_kernel` with an item for each ``(o, i)``."""
+    for line in range(begin, end):
+        o, i = line // inner, line % inner
+        for k in range(count):
+            here = (o * count + k) * inner + i
+            place = (o * size + checked(index[here], size, fault)) * inner + i
+            v = source[0 if single else here]
+            out[place] = joined(out[place], v, mode, A(1))
+
+
+@loops
 def scatter_products(
     out: "T*",
     source: "T*",
@@ -236,17 +260,17 @@ def scatter_products(
     end: int,
 ):
     """``out[o, index[o, k, i], i] *= source[o, k, i]`` for pairs: complex numbers."""
-    for o in range(begin, end):
+    for line in range(begin, end):
+        o, i = line // inner, line % inner
         for k in range(count):
-            for i in range(inner):
-                here = (o * count + k) * inner + i
-                place = (o * size + checked(index[here], size, fault)) * inner + i
-                a = A(out[2 * place])
-                b = A(out[2 * place + 1])
-                c = A(source[2 * here])
-                d = A(source[2 * here + 1])
-                out[2 * place] = T(a * c - b * d)
-                out[2 * place + 1] = T(a * d + b * c)
+            here = (o * count + k) * inner + i
+            place = (o * size + checked(index[here], size, fault)) * inner + i
+            a = A(out[2 * place])
+            b = A(out[2 * place + 1])
+            c = A(source[2 * here])
+            d = A(source[2 * here + 1])
+            out[2 * place] = T(a * c - b * d)
+            out[2 * place + 1] = T(a * d + b * c)
 
 
 @loops

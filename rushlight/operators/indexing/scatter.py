@@ -13,6 +13,7 @@ from rushlight.operators.indexing.index_errors import outside_dimension
 from rushlight.operators.indexing.indexing_kernels import (
     COLUMNS,
     scatter_kernel,
+    scatter_lines,
     scatter_products,
 )
 from rushlight.operators.loop_calls import (
@@ -185,7 +186,9 @@ def _combine_by_index(target, source, index, flag, dim, size, mode, single):
     elif place_runs.worth_sorting(outer * inner, count):
         place_runs.scatter(target, source, index, flag, extents, mode, single)
     else:
-        _combine_by_lines(target, source, index, flag, dim, size, mode, single)
+        types = {"T": name_of(target.dtype), "mode": mode, "single": single}
+        operands, ints = [target, source, index, flag], [*extents, mode, single]
+        run(scatter_lines, operands, ints, outer * inner, **types)
 
 
 _combine = KernelTable(cpu=_combine_by_lines, cuda=_combine_by_index)
@@ -208,8 +211,8 @@ def _scatter_complex(operator, self, dim, index, source, mode, single):
         flag, size = fault_flag(out), out.shape[dim]
         operands = [as_pairs(target), as_pairs(source), index.contiguous(), flag]
         types = {"T": name_of(out.dtype.to_real())}
-        work = 4 * count * inner
-        run(scatter_products, operands, [count, size, inner], outer, work, **types)
+        lines, ints = outer * inner, [count, size, inner]
+        run(scatter_products, operands, ints, lines, 4 * count, **types)
         refuse_fault(flag, operator, outside_dimension, RuntimeError, dim, size)
         if not (shares_storage(corner, target) and corner.is_contiguous()):
             corner.copy_(target)

@@ -2,7 +2,9 @@
 
 from math import prod
 
+from rushlight.codegen.loops import loops
 from rushlight.core.dtypes import int64
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.kernels.window.pooling_kernels import max_unpool_place
 from rushlight.operators.loop_calls import (
     brief,
@@ -63,10 +65,43 @@ def _max_unpool(self, indices, output_size, axes):
         return out
     flag = fault_flag(self)
     tensors = [out, self.contiguous(), indices.contiguous(), flag]
-    types = {"T": name_of(self.dtype)}
-    run(max_unpool_place, tensors, [size, osize], planes, size + osize, **types)
+    _place(out, tensors, [size, osize], planes, name_of(self.dtype))
     refuse_fault(flag, f"max_unpool{axes}d", _outside, indices, output_size)
     return out
+
+
+@loops
+def max_unpool_element(
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    size: int,
+    count: int,
+    begin: int,
+    end: int,
+):
+    """`max_unpool_place` with an item a value, into zeros."""
+    for o in range(begin, end):
+        at = index[o]
+        if at < 0 or at >= size:
+            fault[0] = at
+        else:
+            out[o // count * size + at] = x[o]
+
+
+def _place_by_planes(out, tensors, ints, planes, name):
+    run(max_unpool_place, tensors, ints, planes, sum(ints), T=name)
+
+
+def _place_by_elements(out, tensors, ints, planes, name):
+    out.zero_()
+    run(max_unpool_element, tensors, ints, planes * ints[1], T=name)
+
+
+_place = KernelTable(
+    cpu=_place_by_planes, cuda=_place_by_elements, meta=_place_by_planes
+)
 
 
 def _outside(place, indices, output_size):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from rushlight.codegen.loops import Integers, T, loops, loops_inline, vectorized
-from rushlight.core.dtypes import float32
+from rushlight.core.dtypes import float32, int64
 from rushlight.dispatch.kernel_table import KernelTable
+from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import (
     MOVERS,
     expect,
@@ -240,6 +241,24 @@ def _pad_by_elements(out, x, ints, columns, name):
 _pad = KernelTable(cpu=_pad_by_rows, cuda=_pad_by_elements, meta=_pad_by_rows)
 
 
+def _unpad_by_planes(grad, ints, planes, size):
+    out = fresh(grad, (planes, size))
+    run(unpad_rows, [out, grad], ints, planes, 2 * size, T=name_of(grad.dtype))
+    return out
+
+
+def _unpad_by_index(grad, ints, planes, size):
+    """Pads the numbers of a plane's elements, which say where each gradient is added."""
+    own, wide = ops.arange(size, device=grad.device), ints[6:9]
+    index = fresh(own, [prod(wide)])
+    _pad(index, own, ints, wide[-1], name_of(int64))
+    out = filled(grad, (planes, size), 0)
+    return ops.index_add(out, 1, index, grad.view(planes, -1))
+
+
+_unpad = KernelTable(cpu=_unpad_by_planes, cuda=_unpad_by_index, meta=_unpad_by_planes)
+
+
 def pad_around_backward(grad_output, sizes, pad, mode):
     """What arrives at the places of each element, in sum."""
     wide = check("_pad_around_backward", sizes, pad, mode)
@@ -252,7 +271,6 @@ def pad_around_backward(grad_output, sizes, pad, mode):
     planes, size = prod(sizes[: -(len(pad) // 2)]), prod(sizes[-(len(pad) // 2) :])
     if not grad.numel():
         return laid_out(filled(grad_output, sizes, 0), format)
-    out = fresh(grad, sizes)
-    run(unpad_rows, [out, grad], ints, planes, 2 * size, T=name_of(grad.dtype))
+    out = _unpad(grad, ints, planes, size).view(sizes)
     out = out if out.dtype is grad_output.dtype else out.to(grad_output.dtype)
     return laid_out(out, format)

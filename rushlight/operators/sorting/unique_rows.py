@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from rushlight.codegen.loops import loops, loops_inline
 from rushlight.core.dtypes import (
     bool_,
@@ -15,6 +13,7 @@ from rushlight.core.dtypes import (
     uint32,
     uint64,
 )
+from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.operators import call
 from rushlight.operators.loop_calls import (
     brief,
@@ -129,25 +128,58 @@ def _unique_slices(operator, x, dim, ordered):
     if not x.numel():
         return fresh(x, x.shape), empty, empty
     moved = x.movedim(dim, 0)
-    rows = moved.contiguous()
+    rows = moved.contiguous().view(count, -1)
     if x.dtype is bool_:
         rows = rows.view(uint8)
-    width, kind = prod(moved.shape[1:]), name_of(rows.dtype)
-    positions = [fresh(x, (count,), int64) for _ in range(4)]
-    index, first, inverse, counts = positions
+    first, inverse, counts = _grouped(rows, ordered)
+    values = _chosen(moved, first).movedim(0, dim)
+    return values, inverse, counts
+
+
+def _chosen(x, index):
+    """`index_select` of any type: those that it does not take are seen as others."""
+    if x.dtype not in SIGNED:
+        return x.index_select(0, index)
+    return x.view(SIGNED[x.dtype]).index_select(0, index).view(x.dtype)
+
+
+def _group_in_order(rows, ordered):
+    """The first of each run of equal rows, where all went, and how many each has."""
+    count, width = rows.shape
+    index, first, inverse, counts = (fresh(rows, (count,), int64) for _ in range(4))
+    kind = name_of(rows.dtype)
     if ordered:
         run_whole(order_rows, [index, first, rows], [width], count, T=kind)
     else:
         index.copy_(call.arange(count))
-    found = filled(x, (1,), 0, int64)
+    found = filled(rows, (1,), 0, int64)
     operands = [first, inverse, counts, found, index, rows]
     run_whole(group_rows, operands, [width], count, T=kind)
     number = found.item()
-    if x.dtype in SIGNED:  # those that `index_select` takes, of the same width
-        moved = moved.view(SIGNED[x.dtype])
-    values = moved.index_select(0, first.narrow(0, 0, number)).movedim(0, dim)
-    values = values.view(x.dtype) if x.dtype in SIGNED else values
-    return values, inverse, counts.narrow(0, 0, number).clone()
+    return first.narrow(0, 0, number), inverse, counts.narrow(0, 0, number).clone()
+
+
+def _group_by_columns(rows, ordered):
+    """The same by all threads: rows are sorted by each column, from the last."""
+    count, width = rows.shape
+    index = call.arange(count, device=rows.device)
+    for column in range(width - 1, -1, -1) if ordered else ():
+        keys = _chosen(rows.select(1, column), index)
+        index = index.index_select(0, call.argsort(keys, stable=True))
+    rows = _chosen(rows, index)
+    rows = rows.view(SIGNED.get(rows.dtype, rows.dtype))
+    new = filled(index, (count,), True, bool_)
+    pairs = rows.narrow(0, 1, count - 1), rows.narrow(0, 0, count - 1)
+    new.narrow(0, 1, count - 1).copy_((pairs[0] != pairs[1]).any(1))
+    starts = new.nonzero().view(-1)
+    end = filled(starts, (1,), count)
+    inverse = index.scatter(0, index, new.cumsum(0) - 1)
+    return index.index_select(0, starts), inverse, starts.diff(append=end)
+
+
+_grouped = KernelTable(
+    cpu=_group_in_order, cuda=_group_by_columns, meta=_group_in_order
+)
 
 
 def _checked_dim(x, dim):
