@@ -44,6 +44,8 @@ def converted(value, device, wide=False):
     if isinstance(value, torch.dtype):
         dtype = getattr(rl, str(value)[6:])
         return WIDER.get(dtype, dtype) if wide else dtype
+    if isinstance(value, torch.memory_format):
+        return getattr(rl, str(value)[6:])
     return device if value == "cpu" or isinstance(value, torch.device) else value
 
 
@@ -142,7 +144,7 @@ def function_of(name):
     function = rl
     for part in name.split("."):
         function = getattr(function, part, None) or getattr(rl.Tensor, name, None)
-    return function
+    return getattr(rl.Tensor, name) if isinstance(function, rl.dtype) else function
 
 
 def judged(op, most=4, compiled=False):

@@ -57,6 +57,20 @@ CALLS = {
     "triu": lambda x, i: x.view(4, 16, 64).triu(9),
     "reflect": lambda x, i: F.pad(image(x), (3, 2, 1, 4), mode="reflect"),
     "circular": lambda x, i: F.pad(image(x), (3, -2, 1, 4), mode="circular"),
+    "gradient of reflect": slope(
+        lambda x, i: F.pad(image(x), (3, 2, 1, 4), mode="reflect")
+    ),
+    "gradient of circular": slope(
+        lambda x, i: F.pad(image(x), (3, -2, 1, 4), mode="circular")
+    ),
+    "max_unpool2d": lambda x, i: F.max_unpool2d(
+        *F.max_pool2d(image(x), 2, return_indices=True), 2
+    ),
+    "embedding_bag": lambda x, i: F.embedding_bag(i.view(16, 4), x, mode="mean"),
+    "unique of rows": lambda x, i: rl.unique(x[i].sign()[:, :5], dim=0),
+    "scatter": lambda x, i: x.view(8, 8, 64).scatter_reduce(
+        1, i.view(8, 8, 1)[:, :4].expand(8, 4, 64), x.view(8, 8, 64), "prod"
+    ),
     "segments": slope(
         lambda x, i: rl.segment_reduce(
             x, "max", lengths=rl.full((8,), 8, device=x.device), unsafe=True
