@@ -69,6 +69,7 @@ from cython.cimports.rushlight.dispatch.trace import (
 )
 from cython.cimports.rushlight.runtime.cpu.launch import parallel_for
 
+from rushlight.core.roles import host
 from rushlight.core.warning import quiet
 from rushlight.dispatch.dispatcher import before_replacing
 
@@ -215,6 +216,7 @@ def forget():
 
 
 before_replacing(forget)
+host.pool.after_resizing(forget)
 
 
 def outcomes():

@@ -291,7 +291,7 @@ def test_two_threads_share_images_of_small_planes(images, positions):
 
 def test_small_planes_share_blocks_evenly():
     (_, _, held, width, _, band, _), buffered, chunks = blocks(
-        8, 49, 512, 1, 1 << 30, False, False
+        *(8, 49, 512, 1, 1 << 30, False, False), threads=2
     )
     assert (held, width, buffered) == (4, 196, 1)
     assert chunks == 2 * -(-512 // band)

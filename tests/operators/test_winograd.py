@@ -51,8 +51,11 @@ def test_squares_multiplied_place_by_place_are_the_sums_over_taps(
         plan = conv_geometry.winograd_plan.__wrapped__(*sizes, True, turned, 4)
         ints, chunks, _ = plan
         held = np.ascontiguousarray(w.swapaxes(0, 1)) if turned else w
-        places = np.full((16, rows, channels), np.nan, np.float32)
-        run(transform, (places, held), (channels, rows, *ints[-5:]), rows)
+        first, second, row, channel = rows, channels, *ints[-5:-3]
+        if turned:  # filters lie as the weight does
+            first, second, row, channel = channels, rows, channel, row
+        places = np.full((16, first, second), np.nan, np.float32)
+        run(transform, (places, held), (second, first, row, channel, *ints[-3:]), first)
         out = np.full_like(expected, np.nan)
         run(function, (out, places, x, bias, held), ints, chunks)
         np.testing.assert_allclose(out, expected, atol=2e-5)

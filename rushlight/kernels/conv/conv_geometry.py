@@ -247,12 +247,33 @@ def reach(size, grid, step, first, tap, taps):
     return max(0, -min(ends)), max(0, last - size + 1)
 
 
-def blocks(images, positions, rows, groups, work, buffered, in_place):
+def bands_for(threads, chunks, bands, rows, least=24):
+    """Bands of output channels that give threads as many chunks each, or four or more.
+
+    Each band writes, or transforms, what it reads of the input again: as few as do.
+
+    Args:
+        chunks: how many there are of one band.
+        bands: the least.
+        rows: output channels; bands have the ``least`` of them, or more.
+
+    >>> [bands_for(threads, 3, 1, 256) for threads in (1, 2, 3, 8)]
+    [1, 2, 1, 8]
+    """
+    even = threads // math.gcd(chunks, threads)
+    wanted = min(-(-bands // even) * even, max(bands, -(-4 * threads // chunks)))
+    return max(bands, min(wanted, -(-rows // least)))
+
+
+def blocks(
+    images, positions, rows, groups, work, buffered, in_place, threads, whole=True
+):
     """How images, positions and rows are cut, and the number of chunks.
 
     Args:
         buffered: whether results are spread over the output.
         in_place: whether patches are the input itself, and read there.
+        whole: whether few blocks of positions may have one band, however many rows it has.
     """
     held = together(images, positions) if positions < SMALL_PLANE else 1
     across = -(-held * positions // COLUMNS)
@@ -261,9 +282,10 @@ def blocks(images, positions, rows, groups, work, buffered, in_place):
         across, width = 1, held * positions
     buffered = buffered or held > 1
     chunks = groups * across * -(-images // held)
-    bands = -(-rows // BAND) if buffered else 1
-    if chunks * bands < 8 and work > 16 * PARALLEL_WORK:
-        bands = max(bands, min(-(-8 // chunks), -(-rows // 24)))
+    few = chunks <= EXCHANGES * groups
+    bands = -(-rows // BAND) if buffered or (few and not whole) else 1
+    if work > 16 * PARALLEL_WORK:
+        bands = bands_for(threads, chunks, bands, rows)
     band = -(-rows // (bands * 6)) * 6
     chunks *= -(-rows // band)
     packed = int(held > 1 or not in_place)
@@ -292,11 +314,21 @@ def together(images, positions):
 
 @functools.lru_cache(maxsize=512)
 def forward_plan(
-    input, weight, output, stride, padding, dilation, groups, biased, fused=False
+    input,
+    weight,
+    output,
+    stride,
+    padding,
+    dilation,
+    groups,
+    biased,
+    fused=False,
+    threads=1,
 ):
     """The kernel, margins of the input, integers, chunks and grain.
 
     Args:
+        threads: how many share the work.
         fused: whether something is traced behind it that wants sums in a block apart.
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
@@ -316,10 +348,11 @@ def forward_plan(
         g.images,
         positions,
         g.group_rows,
-        groups,
+        g.groups,
         g.work,
         fused,
         g.in_place(g.group_channels),
+        threads,
     )
     margins, walk = g.patches()
     ints = (
@@ -346,7 +379,17 @@ def forward_plan(
 
 @functools.lru_cache(maxsize=512)
 def winograd_plan(
-    input, weight, output, stride, padding, dilation, groups, biased, flipped, lanes
+    input,
+    weight,
+    output,
+    stride,
+    padding,
+    dilation,
+    groups,
+    biased,
+    flipped,
+    lanes,
+    threads=1,
 ):
     """`forward_plan` by transformed filters: integers, chunks, grain; None if it is not worth it.
 
@@ -365,12 +408,13 @@ def winograd_plan(
     if channels_last:
         most, unit, rows = PIXEL_SQUARES, 6, LANES
     blocks = -(-squares // most)
-    blocks += blocks > 1 and blocks % 2  # two threads have as many
+    if blocks > 1:
+        blocks += -blocks % min(threads, 2)  # two threads have as many
     width = -(-squares // (blocks * unit)) * unit
     chunks = -(-squares // width)
     bands = -(-g.rows // WINOGRAD_BAND)
-    if chunks * bands < 8 and g.work > 16 * PARALLEL_WORK:
-        bands = max(bands, min(-(-8 // chunks), -(-g.rows // (4 * rows))))
+    if g.work > 16 * PARALLEL_WORK:
+        bands = bands_for(threads, chunks, bands, g.rows, 4 * rows)
     band = -(-g.rows // (bands * rows)) * rows
     chunks *= -(-g.rows // band)
     steps = (9, g.rows * 9, -3, -1, 8) if flipped else (g.channels * 9, 9, 3, 1, 0)
@@ -378,7 +422,9 @@ def winograd_plan(
         steps = (1, g.rows, *(n * g.channels * g.rows for n in (3, 1, 0)))
         if flipped:  # channels of the result are adjacent in the weight as it is
             steps = (1, 9 * g.rows, -3 * g.rows, -g.rows, 8 * g.rows)
-    ints = (*g.winograd_ints, width, band, int(biased), *steps)
+    # Filters lie as the weight does: each is read where the one before it was
+    beside = (1, g.rows) if flipped else (g.channels, 1)
+    ints = (*g.winograd_ints, width, band, int(biased), *beside, *steps)
     return ints, chunks, grain_of(g.work, chunks)
 
 
@@ -388,7 +434,7 @@ def grain_of(work, chunks):
 
 
 @functools.lru_cache(maxsize=512)
-def input_plan(input, weight, output, stride, padding, dilation, groups):
+def input_plan(input, weight, output, stride, padding, dilation, groups, threads=1):
     """One kernel run for each phase of the stride: where input positions share taps.
 
     Returns:
@@ -425,7 +471,7 @@ def input_plan(input, weight, output, stride, padding, dilation, groups):
         gaps,
         g.output,
         margins,
-        [phase_run(g, phase, axes, margins) for phase, axes in phases],
+        [phase_run(g, phase, axes, margins, threads) for phase, axes in phases],
     )
 
 
@@ -444,7 +490,7 @@ def phase_walk(g, axes, margins, grid, exchanged):
     )
 
 
-def phase_run(g, phase, axes, margins):
+def phase_run(g, phase, axes, margins, threads):
     """Kernel, slices of taps, first position, integers, chunks and grain of a phase.
 
     There are no slices where the kernel takes the weight as it is, and exchanges its first
@@ -461,6 +507,8 @@ def phase_run(g, phase, axes, margins):
         g.work,
         strided,
         g.in_place(g.group_rows),
+        threads,
+        whole=False,
     )
     runs = (
         (

@@ -11,6 +11,7 @@ from rushlight.kernels.conv.conv_geometry import (
     WINOGRAD_SQUARES,
     Geometry,
     PhaseAxis,
+    bands_for,
     grain_of,
 )
 
@@ -40,11 +41,11 @@ def patch_ints(g, sizes, pixel, channels, grid, first, step, taps, tap):
     )
 
 
-def bands_of(rows, chunks, work):
+def bands_of(rows, chunks, work, threads):
     """Output channels of a chunk, and how many bands of them there are."""
     bands = -(-rows // PIXEL_BAND)
-    if chunks * bands < 8 and work > 8 * PARALLEL_WORK:
-        bands = max(bands, min(-(-8 // chunks), -(-rows // PIXEL_LINE)))
+    if work > 8 * PARALLEL_WORK:
+        bands = bands_for(threads, chunks, bands, rows, PIXEL_LINE)
     lanes = 16
     band = -(-rows // (bands * lanes)) * lanes
     return band, -(-rows // band)
@@ -69,21 +70,23 @@ def input_walk(input, weight, output, stride, padding, dilation, groups):
 
 
 @functools.lru_cache(maxsize=512)
-def forward_plan(input, weight, output, stride, padding, dilation, groups, biased):
+def forward_plan(
+    input, weight, output, stride, padding, dilation, groups, biased, threads=1
+):
     """Integers, chunks and grain; None where planes are better."""
     found = input_walk(input, weight, output, stride, padding, dilation, groups)
     if found is None:
         return None
     g, walk = found
     blocks = -(-g.images * math.prod(output) // PIXEL_BLOCK)
-    band, bands = bands_of(g.group_rows, blocks * groups, g.work)
+    band, bands = bands_of(g.group_rows, blocks * groups, g.work, threads)
     chunks = blocks * bands * groups
     ints = (*walk, g.group_rows, band, groups, g.rows, int(biased), *[0] * 5)
     return ints, chunks, grain_of(g.work, chunks)
 
 
 @functools.lru_cache(maxsize=512)
-def input_plan(input, weight, output, stride, padding, dilation, groups):
+def input_plan(input, weight, output, stride, padding, dilation, groups, threads=1):
     """Of the input's gradient, whether some positions have no tap, and a run for each phase.
 
     Returns:
@@ -104,13 +107,14 @@ def input_plan(input, weight, output, stride, padding, dilation, groups):
         if not all(axis.count for axis in axes):
             continue
         if all(axis.taps for axis in axes):
-            phases.append(phase_run(g, input[2:], output, stride, phase, axes))
+            run = phase_run(g, input[2:], output, stride, phase, axes, threads)
+            phases.append(run)
         else:
             gaps = True
     return gaps, phases
 
 
-def phase_run(g, sizes, output, stride, phase, axes):
+def phase_run(g, sizes, output, stride, phase, axes, threads):
     """Taps, integers, chunks and grain of the positions that see the same taps."""
     grid = tuple(axis.count for axis in axes)
     first = tuple(axis.first + (axis.taps - 1) * axis.step for axis in axes)
@@ -119,7 +123,7 @@ def phase_run(g, sizes, output, stride, phase, axes):
         *(tuple(axis.taps for axis in axes), tuple(-axis.step for axis in axes)),
     )
     blocks = -(-g.images * math.prod(grid) // PIXEL_BLOCK)
-    band, bands = bands_of(g.group_channels, blocks * g.groups, g.work)
+    band, bands = bands_of(g.group_channels, blocks * g.groups, g.work, threads)
     chunks = blocks * bands * g.groups
     height, width = sizes
     line = width * g.channels
@@ -137,7 +141,7 @@ def phase_run(g, sizes, output, stride, phase, axes):
 
 
 @functools.lru_cache(maxsize=512)
-def weight_plan(input, weight, output, stride, padding, dilation, groups):
+def weight_plan(input, weight, output, stride, padding, dilation, groups, threads=1):
     """Of the weight's gradient: integers, chunks and parts; None where planes are better."""
     found = input_walk(input, weight, output, stride, padding, dilation, groups)
     if found is None:
@@ -148,7 +152,7 @@ def weight_plan(input, weight, output, stride, padding, dilation, groups):
     small = g.rows * g.depth < LARGE_WEIGHT
     if g.work >= PARALLEL_WORK and small:
         parts = min(blocks, max(1, 8 // groups))
-    band, bands = bands_of(g.group_rows, parts * groups, g.work)
+    band, bands = bands_of(g.group_rows, parts * groups, g.work, threads)
     part = -(-blocks // parts) * PIXEL_BLOCK
     parts = -(-positions // part)
     ints = (*walk, g.group_rows, band, groups, g.rows, part)

@@ -11,6 +11,7 @@ from rushlight.kernels.conv.conv_geometry import (
     PACKING,
     PARALLEL_WORK,
     Geometry,
+    bands_for,
     together,
 )
 
@@ -19,7 +20,6 @@ NEAR_TILES = 24  # tiles of sums that stay in the first-level cache
 FEW_ROWS = 32  # that patches are not worth being written for, if tiles are further away
 # What a gradient is cut into, at least and most
 PARTS, MOST_PARTS = 8, 64
-FEW_THREADS = 4  # gain nothing by more bands: each packs the gradient again
 PART_WORK = 1 << 28  # products of a part, where there are more than a few
 
 
@@ -47,8 +47,7 @@ def weight_plan(
 
     Args:
         block: output channels that the kernel takes at a time (`weight_block`).
-        threads: how many there are. Bands of large weights, which have no sums of their own,
-            follow them where they are more than a few.
+        threads: how many there are, which bands follow: those have no sums of their own.
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     if g.has_planes:
@@ -59,13 +58,11 @@ def weight_plan(
     columns = g.group_rows
     across = -(-columns // block)
     size, wanted = g.rows * g.depth, parts_wanted(g.work)
-    shares = PARTS if threads <= FEW_THREADS else 2 * threads
-    if g.work < PARALLEL_WORK:
-        parts = bands = 1
-    elif size >= LARGE_WEIGHT:
-        parts, bands = 1, max(1, min(shares // (groups * across), g.depth // BAND))
-    else:
-        parts, bands = min(-(-g.images // held), max(1, wanted // (groups * across))), 1
+    parts = bands = 1
+    if g.work >= PARALLEL_WORK:
+        if size < LARGE_WEIGHT:
+            parts = min(-(-g.images // held), max(1, wanted // (groups * across)))
+        bands = bands_for(threads, parts * groups * across, 1, g.depth, BAND)
     tiles = -(-(g.depth + 1) // 4) * -(-columns // 6)
     direct = g.is_direct(PACKING, g.output) and (
         tiles <= NEAR_TILES

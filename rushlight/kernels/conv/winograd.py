@@ -74,7 +74,7 @@ HUGE = {4: 1e16, 8: 1e150}  # products of such may overflow on the way
 
 INTS = """
     channels rows height width out_height out_width pad_y pad_x squares_y squares_x
-    images column_block row_block biased
+    images column_block row_block biased filter_row filter_channel
     weight_row weight_channel weight_y weight_x weight_start
 """.split()
 WEIGHT_INTS = """
@@ -220,7 +220,7 @@ class Block:
         place = row if channels_last else row * self.area
         self.out = b.let("result", moved(out, place))
         self.bias = b.let("addend", moved(bias, row))
-        left = row if channels_last else row * n["channels"]
+        left = row if channels_last else row * n["filter_row"]
         self.filters = b.let("left", moved(filters, left))
         first = n["weight_start"] + row * n["weight_row"]
         self.weight = b.let("taps", moved(weight, first))
@@ -352,8 +352,9 @@ class Work:
         """Adds the products of some channels to the sums of each place."""
         b, n = self.b, self.n
         with b.loop("place", 0, POINTS) as place:
-            left = moved(block.filters, place * n["rows"] * n["channels"] + first)
-            left = Operand(b.let("left", left), n["channels"], Const(i64, 1))
+            start = place * n["rows"] * n["channels"] + first * n["filter_channel"]
+            left = b.let("left", moved(block.filters, start))
+            left = Operand(left, n["filter_row"], n["filter_channel"])
             right = b.let("right", moved(self.squares, place * self.squares_point))
             sums = b.let("sums", moved(self.sums, place * self.sums_point))
             pitch = Const(i64, self.pitch)
@@ -531,8 +532,10 @@ class Repair:
         return b.let("huge_filters", self.is_huge(most))
 
     def filters_size(self):
-        """Elements of the filters of a place from the chunk's first on."""
-        return self.block.height * self.n["channels"]
+        """Elements of the filters of a place that the chunk's lie among."""
+        b, n = self.b, self.n
+        last = (self.block.height - 1) * n["filter_row"]
+        return b.let("size", last + (n["channels"] - 1) * n["filter_channel"] + 1)
 
     def has_huge(self, window, masks):
         """Whether an input of a vector of squares is infinite or huge."""

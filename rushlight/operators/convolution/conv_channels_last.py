@@ -36,7 +36,7 @@ def _forward_on_host(input, weight, bias, plan):
     geometry = tuple(input.shape), tuple(weight.shape), plan.shape[2:], *plan.settings
     biased = bias is not None
     transform = minimal.plan(plan.dtype, *geometry, biased, channels_last=True)
-    found = pixel_geometry.forward_plan(*geometry, biased)
+    found = pixel_geometry.forward_plan(*geometry, biased, host.pool.get_num_threads())
     if transform is None and found is None:
         return None
     x, w = (dense(operand.to(plan.dtype)) for operand in (input, weight))
@@ -65,7 +65,7 @@ def _input_gradient_on_host(grad, input, weight, geometry):
     grad, weight = grad.to(dtype), weight.to(dtype)
     transform = minimal.gradient_plan(grad, shape, weight, *geometry, True)
     shapes = shape, tuple(weight.shape), tuple(grad.shape[2:])
-    found = pixel_geometry.input_plan(*shapes, *geometry)
+    found = pixel_geometry.input_plan(*shapes, *geometry, host.pool.get_num_threads())
     if transform is None and found is None:
         return None
     if few_positions.are_few(grad.shape, weight, geometry[-1], transform):
@@ -126,7 +126,8 @@ def _weight_gradient_on_host(grad, input, weight, layout, geometry):
 def _weight_sums(grad, input, shape, *geometry):
     """The gradient of the weight summed over patches; None where planes are better."""
     found = pixel_geometry.weight_plan(
-        tuple(input.shape), shape, tuple(grad.shape[2:]), *geometry
+        *(tuple(input.shape), shape, tuple(grad.shape[2:]), *geometry),
+        host.pool.get_num_threads(),
     )
     if found is None:
         return None

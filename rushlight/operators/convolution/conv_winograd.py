@@ -18,17 +18,19 @@ class Minimal:
 
     Args:
         plan: integers, chunks and grain, of `winograd_plan`.
+        flipped: whether the weight's first two dimensions are exchanged.
         channels_last: whether images' channels are innermost, and the kernel is of
             `winograd_pixels`.
     """
 
-    def __init__(self, dtype, ints, chunks, grain, channels_last=False):
+    def __init__(self, dtype, ints, chunks, grain, flipped, channels_last=False):
         self.dtype, self.ints, self.chunks, self.grain = dtype, ints, chunks, grain
         across, down = ints[:2]
         row, channel, *rest = ints[-5:]
         self.kinds = "winograd_filters", "winograd"
-        if channels_last:  # filters are the other way round
+        if channels_last or flipped:  # filters are the other way round
             across, down, row, channel = down, across, channel, row
+        if channels_last:
             self.kinds = "pixel_filters", "winograd_pixels"
         self.filters = POINTS, down, across
         self.filter_ints = (across, down, row, channel, *rest)
@@ -67,8 +69,8 @@ def plan(dtype, *geometry, flipped=False, channels_last=False):
     if dtype.name not in TRANSFORMED:
         return None
     lanes = None if channels_last else _lanes(dtype)
-    found = winograd_plan(*geometry, flipped, lanes)
-    return None if found is None else Minimal(dtype, *found, channels_last)
+    found = winograd_plan(*geometry, flipped, lanes, host.pool.get_num_threads())
+    return None if found is None else Minimal(dtype, *found, flipped, channels_last)
 
 
 def gradient_plan(

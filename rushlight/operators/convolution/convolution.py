@@ -113,6 +113,7 @@ class Forward:
             groups,
             biased,
             fused,
+            host.pool.get_num_threads(),
         )
         self.kind, self.dtype = kind, dtype
         self.by_threads = kind.startswith(("depthwise", "planes"))
@@ -188,6 +189,10 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
 
 
 def _input_gradient_on_host(grad, shape, weight, stride, padding, dilation, groups):
+    one = math.prod(grad.shape[2:]) == 1 and not any(padding)
+    if one and groups == 1 and tuple(shape[2:]) == tuple(weight.shape[2:]):
+        # one position sees all of the input: patches would be zeros but for one element
+        return ops.mm(grad.flatten(1), weight.flatten(1)).view(shape)
     around = depthwise.transposed_padding(
         shape, weight, stride, padding, dilation, groups
     )
@@ -207,6 +212,7 @@ def _input_gradient_on_host(grad, shape, weight, stride, padding, dilation, grou
         padding,
         dilation,
         groups,
+        host.pool.get_num_threads(),
     )
     if not phases:
         return ops.new_zeros(grad, shape)
@@ -341,10 +347,11 @@ def convolution(
             tuple(output_padding),
             groups,
         ),
+        host.pool.get_num_threads(),
     )
     plan = _forwards.get(key)
     if plan is None:
-        plan = _forwards[key] = planned(input, weight, bias, *key[5:])
+        plan = _forwards[key] = planned(input, weight, bias, *key[5:-1])
         if len(_forwards) > MOST_PLANS:
             _forwards.clear()
     layout = layout_of(input, weight, stride, dilation, groups)

@@ -68,6 +68,7 @@ published = cython.declare(int64_t, 0)  # jobs ever published; workers watch it
 n_workers = cython.declare(cython.int, 0)  # started
 n_asleep = cython.declare(cython.int, 0)
 n_threads = cython.declare(cython.int, 1)  # caller included
+resized = cython.declare(list, [])  # functions to call when their number changes
 # That threads are bound to; none: they are not.
 n_processors = cython.declare(cython.int, 0)
 callers_processor = cython.declare(cython.int, -1)  # of the last job
@@ -462,7 +463,16 @@ def set_num_threads(number) -> None:
         )
     if number < 1:
         raise RuntimeError(f"Expected number of threads to be positive, got {number}")
+    before = n_threads
     n_threads = min(number, MAX_THREADS)
+    if n_threads != before:
+        for function in resized:
+            function()
+
+
+def after_resizing(function) -> None:
+    """Has a function be called after the number of threads changed: plans go by it."""
+    resized.append(function)
 
 
 initialize_locks()

@@ -9,7 +9,9 @@ import sys
 import pytest
 
 import rushlight as rl
+from rushlight.kernels.conv import conv_geometry
 from rushlight.kernels.conv.weight_geometry import weight_plan
+from rushlight.operators.convolution import convolution
 from rushlight.runtime.cpu import blocks, pool
 
 SIZES = (
@@ -115,3 +117,60 @@ def test_gradients_of_weights_have_work_for_many_threads(name):
     few, many = (weight_plan(*given, 16, threads) for threads in (2, 64))
     assert many[4] >= 32  # chunks; they were 16 for the second
     assert few[5] == many[5]  # parts, whose sums are in the bits
+
+
+CONVOLUTIONS = {  # input, weight, stride, padding
+    "by patches": ((8, 32, 16, 16), (64, 32, 4, 4), 2, 1),
+    "by squares": ((1, 64, 28, 28), (96, 64, 3, 3), 1, 1),
+    "of few positions": ((1, 128, 7, 7), (256, 128, 3, 3), 1, 1),
+    "of one position": ((8, 128, 4, 4), (64, 128, 4, 4), 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_bits_of_convolutions_are_the_same_on_any_number_of_threads(name):
+    rl.manual_seed(0)
+    shape, kernel, stride, padding = CONVOLUTIONS[name]
+    x, w = rl.randn(*shape), rl.randn(*kernel)
+    for format in (rl.contiguous_format, rl.channels_last):
+        a, found = x.clone(memory_format=format).requires_grad_(), []
+        for threads in (1, 2, 3, 16):
+            pool.set_num_threads(threads)
+            y = rl.conv2d(a, w, None, stride, padding)
+            found.append((y, *rl.autograd.grad(y, a, y.detach())))
+        for one in found[1:]:
+            assert all(map(rl.equal, one, found[0]))
+
+
+def cut_for(threads):
+    shape, kernel, stride, padding = CONVOLUTIONS["by patches"]
+    sizes = (8, 8), (stride, stride), (padding, padding), (1, 1), 1
+    *_, chunks, _ = conv_geometry.forward_plan(
+        shape, kernel, *sizes, False, False, threads
+    )
+    return chunks
+
+
+def test_threads_have_as_many_chunks_of_a_convolution_each_and_one_thread_one_band():
+    assert [cut_for(threads) for threads in (1, 2, 3, 6)] == [2, 2, 6, 6]
+
+
+def test_two_threads_share_a_weights_gradient_of_few_positions():
+    sizes = (4, 4), (2, 2), (1, 1), (1, 1), 1, 256
+    shapes = (8, 64, 8, 8), (128, 64, 4, 4)
+    chunks = [weight_plan(*shapes, *sizes, threads)[-2] for threads in (1, 2, 4)]
+    assert chunks == [1, 2, 4]
+
+
+def test_convolutions_are_cut_again_when_the_number_of_threads_changes(monkeypatch):
+    shape, kernel, stride, padding = CONVOLUTIONS["by patches"]
+    x, w, asked = rl.randn(*shape), rl.randn(*kernel), []
+    plan = convolution.forward_plan
+    monkeypatch.setattr(
+        convolution, "forward_plan", lambda *args: asked.append(args[-1]) or plan(*args)
+    )
+    for threads in (5, 5, 7, 7):
+        pool.set_num_threads(threads)
+        for _ in range(3):
+            rl.conv2d(x, w, None, stride, padding)
+    assert asked == [5, 7]
