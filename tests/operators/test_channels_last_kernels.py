@@ -78,7 +78,7 @@ def test_squares_of_innermost_channels_are_the_sums_over_taps(
     filters = w[:, :, ::-1, ::-1] if flipped else w
     expected = correlate(full, filters, (1, 1)) + bias[:, None, None]
     sizes = x.shape, w.shape, expected.shape[2:], (1, 1), padding, (1, 1), 1, True
-    plan = conv_geometry.winograd_plan.__wrapped__(*sizes, flipped, None)
+    plan = conv_geometry.winograd_plan.__wrapped__(sizes[:7], *sizes[7:], flipped, None)
     ints, chunks, _ = plan
     # channels out innermost: in flipped weights, those of a gradient, they are from the start
     held = w.transpose((1, 2, 3, 0) if flipped else (2, 3, 1, 0))

@@ -358,19 +358,8 @@ def forward_plan(
     ints = (
         *walk,
         *cut,
-        g.group_rows,
-        g.group_channels,
-        int(biased),
-        buffered,
-        g.rows * positions,
-        positions,
-        1,
-        1,
-        positions,
-        positions,
-        positions,
-        1,
-        0,
+        *(g.group_rows, g.group_channels, int(biased), buffered),
+        *(g.rows * positions, positions, 1, 1, positions, positions, positions, 1, 0),
     )
     direct = not fused and g.is_direct(g.group_rows, g.output)
     kind = "few_channels" if direct else "forward"
@@ -378,28 +367,17 @@ def forward_plan(
 
 
 @functools.lru_cache(maxsize=512)
-def winograd_plan(
-    input,
-    weight,
-    output,
-    stride,
-    padding,
-    dilation,
-    groups,
-    biased,
-    flipped,
-    lanes,
-    threads=1,
-):
+def winograd_plan(geometry, biased, flipped, lanes, threads=1):
     """`forward_plan` by transformed filters: integers, chunks, grain; None if it is not worth it.
 
     Args:
+        geometry: what `Geometry` takes.
         flipped: whether ``weight`` lies as that of the convolution whose input's gradient
             this is: its first two dimensions exchanged, its taps in reverse.
         lanes: of a vector; None where images' channels are innermost. Then output channels
             are in the weight too, by `transpose_weight` where it is not flipped.
     """
-    g = Geometry(input, weight, output, stride, padding, dilation, groups)
+    g = Geometry(*geometry)
     channels_last = lanes is None
     if not g.is_minimal(PIXEL_LANES if channels_last else lanes):
         return None
@@ -423,8 +401,8 @@ def winograd_plan(
         if flipped:  # channels of the result are adjacent in the weight as it is
             steps = (1, 9 * g.rows, -3 * g.rows, -g.rows, 8 * g.rows)
     # Filters lie as the weight does: each is read where the one before it was
-    beside = (1, g.rows) if flipped else (g.channels, 1)
-    ints = (*g.winograd_ints, width, band, int(biased), *beside, *steps)
+    filter_strides = (1, g.rows) if flipped else (g.channels, 1)
+    ints = (*g.winograd_ints, width, band, int(biased), *filter_strides, *steps)
     return ints, chunks, grain_of(g.work, chunks)
 
 
@@ -510,16 +488,11 @@ def phase_run(g, phase, axes, margins, threads):
         threads,
         whole=False,
     )
-    runs = (
-        (
-            *grid,
-            g.stride[0] * g.input[1] * g.input[2],
-            g.stride[1] * g.input[2],
-            g.stride[2],
-        )
-        if strided
-        else (1, 1, volume, volume, volume, 1)
-    )
+    runs = (1, 1, volume, volume, volume, 1)
+    if strided:
+        plane = g.input[1] * g.input[2]
+        steps = g.stride[0] * plane, g.stride[1] * g.input[2], g.stride[2]
+        runs = (*grid, *steps)
     kind = (
         "forward"
         if strided or not g.is_direct(g.group_channels, grid)

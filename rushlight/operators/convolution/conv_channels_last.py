@@ -35,7 +35,7 @@ def forward(input, weight, bias, plan, transposed, layout):
 def _forward_on_host(input, weight, bias, plan):
     geometry = tuple(input.shape), tuple(weight.shape), plan.shape[2:], *plan.settings
     biased = bias is not None
-    transform = minimal.plan(plan.dtype, *geometry, biased, channels_last=True)
+    transform = minimal.plan(plan.dtype, geometry, biased, channels_last=True)
     found = pixel_geometry.forward_plan(*geometry, biased, host.pool.get_num_threads())
     if transform is None and found is None:
         return None

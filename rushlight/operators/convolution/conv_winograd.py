@@ -64,12 +64,13 @@ def is_finite(tensor):
     return bool(ops.isfinite(ops.sum(tensor)))
 
 
-def plan(dtype, *geometry, flipped=False, channels_last=False):
+def plan(dtype, geometry, biased, flipped=False, channels_last=False):
     """A `Minimal` of a geometry, as `winograd_plan` takes it; None where there is none."""
     if dtype.name not in TRANSFORMED:
         return None
     lanes = None if channels_last else _lanes(dtype)
-    found = winograd_plan(*geometry, flipped, lanes, host.pool.get_num_threads())
+    threads = host.pool.get_num_threads()
+    found = winograd_plan(geometry, biased, flipped, lanes, threads)
     return None if found is None else Minimal(dtype, *found, flipped, channels_last)
 
 
@@ -82,9 +83,8 @@ def gradient_plan(
     if min(around) < 0:
         return None
     geometry = tuple(grad.shape), exchanged, tuple(shape[2:]), stride, around
-    rest = dilation, groups, False
-    how = {"flipped": True, "channels_last": channels_last}
-    return plan(grad.dtype, *geometry, *rest, **how)
+    geometry += dilation, groups
+    return plan(grad.dtype, geometry, False, True, channels_last)
 
 
 def weight_gradient(grad, input, shape, last, dense, *settings):

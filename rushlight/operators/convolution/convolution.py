@@ -101,8 +101,8 @@ class Forward:
         if self.empty:
             return
         if not fused:
-            geometry = input, weight, tuple(output), *self.settings, biased
-            self.transform = minimal.plan(dtype, *geometry)
+            geometry = input, weight, tuple(output), *self.settings
+            self.transform = minimal.plan(dtype, geometry, biased)
         kind, sizes, margins, self.ints, self.chunks, self.grain = forward_plan(
             input,
             weight,
