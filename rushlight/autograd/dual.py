@@ -18,6 +18,7 @@ from rushlight.autograd.levels.pushforward import (
 )
 from rushlight.autograd.levels.stack import THREAD, each, revived, tensors
 from rushlight.core import state
+from rushlight.core.facts import storage_of
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import INPLACE, OUT, TAGS
 from rushlight.dispatch.keys import DispatchKey
@@ -52,7 +53,7 @@ class Tangent:
     def __init__(self, level, primal, source=None, take=None):
         self.level, self.value = level, None
         self.source, self.take = source, take
-        storage = primal.untyped_storage().nbytes() // primal.element_size()
+        storage = storage_of(primal).nbytes() // primal.element_size()
         self.layout = (
             tuple(primal.shape),
             primal.stride(),
@@ -79,7 +80,7 @@ class Tangent:
     def like_primal(self, tangent):
         """A tangent in memory as the primal is: itself where it lies so, or a copy."""
         shape, strides, offset, storage, _ = self.layout
-        held = tangent.untyped_storage().nbytes() // tangent.element_size()
+        held = storage_of(tangent).nbytes() // tangent.element_size()
         if (
             tangent.stride() == strides
             and tangent.storage_offset() == offset
@@ -92,7 +93,7 @@ class Tangent:
         """Zeros in memory as the primal is."""
         shape, strides, offset, storage, device = self.layout
         zeros = call.empty_strided(shape, strides, dtype=dtype, device=device)
-        if not offset and zeros.untyped_storage().nbytes() == storage * dtype.itemsize:
+        if not offset and storage_of(zeros).nbytes() == storage * dtype.itemsize:
             return zeros.zero_()
         whole = call.zeros(storage, dtype=dtype, device=device)
         return whole.as_strided(shape, strides, offset)
@@ -258,7 +259,7 @@ class Dual(Pushforward):
         for number, output in enumerate(outputs):
             if not differentiable(output):
                 continue
-            shared = output.untyped_storage() is source.untyped_storage()
+            shared = storage_of(output) is storage_of(source)
 
             def take(whole, number=None if output is result else number):
                 with Beneath():

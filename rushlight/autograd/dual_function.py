@@ -3,6 +3,7 @@
 from rushlight.autograd.dual import DUAL, Beneath, record_of
 from rushlight.autograd.levels.pushforward import differentiable
 from rushlight.autograd.levels.stack import THREAD
+from rushlight.core.facts import storage_of
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call
 
@@ -132,7 +133,7 @@ def check_written(before, after):
 def check_view(output, tangent, args, given):
     """Refuses the tangent of a view that is no view of the input's tangent."""
     for arg, own in zip(args, given):
-        if own is None or arg.untyped_storage() is not output.untyped_storage():
+        if own is None or storage_of(arg) is not storage_of(output):
             continue
         if tangent is None or tangent._base is None:
             raise RuntimeError(NO_VIEW)

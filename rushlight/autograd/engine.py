@@ -30,7 +30,7 @@ from cython.cimports.rushlight.core._python import (
     Py_XDECREF,
     p_object,
 )
-from cython.cimports.rushlight.core.keys import KEY_ABSENT
+from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED
 from cython.cimports.rushlight.core.spans import (
     SPAN_BACKWARD,
     SPAN_NODE,
@@ -42,7 +42,7 @@ from cython.cimports.rushlight.core.spans import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, hooks_of
 
-from rushlight.autograd import anomaly_mode
+from rushlight.autograd import anomaly_mode, errors
 
 REENTRANT_LIMIT = cython.declare(cython.int, 60)
 next_task = cython.declare(uint64_t, 0)
@@ -726,6 +726,8 @@ def run_backward(
 ) -> object:
     """Sweep from ``roots``; the gradients captured for ``inputs``, or None."""
     current: cython.pointer(ThreadState) = state()
+    if accumulate_grad and (current.included >> KEY_BATCHED) & 1:
+        raise RuntimeError(errors.BACKWARD_IN_TRANSFORM)
     if current.reentrant_depth >= REENTRANT_LIMIT:
         return in_fresh_thread(
             roots, grads, keep_graph, create_graph, inputs, accumulate_grad

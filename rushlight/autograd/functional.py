@@ -3,7 +3,6 @@
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
 from rushlight.core.docstrings import describe_arguments
-from rushlight.core.state import is_transforming
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call
 
@@ -28,20 +27,7 @@ def _as_tensors(value, what, where):
 
 
 def _prepared(inputs, create_graph):
-    """Inputs to differentiate by: fresh leaves, or views that keep their history.
-
-    Raises:
-        RuntimeError: a leaf is wanted inside of a transformation, which would take what
-            is computed from it for constant.
-    """
-    if is_transforming() and not all(create_graph and t.requires_grad for t in inputs):
-        raise RuntimeError(
-            "You are attempting to call Tensor.requires_grad_() (or perhaps using "
-            "torch.autograd.functional.* APIs) inside of a function being transformed by "
-            "a functorch transform. This is unsupported, please attempt to use the "
-            "functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call "
-            "requires_grad_() outside of a function being transformed instead."
-        )
+    """Inputs to differentiate by: fresh leaves, or views that keep their history."""
     return tuple(
         one.view_as(one)
         if create_graph and one.requires_grad
@@ -156,7 +142,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         inputs = _prepared(inputs, create_graph)
         v = _given_or_ones(v, inputs, "jvp")
         many, outputs = _as_tensors(func(*inputs), OUTPUTS, "jvp")
-        dummies = tuple(call.zeros_like(out).requires_grad_() for out in outputs)
+        dummies = tuple(call.zeros_like(out, requires_grad=True) for out in outputs)
         pulled = _gradients(outputs, inputs, dummies, True, "jvp" if strict else None)
         pushed = _gradients(pulled, dummies, v, create_graph)
     return (

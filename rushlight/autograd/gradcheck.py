@@ -15,6 +15,7 @@ from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
 from rushlight.core.dtypes import complex128, float64
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import strided
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call
@@ -468,7 +469,7 @@ class _Check:
 
         with forward_ad.dual_level():
             inputs = [
-                one.detach().requires_grad_(one.requires_grad)
+                with_requires_grad(one.detach(), one.requires_grad)
                 if isinstance(one, Tensor)
                 else one
                 for one in self.inputs

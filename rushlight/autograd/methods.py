@@ -49,6 +49,8 @@ from cython.cimports.rushlight.core.tensor import (
 
 from rushlight.autograd import errors
 from rushlight.autograd.hooks import NodeHooks, TensorHooks, registered
+from rushlight.core.naming import refused_in_transforms
+from rushlight.core.state import is_transforming
 from rushlight.core.warning import warn_once
 from rushlight.operators import call
 
@@ -421,8 +423,7 @@ def set_data(t: Tensor, other):
     value: Tensor = other
     if ((t.keys | value.keys) >> KEY_BATCHED) & 1:
         raise RuntimeError(
-            "mutating directly with `.data` inside functorch transform is not allowed: "
-            "copy_ the values instead"
+            "mutating directly with `.data` inside functorch transform is not allowed."
         )
     if value.dtype_.category < FLOATING and t.wants_grad:
         raise RuntimeError(
@@ -500,6 +501,8 @@ def retain_grad(self):
     tensor: Tensor = self
     if not tensor.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if is_transforming():
+        raise refused_in_transforms("retain_grad")
     if view_grad_fn(tensor) is None:
         return
     own_hooks(tensor).retains_grad = True

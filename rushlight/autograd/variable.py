@@ -1,6 +1,7 @@
 """``Variable``: a tensor's old name in autograd, still used to reach the engine."""
 
 from rushlight.autograd.engine import is_checkpoint_valid, queue_callback
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.tensor import Tensor
 
 
@@ -26,4 +27,4 @@ class Variable(metaclass=_VariableMeta):
     _execution_engine = _Engine()
 
     def __new__(cls, data, requires_grad=False):
-        return data.detach().requires_grad_(requires_grad)
+        return with_requires_grad(data.detach(), requires_grad)

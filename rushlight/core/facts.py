@@ -14,6 +14,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.state import notify_readers
+from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.layout import (
@@ -25,6 +26,18 @@ from rushlight.core.layout import (
     strided,
 )
 from rushlight.core.naming import checked
+
+
+def storage_of(tensor: Tensor) -> Storage:
+    """What ``untyped_storage`` gives, of a tensor that stands for another as well."""
+    return tensor.storage
+
+
+def with_requires_grad(tensor: Tensor, wanted=True) -> Tensor:
+    """A fresh tensor whose gradients are wanted or not; no transform refuses this."""
+    if wanted:
+        tensor.requires_grad = True
+    return tensor
 
 
 def bump_version(tensor: Tensor):

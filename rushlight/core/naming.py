@@ -31,6 +31,20 @@ NO_GRAD_OF_INNER_TENSORS = (
     "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
     "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
 )
+
+
+def refused_in_transforms(method):
+    """The refusal of a method that changes what a transformation records."""
+    apis = " (or perhaps using torch.autograd.functional.* APIs)"
+    perhaps = apis if method == "requires_grad_" else ""
+    return RuntimeError(
+        f"You are attempting to call Tensor.{method}(){perhaps} inside of a function being "
+        "transformed by a functorch transform. This is unsupported, please attempt to use "
+        "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call "
+        f"{method}() outside of a function being transformed instead."
+    )
+
+
 NOT_ALLOCATED = (
     "The tensor has a non-zero number of elements, but its data is not allocated yet.\n"
     "  remedy: untyped_storage().resize_(n_bytes), then write the elements"

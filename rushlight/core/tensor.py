@@ -65,9 +65,9 @@ from cython.cimports.rushlight.core.storage import (
     shared_counter,
 )
 
+from rushlight.core import naming
 from rushlight.core.elements import converted
 from rushlight.core.layout import sparse_coo, sparse_csr, strided
-from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS, NOT_ALLOCATED, checked
 from rushlight.core.slots import PASS_BY
 from rushlight.core.state import notify_allocation, notify_read
 
@@ -375,7 +375,7 @@ def check_allocated(t: Tensor) -> cython.int:
     """Refuses a tensor of which some element lies outside of its storage."""
     n_bytes: cython.size_t = t.storage.n_bytes
     if exceeds_storage(t) and n_bytes == 0:
-        raise RuntimeError(NOT_ALLOCATED)
+        raise RuntimeError(naming.NOT_ALLOCATED)
     if exceeds_storage(t):
         refuse_window(t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize, n_bytes)
     return 0
@@ -432,9 +432,8 @@ class Tensor:
         """Make room for ``ndim`` dimensions."""
         room: cython.pointer(int64_t) = self.inline_sizes
         if ndim > MAX_DIMS:
-            raise RuntimeError(
-                f"tensors have at most {MAX_DIMS} dimensions, not {ndim}"
-            )
+            most = f"tensors have at most {MAX_DIMS} dimensions"
+            raise RuntimeError(f"{most}, not {ndim}")
         if ndim > INLINE_DIMS:
             room = cython.cast(
                 cython.pointer(int64_t), malloc(2 * ndim * cython.sizeof(int64_t))
@@ -525,7 +524,7 @@ class Tensor:
         """All sizes, or the size of one dimension."""
         if dim is None:
             return size_of(self)
-        return self.sizes[wrap_dim(checked("size", dim), self.ndim_, False)]
+        return self.sizes[wrap_dim(naming.checked("size", dim), self.ndim_, False)]
 
     def numel(self):
         """The number of elements."""
@@ -590,6 +589,8 @@ class Tensor:
 
     def data_ptr(self):
         """The address of the first element; 0 where there is none."""
+        if self.keys & STAND_IN:
+            self._stand.refuse_address()
         if state().included & RECORDING:  # what waits has no memory
             notify_readers()
         fetch(self.storage)
@@ -600,6 +601,8 @@ class Tensor:
 
     def untyped_storage(self):
         """The bytes underneath."""
+        if self.keys & STAND_IN:
+            self._stand.refuse_storage()
         return self.storage
 
     # -- autograd --------------------------------------------------------------
@@ -612,15 +615,16 @@ class Tensor:
     @requires_grad.setter
     def requires_grad(self, value):
         if type(value) is not bool:
-            raise RuntimeError(
-                f"requires_grad must be a bool, not {type(value).__name__}"
-            )
+            kind = type(value).__name__
+            raise RuntimeError(f"requires_grad must be a bool, not {kind}")
         if self.wants_grad != value:
             binary_slot(slots.SLOT_REQUIRE_GRAD, self, value)
 
     def requires_grad_(self, requires_grad=True):
         """Switch recording for this tensor on or off, in place."""
-        checked("requires_grad_", requires_grad, "requires_grad", bool)
+        naming.checked("requires_grad_", requires_grad, "requires_grad", bool)
+        if (state().included >> KEY_BATCHED) & 1:
+            raise naming.refused_in_transforms("requires_grad_")
         if self.wants_grad != cython.cast(cython.bint, requires_grad):
             binary_slot(slots.SLOT_REQUIRE_GRAD, self, requires_grad)
         return self
@@ -642,7 +646,7 @@ class Tensor:
         """The gradient accumulated by ``backward``, or None."""
         grad = grad_of(self)
         if grad is None and self.grad_fn_ is not None and hooks_of(self) is None:
-            warnings.warn(NO_GRAD_OF_INNER_TENSORS, UserWarning, stacklevel=1)
+            warnings.warn(naming.NO_GRAD_OF_INNER_TENSORS, UserWarning, stacklevel=1)
         return grad
 
     @grad.setter
@@ -693,9 +697,8 @@ class Tensor:
             RuntimeError: there is not exactly one element.
         """
         if self.numel_ != 1:
-            raise RuntimeError(
-                f"a Tensor with {self.numel_} elements cannot be converted to Scalar"
-            )
+            many = f"a Tensor with {self.numel_} elements"
+            raise RuntimeError(f"{many} cannot be converted to Scalar")
         if self.keys & STAND_IN:
             return self._stand.read("item")
         if (self.keys | state().included) & DISPATCHED:
@@ -722,12 +725,11 @@ class Tensor:
                 kind = type(answer).__name__
                 raise TypeError(f"__bool__ should return bool, returned {kind}")
         if self.numel_ == 1:
-            return bool(self.item())
-        if self.numel_ == 0:
-            raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-        raise RuntimeError(
-            "Boolean value of Tensor with more than one value is ambiguous"
-        )
+            return bool(
+                self._stand.read("bool") if self.keys & STAND_IN else self.item()
+            )
+        many = "more than one value" if self.numel_ else "no values"
+        raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
 
     def __float__(self):
         return as_number(self, "__float__", float)

@@ -29,6 +29,7 @@ from cython.cimports.rushlight.dispatch.signature import (
 )
 
 from rushlight.core import naming
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.tensor import install
 from rushlight.dispatch.declared import (
@@ -581,7 +582,7 @@ def call_with_keywords(
     result = cython.cast(object, cython.cast(p_object, packet))(
         *[cython.cast(object, args[i]) for i in range(n)], **keywords
     )
-    return result.requires_grad_() if wanted else result
+    return with_requires_grad(result, wanted)
 
 
 @cython.cfunc

@@ -9,6 +9,7 @@ from rushlight._typed_storage import WORDS, TypedStorage, memory_of
 from rushlight.core import naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType, all_dtypes, get_default_dtype
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.naming import wrong_kind
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor, install
@@ -212,7 +213,7 @@ def tensor_from_file(
     size = int(size or 0)
     storage = from_file(filename, bool(shared), size * dtype.itemsize)
     result = make_tensor(storage, (size,), (1,), 0, dtype)
-    return result.requires_grad_() if requires_grad else result
+    return with_requires_grad(result, requires_grad)
 
 
 # -- methods -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from rushlight.autograd.grad_mode import enable_grad
 from rushlight.core import facts, indexing, naming
 from rushlight.core.device import Device
 from rushlight.core.dtype import by_python_type, get_default_dtype
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import Size, contiguous_format, strided
 from rushlight.core.slots import bind_slots
 from rushlight.core.state import OverridesScope
@@ -428,7 +429,7 @@ def _make_wrapper_subclass(
         device,
         -1 if storage_size is None else storage_size,
     )
-    return made.requires_grad_() if requires_grad else made
+    return with_requires_grad(made, requires_grad)
 
 
 def _item(self):

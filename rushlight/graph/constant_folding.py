@@ -19,10 +19,11 @@ from math import prod
 
 from rushlight._inductor import config
 from rushlight.core import logs
+from rushlight.core.facts import storage_of
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.dispatcher import packets
 from rushlight.graph.fusion_anchor import FAR
-from rushlight.graph.program import Prepared, is_own, storage_of
+from rushlight.graph.program import Prepared, is_own
 from rushlight.graph.steps import CONSTANT, FRESH, TENSOR, Kept, step_of
 from rushlight.graph.tape import made_call, value_of
 from rushlight.kernels.matmul.matmul_kernel_registry import width_of

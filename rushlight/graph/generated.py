@@ -12,6 +12,7 @@ from time import perf_counter
 
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import from_sequence, wrapped_number
+from rushlight.core.facts import storage_of
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
@@ -23,7 +24,7 @@ from rushlight.graph.epilogues import Fold
 from rushlight.graph.fused_node import Member, Said
 from rushlight.graph.fusion import MOVES, Group, launch_of, moved
 from rushlight.graph.kernel_resolution import pointwise_kernel
-from rushlight.graph.program import run_steps, storage_of
+from rushlight.graph.program import run_steps
 from rushlight.graph.reduction_nodes import Along, along
 from rushlight.graph.steps import bytes_needed
 from rushlight.graph.tape import Tape

@@ -525,11 +525,6 @@ def is_own(storage: Storage) -> bool:
     return storage.owner is None and not storage.lent
 
 
-def storage_of(tensor: Tensor) -> Storage:
-    """What a tensor lies on."""
-    return tensor.storage
-
-
 @cython.final
 @cython.cclass
 class Program:

@@ -22,6 +22,7 @@ from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.device import backend_for
 from rushlight.core.dtype import TYPE_NAMES, all_dtypes
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import strided
 from rushlight.core.sparse import layout_of
 from rushlight.core.storage import UntypedStorage, wrap_address
@@ -225,7 +226,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     if view.readonly:
         warn_not_writable("buffer")
     result = from_buffer(buffer, dtype, (wanted,), offset)
-    return result.requires_grad_() if requires_grad else result
+    return with_requires_grad(result, requires_grad)
 
 
 def warn_not_writable(kind):

@@ -4,6 +4,7 @@ import copy
 import copyreg
 
 from rushlight.core import sparse
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import sparse_coo, strided
 from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.storage import UntypedStorage
@@ -52,7 +53,7 @@ def rebuild_wrapper(kind, sizes, strides, offset, dtype, device, requires_grad):
     made = make_wrapper(
         kind, tuple(sizes), tuple(strides), offset, dtype, strided, device
     )
-    return made.requires_grad_(requires_grad) if requires_grad else made
+    return with_requires_grad(made, requires_grad)
 
 
 def sparse_parts(tensor):
@@ -78,7 +79,7 @@ def rebuild_sparse(layout, sizes, parts, coalesced, requires_grad):
             list(sizes),
             layout=layout,
         )
-    return result.requires_grad_(requires_grad) if requires_grad else result
+    return with_requires_grad(result, requires_grad)
 
 
 def rebuild_quantized(integers, scale, zero_point, axis):
@@ -137,7 +138,7 @@ def rebuild(kind, storage, offset, sizes, strides, dtype, requires_grad):
     tensor = make_tensor(storage, sizes, strides, offset, dtype)
     if kind is not Tensor:
         tensor = Tensor._make_subclass(kind, tensor)
-    return tensor.requires_grad_(requires_grad) if requires_grad else tensor
+    return with_requires_grad(tensor, requires_grad)
 
 
 def copy_storage(storage, memo):
@@ -223,8 +224,7 @@ def deepcopy_tensor(tensor, memo):
     if type(tensor) is not type(copied):
         copied = _of_own_class(tensor, copied)
     memo[id(tensor)] = copied
-    if tensor.requires_grad:
-        copied.requires_grad_()
+    with_requires_grad(copied, tensor.requires_grad)
     if tensor.grad is not None:
         copied.grad = deepcopy_tensor(tensor.grad, memo)
     attributes = own_attributes(tensor)

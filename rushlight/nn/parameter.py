@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import preserve_format
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.disabled import (
@@ -64,7 +65,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                 "Parameter() takes a Tensor"
             )
         # A user's subclass keeps its type and is marked instead.
-        tensor = data.detach().requires_grad_(requires_grad)
+        tensor = with_requires_grad(data.detach(), requires_grad)
         if type(tensor) is not type(data):
             kind, other = type(data).__name__, type(tensor).__name__
             raise RuntimeError(
@@ -109,7 +110,7 @@ class Buffer(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
             data = call.empty(0)
-        tensor = data.detach().requires_grad_(data.requires_grad)
+        tensor = with_requires_grad(data.detach(), data.requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True
         return tensor

@@ -6,9 +6,10 @@ from rushlight.core import naming
 from rushlight.core.device import get_default_device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import Size
 from rushlight.core.naming import wrong_kind
-from rushlight.core.state import OverridesScope
+from rushlight.core.state import OverridesScope, is_transforming
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.warning import warn
@@ -62,8 +63,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = from_sequence(data, dtype, device)
     if python_key.active():
         result = call.lift_fresh(result)
+    elif is_transforming():
+        result = call.lift_fresh_copy(result)  # a value of the transform's own
     result = pinned(result) if pin_memory else result
-    return result.requires_grad_() if requires_grad else result
+    return with_requires_grad(result, requires_grad)
 
 
 def warn_of_copy(name):
@@ -195,7 +198,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
                 stacklevel=2,
             )
     if requires_grad and not result.requires_grad:
-        result = (result.detach() if result is obj else result).requires_grad_()
+        result = with_requires_grad(result.detach() if result is obj else result)
     elif not requires_grad and result.requires_grad:
         result = result.detach()
     return result

@@ -222,7 +222,7 @@ def test_chunks_change_nothing(chunk_size):
 
 def test_mistakes_are_named():
     x = rushlight.ones(3)
-    with pytest.raises(RuntimeError, match="scalar tensor, got tensor with 1 dims"):
+    with pytest.raises(RuntimeError, match="scalar Tensor, got tensor with 1 dims"):
         func.grad(lambda x: x)(x)
     with pytest.raises(RuntimeError, match="Got argnum=2"):
         func.grad(lambda x: x.sum(), argnums=2)(x)
@@ -234,7 +234,7 @@ def test_mistakes_are_named():
         func.vmap(lambda a: a, in_dims=1)(x)
     with pytest.raises(ValueError, match="must only return Tensors"):
         func.vmap(lambda a: 3)(x)
-    with pytest.raises(RuntimeError, match="shapes of the primals"):
+    with pytest.raises(RuntimeError, match="a different size than that"):
         func.jvp(lambda x: x, (x,), (rushlight.ones(2),))
 
 

@@ -30,6 +30,7 @@ from rushlight.dispatch.declared import (
     FUNCTIONAL,
     INPLACE,
     NAME,
+    OUT,
     TAGS,
 )
 from rushlight.operators import call
@@ -60,6 +61,7 @@ class Batched(Stand):
     """The value of all examples, and which of its dimensions counts them."""
 
     __slots__ = ("dim",)
+    opaque = "BatchedTensorImpl"
 
     def __init__(self, level, value, dim):
         super().__init__(level, value)
@@ -77,11 +79,17 @@ class Batched(Stand):
                 "vmap: It looks like you're calling .numpy() on a Tensor that is vmapped "
                 "over: one example has no memory of its own"
             )
+        if method == "bool":
+            raise RuntimeError(
+                "vmap: It looks like you're attempting to use a Tensor in some "
+                "data-dependent control flow. We don't support that yet, please file an "
+                "issue at https://github.com/pytorch/pytorch/issues ."
+            )
         raise RuntimeError(
-            f"vmap: It looks like you're calling .{method}() on a Tensor, or using it "
-            "in data-dependent control flow. We don't support vmap over calling "
-            f".{method}() on a Tensor, please try to rewrite what you're doing with "
-            "other operations, such as where()."
+            f"vmap: It looks like you're calling .{method}() on a Tensor. We don't support "
+            f"vmap over calling .{method}() on a Tensor, please try to rewrite what you're "
+            "doing with other operations. If error is occurring somewhere inside PyTorch "
+            "internals, please file a bug report."
         )
 
     def text(self, tensor):
@@ -133,13 +141,7 @@ class BatchLevel(Level):
         if batched and random and self.randomness == "same":
             refuse_one_draw(op)
         if op.form == INPLACE and not self.owns(args[0]):
-            raise RuntimeError(
-                f"vmap: {op.name}(self, *extra_args) is not possible because there "
-                "exists a Tensor `other` in extra_args that has more elements than "
-                "`self`. This happened due to `other` being vmapped over but `self` not "
-                f"being vmapped over in a vmap. Please try to use out-of-place operators "
-                f"instead of {op.name}."
-            )
+            raise self.refused_write(op, batched)
         if op.form == INPLACE and op.is_view:
             return self.move_window(op, args)
         with Outside(self):
@@ -156,6 +158,26 @@ class BatchLevel(Level):
                     if result is not NotImplemented:
                         return result
             return self.loop(op, args, random)
+
+    def refused_write(self, op, batched):
+        """The refusal to write what examples have of their own to what they share."""
+        if not batched:
+            return RuntimeError(
+                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. "
+                "This will appear like same randomness. If this is necessary for your "
+                "usage, please file an issue with functorch."
+            )
+        rule = rules.rule_of(op)
+        name = f"aten::{op.name.split('.')[0]}"
+        name = "inplace arithmetic" if rule is rules.elementwise else name
+        return RuntimeError(
+            f"vmap: {name}(self, *extra_args) is not possible because there exists a "
+            "Tensor `other` in extra_args that has more elements than `self`. This "
+            "happened due to `other` being vmapped over but `self` not being vmapped over "
+            f"in a vmap. Please try to use out-of-place operators instead of {name}. If "
+            "said operator is being called inside the PyTorch framework, please file a bug "
+            "report instead."
+        )
 
     def move_window(self, op, args):
         """A window moved in place: the tensor stands for another view from now on.
@@ -184,7 +206,17 @@ class BatchLevel(Level):
         return self.loop(op, args, True)
 
     def loop(self, op, args, random=False):
-        """Example by example; the results are stacked."""
+        """Example by example; the results are stacked.
+
+        Raises:
+            RuntimeError: an output of the caller's would have to hold all of them, or
+                nothing says which shape the results of no examples have.
+        """
+        if op.form == OUT:
+            raise RuntimeError(
+                f"Batching rule not implemented for aten::{op.name}; the fallback path "
+                "doesn't work on out= or view ops."
+            )
         if not random:
             warn_once(
                 "There is a performance drop because we have not yet implemented the "
@@ -197,8 +229,8 @@ class BatchLevel(Level):
             )
         if self.size == 0:
             raise RuntimeError(
-                f"vmap: {op.name} runs example by example, and there is none: its "
-                "result has no shape"
+                f"Batching rule not implemented for aten::{op.name}. The fallback path "
+                "does not support vmap over dims of size 0."
             )
         same = random and self.randomness == "same"
         again = tuple(self.rewinds(args)) if same else ()
@@ -237,7 +269,7 @@ class BatchLevel(Level):
         if isinstance(first, (bool, int, float, complex)):
             raise RuntimeError(
                 f"Batching rule not implemented for aten::{op.name}. We could not "
-                "generate a fallback: its result is no tensor."
+                "generate a fallback."
             )
         if isinstance(first, (tuple, list)):
             parts = [self.stacked(op, list(items)) for items in zip(*results)]

@@ -18,6 +18,7 @@ from rushlight.autograd.levels.stack import (
     tensors,
 )
 from rushlight.autograd.levels.view_inverse import expanded, way_back
+from rushlight.core.facts import storage_of
 from rushlight.core.subclass import is_absent
 from rushlight.core.tensor import Tensor
 from rushlight.core.views import take_window
@@ -74,6 +75,7 @@ class Window(Stand):
     """A value that is part of a memory; the value may be older than the memory's."""
 
     __slots__ = ("memory", "seen", "steps")
+    opaque = None
 
     def __init__(self, level, value, memory, steps=()):
         super().__init__(level, value)
@@ -161,7 +163,7 @@ class FunctionalLevel(Level):
             or self.copies
             or (
                 isinstance(result, Tensor)
-                and result.untyped_storage() is values[0].untyped_storage()
+                and storage_of(result) is storage_of(values[0])
             )
         )
         if not shares and op.view_or_copy:

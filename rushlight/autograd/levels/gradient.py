@@ -11,13 +11,22 @@ from rushlight.autograd.levels.stack import (
     follow,
     imitate,
     mapped,
+    refused_write,
+    tensors,
 )
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.declared import INPLACE
+from rushlight.dispatch.declared import INPLACE, OUT
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 KEYS = KeySet(RECORDED.bits | 1 << DispatchKey.Below)
+
+
+class Captured(Stand):
+    """A value of outside that was no argument of the function, or a view of one."""
+
+    __slots__ = ()
 
 
 class GradientLevel(Level):
@@ -26,33 +35,33 @@ class GradientLevel(Level):
     title = "GradTrackingTensor"
     records = True
 
-    def wrap(self, value):
+    def wrap(self, value, kind=Stand):
         tensor = imitate(value, STANDS | BELOW | RECORDED.bits)
-        tensor._stand = Stand(self, value)
+        tensor._stand = kind(self, value)
         return tensor
 
     def variable(self, value):
         """A tensor of this level to differentiate by."""
         tensor = self.wrap(value)
         if value.is_floating_point() or value.is_complex():
-            tensor.requires_grad_()
+            with_requires_grad(tensor)
         return tensor
 
     def lifted(self, tensor):
-        return tensor if self.owns(tensor) else self.wrap(tensor)
+        return tensor if self.owns(tensor) else self.wrap(tensor, Captured)
 
     def process(self, op, args):
-        if op.form == INPLACE and not self.owns(args[0]):
+        stand = args[0]._stand if op.form == INPLACE else None
+        if op.form == INPLACE and (
+            stand is None or stand.level is not self or type(stand) is Captured
+        ):
             if not is_grad_enabled():  # a sweep fills in what it has made
                 self.outside(op, each(self.unwrap, args))
                 return args[0]
-            raise RuntimeError(
-                "During a grad (vjp, jvp, grad, etc) transform, the function provided "
-                f"attempted to call in-place operation (aten::{op.name}) that would "
-                "mutate a captured Tensor. This is not supported; please rewrite the "
-                "function being transformed to explicitly accept the mutated Tensor(s) "
-                "as inputs."
-            )
+            raise refused_write(op)
+        wanted = any(tensor.requires_grad for tensor in tensors(args))
+        if op.form == OUT and not (wanted and is_grad_enabled()):
+            return self.below(op, args)
         return op.redispatch(KEYS, *each(self.lifted, args))
 
     def below(self, op, args):
@@ -67,8 +76,9 @@ class GradientLevel(Level):
             for value, arg in zip(values, args)
             if isinstance(value, Tensor)
         }
+        kind = type(args[0]._stand) if op.is_view else Stand
         return mapped(
-            lambda t: known[id(t)] if id(t) in known else self.wrap(t), result
+            lambda t: known[id(t)] if id(t) in known else self.wrap(t, kind), result
         )
 
     @staticmethod

@@ -14,6 +14,7 @@ import importlib
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.stack import each, mapped, plain, tensors
 from rushlight.autograd.windows import Untransformed
+from rushlight.core.facts import storage_of
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import FORWARD, IMPLEMENTATION, KIND
 from rushlight.dispatch.rules_from_outside import tangent_rules
@@ -192,8 +193,7 @@ def with_copies(target, args, copied):
     Args:
         copied: a function that copies a tensor with its tangent.
     """
-    memory = target.untyped_storage()
-    return each(lambda t: copied(t) if t.untyped_storage() is memory else t, args)
+    return each(lambda t: copied(t) if storage_of(t) is storage_of(target) else t, args)
 
 
 def variables_of(inner, args, level, carried):

@@ -48,9 +48,22 @@ class Stand:
     """What a tensor stands for: a value of the level outside its own."""
 
     __slots__ = ("level", "value")
+    opaque = "TensorWrapper"  # whose storage a program may not look at
 
     def __init__(self, level, value):
         self.level, self.value = level, value
+
+    def refuse_storage(self):
+        """Raises where a program may not look at the storage underneath."""
+        if self.opaque:
+            raise NotImplementedError(f"Cannot access storage of {self.opaque}")
+
+    def refuse_address(self):
+        """Raises where a program may not know where the elements lie."""
+        if self.opaque:
+            raise RuntimeError(
+                "Cannot access data pointer of Tensor that doesn't have storage"
+            )
 
     @property
     def readable(self):
@@ -279,6 +292,16 @@ def mapped(function, result):
     if isinstance(result, dict):
         return {key: mapped(function, item) for key, item in result.items()}
     return result
+
+
+def refused_write(op):
+    """The refusal to write what a transformation did not make, nor was given."""
+    return RuntimeError(
+        "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted "
+        f"to call in-place operation (aten::{op.name}) that would mutate a captured "
+        "Tensor. This is not supported; please rewrite the function being transformed to "
+        "explicitly accept the mutated Tensor(s) as inputs."
+    )
 
 
 def plain(tensor):

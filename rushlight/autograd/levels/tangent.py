@@ -17,8 +17,10 @@ from rushlight.autograd.levels.stack import (
     imitate,
     levels_of,
     mapped,
+    refused_write,
     tensors,
 )
+from rushlight.core.facts import storage_of
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import INPLACE, OUT, TAGS
@@ -33,6 +35,7 @@ class Dual(Stand):
     """
 
     __slots__ = ("source", "tangent", "view", "whole")
+    opaque = None
 
     def __init__(self, level, value, tangent=None, source=None, view=None):
         super().__init__(level, value)
@@ -181,15 +184,10 @@ class TangentLevel(Pushforward, Level):
         if isinstance(result, Tensor):
             if not differentiable(result):
                 return self.wrap(result)
-            if (
-                not shares
-                and result.untyped_storage() is not values[0].untyped_storage()
-            ):
+            if not shares and storage_of(result) is not storage_of(values[0]):
                 whole = source._stand.look()
                 moved = None if whole is None else take(None)(whole)
-                if moved is not None and (
-                    moved.untyped_storage() is whole.untyped_storage()
-                ):
+                if moved is not None and storage_of(moved) is storage_of(whole):
                     moved = self.at_value(call.clone, moved)  # as the value was
                 return self.wrap(result, moved)
             return self.wrap(result, None, source._stand, take(None))
@@ -206,14 +204,8 @@ class TangentLevel(Pushforward, Level):
         values = each(self.unwrap, args)
         carried = any(self.tangent_of(t) is not None for t in tensors(args))
         if not self.owns(target):
-            if carried:
-                raise RuntimeError(
-                    "During a grad (vjp, jvp, grad, etc) transform, the function "
-                    f"provided attempted to call in-place operation (aten::{op.name}) "
-                    "that would mutate a captured Tensor. This is not supported; please "
-                    "rewrite the function being transformed to explicitly accept the "
-                    "mutated Tensor(s) as inputs."
-                )
+            if carried or is_grad_enabled():
+                raise refused_write(op)
             self.outside(op, values)
             return target
         if op.is_view:  # another window on the same memory

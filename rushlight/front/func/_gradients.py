@@ -5,6 +5,7 @@ import functools
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.stack import THREAD
 from rushlight.autograd.levels.tangent import TangentLevel
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import jagged, strided
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
@@ -55,15 +56,16 @@ def _replaced(args, numbers, values):
     return tuple(args)
 
 
-def _tensors(tree, name, what):
+def _tensors(tree, expected):
     leaves, spec = pytree.tree_flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(
-                f"{name}: Expected {what} to be Tensors, or nests of Tensors, but got "
-                f"{type(leaf).__name__}"
-            )
+            raise RuntimeError(f"{expected} {type(leaf)}")
     return leaves, spec
+
+
+JVP = "jvp(f, primals, tangents)"
+RETURNED = "expected f(*primals) to return only tensors, got unsupported type"
 
 
 def _refuse_nested(name, tree, layouts=(strided, jagged)):
@@ -100,7 +102,7 @@ def _variables(tree):
             raise ValueError(
                 f"Thing passed to transform API must be Tensor, got {type(leaf)}"
             )
-        leaf.requires_grad_()
+        with_requires_grad(leaf)
     return leaves, spec
 
 
@@ -124,9 +126,7 @@ def _split_aux(output, has_aux, name):
         )
     for leaf in pytree.tree_leaves(output[1]):
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(
-                f"{name}: Expected tensors, got unsupported type {type(leaf)} in aux"
-            )
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
     return output
 
 
@@ -157,14 +157,14 @@ def grad_and_value(func, argnums=0, has_aux=False):
             output, aux = _split_aux(output, has_aux, "grad_and_value")
             if not isinstance(output, Tensor):
                 raise RuntimeError(
-                    "Expected f(*args) to return a Tensor, got tensor of type "
-                    f"{type(output).__name__}"
+                    "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, "
+                    f"got {type(output)}"
                 )
             if output.dim():
                 raise RuntimeError(
-                    "Expected f(*args) to return a scalar tensor, got tensor with "
-                    f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev "
-                    "APIs instead?"
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar "
+                    f"Tensor, got tensor with {output.dim()} dims. Maybe you wanted to "
+                    "use the vjp or jacrev APIs instead?"
                 )
             found = level.gradients([output], variables, [None])
         value, aux = level.unwrap(output), _unwrapped(level, aux)
@@ -225,7 +225,7 @@ def _vjp(func, args, kwargs, numbers, has_aux):
         variables, spec = _variables(tuple(inside[n] for n in numbers))
         output = func(*inside, **_wrapped(level, kwargs))
         output, aux = _split_aux(output, has_aux, "vjp")
-        outputs, shape = _tensors(output, "vjp", "the outputs of f")
+        outputs, shape = _tensors(output, f"vjp(f, *primals): {RETURNED}")
         level.settle(outputs)
         if not outputs:
             raise RuntimeError(
@@ -240,18 +240,20 @@ def _vjp(func, args, kwargs, numbers, has_aux):
     values, aux = [level.unwrap(t) for t in outputs], _unwrapped(level, aux)
 
     def pull(cotangents, retain_graph=True, create_graph=None):
-        given, form = _tensors(cotangents, "vjp", "the cotangents")
+        given, form = _tensors(
+            cotangents, "vjp: Expected cotangents to be Tensors, got"
+        )
         if form != shape:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree "
                 f"structure of outputs to the function. cotangents: {form}, primal "
                 f"output: {shape}"
             )
-        for cotangent, value in zip(given, values):
+        for at, (cotangent, value) in enumerate(zip(given, values)):
             if cotangent.shape != value.shape:
                 raise RuntimeError(
-                    "Expected cotangents to have the shapes of the outputs, but got "
-                    f"{tuple(cotangent.shape)} for {tuple(value.shape)}"
+                    f"Mismatch in shape: grad_output[{at}] has a shape of "
+                    f"{cotangent.shape} and output[{at}] has a shape of {value.shape}."
                 )
         record = is_grad_enabled() if create_graph is None else create_graph
         found = level.gradients(outputs, variables, given, retain_graph, record)
@@ -285,22 +287,32 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 def _jvp(func, args, kwargs, numbers, tangents, strict, has_aux):
     """`jvp` along tangents of some arguments; the others are the level's, too."""
     primals = tuple(args[n] for n in numbers)
-    leaves, spec = _tensors(primals, "jvp", "the primals")
+    leaves, spec = _tensors(
+        primals, f"{JVP}: Expected primals to only contain Tensors, got"
+    )
     if not leaves:
         raise RuntimeError(
             "jvp(f, primals, tangents): Expected primals to contain at least one Tensor."
         )
-    moved, form = _tensors(tangents, "jvp", "the tangents")
+    moved, form = _tensors(
+        tangents, f"{JVP}: Expected tangents to only contain Tensors, got"
+    )
     if form != spec:
         raise RuntimeError(
             "jvp: Expected primals and tangents to have the same python structure. Got "
             f"primals with structure {spec} and tangents with structure {form}"
         )
     for value, tangent in zip(leaves, moved):
+        if not (value.is_floating_point() or value.is_complex()):
+            raise ValueError(
+                f"Expected primal to be floating point or complex, but got: {value.dtype}"
+            )
         if value.shape != tangent.shape:
             raise RuntimeError(
-                "jvp: Expected tangents to have the shapes of the primals, but got "
-                f"{tuple(tangent.shape)} for {tuple(value.shape)}"
+                "Trying to set a forward gradient that has a different size than that of "
+                f"the original Tensor, this is not supported. Tensor is of size "
+                f"{list(value.shape)} while the given forward gradient is of size "
+                f"{list(tangent.shape)}."
             )
     if THREAD.dual is not None:
         raise RuntimeError(
@@ -313,7 +325,7 @@ def _jvp(func, args, kwargs, numbers, tangents, strict, has_aux):
         inside = _replaced(inside, numbers, pytree.tree_unflatten(duals, spec))
         output = func(*inside, **_wrapped(level, kwargs))
         output, aux = _split_aux(output, has_aux, "jvp")
-        outputs, shape = _tensors(output, "jvp", "the outputs of f")
+        outputs, shape = _tensors(output, f"{JVP}: {RETURNED}")
         values = [level.unwrap(t) for t in outputs]
         found = [level.tangent_of(t) for t in outputs]
         aux = _unwrapped(level, aux)
@@ -452,7 +464,9 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
         _refuse_nested("torch.func.jacfwd", args)
         numbers, single = _chosen(args, argnums)
         chosen = tuple(args[n] for n in numbers)
-        leaves, spec = _tensors(chosen, "jacfwd", "the arguments to differentiate by")
+        leaves, spec = _tensors(
+            chosen, f"{JVP}: Expected primals to only contain Tensors, got"
+        )
 
         def push(*directions):
             tangents = pytree.tree_unflatten(directions, spec)

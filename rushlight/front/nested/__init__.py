@@ -8,6 +8,7 @@
 """
 
 import rushlight as rl
+from rushlight.core.facts import with_requires_grad as _with_requires_grad
 from rushlight.nested._internal import nested_tensor as _jagged
 from rushlight.nested._internal import ops as _ops  # which answers to the key
 from rushlight.nested._internal import strided as _strided
@@ -47,7 +48,7 @@ def nested_tensor(
     with rl.no_grad():
         made = _of_parts(parts, dtype, layout, device)
     made = made.pin_memory() if pin_memory else made
-    return made.requires_grad_() if requires_grad else made
+    return _with_requires_grad(made, requires_grad)
 
 
 def _of_parts(parts, dtype, layout, device):

@@ -3,6 +3,7 @@
 import rushlight as rl
 from rushlight.core import layout as layouts
 from rushlight.core.dtype import by_python_type
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call
 from rushlight.sparse.invariants import (
@@ -25,7 +26,7 @@ def _indices(indices, device):
 
 
 def _leaf(result, requires_grad):
-    return result.requires_grad_() if requires_grad else result
+    return with_requires_grad(result, requires_grad)
 
 
 def _checked(wanted):

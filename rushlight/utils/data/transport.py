@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import rushlight as rl
+from rushlight.core.facts import with_requires_grad
 from rushlight.io import interop
 
 ALIGNMENT = 64
@@ -61,7 +62,7 @@ class _Unpacker(pickle.Unpickler):
     def persistent_load(self, place):
         dtype, offset, shape, requires_grad = place
         tensor = interop.from_buffer(self.segment, dtype, shape, offset)
-        return tensor.requires_grad_() if requires_grad else tensor
+        return with_requires_grad(tensor, requires_grad)
 
 
 def send(connection: Connection, header: tuple, value: Any) -> None:

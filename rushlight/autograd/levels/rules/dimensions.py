@@ -224,15 +224,26 @@ def of_all_examples(level, op, args):
     return op.redispatch(None, level.front(args[0]))
 
 
+PLEASE_FILE = (
+    "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this "
+    "feature."
+)
+
+
 def data_dependent(level, op, args):
     """Refuses results whose shapes would differ from example to example."""
     name = op.entry[NAME]
-    if name == "masked_select" and level.shares(args[1]):
-        return NotImplemented
+    if name == "masked_select":
+        if level.shares(args[1]):
+            return NotImplemented
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We "
+            "cannot support this because for each batch this would return a differently "
+            f"shaped Tensor. {PLEASE_FILE}"
+        )
     raise RuntimeError(
         "vmap: We do not support batching operators that can output dynamic shape. "
-        f"Attempted to vmap over aten::{SHOWN.get(name, name)}: examples would differ in "
-        "the shape of their results."
+        f"Attempted to vmap over aten::{SHOWN.get(name, name)}. {PLEASE_FILE}"
     )
 
 

@@ -51,22 +51,21 @@ class BatchedIndices:
         return [0, *before, *range(1, 1 + self.rank), *trailing]
 
 
-def _taken(indices):
-    """Whether indices are numbers, for one dimension at least."""
-    given = [position for position in indices if position is not None]
-    return bool(given) and all(p.dtype not in (bool_, uint8) for p in given)
-
-
 def _unmasked(level, indices):
-    """BatchedIndices with numbers in position of masks that all examples share."""
+    """BatchedIndices with numbers in position of masks that all examples share.
+
+    Raises:
+        RuntimeError: each example has a mask of its own.
+    """
     found = []
     for position in indices:
-        if (
-            position is None
-            or position.dtype not in (bool_, uint8)
-            or level.owns(position)
-        ):
+        if position is None or position.dtype not in (bool_, uint8):
             found.append(position)
+        elif level.owns(position):
+            raise RuntimeError(
+                "vmap: We do not support batching operators that can support dynamic "
+                "shape. Attempting to batch over indexing with a boolean mask."
+            )
         else:
             found.extend(position.nonzero().unbind(1))
     return found
@@ -75,7 +74,7 @@ def _unmasked(level, indices):
 def index(level, op, args):
     x, indices = args
     indices = _unmasked(level, indices)
-    if not _taken(indices):
+    if not any(position is not None for position in indices):
         return NotImplemented
     if level.owns(x) and not any(p is not None and level.owns(p) for p in indices):
         at = [i for i, item in enumerate(indices) if item is not None]
@@ -90,7 +89,7 @@ def index(level, op, args):
 def index_put(level, op, args):
     x, indices, values, accumulate = args
     indices = _unmasked(level, indices)
-    if not _taken(indices):
+    if not any(position is not None for position in indices):
         return NotImplemented
     found = BatchedIndices(level, x, indices)
     target = level.filled(x)

@@ -123,15 +123,27 @@ def group_norm_backward(level, op, args):
     return tuple(r if r is None else level.wrap(r) for r in results)
 
 
+SHARED_STATISTICS = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, "
+    "which will be updated in place, were not batched.\nIf you are using a module and do "
+    "not need eval mode, please set `track_running_stats` to be False.If you are using "
+    "a prebuilt module and do not need eval mode, please see the functorch website for "
+    "resources on how to patch your module to work with vmap"
+)
+
+
 def batch_norm(level, op, args):
     """Channels of all examples beside each other, statistics and weights as well.
 
-    Statistics that all examples share are written by one after the other.
+    Raises:
+        RuntimeError: all examples share the statistics that each would write.
     """
     x, weight, bias, mean, var, training, *rest = args
     shared = any(t is not None and not level.owns(t) for t in (mean, var))
     if training and shared:
-        return NotImplemented
+        if not level.owns(x):
+            return NotImplemented  # they are written by one example after the other
+        raise RuntimeError(SHARED_STATISTICS)
     stats = [_in_a_row(level, t) for t in (mean, var)]
     if training:  # they are written, and a row may lie otherwise than they do
         stats = [t if t is None else t.clone() for t in stats]

@@ -3,6 +3,7 @@
 import rushlight as rl
 from rushlight._value_types import KEY, Written
 from rushlight.autograd.function import Function
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.subclass import make_wrapper
 from rushlight.masked.maskedtensor import _layouts
 
@@ -166,7 +167,7 @@ class MaskedTensor(rl.Tensor):
         checked(data, mask)
         data, mask = _layouts.prepared(data.detach(), mask)
         made = _made(data.clone(), mask.clone())
-        return made.requires_grad_() if requires_grad else made
+        return with_requires_grad(made, requires_grad)
 
     def __init__(self, data, mask, requires_grad=False):
         super().__init__()

@@ -3,6 +3,7 @@
 import rushlight as rl
 from rushlight._value_types import KEY, Written, one_element
 from rushlight.autograd.function import Function
+from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import Size
 from rushlight.core.subclass import make_wrapper, take_geometry
 from rushlight.nested._internal.nested_int import FIRST, nested_int_of
@@ -133,7 +134,7 @@ class NestedTensor(rl.Tensor):
         cache = kwargs.get("_metadata_cache") or {}
         ragged_idx = kwargs.get("_ragged_idx", 1)
         made = _made(cls, values.detach(), offsets, lengths, ragged_idx, cache)
-        return made.requires_grad_() if kwargs.get("requires_grad") else made
+        return with_requires_grad(made, kwargs.get("requires_grad"))
 
     def __init__(self, *args, **kwargs):
         super().__init__()
