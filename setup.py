@@ -111,6 +111,7 @@ COMPILED = [
     "graph.call_matching",
     "graph.size_vectors",
     "graph.open_sizes",
+    "graph.compiled_call",
     "graph.capture",
     "graph.operator_traces",
     "graph.launch_recorder",

@@ -17,9 +17,8 @@ import sys
 import threading
 
 import cython
-from cython.cimports.cpython.object import PyObject_GenericGetDict
 from cython.cimports.cpython.pythread import PyThread_get_thread_ident
-from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.autograd.node import Formulas, set_formulas
 from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.dtype import default_dtype
@@ -64,6 +63,7 @@ from cython.cimports.rushlight.graph.call_trace import (
     sizes_hang_on_elements,
     writes_given,
 )
+from cython.cimports.rushlight.graph.compiled_call import most_of
 from cython.cimports.rushlight.graph.open_sizes import PASSES, open_branch
 from cython.cimports.rushlight.graph.tape import (
     ARGUMENT,
@@ -77,7 +77,6 @@ from cython.cimports.rushlight.graph.tape import (
     fill_rest,
     followed,
 )
-from cython.cimports.rushlight.nn.modules._calling import is_watched
 from cython.cimports.rushlight.runtime.cpu.launch import launched
 
 from rushlight.core import naming
@@ -88,7 +87,6 @@ from rushlight.dispatch.declared import BLANK
 from rushlight.dispatch.dispatcher import before_replacing, serve_all
 from rushlight.dispatch.dispatcher import forget as forget_operator
 from rushlight.dispatch.keys import DispatchKey
-from rushlight.nn.modules._calling import call
 
 _ONE = cython.declare(uint64_t, 1)
 _LISTENING = cython.declare(uint64_t, _ONE << KEY_LISTENING)
@@ -109,7 +107,6 @@ _PUT_OFF = cython.declare(cython.int, 6)
 # as they come where it does not.
 _ASKED = cython.declare(cython.int, 64)
 _PASSED = cython.declare(cython.int, 1024)
-_stances = cython.declare(cython.bint, False)
 OUTSIDE = "memory is used outside of operators"
 OTHER_THREAD = "another thread reads an element"
 _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
@@ -792,62 +789,6 @@ def finished(tape: Tape, why: object) -> cython.int:
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def elements_of(item: object) -> int64_t:
-    """How many elements an argument has: none of a number's, and no end of a list's."""
-    if isinstance(item, Tensor):
-        return cython.cast(Tensor, item).numel_
-    if item is None or isinstance(item, (int, float, str)):
-        return 0
-    return INT64_MAX
-
-
-@cython.cfunc
-@cython.exceptval(-2, check=False)
-def most_of(args: tuple, kwargs: dict) -> int64_t:
-    """How many elements the largest argument of a call has."""
-    most: int64_t = 0
-    for item in args if not kwargs else (*args, *kwargs.values()):
-        most = max(most, elements_of(item))
-    return most
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def takes_pass(owner: Owner, most: int64_t) -> cython.bint:
-    """Whether following a call does not pay, as it did not for others as large."""
-    if owner.passing <= 0 or owner.frozen is not None or most > owner.most:
-        return False
-    owner.passing -= 1
-    return True
-
-
-def heed_stances():
-    """A thread has set a stance: calls are asked for theirs from here on."""
-    global _stances
-    _stances = True
-
-
-def passes(owner: Owner, one, two=None, three=None, four=None):
-    """Whether a call with up to four arguments, which are not packed, runs as it comes."""
-    most: int64_t = max(elements_of(one), elements_of(two))
-    most = max(most, elements_of(three), elements_of(four))
-    return not _stances and takes_pass(owner, most)
-
-
-def call_module(self, *args, **kwargs):
-    """A compiled module's call: where it passes without the frame of its ``forward``."""
-    fields: dict = PyObject_GenericGetDict(self, cython.NULL)
-    owner: Owner = fields.get("_runner")
-    if _stances or kwargs or owner is None or is_watched(self, fields):
-        return call(self, *args, **kwargs)
-    plain: cython.bint = owner.passing > 0 and fields["_integers"] is None
-    if plain and takes_pass(owner, most_of(args, kwargs)):
-        return fields["_modules"]["_orig_mod"](*args)
-    return call(self, *args)
-
-
 def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
     """Calls a function, and follows it.
 
@@ -856,8 +797,6 @@ def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
         watch: called with a result that has a graph, the owner and the path's last call.
     """
     leaf: Call
-    if owner.passing > 0 and takes_pass(owner, most_of(args, kwargs)):
-        return function(*args, **kwargs)
     tape: Tape = started(owner)
     if tape is None:
         return function(*args, **kwargs)
@@ -875,7 +814,7 @@ def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
         leaf.pays = 1 if leaf.pays == 0 and owner.pays(leaf) else -1
         if leaf.pays < 0:
             owner.passing = _PASSED
-            owner.most = max(owner.most, most_of(args, kwargs))
+            owner.most = max(owner.most, most_of((*args, *kwargs.values())))
     if type(result) is not Tensor or cython.cast(Tensor, result).grad_fn_ is not None:
         watch(result, owner, leaf)
     return result

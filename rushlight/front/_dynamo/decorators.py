@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rushlight._dynamo.backends.registry import find_backend
 from rushlight.core.state import is_following
-from rushlight.graph import capture, compiled_function
+from rushlight.graph import capture, compiled_call, compiled_function
 from rushlight.graph.export_state import recording_export
 
 _STANCES = (
@@ -311,7 +311,7 @@ class set_stance:
         )
         self.before = current_stance(), current_backend()
         _ever_set[:] = [True]
-        capture.heed_stances()
+        compiled_call.heed_stances()
         self.put(self.now)
 
     def put(self, now):

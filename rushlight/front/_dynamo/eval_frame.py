@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
-from types import FunctionType
 from typing import NamedTuple
 
 from rushlight._dynamo import config
@@ -21,8 +19,9 @@ from rushlight._dynamo.decorators import (
 from rushlight._inductor import config as inductor
 from rushlight._inductor.options import MODES, checked, settings
 from rushlight.autograd.grad_mode import is_grad_enabled
-from rushlight.graph import capture, compiled_function
+from rushlight.graph import compiled_function
 from rushlight.graph.capture import run as run_followed
+from rushlight.graph.compiled_call import CallOfModule, CompiledFunction
 from rushlight.graph.compiled_function import watch_back
 from rushlight.nn import Module
 
@@ -145,53 +144,7 @@ def _compiled(
         return model
     if isinstance(model, Module):
         return OptimizedModule(model, follow)
-
-    def general(*args, **kwargs):
-        if follow is None or follow.backend or _ever_set or config.disable:
-            return call(follow, model, args, kwargs)
-        return run_followed(follow, model, args, kwargs, watch_back)
-
-    compiled = functools.wraps(model)(in_few_words(model, follow, general) or general)
-    compiled._torchdynamo_orig_callable = model
-    compiled._runner = follow
-    return compiled
-
-
-PLAIN = """
-def made(_model, _runner, _general, _passes, _run, _watch, _ever_set, _config):
-    def compiled({names}):
-        if _passes(_runner, {names}):
-            return _model({names})
-        if _ever_set or _runner.backend or _config.disable:
-            return _general({names})
-        return _run(_runner, _model, ({names},), {{}}, _watch)
-    return compiled
-"""
-
-
-def in_few_words(model, runner, general):
-    """What stands for a function of one to four plain arguments, which it does not pack.
-
-    Args:
-        model: the function.
-        runner: the one that follows it, or None.
-        general: what is called where a backend or a setting asks for more.
-
-    Returns:
-        A function; None where the arguments are others.
-    """
-    code = getattr(model, "__code__", None)
-    if runner is None or not isinstance(model, FunctionType) or model.__defaults__:
-        return None
-    flags = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-    others = code.co_flags & flags or code.co_kwonlyargcount or code.co_posonlyargcount
-    names = code.co_varnames[: code.co_argcount]
-    if others or not 1 <= len(names) <= 4 or any(one[0] == "_" for one in names):
-        return None
-    found = {"__name__": __name__}
-    exec(PLAIN.format(names=", ".join(names)), found)
-    run = capture.passes, run_followed, watch_back
-    return found["made"](model, runner, general, *run, _ever_set, config)
+    return CompiledFunction(model, follow, call)
 
 
 PASSES = (
@@ -349,17 +302,15 @@ class OptimizedModule(Module):
         own = dynamo_ctx is not None and dynamo_ctx.backend is None
         self.__dict__["_integers"] = of_integers(mod) if own else None
 
-    __call__ = capture.call_module
+    __call__ = CallOfModule()
 
     def forward(self, *args, **kwargs):
         """The other module's result."""
         fields = self.__dict__
-        runner, module = fields["_runner"], fields["_modules"]["_orig_mod"]
+        module = fields["_modules"]["_orig_mod"]
         if fields["_integers"] is not None and not is_grad_enabled():
             module = fields["_integers"]
-        if runner is None or runner.backend or _ever_set or config.disable:
-            return call(runner, module, args, kwargs)
-        return run_followed(runner, module, args, kwargs, watch_back)
+        return call(fields["_runner"], module, args, kwargs)
 
     def train(self, mode=True):
         """Switches both."""

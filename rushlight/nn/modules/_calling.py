@@ -7,7 +7,7 @@ up each time: hooks, the global tables of hooks and ``forward`` itself may be re
 from __future__ import annotations
 
 import cython
-from cython.cimports.cpython.dict import PyDict_GetItem
+from cython.cimports.cpython.dict import PyDict_GetItemWithError
 from cython.cimports.cpython.object import (
     PyObject_GenericGetDict,
     PyObject_IsTrue,
@@ -63,16 +63,16 @@ def is_watched(module: object, fields: dict) -> cython.bint:
     table: p_object
     i: cython.int
     for i in range(4):
-        table = PyDict_GetItem(fields, _own[i])
+        table = PyDict_GetItemWithError(fields, _own[i])
         if table == cython.NULL:
             if getattr(module, _own[i]):  # which says that __init__ has not run
                 return True
         elif PyObject_IsTrue(cython.cast(object, table)):
             return True
-        table = PyDict_GetItem(_home, _global[i])
+        table = PyDict_GetItemWithError(_home, _global[i])
         if table == cython.NULL or PyObject_IsTrue(cython.cast(object, table)):
             return True
-    table = PyDict_GetItem(fields, _IMPL)
+    table = PyDict_GetItemWithError(fields, _IMPL)
     if table != cython.NULL:
         return cython.cast(object, table) is not None
     return type(module)._compiled_call_impl is not None
@@ -97,11 +97,11 @@ def find_member(self, name):
     found: p_object
     i: cython.int
     for i in range(3):
-        table = PyDict_GetItem(fields, _TABLES[i])
+        table = PyDict_GetItemWithError(fields, _TABLES[i])
         if table == cython.NULL:
             break  # __init__ has not run
         if isinstance(cython.cast(object, table), dict):
-            found = PyDict_GetItem(cython.cast(object, table), name)
+            found = PyDict_GetItemWithError(cython.cast(object, table), name)
             if found != cython.NULL:
                 return cython.cast(object, found)
         elif name in cython.cast(object, table):
