@@ -11,6 +11,7 @@ from types import FunctionType, MethodType
 
 import cython
 from cython.cimports.cpython.object import PyObject_GenericGetDict
+from cython.cimports.cpython.tuple import PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import INT64_MAX, int64_t
 from cython.cimports.rushlight.core._python import (
     PyObject_Vectorcall,
@@ -21,12 +22,15 @@ from cython.cimports.rushlight.core._python import (
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
 from cython.cimports.rushlight.graph.tape import Owner
-from cython.cimports.rushlight.nn.modules._calling import is_watched
+from cython.cimports.rushlight.nn.modules._calling import (
+    call_forward,
+    is_watched,
+    module_call,
+    packed,
+)
 
 from rushlight.nn.modules._calling import call
 
-_VECTORCALL = cython.declare(cython.ulong, 1 << 11)  # flags of types
-_METHOD_DESCRIPTOR = cython.declare(cython.ulong, 1 << 17)
 _stances = cython.declare(cython.bint, False)
 
 
@@ -72,12 +76,6 @@ def takes_pass(owner: Owner, args: pp_object, count: cython.Py_ssize_t) -> cytho
             return False
     owner.passing -= 1
     return True
-
-
-@cython.cfunc
-def positional(args: pp_object, count: cython.Py_ssize_t) -> tuple:
-    """The first arguments of a call."""
-    return tuple([cython.cast(object, args[i]) for i in range(count)])
 
 
 # -- functions -------------------------------------------------------------------------
@@ -132,36 +130,16 @@ def call_function(
     compiled: CompiledFunction = cython.cast(CompiledFunction, self)
     count: cython.Py_ssize_t = PyVectorcall_NARGS(nargsf)
     total: cython.Py_ssize_t = count
-    names: tuple = ()
     if kwnames != cython.NULL:
-        names = cython.cast(tuple, cython.cast(object, kwnames))
-        total += len(names)
+        total += PyTuple_GET_SIZE(cython.cast(object, kwnames))
     if compiled.runner is None or takes_pass(compiled.runner, args, total):
         function = cython.cast(p_object, compiled.function)
         return PyObject_Vectorcall(function, args, nargsf, kwnames)
-    kwargs: dict = {}
-    for i in range(len(names)):
-        kwargs[names[i]] = cython.cast(object, args[count + i])
-    packed: tuple = positional(args, count)
-    return compiled.follow(compiled.runner, compiled.function, packed, kwargs)
+    values, named = packed(args, count, kwnames)
+    return compiled.follow(compiled.runner, compiled.function, values, named)
 
 
 # -- modules ---------------------------------------------------------------------------
-
-
-@cython.cclass
-class CallOfModule:
-    """The ``__call__`` of compiled modules."""
-
-    vectorcall: cython.p_void
-    __dict__: dict
-
-    def __init__(self):
-        self.vectorcall = cython.cast(cython.p_void, call_module)
-        functools.update_wrapper(self, call)
-
-    def __get__(self, owner, kind):
-        return self if owner is None else MethodType(self, owner)
 
 
 @cython.cfunc
@@ -180,28 +158,21 @@ def call_module(
         and takes_pass(runner, args + 1, count - 1)
     ):
         module = fields["_modules"]["_orig_mod"]
-        called = module
         if type(module).__call__ is call:
             fields = PyObject_GenericGetDict(module, cython.NULL)
             if not is_watched(module, fields):
-                called = module.forward
-        return PyObject_Vectorcall(
-            cython.cast(p_object, called), args + 1, count - 1, cython.NULL
-        )
-    kwargs: dict = {}
-    if kwnames != cython.NULL:
-        for i, name in enumerate(cython.cast(object, kwnames)):
-            kwargs[name] = cython.cast(object, args[count + i])
-    return call(*positional(args, count), **kwargs)
+                return call_forward(module, args, count, cython.NULL)
+        called = cython.cast(p_object, module)
+        return PyObject_Vectorcall(called, args + 1, count - 1, cython.NULL)
+    return PyObject_Vectorcall(cython.cast(p_object, call), args, nargsf, kwnames)
 
 
-def _install_vectorcalls():
-    function: CompiledFunction = CompiledFunction(call, None, None)
-    module: CallOfModule = CallOfModule()
-    flags: cython.ulong = _VECTORCALL | _METHOD_DESCRIPTOR
-    field = cython.address(function.vectorcall)
-    enable_vectorcall(CompiledFunction, function, field, flags)
-    enable_vectorcall(CallOfModule, module, cython.address(module.vectorcall), flags)
+def _install_vectorcall():
+    made: CompiledFunction = CompiledFunction(len, None, None)
+    enable_vectorcall(
+        CompiledFunction, made, cython.address(made.vectorcall), (1 << 11) | (1 << 17)
+    )
 
 
-_install_vectorcalls()
+_install_vectorcall()
+CALL_MODULE = module_call(cython.cast(cython.p_void, call_module), call)

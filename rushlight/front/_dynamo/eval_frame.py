@@ -21,7 +21,7 @@ from rushlight._inductor.options import MODES, checked, settings
 from rushlight.autograd.grad_mode import is_grad_enabled
 from rushlight.graph import compiled_function
 from rushlight.graph.capture import run as run_followed
-from rushlight.graph.compiled_call import CallOfModule, CompiledFunction
+from rushlight.graph.compiled_call import CALL_MODULE, CompiledFunction
 from rushlight.graph.compiled_function import watch_back
 from rushlight.nn import Module
 
@@ -302,7 +302,7 @@ class OptimizedModule(Module):
         own = dynamo_ctx is not None and dynamo_ctx.backend is None
         self.__dict__["_integers"] = of_integers(mod) if own else None
 
-    __call__ = CallOfModule()
+    __call__ = CALL_MODULE
 
     def forward(self, *args, **kwargs):
         """The other module's result."""

@@ -6,15 +6,24 @@ up each time: hooks, the global tables of hooks and ``forward`` itself may be re
 
 from __future__ import annotations
 
+import functools
+from types import MethodType
+
 import cython
 from cython.cimports.cpython.dict import PyDict_GetItemWithError
 from cython.cimports.cpython.object import (
     PyObject_GenericGetDict,
     PyObject_IsTrue,
 )
-from cython.cimports.rushlight.core._python import p_object
+from cython.cimports.rushlight.core._python import (
+    PyObject_Vectorcall,
+    PyVectorcall_NARGS,
+    p_object,
+    pp_object,
+)
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
 
 _OWN = (
     "_forward_hooks",
@@ -78,16 +87,78 @@ def is_watched(module: object, fields: dict) -> cython.bint:
     return type(module)._compiled_call_impl is not None
 
 
-def call(self, *args, **kwargs):
+@cython.final
+@cython.cclass
+class ModuleCall:
+    """A ``__call__`` of modules: a method by vectorcall, to which nobody packs arguments."""
+
+    def __get__(self, owner, kind):
+        return self if owner is None else MethodType(self, owner)
+
+
+@cython.cfunc
+def module_call(entry: cython.p_void, documented: object) -> ModuleCall:
+    """The ``__call__`` that goes to a vectorcall function.
+
+    Args:
+        documented: a function with its signature and words.
+    """
+    made: ModuleCall = ModuleCall()
+    made.vectorcall = entry
+    functools.update_wrapper(made, documented)
+    return made
+
+
+@cython.cfunc
+def packed(args: pp_object, n: cython.Py_ssize_t, kwnames: p_object) -> tuple:
+    """The arguments of a vectorcall as a tuple and a dict."""
+    i: cython.Py_ssize_t
+    kwargs: dict = {}
+    if kwnames != cython.NULL:
+        names: tuple = cython.cast(tuple, cython.cast(object, kwnames))
+        for i in range(len(names)):
+            kwargs[names[i]] = cython.cast(object, args[n + i])
+    return tuple([cython.cast(object, args[i]) for i in range(n)]), kwargs
+
+
+@cython.cfunc
+def call_module(
+    self: p_object, args: pp_object, nargsf: cython.size_t, kwnames: p_object
+) -> object:
+    n: cython.Py_ssize_t = PyVectorcall_NARGS(nargsf)
+    if n < 1:
+        raise TypeError("Module.__call__() needs the module that it is a method of")
+    module: object = cython.cast(object, args[0])
+    fields: dict = PyObject_GenericGetDict(module, cython.NULL)
+    if is_watched(module, fields):
+        return module._watched_call(*packed(args + 1, n - 1, kwnames))
+    if _follower is not None and state().included & RECORDING and not kwnames:
+        return _follower.call(module, fields, packed(args + 1, n - 1, kwnames)[0])
+    return call_forward(module, args, n, kwnames)
+
+
+@cython.cfunc
+def call_forward(
+    module: object, args: pp_object, n: cython.Py_ssize_t, kwnames: p_object
+) -> object:
+    """What a module's ``forward`` gives for a call's arguments, of which it is the first."""
+    forward: object = module.forward
+    return PyObject_Vectorcall(cython.cast(p_object, forward), args + 1, n - 1, kwnames)
+
+
+def _call(self, *args, **kwargs):
     """What ``forward`` gives, with the hooks around it if there are any."""
-    fields: dict = PyObject_GenericGetDict(self, cython.NULL)
-    if is_watched(self, fields):
-        return self._watched_call(args, kwargs)
-    if kwargs:
-        return self.forward(*args, **kwargs)
-    if _follower is not None and state().included & RECORDING:
-        return _follower.call(self, fields, args)
-    return self.forward(*args)
+
+
+def _install_vectorcall():
+    made: ModuleCall = module_call(cython.cast(cython.p_void, call_module), _call)
+    enable_vectorcall(
+        ModuleCall, made, cython.address(made.vectorcall), (1 << 11) | (1 << 17)
+    )
+    return made
+
+
+call = _install_vectorcall()
 
 
 def find_member(self, name):
