@@ -790,6 +790,25 @@ def finished(tape: Tape, why: object) -> cython.int:
 
 
 def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
+    """Calls a function, and follows it, or times it both ways: see `follow`."""
+    st: cython.pointer(ThreadState) = state()
+    if owner.trial is None or st.included & (RECORDING | _LISTENING):
+        return follow(owner, function, args, kwargs, watch)
+    most = most_of((*args, *kwargs.values()))
+    return owner.trial.call(most, owner, function, args, kwargs, watch)
+
+
+@cython.ccall
+def settle(owner: Owner, leaf: Call, pays: cython.bint, most: int64_t):
+    """Keeps whether following pays: where it does not, the next calls run as they come."""
+    leaf.pays = 1 if pays else -1
+    if not pays:
+        owner.passing = _PASSED
+        owner.most = max(owner.most, most)
+
+
+@cython.ccall
+def follow(owner: Owner, function, args: tuple, kwargs: dict, watch):
     """Calls a function, and follows it.
 
     Args:
@@ -810,11 +829,11 @@ def run(owner: Owner, function, args: tuple, kwargs: dict, watch):
     if leaf is None:
         return result
     leaf.ends += 1
-    if leaf.ends >= _ASKED and leaf.pays <= 0:
-        leaf.pays = 1 if leaf.pays == 0 and owner.pays(leaf) else -1
-        if leaf.pays < 0:
-            owner.passing = _PASSED
-            owner.most = max(owner.most, most_of((*args, *kwargs.values())))
+    if leaf.ends >= _ASKED and leaf.pays <= 0 and owner.trial is None:
+        most: int64_t = most_of((*args, *kwargs.values()))
+        pays = owner.pays(leaf, most) if leaf.pays == 0 else False
+        if pays is not None:
+            settle(owner, leaf, pays, most)
     if type(result) is not Tensor or cython.cast(Tensor, result).grad_fn_ is not None:
         watch(result, owner, leaf)
     return result

@@ -7,6 +7,7 @@ import importlib
 import sys
 import threading
 import weakref
+from time import perf_counter_ns
 
 from rushlight._inductor import config
 from rushlight.autograd.engine import when_ending
@@ -20,9 +21,9 @@ from rushlight.graph.tape import Owner
 
 
 class Sweep(threading.local):
-    """What a thread's sweep back has begun: its tape."""
+    """What a thread's sweep back has begun: its tape, and who is told how long it takes."""
 
-    tape = None
+    tape = timed = None
 
 
 _open = Sweep()
@@ -126,6 +127,7 @@ class Runner(Owner):
         is_sweep: whether the paths are of sweeps back.
         families: paths that are alike but for a size (`rushlight.graph.open_sizes`).
         traces: of modules' calls at any sizes (`rushlight.graph.dynamic_replay`).
+        trial: what times its calls (`rushlight.graph.savings`), or None.
         frozen: what is done about calls that no path has: nothing else than ever, or
             ``"eager"``: they run as they come, or ``"fail"``.
         sights: how often it was called while its first call was to run as it comes.
@@ -162,7 +164,7 @@ class Runner(Owner):
         self.operator_traces: dict = {}
         self.sweeps = None
         self.frozen, self.sights, self.others = None, 0, {}
-        self.passing = self.most = 0
+        self.passing, self.most, self.trial = 0, 0, None
         self.lent: dict = {}
         self.numbers, self.varying, self.marks = None, {}, {}
         self.dynamic = dynamic
@@ -220,10 +222,14 @@ class Runner(Owner):
             after = after.last_taken
         return made >= config.open_size_bytes
 
-    def pays(self, leaf):
-        """Whether following a function's calls takes no longer than their programs save.
+    def pays(self, leaf, most):
+        """Whether following takes no longer than programs save; None before it was timed.
 
         Python of several modules that is left out saves more than is counted there.
+
+        Args:
+            leaf: the last call of the path.
+            most: elements of the largest argument.
         """
         from rushlight.graph import savings
 
@@ -239,7 +245,7 @@ class Runner(Owner):
         followed = [leaf]
         if back_key(leaf) in self.backwards:
             followed += self.backwards[back_key(leaf)].taken_last()
-        return savings.pay(followed)
+        return savings.judged(followed, self, most, watch_time)
 
     def taken_last(self):
         """The calls that the paths with programs end in which were taken last."""
@@ -483,7 +489,7 @@ class Runner(Owner):
         self.operator_traces = {}
         self.breaks, self.graphs = [], []
         self.graphed = self.sights = self.passing = self.most = 0
-        self.others, self.numbers, self.varying = {}, None, {}
+        self.others, self.numbers, self.varying, self.trial = {}, None, {}, None
 
 
 def reset():
@@ -529,28 +535,51 @@ def _follow_back(runner):
 
 def _swept():
     """A sweep has ended."""
-    tape = _open.tape
+    tape, timed = _open.tape, _open.timed
     if tape is not None:
         _open.tape = None
         capture.end(tape)
+    if timed is not None:
+        _open.timed = None
+        record, begun = timed
+        record(perf_counter_ns() - begun)
 
 
-def watch_back(result, runner, leaf):
-    """Has sweeps be followed that come back through a function's results."""
+def _time_back(record, begin):
+    """A sweep has come to the results of a call that is timed."""
+    if _open.timed is None:
+        _open.timed = record, perf_counter_ns()
+    if begin is not None:
+        begin()
+
+
+def watch_time(result, record):
+    """Has sweeps be timed that come back through a function's results."""
+    for node in nodes_of(result):
+        node.reached = functools.partial(_time_back, record, node.reached)
+
+
+def nodes_of(result):
+    """The nodes of the graph that gave a function's results."""
     for tensor in (result,) if type(result) is Tensor else _tensors(result, []):
         try:
             node = tensor.grad_fn
         except RuntimeError:  # a view that was changed: refused where it is used
             continue
         if node is not None:
-            if runner.backend is not None and runner.sweeps is None:
-                return  # a function for forward graphs alone: sweeps run as they come
-            if leaf.follow_backward is None:
-                leaf.follow_backward = functools.partial(
-                    _follow_back, runner.follow_backward(leaf)
-                )
-            if node.reached is None:
-                node.reached = leaf.follow_backward
+            yield node
+
+
+def watch_back(result, runner, leaf):
+    """Has sweeps be followed that come back through a function's results."""
+    for node in nodes_of(result):
+        if runner.backend is not None and runner.sweeps is None:
+            return  # a function for forward graphs alone: sweeps run as they come
+        if leaf.follow_backward is None:
+            back = runner.follow_backward(leaf)
+            leaf.follow_backward = functools.partial(_follow_back, back)
+        if node.reached is None:
+            node.reached = leaf.follow_backward
 
 
 def run(runner, function, args, kwargs):
@@ -569,6 +598,3 @@ def make_runner(name, *how, **more):
         when_ending(_swept)
         _ready.append(True)
     return Runner(name, *how, **more)
-
-
-__all__ = ["Runner", "counters", "make_runner", "reset", "run"]

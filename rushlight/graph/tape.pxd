@@ -89,6 +89,7 @@ cdef class Owner:
     cdef public object backend      # what makes a program of a graph; None for our own
     cdef public object frozen       # what is done about calls that no path has
     cdef public int passing         # how many of the next calls run as they come
+    cdef public object trial        # what times its calls; or None
     cdef public int64_t most        # elements of an argument of such a call
     cdef public Call last           # the root that the last call began at, and what it hangs on
     cdef DType default

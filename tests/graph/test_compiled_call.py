@@ -5,6 +5,7 @@ import copy
 import functools
 import inspect
 import pickle
+import subprocess
 import sys
 import threading
 import typing
@@ -87,14 +88,19 @@ def test_arguments_are_given_on_as_they_came(passing):
         scaled(rl.ones(1), other=1)
 
 
-def test_what_runs_as_it_comes_has_no_frame_around_it():
-    def caller():
-        return sys._getframe(1).f_code.co_name
+ONE_FRAME = """
+import sys
+import rushlight as rl
 
-    compiled = rl.compile(caller)
-    compiled._runner.passing = 1
-    assert compiled() == "test_what_runs_as_it_comes_has_no_frame_around_it"
-    assert not compiled._runner.passing
+compiled = rl.compile(lambda: sys._getframe(1).f_code.co_name)
+compiled._runner.passing = 1
+assert compiled() == "<module>", compiled()
+assert not compiled._runner.passing
+"""
+
+
+def test_what_runs_as_it_comes_has_no_frame_around_it():  # where no stance was ever set
+    subprocess.run([sys.executable, "-c", ONE_FRAME], check=True)
 
 
 def test_callables_partials_and_coroutines_are_taken():

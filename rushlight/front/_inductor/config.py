@@ -10,8 +10,9 @@ Attributes:
     open_size_calls: others once that size has come so often.
     other_size_calls: how often operands of other sizes come, before a small program is
         planned for theirs, too; those that are larger (`open_size_bytes`) do not wait.
-    follow_bytes: functions whose programs save fewer bytes of what operators read and write
-        run as they come, once a call has come 64 times; 0 for none.
+    follow_bytes: what following a call takes, as bytes that operators move; 0 has all be
+        followed. Else calls are timed both ways once they have come 64 times, where it is not
+        clear that a program saves more; see `rushlight.graph.savings`.
     trace: files for those who look at programs: ``enabled`` (``TORCH_COMPILE_DEBUG=1``), which
         files there are, ``debug_dir`` for their folder, and ``save_real_tensors``
         (``TORCH_COMPILE_DEBUG_SAVE_REAL=1``), which keeps each program's arguments.
