@@ -41,7 +41,8 @@ from rushlight.ir.formulas import line_of
 from rushlight.ir.sizes import Symbol, Unbacked
 from rushlight.ir.sym_functions import sym_ite
 from rushlight.ir.symbolic import SymInt
-from rushlight.ir.unbacked import MustBeEqual, SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import MustBeEqual, SymFloat
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
 from rushlight.utils._pytree import tree_leaves, tree_map

@@ -45,7 +45,8 @@ from rushlight.fx.node import Node
 from rushlight.ir.formulas import Formula
 from rushlight.ir.sym_functions import sym_ite
 from rushlight.ir.symbolic import ShapeEnv, SymInt
-from rushlight.ir.unbacked import Elements, SymBool
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import Elements
 from rushlight.nn.modules.module import Module
 from rushlight.operators import call
 from rushlight.utils._pytree import is_namedtuple_class, treespec_loads

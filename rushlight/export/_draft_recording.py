@@ -20,7 +20,8 @@ from rushlight.graph.data_dependent import new_fake
 from rushlight.ir.formulas import evaluated, symbols_of
 from rushlight.ir.sizes import Unbacked
 from rushlight.ir.symbolic import SymInt
-from rushlight.ir.unbacked import SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import SymFloat
 from rushlight.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 _NUMBERS = (SymInt, SymFloat, SymBool)

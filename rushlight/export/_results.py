@@ -9,7 +9,8 @@ from rushlight.export.graph_signature import (
 )
 from rushlight.fx.node import Node
 from rushlight.ir.symbolic import SymInt
-from rushlight.ir.unbacked import SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import SymFloat
 
 __all__ = ["argument_of"]
 

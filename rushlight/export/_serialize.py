@@ -26,7 +26,8 @@ from rushlight.ir.formulas import Formula, has_floats, integer_in, number_in, st
 from rushlight.ir.sizes import Operation, Sum, Unbacked
 from rushlight.ir.sym_functions import sym_ite
 from rushlight.ir.symbolic import SymInt
-from rushlight.ir.unbacked import SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import SymFloat
 from rushlight.operators import call
 from rushlight.utils._pytree import treespec_dumps
 

@@ -52,10 +52,10 @@ from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.graph.export_state import exporting
 from rushlight.ir.symbolic import GuardError, SymInt
+from rushlight.ir.truths import SymBool
 from rushlight.ir.unbacked import (
     GuardOnDataDependentSymNode,
     MustBeEqual,
-    SymBool,
     SymFloat,
 )
 from rushlight.nn.modules.module import (

@@ -31,7 +31,8 @@ from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node
 from rushlight.ir import sym_functions
 from rushlight.ir.symbolic import SymInt
-from rushlight.ir.unbacked import SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import SymFloat
 from rushlight.nn.parameter import Parameter
 from rushlight.utils._pytree import TreeSpec
 

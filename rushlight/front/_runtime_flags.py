@@ -17,7 +17,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.switches import set_switch, switch
 from rushlight.core.tensor import Tensor
 from rushlight.core.truth import kind_of, truth_of_argument
-from rushlight.ir.unbacked import SymBool
+from rushlight.ir.truths import SymBool
 from rushlight.operators.functions import tensor as make_tensor
 from rushlight.utils import deterministic
 
@@ -288,7 +288,7 @@ def _check_with(error_type, cond, message):
     """
     if not isinstance(cond, bool) and not isinstance(cond, SymBool):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
-    if isinstance(cond, SymBool):
+    if isinstance(cond, SymBool) and cond.follows:
         cond.env.elements.check(cond.expr)
         return
     if cond:

@@ -16,7 +16,8 @@ from rushlight.dispatch.dispatcher import Operator
 from rushlight.fx import _names
 from rushlight.fx.node import Node, map_arg
 from rushlight.ir.symbolic import SymInt
-from rushlight.ir.unbacked import SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import SymFloat
 from rushlight.operators.extensions import CustomClass
 
 # Functions of Python's ``operator`` that are written as operators.

@@ -113,7 +113,8 @@ def integer_in(expr):
 def has_floats(expr):
     """Whether an expression is of floats."""
     if isinstance(expr, Formula):
-        return has_floats(expr.left) or has_floats(expr.right)
+        divided = expr.name == "truediv"
+        return divided or has_floats(expr.left) or has_floats(expr.right)
     return isinstance(expr, float) or getattr(expr, "kind", None) == "float"
 
 

@@ -3,7 +3,7 @@
 import math
 
 from rushlight.ir.symbolic import SymInt
-from rushlight.ir.unbacked import SymBool
+from rushlight.ir.truths import SymBool
 
 
 def sym_int(a):

@@ -18,6 +18,7 @@ import random
 from rushlight.ir import formulas, sizes
 from rushlight.ir.formulas import Formula, at_point, computed, integer_in, number_in
 from rushlight.ir.sizes import COMPUTED, RESTS, Size, Symbol, Unbacked
+from rushlight.ir.truths import SymBool
 
 __all__ = ["GuardError", "ShapeEnv", "SymInt"]
 
@@ -265,8 +266,8 @@ class ShapeEnv:
     >>> n = env.symbol(5)
     >>> n * 2 + 1
     2*s0 + 1
-    >>> n > 3, env.guards
-    (True, [('s0 > 3', True)])
+    >>> n > 3, bool(n > 3), env.guards
+    (s0 > 3, True, [('s0 > 3', True)])
     """
 
     def __init__(
@@ -461,14 +462,20 @@ class ShapeEnv:
         return self.number(expr)
 
     def decided(self, name, left, right):
-        """The answer of a comparison in the recording; noted, if it may be another."""
+        """The answer of a comparison; a `SymBool` where it hangs on the sizes."""
         if any(isinstance(one, SymInt) and one.follows for one in (left, right)):
             return self.elements.compared(name, left, right)
         left, right = expr_of(left), expr_of(right)
         known = sizes.compared(name, left, right, self.facts)
         if known is not None:
             return known
-        formula = Formula(name, left, right)
+        return SymBool(self, Formula(name, left, right))
+
+    def answered(self, formula):
+        """The answer of a comparison in the recording; noted, if it may be another."""
+        known = sizes.compared(formula.name, formula.left, formula.right, self.facts)
+        if known is not None:
+            return known
         answer = computed(formula, _recorded)
         self._guard(formula, answer)
         return answer
@@ -481,7 +488,7 @@ class ShapeEnv:
             low: what it is at least.
         """
         if not isinstance(expr, (int, Size)) and not number_in(expr):
-            self.decided("ge", self.number(expr), low)
+            bool(self.decided("ge", self.number(expr), low))
 
     def _guard(self, formula, outcome):
         guard = str(formula), outcome

@@ -25,12 +25,12 @@ from rushlight.ir.formulas import (
 )
 from rushlight.ir.sizes import UNBOUNDED, Size, Symbol, Unbacked, terms_of
 from rushlight.ir.symbolic import GuardError, SymInt, expr_of
+from rushlight.ir.truths import SymBool
 
 __all__ = [
     "Elements",
     "GuardOnDataDependentSymNode",
     "MustBeEqual",
-    "SymBool",
     "SymFloat",
 ]
 
@@ -53,46 +53,6 @@ class MustBeEqual(GuardError):
     def __init__(self, index, expr):
         super().__init__(f"u{index} has to be {expr}")
         self.index, self.expr = index, expr
-
-
-class SymBool:
-    """A truth that a recording does not know: it can be checked, not branched on."""
-
-    __slots__ = ("env", "expr")
-
-    def __init__(self, env, expr):
-        self.env, self.expr = env, expr
-
-    @property
-    def node(self):
-        """Itself: PyTorch keeps expressions in an object of their own."""
-        return self
-
-    def __bool__(self):
-        return self.env.elements.answered(self.expr)
-
-    def _with(self, name, other):
-        if not isinstance(other, (bool, SymBool)):
-            return NotImplemented
-        if isinstance(other, bool):
-            return (self if other else False) if name == "and_" else (other or self)
-        return SymBool(self.env, Formula(name, self.expr, other.expr))
-
-    def __and__(self, other):
-        return self._with("and_", other)
-
-    def __or__(self, other):
-        return self._with("or_", other)
-
-    __rand__, __ror__ = __and__, __or__
-
-    def __invert__(self):
-        if self.expr.name not in COMPARISONS:
-            return NotImplemented
-        return SymBool(self.env, opposite(self.expr))
-
-    def __repr__(self):
-        return str(self.expr)
 
 
 class SymFloat:

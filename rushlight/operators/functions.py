@@ -1,10 +1,11 @@
 """Functions that are not operators: tensors of data, common shapes, what a tensor is."""
 
+import functools
 import warnings
 
 from rushlight.core import naming
 from rushlight.core.device import get_default_device
-from rushlight.core.dtype import by_python_type, get_default_dtype
+from rushlight.core.dtype import by_python_type, get_default_dtype, promote_types
 from rushlight.core.factories import from_sequence
 from rushlight.core.facts import with_requires_grad
 from rushlight.core.layout import Size
@@ -39,6 +40,9 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         dtype = by_python_type(dtype)
     if device is None and not _has_place(data):
         device = get_default_device()
+    if python_key.active() and _has_open_number(data):
+        result = _of_open_numbers(data, dtype, device)
+        return result.requires_grad_() if requires_grad else result
     memory = _over_storage(data, dtype)
     if memory is not None:
         result = memory.to(device)
@@ -67,6 +71,30 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = call.lift_fresh_copy(result)  # a value of the transform's own
     result = pinned(result) if pin_memory else result
     return with_requires_grad(result, requires_grad)
+
+
+def _is_symbolic(number):
+    """Whether a number stands for any: a size of a program that is recorded, say."""
+    return hasattr(type(number), "_as_argument") and not isinstance(number, int)
+
+
+def _has_open_number(data):
+    if isinstance(data, (list, tuple)):
+        return any(map(_has_open_number, data))
+    return _is_symbolic(data)
+
+
+def _of_open_numbers(data, dtype, device):
+    """A tensor of numbers that are stacked by steps: some are not known."""
+    if isinstance(data, (list, tuple)):
+        rows = [_of_open_numbers(one, dtype, device) for one in data]
+        kind = functools.reduce(promote_types, [one.dtype for one in rows])
+        return call.stack([one.to(kind) for one in rows])
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)
+    known = data._as_argument() if _is_symbolic(data) else data
+    kind = dtype or from_sequence(known, None, None).dtype
+    return call.scalar_tensor(data, dtype=kind, device=device)
 
 
 def warn_of_copy(name):
@@ -125,6 +153,8 @@ def as_tensor(data, dtype=None, device=None):
     """
     if device is None and not _has_place(data):
         device = get_default_device()
+    if python_key.active() and _has_open_number(data):
+        return _of_open_numbers(data, dtype, device)
     memory = _over_storage(data, dtype)
     if memory is not None:
         result = memory

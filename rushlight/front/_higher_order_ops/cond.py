@@ -18,6 +18,7 @@ from rushlight._higher_order_ops.base import (
 from rushlight.autograd.levels.batch import Batched
 from rushlight.core.tensor import Tensor
 from rushlight.ir.symbolic import SymInt
+from rushlight.ir.truths import SymBool
 from rushlight.operators import call
 from rushlight.utils import _pytree
 
@@ -31,7 +32,7 @@ def cond(pred, true_fn, false_fn, operands=()):
     alike in nesting, sizes and types.
 
     Args:
-        pred: a truth value, or a tensor of one.
+        pred: a truth value (of open sizes, too), or a tensor of one.
         true_fn: called with ``operands`` where it is true.
         false_fn: called with them where it is not.
         operands: tensors, or nests of them, in a tuple.
@@ -44,7 +45,7 @@ def cond(pred, true_fn, false_fn, operands=()):
     >>> cond(x.sum() > 0, lambda x: x.cos(), lambda x: x.sin(), (x,))
     tensor([ 0.8415, -0.9093])
     """
-    if not isinstance(pred, (bool, int, float, Tensor, SymInt)) or (
+    if not isinstance(pred, (bool, int, float, Tensor, SymBool, SymInt)) or (
         isinstance(pred, Tensor) and pred.numel() != 1
     ):
         raise RuntimeError(
@@ -107,7 +108,7 @@ def _record(tracer, pred, true_graph, false_graph, operands):
         branches[1].results,
         "Expect both branches of torch.cond to",
     )
-    outer = outer_steps(*branches)
+    outer, chosen_by = outer_steps(*branches), tracer.node_of(pred)
     graphs = [
         body.placed(tracer, name)
         for body, name in zip(branches, ("true_graph", "false_graph"))
@@ -115,7 +116,7 @@ def _record(tracer, pred, true_graph, false_graph, operands):
     with unrecorded():
         result = copies(branches[0].results)
     given = (*steps_of(tracer, operands), *outer)
-    return written(tracer, cond_op, (tracer.node_of(pred), *graphs, given), result)
+    return written(tracer, cond_op, (chosen_by, *graphs, given), result)
 
 
 cond_op = HigherOrderOperator("cond", _run, _record)

@@ -14,7 +14,8 @@ from rushlight.ir.formulas import Formula, has_floats, step_of, symbols_of
 from rushlight.ir.sizes import Size, Symbol, Unbacked
 from rushlight.ir.sym_functions import sym_ite, sym_max, sym_min, sym_not
 from rushlight.ir.symbolic import SymInt, expr_of
-from rushlight.ir.unbacked import SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import SymFloat
 from rushlight.operators import call
 
 __all__ = ["NumberSteps"]

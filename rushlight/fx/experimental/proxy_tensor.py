@@ -19,7 +19,8 @@ from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
 from rushlight.graph.fake_conversion import exprs_of, sizes_of
 from rushlight.ir.symbolic import GuardError, ShapeEnv, SymInt, symbol_name
-from rushlight.ir.unbacked import SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import SymFloat
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.operators import call

@@ -8,7 +8,8 @@ from enum import Enum
 from rushlight.core.tensor import Tensor
 from rushlight.ir.formulas import number_in, symbols_of
 from rushlight.ir.symbolic import GuardError, ShapeEnv, SymInt
-from rushlight.ir.unbacked import GuardOnDataDependentSymNode, SymBool, SymFloat
+from rushlight.ir.truths import SymBool
+from rushlight.ir.unbacked import GuardOnDataDependentSymNode, SymFloat
 from rushlight.utils._pytree import tree_leaves
 
 __all__ = [
@@ -210,7 +211,7 @@ def has_free_unbacked_symbols(x):
 def _known(a):
     """A truth as far as it is known; None where it is not."""
     if isinstance(a, SymBool):
-        return a.env.elements.known(a.expr)
+        return a.known
     return _of_kind(a, bool, "bool")
 
 
@@ -229,15 +230,15 @@ def statically_known_false(x):
 
 
 def guard_or_false(a):
-    """A truth, or False where it is not known."""
+    """A truth as the program has it, or False where it follows from elements."""
     found = _known(a)
-    return False if found is None else found
+    return bool(a) if found is None and not a.follows else bool(found)
 
 
 def guard_or_true(a):
-    """A truth, or True where it is not known."""
+    """A truth as the program has it, or True where it follows from elements."""
     found = _known(a)
-    return True if found is None else found
+    return bool(a) if found is None and not a.follows else found in (None, True)
 
 
 def guard_size_oblivious(expr):
@@ -253,7 +254,12 @@ def guard_size_oblivious(expr):
         stacklevel=2,
     )
     found = _known(expr)
-    if found is None and expr.expr.name in ("eq", "ne") and expr.expr.right in (0, 1):
+    if (
+        found is None
+        and expr.follows
+        and expr.expr.name in ("eq", "ne")
+        and expr.expr.right in (0, 1)
+    ):
         return expr.expr.name == "ne"
     return bool(expr) if found is None else found
 
@@ -333,12 +339,10 @@ def expect_true(a, skip=0):
         a: what holds.
         skip: kept for PyTorch's programs.
     """
-    if isinstance(a, SymBool):
+    if isinstance(a, SymBool) and a.follows:
         a.env.elements.check(a.expr)
         return True
-    if type(a) is not bool:
-        raise AssertionError(f"Expected bool, got {a}")
-    return a
+    return guard_bool(a)
 
 
 def constrain_range(a, *, min, max=None):
