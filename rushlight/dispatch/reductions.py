@@ -451,6 +451,7 @@ class ReductionKernel(Kernel):
             plan.reduced[2] = 0
         data[0] = out.pointer()
         at = 1
+        plan.second[0] = plan.second[1] = plan.second[2] = 0  # launches are found by it
         if second is not None:  # fresh like the first: the same strides in elements
             data[1] = second.pointer()
             ratio = second.dtype_.itemsize
@@ -470,8 +471,6 @@ class ReductionKernel(Kernel):
             grain = ACROSS
         ints: cython.pointer(int64_t) = integers(cython.address(plan))
         if watched:
-            if at == 1:  # there is no second result
-                plan.second[0] = plan.second[1] = plan.second[2] = 0
             launch_kernel(
                 fn, data, at + 2, ints, WORDS, total,
                 total if total * count <= GRAIN else grain,
