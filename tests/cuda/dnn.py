@@ -31,6 +31,10 @@ numerical_note = enum.Enum(
     "TENSOR_CORE DOWN_CONVERT_INPUTS REDUCED_PRECISION_REDUCTION FFT NONDETERMINISTIC "
     "WINOGRAD STRICT_NAN_PROP",
 )
+behavior_note = enum.Enum(
+    "behavior_note",
+    "RUNTIME_COMPILATION REQUIRES_FILTER_INT8x32_REORDER REQUIRES_BIAS_INT8x32_REORDER",
+)
 NOT_SET = data_type.NOT_SET
 STORED = {
     data_type.FLOAT: np.float32,
@@ -52,12 +56,14 @@ class Engine:
         room: the bytes that it works in, for each element of the result.
         built: whether the library can make a plan of it.
         turns: how long a run takes.
+        behavior: what making a plan of it takes.
     """
 
     notes: frozenset = frozenset()
     room: int = 8
     built: bool = True
     turns: int = 1
+    behavior: frozenset = frozenset()
 
 
 HALVED = Engine(frozenset({numerical_note.DOWN_CONVERT_INPUTS}), 4)
@@ -76,6 +82,7 @@ class Cudnn(Fake):
     heur_mode = heur_mode
     build_plan_policy = build_plan_policy
     numerical_note = numerical_note
+    behavior_note = behavior_note
     cudnnGraphNotSupportedError = cudnnGraphNotSupportedError
 
     def __init__(self, driver):
@@ -308,6 +315,12 @@ class Graph:
         if not all(isinstance(note, numerical_note) for note in notes):
             raise TypeError("notes of engines")
         self.plans = [p for p in self.plans if not p.notes & set(notes)]
+
+    def deselect_behavior_notes(self, notes):
+        self.go("deselect_behavior_notes", "create_execution_plans")
+        if not all(isinstance(note, behavior_note) for note in notes):
+            raise TypeError("behavior of engines")
+        self.plans = [p for p in self.plans if not p.behavior & set(notes)]
 
     def deselect_workspace_greater_than(self, workspace):
         self.go("deselect_workspace_greater_than", "create_execution_plans")

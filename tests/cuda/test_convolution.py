@@ -202,6 +202,27 @@ def test_the_fastest_of_the_plans_that_run_is_kept_where_that_is_asked_for(machi
         assert set(machine.cudnn.runs) == {slow}
 
 
+def test_what_the_library_compiles_first_adds_a_vector_only_where_plans_are_timed(
+    machine,
+):
+    """A first step waits seconds for it; an addition of its own does not."""
+    notes = frozenset({dnn.behavior_note.RUNTIME_COMPILATION})
+    fused, slow = dnn.Engine(room=3, behavior=notes), dnn.Engine(room=2, turns=9)
+    machine.cudnn.engines = fused, slow
+    wanted = forward("padded", device="cpu")
+    close([forward("padded")], [wanted])
+    assert machine.cudnn.runs == [slow]
+    machine.cudnn.engines = (fused,)
+    close([forward("strided")], [forward("strided", device="cpu")])
+    assert (
+        machine.cudnn.runs == [slow, fused] and machine.cudnn.graphs[-1].added is None
+    )
+    machine.cudnn.engines = fused, slow
+    with switches.flags(enabled=True, benchmark=True, allow_tf32=False):
+        close([forward("padded")], [wanted])
+    assert machine.cudnn.runs[-1] is fused
+
+
 def test_a_vector_is_added_in_the_graph_or_behind_it(machine):
     wanted = forward("padded", device="cpu")
     close([forward("padded")], [wanted])

@@ -156,6 +156,9 @@ class ExecutionPlan:
         modes = CUDNN.bindings().heur_mode
         self.step(ctx, "create_execution_plans", [modes.A, modes.FALLBACK])
         self.step(ctx, "deselect_numeric_notes", refused_notes(problem))
+        if problem.biased and not problem.timed:  # a sum of its own is there at once
+            compiled = CUDNN.bindings().behavior_note.RUNTIME_COMPILATION
+            self.step(ctx, "deselect_behavior_notes", [compiled])
         self.step(ctx, "deselect_workspace_greater_than", WORKSPACE)
         self.step(ctx, "check_support")
         policy = CUDNN.bindings().build_plan_policy
