@@ -90,6 +90,7 @@ def share(mass, count):
     return mean
 
 
+PIECE = 16  # elements of a row that are looked at together
 LARGEST = WindowReduction("max_pool", none_larger, larger)
 MEAN = WindowReduction("avg_pool", no_mass, more_mass, share)
 
@@ -134,13 +135,26 @@ larger_of_row = of_row(LARGEST)
 
 
 @loops_inline
-def larger_of_many(best, place, x, here, first, taps, gap):
-    """The largest with a long row, seldom of which anything is larger: a vector tells."""
+def larger_of_piece(best, place, x, here, first, taps, gap):
+    """The largest with a few elements, which seldom are larger: a vector tells."""
     above = False
     for k in range(here, here + taps):
         above = above | (x[k] > best) | (x[k] != x[k])
     if above:
         best, place = larger_of_row(best, place, x, here, first, taps, gap)
+    return best, place
+
+
+@loops_inline
+def larger_of_many(best, place, x, here, first, taps, gap):
+    """The largest with a row of any length, piece by piece."""
+    if taps <= PIECE:
+        best, place = larger_of_piece(best, place, x, here, first, taps, gap)
+    else:
+        for start in range(0, taps, PIECE):
+            n = min(taps - start, PIECE)
+            at, to = here + start, first + start
+            best, place = larger_of_piece(best, place, x, at, to, n, gap)
     return best, place
 
 

@@ -369,7 +369,15 @@ def _adaptive(operator, x, axes, output_size):
                 f" {dim} being empty\n  self: {brief(x)}"
             )
     lead, ones = list(x.shape[:-axes]), [1] * (3 - axes)
-    return EvenWindows(lead + out, prod(lead), ones + sizes, ones + out)
+    return EvenWindows(lead + out, prod(lead), *_joined(ones + sizes, ones + out))
+
+
+def _joined(sizes, out):
+    """Sizes and windows of three axes; two that have one window are one long axis."""
+    while out[1:] == [1, 1] and sizes[:2] != [1, 1]:
+        depth, height, width = sizes
+        sizes, out = [1, depth, height * width], [1, out[0], 1]
+    return sizes, out
 
 
 def _adaptive_avg_pool(axes, x, output_size):
