@@ -15,8 +15,8 @@ from benchmarks import hidden_instructions, levels
 
 SUITES = (
     "overhead", "calls", "backward", "pointwise", "reductions", "contractions", "convolution",
-    "attention", "factorizations", "transforms", "functions", "training", "compiled",
-    "compiled_functions", "open_sizes", "scripts", "quantized", "compact", "profiling",
+    "attention", "factorizations", "transforms", "functions", "training", "architectures",
+    "compiled", "compiled_functions", "open_sizes", "scripts", "quantized", "compact", "profiling",
 )  # fmt: skip
 
 
