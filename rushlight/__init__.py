@@ -13,12 +13,7 @@ _gc.disable()
 
 # The imports below follow the architecture, from the core upwards.
 from rushlight.core.dtype import DType as dtype
-from rushlight.core.dtype import (
-    finfo,
-    get_default_dtype,
-    iinfo,
-    set_default_dtype,
-)
+from rushlight.core.dtype import finfo, get_default_dtype, iinfo, set_default_dtype
 from rushlight.core.dtype import all_dtypes as _all_dtypes
 from rushlight.core.device import Device as device
 from rushlight.core.layout import (

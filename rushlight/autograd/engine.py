@@ -376,10 +376,7 @@ def receive(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def add_gradient(
-    task: GraphTask,
-    slot: cython.int,
-    number: cython.int,
-    grad: object,
+    task: GraphTask, slot: cython.int, number: cython.int, grad: object
 ) -> cython.int:
     """Add a gradient to what has already come for one output of a node."""
     frame: cython.pointer(Frame) = cython.address(task.frames[slot])
@@ -512,12 +509,7 @@ def run_tensor_hooks(node: Node, grads: object) -> object:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def capture(
-    task: GraphTask,
-    slot: cython.int,
-    node: Node,
-    grads: object,
-) -> cython.int:
+def capture(task: GraphTask, slot: cython.int, node: Node, grads: object) -> cython.int:
     """Keep what ``grad()`` asked for at this node."""
     number: cython.int
     for number in range(max(node.n_outputs, 1)):

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rushlight.autograd.dual import (
-    DUAL,
-    Beneath,
-    Level,
-    Tangent,
-    include,
-)
+from rushlight.autograd.dual import DUAL, Beneath, Level, Tangent, include
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.autograd.levels.stack import THREAD, Outside, plain
 from rushlight.autograd.levels.tangent import TangentLevel

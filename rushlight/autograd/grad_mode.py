@@ -6,10 +6,7 @@ import types
 
 from rushlight.autograd.methods import set_version, version_of
 from rushlight.core import state
-from rushlight.core.state import (
-    is_grad_enabled,
-    is_inference_mode_enabled,
-)
+from rushlight.core.state import is_grad_enabled, is_inference_mode_enabled
 from rushlight.core.truth import truth_of_argument
 from rushlight.core.warning import warn
 

@@ -846,11 +846,7 @@ def refuse_view(tensor: Tensor, indirect: cython.bint) -> cython.int:
 
 @cython.cfunc
 def fit_gradient(
-    target: Node,
-    number: cython.int,
-    grad: object,
-    source: Node,
-    index: cython.int,
+    target: Node, number: cython.int, grad: object, source: Node, index: cython.int
 ) -> object:
     """The gradient in the shape and dtype of the output it belongs to."""
     if not isinstance(grad, Tensor):
@@ -904,11 +900,7 @@ def kept_type(leaf: Tensor, grad: Tensor) -> DType:
 
 @cython.cfunc
 def fit_described(
-    target: Node,
-    number: cython.int,
-    grad: Tensor,
-    source: Node,
-    index: cython.int,
+    target: Node, number: cython.int, grad: Tensor, source: Node, index: cython.int
 ) -> object:
     if target.metas is None or number >= len(target.metas):
         return grad
@@ -922,11 +914,7 @@ def fit_described(
 
 @cython.cfunc
 def reshape_gradient(
-    grad: Tensor,
-    sizes: tuple,
-    dtype: DType,
-    source: Node,
-    index: cython.int,
+    grad: Tensor, sizes: tuple, dtype: DType, source: Node, index: cython.int
 ) -> object:
     """Sum what broadcasting repeated, then cast."""
     found: tuple = sizes_of(grad)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict, namedtuple
 
-from rushlight._profiling.table import (
-    build_table,
-)
-from rushlight._profiling.table import (
-    format_time as _format_time,
-)
+from rushlight._profiling.table import build_table
+from rushlight._profiling.table import format_time as _format_time
 from rushlight.core.device_types import DeviceType
 
 __all__ = [

@@ -18,10 +18,7 @@ from cython.cimports.rushlight.autograd.saved import (
     save_tensor,
     save_written_view,
 )
-from cython.cimports.rushlight.autograd.view_replay import (
-    replay_of,
-    replay_reshaped,
-)
+from cython.cimports.rushlight.autograd.view_replay import replay_of, replay_reshaped
 from cython.cimports.rushlight.core._python import pp_object
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.keys import (

@@ -155,9 +155,7 @@ class Loops(Source):
         if kernel is None:
             refuse_stored_only(self, choices.values())
             kernel = target.maker()(
-                self.kernel_name(choices),
-                self.digest,
-                lambda: self.lower(**choices),
+                self.kernel_name(choices), self.digest, lambda: self.lower(**choices)
             )
             # several threads may get here at once: all must keep the same machine code
             kernel = self.specialized.setdefault(key, kernel)

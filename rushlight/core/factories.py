@@ -271,12 +271,7 @@ def undefined(made: Tensor) -> Tensor:
 
 
 def empty(
-    size,
-    dtype=None,
-    layout=None,
-    device=None,
-    pin_memory=None,
-    memory_format=None,
+    size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
 ):
     """A tensor whose elements are whatever the memory held."""
     sizes: int64_t[64]
@@ -294,14 +289,7 @@ def empty(
     )
 
 
-def empty_strided(
-    size,
-    stride,
-    dtype=None,
-    layout=None,
-    device=None,
-    pin_memory=None,
-):
+def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None):
     """An uninitialised tensor with chosen strides."""
     sizes: int64_t[64]
     strides: int64_t[64]

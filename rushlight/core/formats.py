@@ -6,11 +6,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.geometry import multiply, row_major
 
-from rushlight.core.layout import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-)
+from rushlight.core.layout import channels_last, channels_last_3d, contiguous_format
 
 
 @cython.cfunc

@@ -30,11 +30,7 @@ from cython.cimports.rushlight.core.posix import (
 
 # A thread's switches, in the ring of all threads' ones. The switches come first: a pointer
 # to the entry is one to them.
-_Entry = cython.struct(
-    switches=ThreadState,
-    before=cython.p_void,
-    after=cython.p_void,
-)
+_Entry = cython.struct(switches=ThreadState, before=cython.p_void, after=cython.p_void)
 
 _ring = cython.declare(_Entry)
 _ring.before = _ring.after = cython.cast(cython.p_void, cython.address(_ring))

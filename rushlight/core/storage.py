@@ -30,11 +30,7 @@ from cython.cimports.rushlight.core.device import (
     as_device,
     backend_of,
 )
-from cython.cimports.rushlight.core.guard import (
-    drop_guarded,
-    guarded_block,
-    guarding,
-)
+from cython.cimports.rushlight.core.guard import drop_guarded, guarded_block, guarding
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.posix import (
     MADV_HUGEPAGE,

@@ -20,12 +20,7 @@ from cython.cimports.rushlight.core.keys import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, alias
 from cython.cimports.rushlight.dispatch.derived import copy_into
-from cython.cimports.rushlight.dispatch.dispatcher import (
-    INPLACE,
-    OUT,
-    Kernel,
-    Operator,
-)
+from cython.cimports.rushlight.dispatch.dispatcher import INPLACE, OUT, Kernel, Operator
 
 from rushlight.core.subclass import become
 from rushlight.dispatch.declared import says

@@ -19,12 +19,7 @@ from cython.cimports.rushlight.dispatch.destination import (
     run_direct,
     wants_graph,
 )
-from cython.cimports.rushlight.dispatch.dispatcher import (
-    INPLACE,
-    OUT,
-    Kernel,
-    Operator,
-)
+from cython.cimports.rushlight.dispatch.dispatcher import INPLACE, OUT, Kernel, Operator
 from cython.cimports.rushlight.dispatch.outputs import (
     ANY,
     CAST,

@@ -91,10 +91,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     warn_of_expanded,
     write_to_overlapping,
 )
-from cython.cimports.rushlight.dispatch.writing import (
-    INTERNAL_OVERLAP,
-    INTERNAL_WARNS,
-)
+from cython.cimports.rushlight.dispatch.writing import INTERNAL_OVERLAP, INTERNAL_WARNS
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.launch import (
     NativeKernel,

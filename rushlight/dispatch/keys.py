@@ -50,9 +50,7 @@ BACKENDS = (
 
 _BACKEND_NAMES = tuple(key.name for key in BACKENDS)
 # Names that stand for several keys.
-ALIASES = {
-    "CompositeExplicitAutograd": BACKENDS,
-}
+ALIASES = {"CompositeExplicitAutograd": BACKENDS}
 # What each backend may have an entry of its own for, under names such as "AutogradCPU".
 BY_BACKEND = (DispatchKey.Autograd, DispatchKey.Autocast)
 

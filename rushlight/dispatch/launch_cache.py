@@ -19,10 +19,7 @@ from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcmp, memcpy, memset
 from cython.cimports.rushlight.core._python import p_object, pp_object
-from cython.cimports.rushlight.core.device import (
-    Device,
-    backend_of,
-)
+from cython.cimports.rushlight.core.device import Device, backend_of
 from cython.cimports.rushlight.core.dtype import FLOATING
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
@@ -41,10 +38,7 @@ from cython.cimports.rushlight.core.tensor import (
     alias,
     new_empty,
 )
-from cython.cimports.rushlight.dispatch.call_layout import (
-    describe,
-    describe_sharing,
-)
+from cython.cimports.rushlight.dispatch.call_layout import describe, describe_sharing
 from cython.cimports.rushlight.dispatch.destination import destination
 from cython.cimports.rushlight.dispatch.dispatcher import Operator, fetch_arguments
 from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
@@ -264,11 +258,7 @@ def window(place: Place, tensors: list) -> Tensor:
         return base
     shift: int64_t = base.offset * base.dtype_.itemsize + place.shift
     made: Tensor = alias(
-        base,
-        place.ndim,
-        place.sizes,
-        place.strides,
-        shift // place.dtype.itemsize,
+        base, place.ndim, place.sizes, place.strides, shift // place.dtype.itemsize
     )
     made.dtype_ = place.dtype
     made.keys ^= cython.cast(uint64_t, place.deferred)

@@ -363,8 +363,7 @@ def watch_attributes(kind):
         if type(found).__name__ != "getset_descriptor" or name.startswith("__"):
             continue
         descriptor: cython.pointer(PyGetSetDescrObject) = cython.cast(
-            cython.pointer(PyGetSetDescrObject),
-            cython.cast(p_object, found),
+            cython.pointer(PyGetSetDescrObject), cython.cast(p_object, found)
         )
         watched: cython.pointer(Watched) = cython.cast(
             cython.pointer(Watched), malloc(cython.sizeof(Watched))

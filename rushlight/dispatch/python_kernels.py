@@ -158,10 +158,7 @@ def call_function(
     for i in range(n):
         args[1 + i] = slots[i]
     return PyObject_Vectorcall(
-        cython.cast(p_object, kernel.function),
-        cython.address(args[1]),
-        n,
-        cython.NULL,
+        cython.cast(p_object, kernel.function), cython.address(args[1]), n, cython.NULL
     )
 
 

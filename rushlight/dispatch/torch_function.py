@@ -7,11 +7,7 @@ import functools
 import threading
 from types import FunctionType
 
-from rushlight.core.state import (
-    OverridesScope,
-    function_modes,
-    silenced_overrides,
-)
+from rushlight.core.state import OverridesScope, function_modes, silenced_overrides
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.interception import FunctionModeScope
 from rushlight.dispatch.overridable import Overridable

@@ -42,10 +42,7 @@ _OPERATORS = [
         f"all_reduce_coalesced(Tensor[] inputs, {_REDUCED}) -> Tensor[]",
         functions.all_reduce_coalesced,
     ),
-    (
-        "broadcast(Tensor input, int src, Any group_name) -> Tensor",
-        functions.broadcast,
-    ),
+    ("broadcast(Tensor input, int src, Any group_name) -> Tensor", functions.broadcast),
     (
         "broadcast_(Tensor(a!) input, int src, Any group_name) -> Tensor(a!)",
         lambda input, *rest: input.copy_(functions.broadcast(input, *rest)),
@@ -109,7 +106,7 @@ _WITH_GROUPS = [
         "scatter_(Tensor[] output_tensors, Any input_tensors, Any process_group, "
         "int root_rank, bool async_op=True, int timeout=-1) -> (Tensor[], Any)",
         _scatter,
-    ),
+    )
 ]
 
 

@@ -332,7 +332,4 @@ def run(phases, values):
     return values
 
 
-describe_arguments(
-    globals(),
-    cluster="the ranks.",
-)
+describe_arguments(globals(), cluster="the ranks.")

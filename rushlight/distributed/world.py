@@ -434,7 +434,4 @@ def default_store():
     return world.store
 
 
-describe_arguments(
-    globals(),
-    group="the group; all processes without it.",
-)
+describe_arguments(globals(), group="the group; all processes without it.")

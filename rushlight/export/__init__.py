@@ -25,11 +25,7 @@ from rushlight.export.graph_signature import (
     ExportBackwardSignature,
     ExportGraphSignature,
 )
-from rushlight.export.unflatten import (
-    FlatArgsAdapter,
-    UnflattenedModule,
-    unflatten,
-)
+from rushlight.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
 __all__ = [
     "AdditionalInputs",

@@ -112,7 +112,7 @@ class OpenSizes:
             if spec != actual:
                 raise ConstraintViolationError(
                     f"Static shape constraint of {spec} does not match input size of "
-                    f"{actual}, for {one.source}",
+                    f"{actual}, for {one.source}"
                 )
             return actual
         if isinstance(spec, Dim):

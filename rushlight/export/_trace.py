@@ -64,11 +64,7 @@ from rushlight.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 from rushlight.operators import call
-from rushlight.utils._pytree import (
-    tree_flatten,
-    tree_flatten_with_path,
-    tree_unflatten,
-)
+from rushlight.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 _NUMBERS = (SymInt, SymFloat, SymBool)
 _CONSTANTS = (int, float, bool, str, type(None), complex)

@@ -161,8 +161,7 @@ class Verifier:
             )
         elif isinstance(target, Operator) and self.dialect != "TRAINING":
             _require(
-                not target._schema.is_mutable,
-                f"operator '{target}' is not functional",
+                not target._schema.is_mutable, f"operator '{target}' is not functional"
             )
         self.check_valid_op(target)
 

@@ -6,9 +6,7 @@ import copy
 import dataclasses
 from typing import Any, NamedTuple
 
-from rushlight.export.graph_signature import (
-    InputKind,
-)
+from rushlight.export.graph_signature import InputKind
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.utils._pytree import TreeSpec

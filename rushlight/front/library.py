@@ -17,9 +17,7 @@ from rushlight.dispatch.library import (
     register_fake,
     register_kernel,
 )
-from rushlight.dispatch.library import (
-    _scoped_library as _scoped_library,
-)
+from rushlight.dispatch.library import _scoped_library as _scoped_library
 from rushlight.dispatch.rules_from_outside import (
     register_jvp,
     register_torch_dispatch,

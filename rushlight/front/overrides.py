@@ -16,15 +16,11 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.dispatch.overridable import Attribute, Overridable
 from rushlight.dispatch.packet import OperatorPacket
-from rushlight.dispatch.torch_function import (
-    _SKIPPING as _SKIPPING,
-)
+from rushlight.dispatch.torch_function import _SKIPPING as _SKIPPING
 from rushlight.dispatch.torch_function import (
     BaseTorchFunctionMode as BaseTorchFunctionMode,
 )
-from rushlight.dispatch.torch_function import (
-    TorchFunctionMode as TorchFunctionMode,
-)
+from rushlight.dispatch.torch_function import TorchFunctionMode as TorchFunctionMode
 from rushlight.dispatch.torch_function import (
     _get_current_function_mode as _get_current_function_mode,
 )
@@ -34,15 +30,11 @@ from rushlight.dispatch.torch_function import (
 from rushlight.dispatch.torch_function import (
     _get_overloaded_args as _get_overloaded_args,
 )
-from rushlight.dispatch.torch_function import (
-    _pop_mode as _pop_mode,
-)
+from rushlight.dispatch.torch_function import _pop_mode as _pop_mode
 from rushlight.dispatch.torch_function import (
     _pop_mode_temporarily as _pop_mode_temporarily,
 )
-from rushlight.dispatch.torch_function import (
-    _push_mode as _push_mode,
-)
+from rushlight.dispatch.torch_function import _push_mode as _push_mode
 from rushlight.dispatch.torch_function import (
     enable_reentrant_dispatch,
     handle_torch_function,

@@ -61,11 +61,7 @@ from rushlight.tensor_expressions.gradient import gradient, zeros
 from rushlight.tensor_expressions.lower import lower
 from rushlight.tensor_expressions.mma import mma
 from rushlight.tensor_expressions.reducers import comm_reducer
-from rushlight.tensor_expressions.schedule import (
-    Schedule,
-    Stage,
-    create_schedule,
-)
+from rushlight.tensor_expressions.schedule import Schedule, Stage, create_schedule
 
 __all__ = [
     "Schedule",

@@ -76,9 +76,7 @@ def _same_length(pytree, spec):
 
 
 register_pytree_flatten_spec(
-    dict,
-    lambda pytree, spec: [pytree[key] for key in spec.context],
-    _same_length,
+    dict, lambda pytree, spec: [pytree[key] for key in spec.context], _same_length
 )
 for _kind in (list, tuple, namedtuple):
     register_pytree_flatten_spec(_kind, _items, _same_length)

@@ -152,10 +152,7 @@ def _line(samples, base):
 def _clamped(samples, base):
     """The smaller or the larger of an expression and a number."""
     values = samples.values.values()
-    for pick, bound in (
-        (sizes.minimum, max(values)),
-        (sizes.maximum, min(values)),
-    ):
+    for pick, bound in ((sizes.minimum, max(values)), (sizes.maximum, min(values))):
         made = pick(base, bound)
         if made not in (base, bound) and samples.fits(made):
             return samples.confirmed(made)

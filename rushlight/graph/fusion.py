@@ -155,8 +155,7 @@ def move_of(step):
     ):
         return None
     return Member(
-        *(step, moved, [source], (one,), (other,), (one,), (), [target]),
-        target.sizes,
+        *(step, moved, [source], (one,), (other,), (one,), (), [target]), target.sizes
     )
 
 

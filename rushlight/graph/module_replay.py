@@ -695,9 +695,7 @@ class SegmentReplay(Follower):
             at.segments = {}
         kept: dict = at.segments
         key = item_key(
-            cython.cast(uintptr_t, cython.cast(p_object, module)),
-            args,
-            False,
+            cython.cast(uintptr_t, cython.cast(p_object, module)), args, False
         )
         entry: list = kept.get(key)
         i: cython.Py_ssize_t

@@ -34,13 +34,7 @@ from cython.cimports.rushlight.graph.call_matching import (
 )
 from cython.cimports.rushlight.graph.program import Instruction
 from cython.cimports.rushlight.graph.size_vectors import Reading, Writing, is_integer
-from cython.cimports.rushlight.graph.tape import (
-    NUMBER,
-    TENSOR,
-    Call,
-    Tape,
-    Value,
-)
+from cython.cimports.rushlight.graph.tape import NUMBER, TENSOR, Call, Tape, Value
 
 from rushlight._inductor import config
 from rushlight.graph.memory_plan import kinds_of, program_of, replanned

@@ -731,10 +731,7 @@ class Program:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def take_profiled(
-        self,
-        tape: Tape,
-        data: cython.pp_char,
-        held: cython.pointer(cython.size_t),
+        self, tape: Tape, data: cython.pp_char, held: cython.pointer(cython.size_t)
     ) -> cython.int:
         """Takes the steps as one span, where a profiler records the thread."""
         token: int64_t = -1
@@ -748,10 +745,7 @@ class Program:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def take(
-        self,
-        tape: Tape,
-        data: cython.pp_char,
-        held: cython.pointer(cython.size_t),
+        self, tape: Tape, data: cython.pp_char, held: cython.pointer(cython.size_t)
     ) -> cython.int:
         """Takes the steps, one after the other."""
         step: Instruction

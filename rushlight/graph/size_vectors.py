@@ -16,13 +16,7 @@ from cython.cimports.rushlight.graph.program import (
     RUN,
     Instruction,
 )
-from cython.cimports.rushlight.graph.tape import (
-    FRESH,
-    NUMBER,
-    WINDOW,
-    Call,
-    Value,
-)
+from cython.cimports.rushlight.graph.tape import FRESH, NUMBER, WINDOW, Call, Value
 from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 
 from rushlight.graph.memory_plan import Item

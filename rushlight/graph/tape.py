@@ -707,10 +707,7 @@ def take_on(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def give_on(
-    device: Device,
-    data: cython.p_char,
-    capacity: cython.size_t,
-    n_bytes: cython.size_t,
+    device: Device, data: cython.p_char, capacity: cython.size_t, n_bytes: cython.size_t
 ) -> cython.int:
     """Gives it back."""
     if device.on_host:

@@ -205,12 +205,7 @@ class Archive:
     """
 
     def __init__(
-        self,
-        file,
-        title,
-        mapped=False,
-        shared=False,
-        needed=("version", "data.pkl"),
+        self, file, title, mapped=False, shared=False, needed=("version", "data.pkl")
     ):
         import zipfile
 

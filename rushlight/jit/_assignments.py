@@ -7,11 +7,7 @@ from rushlight.jit import _exits, _schemas, _types
 from rushlight.jit._branches import Branches
 from rushlight.jit._emitter import TENSOR
 from rushlight.jit._signs import BINARY, TENSOR_FORMS
-from rushlight.jit._sugar import (
-    Fixed,
-    PythonValue,
-    Undefined,
-)
+from rushlight.jit._sugar import Fixed, PythonValue, Undefined
 from rushlight.jit._types import ListType, TupleType
 from rushlight.jit.ir import Value
 

@@ -9,11 +9,7 @@ import warnings
 import rushlight as torch
 from rushlight.jit import _schemas
 
-_SPACES = (
-    ("linalg", "linalg_"),
-    ("special", "special_"),
-    ("fft", "fft_"),
-)
+_SPACES = (("linalg", "linalg_"), ("special", "special_"), ("fft", "fft_"))
 # Functions that are operators under another name, or whose overloads the table has.
 _NAMED = (
     ("tensor", "aten::tensor"),

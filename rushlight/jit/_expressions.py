@@ -9,12 +9,7 @@ from rushlight.jit import _builtins, _schemas, _types
 from rushlight.jit._calls import Calls
 from rushlight.jit._emitter import BOOL, INT, NONE, NUMBERS, STR, TENSOR, is_sugar
 from rushlight.jit._signs import BINARY, COMPARED, MIRRORED, OVERLOADED, TENSOR_FORMS
-from rushlight.jit._sources import (
-    NotSupportedError,
-    Untranslatable,
-    error,
-    unsupported,
-)
+from rushlight.jit._sources import NotSupportedError, Untranslatable, error, unsupported
 from rushlight.jit._sugar import (
     Builtin,
     ClassValue,

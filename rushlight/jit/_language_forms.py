@@ -5,14 +5,7 @@ import ast
 import rushlight as torch
 from rushlight.jit import _types
 from rushlight.jit._emitter import INT, NONE, TENSOR, Emitter
-from rushlight.jit._sugar import (
-    Closure,
-    Counted,
-    Fixed,
-    Range,
-    Super,
-    Zipped,
-)
+from rushlight.jit._sugar import Closure, Counted, Fixed, Range, Super, Zipped
 from rushlight.jit._types import DictType, ListType, TupleType
 from rushlight.jit.ir import Value
 

@@ -10,14 +10,7 @@ from rushlight.jit._assignments import Assignments
 from rushlight.jit._conditions import Condition
 from rushlight.jit._emitter import BOOL, INT, STR, TENSOR
 from rushlight.jit._sources import NotSupportedError, error
-from rushlight.jit._sugar import (
-    Counted,
-    Fixed,
-    PythonValue,
-    Range,
-    Undefined,
-    Zipped,
-)
+from rushlight.jit._sugar import Counted, Fixed, PythonValue, Range, Undefined, Zipped
 from rushlight.jit._types import ListType
 from rushlight.jit.ir import Value
 

@@ -272,8 +272,7 @@ class Printer:
         text = self.text(node)
         if not node.outputs_:
             self.line(
-                depth,
-                text if node.kind_ in _SAID else f"_{self.skip()} = {text}",
+                depth, text if node.kind_ in _SAID else f"_{self.skip()} = {text}"
             )
             return
         if len(node.outputs_) > 1:

@@ -11,9 +11,7 @@ from rushlight.dispatch.overridable import open_functions, open_plain
 from rushlight.dispatch.torch_function import (
     handle_torch_function as handle_torch_function,
 )
-from rushlight.dispatch.torch_function import (
-    has_torch_function as has_torch_function,
-)
+from rushlight.dispatch.torch_function import has_torch_function as has_torch_function
 from rushlight.dispatch.torch_function import (
     has_torch_function_unary as has_torch_function_unary,
 )
@@ -60,17 +58,9 @@ from rushlight.nn._functions.dropout import (
     feature_alpha_dropout,
 )
 from rushlight.nn._functions.grids import affine_grid, grid_sample
-from rushlight.nn._functions.grouped import (
-    ScalingType as ScalingType,
-)
-from rushlight.nn._functions.grouped import (
-    SwizzleType as SwizzleType,
-)
-from rushlight.nn._functions.grouped import (
-    grouped_mm,
-    scaled_grouped_mm,
-    scaled_mm,
-)
+from rushlight.nn._functions.grouped import ScalingType as ScalingType
+from rushlight.nn._functions.grouped import SwizzleType as SwizzleType
+from rushlight.nn._functions.grouped import grouped_mm, scaled_grouped_mm, scaled_mm
 from rushlight.nn._functions.linear_loss import linear_cross_entropy
 from rushlight.nn._functions.loss import (
     binary_cross_entropy,

@@ -183,11 +183,7 @@ class Elementwise(Optimizer):
     fused kernel also define ``_step_group``.
     """
 
-    _late_defaults: dict = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-    }
+    _late_defaults: dict = {"foreach": None, "maximize": False, "differentiable": False}
     # Of the constructor: the options that groups have, in the order that ``state_dict``
     # shows; and those that have a range, in the order in which the first wrong is told.
     _options = _checked = ""

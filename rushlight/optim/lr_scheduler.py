@@ -5,16 +5,8 @@ from bisect import bisect_right
 from collections import Counter
 
 from rushlight.core.docstrings import describe_arguments
-from rushlight.optim._combined import (
-    ChainedScheduler,
-    ReduceLROnPlateau,
-    SequentialLR,
-)
-from rushlight.optim._cycles import (
-    CosineAnnealingWarmRestarts,
-    CyclicLR,
-    OneCycleLR,
-)
+from rushlight.optim._combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
+from rushlight.optim._cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from rushlight.optim._schedule import LRScheduler, function_state, values_of
 
 __all__ = [

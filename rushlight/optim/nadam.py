@@ -21,10 +21,7 @@ class NAdam(rules.Elementwise):
     """
 
     _captured = ", mu_products and state_steps"
-    _late_defaults = {
-        **rules.LATE,
-        "decoupled_weight_decay": False,
-    }
+    _late_defaults = {**rules.LATE, "decoupled_weight_decay": False}
     _options = (
         "lr betas eps weight_decay momentum_decay decoupled_weight_decay "
         "maximize foreach capturable differentiable"

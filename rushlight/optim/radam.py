@@ -18,10 +18,7 @@ class RAdam(rules.Elementwise):
         decoupled_weight_decay: shrink the parameters instead, as ``AdamW`` does.
     """
 
-    _late_defaults = {
-        **rules.LATE,
-        "decoupled_weight_decay": False,
-    }
+    _late_defaults = {**rules.LATE, "decoupled_weight_decay": False}
     _options = (
         "lr betas eps weight_decay maximize foreach capturable "
         "decoupled_weight_decay differentiable"

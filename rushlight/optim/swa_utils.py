@@ -256,12 +256,7 @@ class SWALR(LRScheduler):
     """
 
     def __init__(
-        self,
-        optimizer,
-        swa_lr,
-        anneal_epochs=10,
-        anneal_strategy="cos",
-        last_epoch=-1,
+        self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1
     ):
         rates = per_group("swa_lr", optimizer, swa_lr)
         for rate, group in zip(rates, optimizer.param_groups, strict=True):

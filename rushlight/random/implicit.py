@@ -260,10 +260,7 @@ def beta_fraction(
 @cython.cfunc
 @cython.exceptval(check=False)
 def beta_gradient(
-    x: cython.double,
-    a: cython.double,
-    total: cython.double,
-    precision: cython.double,
+    x: cython.double, a: cython.double, total: cython.double, precision: cython.double
 ) -> cython.double:
     """``dx/da / (1 - x)`` of a beta number of parameters ``a`` and ``total - a``."""
     b: cython.double = total - a

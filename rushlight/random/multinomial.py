@@ -266,10 +266,7 @@ def worse(scores: cython.p_double, a: int64_t, b: int64_t) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def sift_down(
-    scores: cython.p_double,
-    heap: cython.pointer(int64_t),
-    at: int64_t,
-    count: int64_t,
+    scores: cython.p_double, heap: cython.pointer(int64_t), at: int64_t, count: int64_t
 ) -> cython.void:
     """Moves one index down until none below it is worse."""
     moved: int64_t = heap[at]

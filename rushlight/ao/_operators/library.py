@@ -219,10 +219,7 @@ def function_operators():
             "Scalar p=0.5, bool training=False) -> Tensor",
             functions.dropout,
         ),
-        (
-            f"softmax(Tensor qx, int dim, {_Q}",
-            functions.of_numbers(functions.softmax),
-        ),
+        (f"softmax(Tensor qx, int dim, {_Q}", functions.of_numbers(functions.softmax)),
         (
             f"layer_norm(Tensor input, int[] normalized_shape, {affine}, float eps, {_Q}",
             functions.of_numbers(functions.layer_norm),

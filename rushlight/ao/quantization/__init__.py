@@ -39,9 +39,7 @@ from rushlight.ao.quantization.observer import (
 )
 from rushlight.ao.quantization.qconfig import *
 from rushlight.ao.quantization.qconfig_mapping import *
-from rushlight.ao.quantization.quant_type import (
-    QuantType,
-)
+from rushlight.ao.quantization.quant_type import QuantType
 from rushlight.ao.quantization.quantization_mappings import *
 from rushlight.ao.quantization.quantize import *
 from rushlight.ao.quantization.stubs import *

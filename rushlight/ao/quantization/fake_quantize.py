@@ -12,11 +12,7 @@ from rushlight.ao.quantization.observer import (
     default_fixed_qparams_range_0to1_observer,
     default_fixed_qparams_range_neg1to1_observer,
 )
-from rushlight.ao.quantization.utils import (
-    is_per_channel,
-    is_per_tensor,
-    is_symmetric,
-)
+from rushlight.ao.quantization.utils import is_per_channel, is_per_tensor, is_symmetric
 from rushlight.nn import Module
 
 __all__ = [

@@ -133,10 +133,7 @@ def _default(is_qat, backend, version):
     for kind in (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d):
         found.set_object_type(kind, transposed)
     for kind in (F.layer_norm, nn.LayerNorm):
-        own = configs.QConfig(
-            qconfig.activation,
-            seen.default_placeholder_observer,
-        )
+        own = configs.QConfig(qconfig.activation, seen.default_placeholder_observer)
         found.set_object_type(kind, own)
     for kinds, word in ((_UNIT, "0to1"), (_BOTH, "neg1to1")):
         made = getattr(

@@ -121,10 +121,7 @@ def get_default_static_quant_module_mappings():
 
 def get_embedding_static_quant_module_mappings():
     """The same with tables that were trained for quantization."""
-    tables = {
-        nnqat.EmbeddingBag: nnq.EmbeddingBag,
-        nnqat.Embedding: nnq.Embedding,
-    }
+    tables = {nnqat.EmbeddingBag: nnq.EmbeddingBag, nnqat.Embedding: nnq.Embedding}
     return get_combined_dict(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, tables)
 
 
@@ -135,10 +132,7 @@ def get_default_qat_module_mappings():
 
 def get_embedding_qat_module_mappings():
     """The same with tables."""
-    tables = {
-        nn.EmbeddingBag: nnqat.EmbeddingBag,
-        nn.Embedding: nnqat.Embedding,
-    }
+    tables = {nn.EmbeddingBag: nnqat.EmbeddingBag, nn.Embedding: nnqat.Embedding}
     return get_combined_dict(DEFAULT_QAT_MODULE_MAPPINGS, tables)
 
 

@@ -7,13 +7,7 @@ from rushlight.autograd.function import Function
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.rules import VmapInfo
-from rushlight.autograd.levels.stack import (
-    THREAD,
-    Outside,
-    mapped,
-    nested,
-    revived,
-)
+from rushlight.autograd.levels.stack import THREAD, Outside, mapped, nested, revived
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.tensor import Tensor
 

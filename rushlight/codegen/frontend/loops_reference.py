@@ -76,11 +76,7 @@ def rebind(function, table):
         for name, cell in free
     ]
     return types.FunctionType(
-        function.__code__,
-        scope,
-        function.__name__,
-        function.__defaults__,
-        tuple(cells),
+        function.__code__, scope, function.__name__, function.__defaults__, tuple(cells)
     )
 
 

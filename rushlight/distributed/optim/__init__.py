@@ -6,8 +6,4 @@ from rushlight.distributed.optim.zero_redundancy_optimizer import (
     ZeroRedundancyOptimizer,
 )
 
-__all__ = [
-    "DistributedOptimizer",
-    "PostLocalSGDOptimizer",
-    "ZeroRedundancyOptimizer",
-]
+__all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]

@@ -1,11 +1,6 @@
 """Pipelines: a model in stages, each in a process, that microbatches go through."""
 
-from rushlight.distributed.pipelining._IR import (
-    Pipe,
-    SplitPoint,
-    pipe_split,
-    pipeline,
-)
+from rushlight.distributed.pipelining._IR import Pipe, SplitPoint, pipe_split, pipeline
 from rushlight.distributed.pipelining.schedules import (
     Schedule1F1B,
     ScheduleDualPipeV,

@@ -10,12 +10,7 @@ import rushlight as rl
 from rushlight.distributed.fsdp import FSDPModule
 from rushlight.distributed.pipelining._split_backward import SplitBackward
 from rushlight.distributed.point_to_point import irecv, isend
-from rushlight.distributed.world import (
-    get_global_rank,
-    get_rank,
-    get_world_size,
-    world,
-)
+from rushlight.distributed.world import get_global_rank, get_rank, get_world_size, world
 from rushlight.fx.node import map_arg
 from rushlight.utils._pytree import tree_leaves
 

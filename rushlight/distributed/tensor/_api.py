@@ -16,17 +16,9 @@ from rushlight.distributed.tensor._utils import (
     global_shape_of,
     normalized,
 )
-from rushlight.distributed.tensor.placement_types import (
-    Partial,
-    Replicate,
-    Shard,
-)
+from rushlight.distributed.tensor.placement_types import Partial, Replicate, Shard
 
-__all__ = [
-    "DTensor",
-    "distribute_module",
-    "distribute_tensor",
-]
+__all__ = ["DTensor", "distribute_module", "distribute_tensor"]
 
 
 class _ToTorchTensor(Function):

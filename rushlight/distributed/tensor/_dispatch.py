@@ -11,11 +11,7 @@ from rushlight.core.state import AttributeScope
 from rushlight.dispatch.declared import rule_of, says
 from rushlight.distributed.tensor import _loss_rules, _sharding_rules
 from rushlight.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
-from rushlight.distributed.tensor._op_call import (
-    OperatorCall,
-    TensorArgument,
-    is_small,
-)
+from rushlight.distributed.tensor._op_call import OperatorCall, TensorArgument, is_small
 from rushlight.distributed.tensor._redistribute import (
     chunks_of,
     redistribute,

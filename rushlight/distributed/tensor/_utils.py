@@ -1,10 +1,6 @@
 """Sizes of parts, and where they begin."""
 
-from rushlight.distributed.tensor.placement_types import (
-    Replicate,
-    Shard,
-    _StridedShard,
-)
+from rushlight.distributed.tensor.placement_types import Replicate, Shard, _StridedShard
 
 __all__ = [
     "compute_local_shape_and_global_offset",

@@ -4,10 +4,7 @@ from rushlight._decomp import decompositions
 from rushlight._decomp import registry
 from rushlight._decomp.registry import *
 
-__all__ = [
-    "core_aten_decompositions",
-    "decompositions",
-]
+__all__ = ["core_aten_decompositions", "decompositions"]
 __all__ += registry.__all__
 
 

@@ -5,11 +5,7 @@ Functions run as they are, and the operators that they call become programs
 """
 
 from rushlight._dynamo import config, utils
-from rushlight._dynamo.backends import (
-    list_backends,
-    lookup_backend,
-    register_backend,
-)
+from rushlight._dynamo.backends import list_backends, lookup_backend, register_backend
 from rushlight._dynamo.eval_frame import (
     OptimizedModule,
     export,

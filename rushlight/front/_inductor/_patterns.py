@@ -7,11 +7,7 @@ their places.
 
 from __future__ import annotations
 
-from rushlight._inductor._replacement import (
-    fwd_only,
-    replace_with_graph,
-    values_of,
-)
+from rushlight._inductor._replacement import fwd_only, replace_with_graph, values_of
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.fx.node import Node
 from rushlight.fx.operator_schemas import normalize_function

@@ -115,13 +115,7 @@ def place_of(path, format):
 
 
 def standalone_compile(
-    gm,
-    example_inputs,
-    *,
-    dynamic_shapes="from_graph",
-    options=None,
-    aot=False,
-    **more,
+    gm, example_inputs, *, dynamic_shapes="from_graph", options=None, aot=False, **more
 ):
     """A compiled graph that can be saved; see `CompiledArtifact`.
 

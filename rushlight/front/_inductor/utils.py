@@ -11,12 +11,7 @@ from rushlight._dynamo.decorators import reset
 from rushlight.graph import debug_trace
 from rushlight.runtime.cpu import code_cache
 
-__all__ = [
-    "fresh_cache",
-    "fresh_inductor_cache",
-    "maybe_profile",
-    "run_and_get_code",
-]
+__all__ = ["fresh_cache", "fresh_inductor_cache", "maybe_profile", "run_and_get_code"]
 
 
 def run_and_get_code(fn, *args, **kwargs):

@@ -237,13 +237,7 @@ def _add_ends(trace, events):
         dur=(last - first) / 1000,
         args={"Op count": 0},
     )
-    trace.add(
-        ph="i",
-        s="g",
-        name="Record Window End",
-        tid="",
-        ts=trace.time(last),
-    )
+    trace.add(ph="i", s="g", name="Record Window End", tid="", ts=trace.time(last))
 
 
 def write_text(path, text):

@@ -20,10 +20,7 @@ from rushlight._dynamo.decorators import (
     substitute_in_graph,
 )
 from rushlight._inductor import cudagraph_mark_step_begin
-from rushlight._dynamo.backends.registry import (
-    get_default_backend,
-    set_default_backend,
-)
+from rushlight._dynamo.backends.registry import get_default_backend, set_default_backend
 from rushlight.compiler._cache import load_cache_artifacts, save_cache_artifacts
 from rushlight.compiler._guard_filters import (
     keep_portable_guards_unsafe,

@@ -484,7 +484,4 @@ class CUDAPluggableAllocator:
         )
 
 
-describe_arguments(
-    globals(),
-    device="a GPU; the current one by default.",
-)
+describe_arguments(globals(), device="a GPU; the current one by default.")

@@ -18,15 +18,9 @@ from rushlight.distributions._transform import (
     _clipped_sigmoid,
     _Stateless,
 )
-from rushlight.distributions._transform import (
-    _InverseTransform as _InverseTransform,
-)
+from rushlight.distributions._transform import _InverseTransform as _InverseTransform
 from rushlight.distributions._vector_transforms import *  # noqa: F403
-from rushlight.distributions.utils import (
-    _sum_rightmost,
-    broadcast_all,
-    lazy_property,
-)
+from rushlight.distributions.utils import _sum_rightmost, broadcast_all, lazy_property
 from rushlight.nn import functional as F
 
 __all__ = [

@@ -7,10 +7,6 @@ from rushlight.func._axes import rearrange
 from rushlight.func._functionalize import functionalize
 from rushlight.func._modules import *
 
-__all__ = [
-    "functionalize",
-    "rearrange",
-    "vmap",
-]
+__all__ = ["functionalize", "rearrange", "vmap"]
 __all__ += _gradients.__all__
 __all__ += _modules.__all__

@@ -112,9 +112,7 @@ class Worker:
         while True:
             asked = asyncio.create_task(
                 queue.batch(
-                    settings.batch_size,
-                    settings.max_batch_delay,
-                    lambda: self.stopping,
+                    settings.batch_size, settings.max_batch_delay, lambda: self.stopping
                 )
             )
             await asyncio.wait({asked, self.answered}, return_when="FIRST_COMPLETED")

@@ -196,9 +196,7 @@ def general_cosine(points, sym, *, a):
     step = 2 * math.pi / points.period
     angle = points(0, points.last * step)
     weights = rushlight.tensor(
-        [(-1) ** k * w for k, w in enumerate(a)],
-        dtype=angle.dtype,
-        device=angle.device,
+        [(-1) ** k * w for k, w in enumerate(a)], dtype=angle.dtype, device=angle.device
     )
     orders = rushlight.arange(len(a), dtype=angle.dtype, device=angle.device)
     waves = rushlight.cos(orders.unsqueeze(-1) * angle)

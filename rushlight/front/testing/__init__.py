@@ -56,8 +56,4 @@ def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=
 
 
 # What it takes for equal, by the type of its first argument.
-_LOOSE = {
-    "float16": (1e-3, 1e-3),
-    "float32": (1e-4, 1e-5),
-    "float64": (1e-5, 1e-8),
-}
+_LOOSE = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}

@@ -6,12 +6,7 @@ import warnings
 import rushlight as rl
 from rushlight.core.dtype import FLOATING, OPAQUE
 
-_NARROW = (
-    rl.float8_e4m3fn,
-    rl.float8_e5m2,
-    rl.float8_e4m3fnuz,
-    rl.float8_e5m2fnuz,
-)
+_NARROW = (rl.float8_e4m3fn, rl.float8_e5m2, rl.float8_e4m3fnuz, rl.float8_e5m2fnuz)
 
 
 def make_tensor(

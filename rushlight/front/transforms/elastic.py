@@ -45,11 +45,7 @@ def _perspective_grid(coefficients, width, height, kind):
 
 
 def perspective(
-    img,
-    startpoints,
-    endpoints,
-    interpolation=InterpolationMode.BILINEAR,
-    fill=None,
+    img, startpoints, endpoints, interpolation=InterpolationMode.BILINEAR, fill=None
 ):
     """An image seen from aside: its corners go elsewhere, and lines stay lines.
 
@@ -77,10 +73,7 @@ def perspective(
 
 
 def elastic_transform(
-    img,
-    displacement,
-    interpolation=InterpolationMode.BILINEAR,
-    fill=None,
+    img, displacement, interpolation=InterpolationMode.BILINEAR, fill=None
 ):
     """An image whose every pixel comes from a little beside.
 
@@ -184,11 +177,7 @@ class ElasticTransform(Transform):
     """
 
     def __init__(
-        self,
-        alpha=50.0,
-        sigma=5.0,
-        interpolation=InterpolationMode.BILINEAR,
-        fill=0,
+        self, alpha=50.0, sigma=5.0, interpolation=InterpolationMode.BILINEAR, fill=0
     ):
         super().__init__()
         self.alpha = _two_floats(alpha, "alpha")

@@ -29,11 +29,7 @@ def _extract_tensor_metadata(result, include_contiguity=True):
     """What is known of a tensor without its numbers."""
     found = None
     if include_contiguity:
-        for memory_format in (
-            contiguous_format,
-            channels_last,
-            channels_last_3d,
-        ):
+        for memory_format in (contiguous_format, channels_last, channels_last_3d):
             dims = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
             if dims not in (None, result.dim()):
                 continue

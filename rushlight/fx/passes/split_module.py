@@ -246,8 +246,7 @@ class _Split:
             module.training = self.m.training
         self.attributes[part.submod_name] = module
         result = self.outer.call_module(
-            part.submod_name,
-            tuple(self.values[by_name[name]] for name in part.inputs),
+            part.submod_name, tuple(self.values[by_name[name]] for name in part.inputs)
         )
         if single:
             self.values[by_name[next(iter(part.outputs))]] = result

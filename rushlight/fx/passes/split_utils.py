@@ -54,11 +54,7 @@ class Component:
 
 
 def split_by_tags(
-    gm,
-    tags,
-    return_fqn_mapping=False,
-    return_tuple=False,
-    GraphModuleCls=GraphModule,
+    gm, tags, return_fqn_mapping=False, return_tuple=False, GraphModuleCls=GraphModule
 ):
     """Makes modules of the steps that have the same ``tag``, and one that calls them.
 

@@ -170,11 +170,7 @@ class MultiheadAttention:
 
 class TransformerEncoderLayer:
     def _attended(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        padding: Tensor | None,
-        is_causal: bool,
+        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
     ) -> Tensor:
         found = self.self_attn(x, x, x, padding, False, mask, True, is_causal)
         return self.dropout1(found[0])
@@ -219,11 +215,7 @@ class TransformerEncoder:
 
 class TransformerDecoderLayer:
     def _attended(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        padding: Tensor | None,
-        is_causal: bool,
+        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
     ) -> Tensor:
         found = self.self_attn(x, x, x, padding, False, mask, True, is_causal)
         return self.dropout1(found[0])

@@ -352,10 +352,7 @@ class Attention:
             self.k0, self.first = k0, b.let("first", k0 == 0)
             self.here = b.let("here", minimum(seen - k0, Const(i64, KEYS)))
             self.read_keys(batch, group)
-            with (
-                self.each_block(q0),
-                b.when(k0 < self.seen_by(self.q0 + self.count)),
-            ):
+            with self.each_block(q0), b.when(k0 < self.seen_by(self.q0 + self.count)):
                 yield
 
     def read_keys(self, batch, group):

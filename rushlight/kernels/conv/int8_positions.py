@@ -10,24 +10,9 @@ from dataclasses import dataclass, replace
 from rushlight.codegen.target import current
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import (
-    Broadcast,
-    Const,
-    Expr,
-    Select,
-    Type,
-    i32,
-    i64,
-    load,
-)
+from rushlight.ir.expr import Broadcast, Const, Expr, Select, Type, i32, i64, load
 from rushlight.kernels.epilogue import store_result
-from rushlight.kernels.loop_helpers import (
-    Operand,
-    minimum,
-    moved,
-    quotient,
-    remainder,
-)
+from rushlight.kernels.loop_helpers import Operand, minimum, moved, quotient, remainder
 
 # What a kernel is told, in order. A line is a row of positions whose windows begin at equal
 # steps; `pitch` of them are from one row of the result to the next, and the first `width`

@@ -53,10 +53,7 @@ FORWARD_INTS = (
     rows row_block groups out_pixel biased buffered out_image out_y out_x out_start
     """.split(),
 )
-WEIGHT_INTS = (
-    *PATCH_INTS,
-    *"rows row_block groups grad_pixel part_positions".split(),
-)
+WEIGHT_INTS = (*PATCH_INTS, *"rows row_block groups grad_pixel part_positions".split())
 
 
 class Patches:

@@ -282,8 +282,7 @@ class Lines:
         self.lines = lines
         parts = [b.let("part", moved(scratch, room * k)) for k in range(4)]
         source = b.let(
-            "lines_in",
-            moved(self.source, outer * n["in_outer"] + start * n["in_line"]),
+            "lines_in", moved(self.source, outer * n["in_outer"] + start * n["in_line"])
         )
         self.load_block(source, parts[0], parts[1])
         here = b.declare("here", ir.Const(i64, 0))

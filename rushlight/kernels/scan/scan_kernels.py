@@ -199,13 +199,7 @@ def extreme(takes):
     """The extreme so far and its last place; NaN wins and stays."""
 
     def kernel(
-        out: "T*",
-        index: "i64*",
-        x: "T*",
-        size: int,
-        inner: int,
-        begin: int,
-        end: int,
+        out: "T*", index: "i64*", x: "T*", size: int, inner: int, begin: int, end: int
     ):
         for lane in range(begin, end):
             base = lane // inner * size * inner + lane % inner

@@ -16,17 +16,7 @@ from __future__ import annotations
 from rushlight.codegen.frontend.storage import Storage
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
-from rushlight.ir.expr import (
-    END,
-    INTS,
-    Barrier,
-    Call,
-    Pointer,
-    Var,
-    i32,
-    i64,
-    u32,
-)
+from rushlight.ir.expr import END, INTS, Barrier, Call, Pointer, Var, i32, i64, u32
 from rushlight.ir.threads import Atomic, Match, WarpBarrier
 from rushlight.kernels.lanes import shared_array, sums_before
 from rushlight.kernels.select.ordered_keys import key_of, width_of, word_of

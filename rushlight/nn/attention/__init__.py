@@ -6,11 +6,7 @@ from rushlight.core.switches import switch as _switch
 from rushlight.nn.attention import _registry
 from rushlight.nn.attention._registry import *
 
-__all__ = [
-    "SDPBackend",
-    "WARN_FOR_UNFUSED_KERNELS",
-    "sdpa_kernel",
-]
+__all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]
 __all__ += _registry.__all__
 
 WARN_FOR_UNFUSED_KERNELS = False

@@ -132,12 +132,7 @@ class MultiMarginLoss(_WeightedLoss):
 
     def forward(self, input, target):
         return F.multi_margin_loss(
-            input,
-            target,
-            self.p,
-            self.margin,
-            self.weight,
-            reduction=self.reduction,
+            input, target, self.p, self.margin, self.weight, reduction=self.reduction
         )
 
 

@@ -171,12 +171,7 @@ class Hardtanh(Module):
     __constants__ = ["min_val", "max_val", "inplace"]
 
     def __init__(
-        self,
-        min_val=-1.0,
-        max_val=1.0,
-        inplace=False,
-        min_value=None,
-        max_value=None,
+        self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None
     ):
         super().__init__()
         for old, value in (("min", min_value), ("max", max_value)):

@@ -8,12 +8,7 @@ from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
-from rushlight.nn.modules.utils import (
-    _pair,
-    _reverse_repeat_tuple,
-    _single,
-    _triple,
-)
+from rushlight.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from rushlight.nn.parameter import Parameter, UninitializedParameter
 from rushlight.operators import call
 

@@ -262,10 +262,7 @@ class RNNBase(Module):
         if input.unsorted_indices is not None:
             last = tuple(each.index_select(1, input.unsorted_indices) for each in last)
         packed = PackedSequence(
-            output,
-            input.batch_sizes,
-            input.sorted_indices,
-            input.unsorted_indices,
+            output, input.batch_sizes, input.sorted_indices, input.unsorted_indices
         )
         return packed, (last if self.mode == "LSTM" else last[0])
 

@@ -146,12 +146,7 @@ class TransformerEncoderLayer(_Layer):
         def attend(x):
             return self.dropout1(
                 self._attend(
-                    self.self_attn,
-                    x,
-                    x,
-                    src_mask,
-                    src_key_padding_mask,
-                    is_causal,
+                    self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal
                 )
             )
 
@@ -225,12 +220,7 @@ class TransformerDecoderLayer(_Layer):
         def attend(x):
             return self.dropout1(
                 self._attend(
-                    self.self_attn,
-                    x,
-                    x,
-                    tgt_mask,
-                    tgt_key_padding_mask,
-                    tgt_is_causal,
+                    self.self_attn, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal
                 )
             )
 

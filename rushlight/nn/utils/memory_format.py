@@ -1,16 +1,8 @@
 """The memory format of convolutions' weights."""
 
-from rushlight.nn.modules.conv import (
-    Conv2d,
-    Conv3d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
+from rushlight.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 
-__all__ = [
-    "convert_conv2d_weight_memory_format",
-    "convert_conv3d_weight_memory_format",
-]
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
 
 def _convert(module, memory_format, kinds):

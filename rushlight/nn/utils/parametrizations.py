@@ -5,11 +5,7 @@ import enum
 import rushlight as rl
 from rushlight.core.tensor import Tensor
 from rushlight.nn import functional as F
-from rushlight.nn.modules.conv import (
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
+from rushlight.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from rushlight.nn.modules.module import Module
 from rushlight.nn.utils import parametrize
 from rushlight.nn.utils.weight_norm import _lengths

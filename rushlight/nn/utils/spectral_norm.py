@@ -244,11 +244,7 @@ def remove_spectral_norm(module, name="weight"):
     if hook is None:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
     hook.remove(module)
-    take(
-        module._state_dict_hooks,
-        SpectralNormStateDictHook,
-        lambda each: each.fn.name,
-    )
+    take(module._state_dict_hooks, SpectralNormStateDictHook, lambda each: each.fn.name)
     for key, wrapped in module._load_state_dict_pre_hooks.items():
         inner = getattr(wrapped, "hook", wrapped)
         if isinstance(inner, SpectralNormLoadStateDictPreHook) and inner.fn is hook:

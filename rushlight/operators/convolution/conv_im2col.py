@@ -23,9 +23,7 @@ def windows(input, kernel, output, stride, padding, dilation, groups):
     taps = [s * d for s, d in zip(strides[2:], dilation, strict=True)]
     steps = [s * d for s, d in zip(strides[2:], stride, strict=True)]
     seen = ops.as_strided(
-        input,
-        (images, channels, *kernel, *output),
-        (*strides[:2], *taps, *steps),
+        input, (images, channels, *kernel, *output), (*strides[:2], *taps, *steps)
     )
     depth = channels // groups * prod(kernel)
     return seen.reshape(images, groups, depth, prod(output))

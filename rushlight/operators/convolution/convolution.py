@@ -38,11 +38,7 @@ from rushlight.operators.convolution.conv_winograd import is_finite
 from rushlight.operators.functions import result_type
 from rushlight.operators.loop_calls import brief, host_address, scalar_name
 from rushlight.operators.matmul import embedding_of_complex
-from rushlight.operators.shape.formats import (
-    format_of,
-    laid_out,
-    lines_channels_last,
-)
+from rushlight.operators.shape.formats import format_of, laid_out, lines_channels_last
 from rushlight.operators.shared import has_elements, recorded_ahead
 
 launch, fresh = host.launch.launch, host.matmul.fresh

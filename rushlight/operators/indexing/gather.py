@@ -29,12 +29,7 @@ from rushlight.operators.indexing.index_errors import (
     outside_rows,
 )
 from rushlight.operators.indexing.indexed_reads import read_forms
-from rushlight.operators.loop_calls import (
-    as_pairs,
-    brief,
-    from_pairs,
-    require,
-)
+from rushlight.operators.loop_calls import as_pairs, brief, from_pairs, require
 from rushlight.operators.type_groups import USUAL
 
 _INDEX = cython.declare(object, None)

@@ -21,13 +21,7 @@ from cython.cimports.rushlight.dispatch.launchers import (
 )
 
 from rushlight.dispatch import trace
-from rushlight.operators.loop_calls import (
-    MOVERS,
-    brief,
-    fault_flag,
-    mover,
-    run,
-)
+from rushlight.operators.loop_calls import MOVERS, brief, fault_flag, mover, run
 
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
 NO_FAULT = cython.declare(int64_t, trace.NO_FAULT)

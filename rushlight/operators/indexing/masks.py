@@ -36,13 +36,7 @@ def count_true(count: "i64*", mask: "boolean*", begin: int, end: int):
 
 @loops
 def select_true(
-    out: "T*",
-    x: "T*",
-    mask: "boolean*",
-    total: int,
-    parts: int,
-    begin: int,
-    end: int,
+    out: "T*", x: "T*", mask: "boolean*", total: int, parts: int, begin: int, end: int
 ):
     """Packs the elements whose mask is set: each is written, and kept if it is."""
     filled_to = 0

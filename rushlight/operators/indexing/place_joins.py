@@ -7,13 +7,7 @@ in the index is put: each tells its number, of which the largest stays.
 
 from __future__ import annotations
 
-from rushlight.codegen.loops import (
-    A,
-    T,
-    atomic_add,
-    atomic_max,
-    loops,
-)
+from rushlight.codegen.loops import A, T, atomic_add, atomic_max, loops
 from rushlight.core.dtypes import int64
 from rushlight.core.switches import switch
 from rushlight.operators.indexing.bounds import NAMES, SLICES, indexed_offset
@@ -44,12 +38,7 @@ def add_indexed(
 
 @loops
 def last_writers(
-    last: "i64*",
-    index: "I*",
-    fault: "i64*",
-    names: NAMES,
-    begin: int,
-    end: int,
+    last: "i64*", index: "I*", fault: "i64*", names: NAMES, begin: int, end: int
 ):
     """For each place written the number of the last one of an index that names it."""
     for at in range(begin, end):

@@ -20,12 +20,7 @@ FEW = 8  # places of a line, that one thread goes over
 
 @loops
 def element_positions(
-    keys: "i64*",
-    index: "I*",
-    fault: "i64*",
-    names: NAMES,
-    begin: int,
-    end: int,
+    keys: "i64*", index: "I*", fault: "i64*", names: NAMES, begin: int, end: int
 ):
     """Where in a tensor of ``(outer, size, inner)`` each element of an index leads."""
     for at in range(begin, end):

@@ -64,10 +64,7 @@ OLD_NAMES = {
 
 def find_kernel(kind, code):
     """The native kernel for a dtype, and its tile; without a kind, the tile alone."""
-    from rushlight.codegen.schedule.contraction import (
-        matrix_tile,
-        unit_tile,
-    )
+    from rushlight.codegen.schedule.contraction import matrix_tile, unit_tile
     from rushlight.codegen.target import current
     from rushlight.kernels.matmul.matmul_kernel_registry import matrix_kernel
 

@@ -30,11 +30,7 @@ from rushlight.operators.loop_calls import (
     run,
 )
 from rushlight.operators.pooling.geometry import EvenWindows, spread, windows
-from rushlight.operators.shape.formats import (
-    format_of,
-    laid_out,
-    lines_channels_last,
-)
+from rushlight.operators.shape.formats import format_of, laid_out, lines_channels_last
 from rushlight.operators.type_groups import FLOATS
 
 

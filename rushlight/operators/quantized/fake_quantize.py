@@ -95,11 +95,7 @@ def per_tensor_of_tensors_with_mask(
                 f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar"
             )
     return _rounded(
-        self,
-        scale.reshape([]).float(),
-        int(zero_point.item()),
-        quant_min,
-        quant_max,
+        self, scale.reshape([]).float(), int(zero_point.item()), quant_min, quant_max
     )
 
 

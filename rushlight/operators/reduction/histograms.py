@@ -47,12 +47,7 @@ def find_cells(
 
 @loops
 def add_masses(
-    out: "f64*",
-    cell: "i64*",
-    mass: "f64*",
-    weighed: int,
-    begin: int,
-    end: int,
+    out: "f64*", cell: "i64*", mass: "f64*", weighed: int, begin: int, end: int
 ):
     """Adds what each point weighs to its cell, in the points' order."""
     for i in range(begin, end):

@@ -291,9 +291,7 @@ def _image_gradient_by_taps(grad, input, grid, mode, padding, align_corners):
 
 
 _image_gradient_by_kind = KernelTable(
-    cpu=grid_kernels.spread,
-    cuda=_image_gradient_by_taps,
-    meta=_image_gradient_by_taps,
+    cpu=grid_kernels.spread, cuda=_image_gradient_by_taps, meta=_image_gradient_by_taps
 )
 
 

@@ -695,10 +695,7 @@ def sspaddmm(self, mat1, mat2, beta, alpha):
     (named,), sums, _ = parts(rows)
     columns = up_to(mat2.shape[1], named)
     pair = ops.stack(
-        [
-            ops.repeat_interleave(named, mat2.shape[1]),
-            columns.repeat([named.shape[0]]),
-        ]
+        [ops.repeat_interleave(named, mat2.shape[1]), columns.repeat([named.shape[0]])]
     )
     product = made(pair, sums.reshape([-1]) * alpha, [mat1.shape[0], mat2.shape[1]])
     if not parts(self)[1].shape[0]:

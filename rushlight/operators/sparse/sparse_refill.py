@@ -7,10 +7,7 @@ from rushlight.core.dtypes import int64
 from rushlight.operators import call as ops
 from rushlight.operators.shared import wrap_dims
 from rushlight.operators.sparse import sparse_coo
-from rushlight.operators.sparse.sparse_access import (
-    BY_ROWS,
-    layout_name,
-)
+from rushlight.operators.sparse.sparse_access import BY_ROWS, layout_name
 from rushlight.operators.sparse.sparse_compressed import (
     Compressed,
     add,

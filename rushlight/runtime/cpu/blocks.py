@@ -118,11 +118,7 @@ def blocks_of(sizes, direct, capacity, width, threads):
 
 @cython.cfunc
 def cut_for_dots(
-    rows: int64_t,
-    columns: int64_t,
-    depth: int64_t,
-    batch: int64_t,
-    threads: int64_t,
+    rows: int64_t, columns: int64_t, depth: int64_t, batch: int64_t, threads: int64_t
 ) -> Blocks:
     """Blocks of all rows and some columns: no result depends on how they are cut."""
     blocks: Blocks

@@ -186,10 +186,7 @@ def check_operand(tensor: Tensor, first: Tensor, like: Tensor) -> cython.int:
 
 
 def launch_each(
-    kernel: NativeKernel,
-    written: list,
-    read: list,
-    scalars: tuple,
+    kernel: NativeKernel, written: list, read: list, scalars: tuple
 ) -> None:
     """Runs an elementwise kernel over every tensor of some lists, all at once.
 

@@ -258,11 +258,7 @@ def tensor_pointer(tensor: Tensor) -> cython.p_char:
 
 
 def launch(
-    kernel: NativeKernel,
-    tensors,
-    ints,
-    total: int64_t = 1,
-    grain: int64_t = 1,
+    kernel: NativeKernel, tensors, ints, total: int64_t = 1, grain: int64_t = 1
 ) -> None:
     """Runs a kernel over ``[0, total)`` in chunks of ``grain`` or a multiple of it.
 

@@ -811,11 +811,7 @@ def matrices(a: Tensor, b: Tensor, ndim: cython.int) -> Tensor:
 
 
 def matrices_added(
-    addend: Tensor,
-    a: Tensor,
-    b: Tensor,
-    beta: cython.double,
-    alpha: cython.double,
+    addend: Tensor, a: Tensor, b: Tensor, beta: cython.double, alpha: cython.double
 ) -> Tensor:
     """``beta addend + alpha a b`` of two matrices; None unless that is plain.
 

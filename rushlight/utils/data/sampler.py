@@ -152,10 +152,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __iter__(self):
         yield from rl.multinomial(
-            self.weights,
-            self.num_samples,
-            self.replacement,
-            generator=self.generator,
+            self.weights, self.num_samples, self.replacement, generator=self.generator
         ).tolist()
 
     def __len__(self):

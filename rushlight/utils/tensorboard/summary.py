@@ -106,9 +106,7 @@ def tensor_proto(tag, tensor):
     if field == "half_val":  # the bits, as numbers
         values = values.view(rl.int16).to(rl.int32).bitwise_and(0xFFFF)
     proto = TensorProto(
-        dtype=kind,
-        tensor_shape=TensorShapeProto(dim=sizes),
-        **{field: values.tolist()},
+        dtype=kind, tensor_shape=TensorShapeProto(dim=sizes), **{field: values.tolist()}
     )
     data = SummaryMetadata.PluginData(plugin_name="tensor")
     metadata = SummaryMetadata(plugin_data=data)

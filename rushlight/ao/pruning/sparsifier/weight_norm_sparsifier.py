@@ -54,10 +54,7 @@ class WeightNormSparsifier(BaseSparsifier):
         means = data
         if prod(sparse_block_shape) > 1:
             means = F.avg_pool2d(
-                data[None, None],
-                sparse_block_shape,
-                sparse_block_shape,
-                ceil_mode=True,
+                data[None, None], sparse_block_shape, sparse_block_shape, ceil_mode=True
             )[0, 0]
         count = means.numel()
         least = max(0, min(count - 1, round(sparsity_level * count)))

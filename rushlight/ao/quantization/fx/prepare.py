@@ -7,10 +7,7 @@ from rushlight.ao.nn import intrinsic as nni
 from rushlight.ao.quantization import qconfig as configs
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.ao.quantization.fx.fuse import set_module
-from rushlight.ao.quantization.fx.graph_module import (
-    OBSERVED,
-    ObservedGraphModuleAttrs,
-)
+from rushlight.ao.quantization.fx.graph_module import OBSERVED, ObservedGraphModuleAttrs
 from rushlight.ao.quantization.fx.patterns import LAYERS, kind_of, rule_of
 from rushlight.ao.quantization.utils import (
     activation_is_statically_quantized,

@@ -3,10 +3,7 @@
 from enum import Enum
 from functools import partial
 
-from rushlight.distributed.algorithms.ddp_comm_hooks import (
-    default_hooks,
-    powerSGD_hook,
-)
+from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 

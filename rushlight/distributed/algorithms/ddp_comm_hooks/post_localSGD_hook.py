@@ -1,8 +1,6 @@
 """A hook that reduces gradients over all processes first, and over some later."""
 
-from rushlight.distributed.algorithms.ddp_comm_hooks.default_hooks import (
-    allreduce_hook,
-)
+from rushlight.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from rushlight.distributed.subgroups import new_subgroups
 from rushlight.futures import Future
 

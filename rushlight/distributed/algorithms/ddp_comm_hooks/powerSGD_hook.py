@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
-from rushlight.distributed.algorithms.ddp_comm_hooks.default_hooks import (
-    allreduce_hook,
-)
+from rushlight.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from rushlight.distributed.world import default_group
 from rushlight.futures import Future
 

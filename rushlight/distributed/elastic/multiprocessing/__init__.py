@@ -4,7 +4,5 @@ from rushlight.distributed.elastic.multiprocessing import errors
 from rushlight.distributed.elastic.multiprocessing import api
 from rushlight.distributed.elastic.multiprocessing.api import *
 
-__all__ = [
-    "errors",
-]
+__all__ = ["errors"]
 __all__ += api.__all__

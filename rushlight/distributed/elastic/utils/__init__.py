@@ -6,8 +6,4 @@ from rushlight.distributed.elastic.utils.api import (
     macros,
 )
 
-__all__ = [
-    "get_env_variable_or_raise",
-    "get_socket_with_port",
-    "macros",
-]
+__all__ = ["get_env_variable_or_raise", "get_socket_with_port", "macros"]

@@ -6,9 +6,7 @@ import functools
 
 from rushlight import nn
 from rushlight.distributed.device_mesh import init_device_mesh
-from rushlight.distributed.fsdp._fully_shard._fsdp_api import (
-    MixedPrecisionPolicy,
-)
+from rushlight.distributed.fsdp._fully_shard._fsdp_api import MixedPrecisionPolicy
 from rushlight.distributed.fsdp._fully_shard._fsdp_group import ParameterGroup
 from rushlight.distributed.fsdp._fully_shard._fsdp_param import FSDPParam, ShardMesh
 from rushlight.distributed.fsdp._fully_shard._fsdp_state import FSDPState

@@ -5,8 +5,5 @@ from rushlight.distributed.tensor.parallel.loss import loss_parallel
 from rushlight.distributed.tensor.parallel import style
 from rushlight.distributed.tensor.parallel.style import *
 
-__all__ = [
-    "loss_parallel",
-    "parallelize_module",
-]
+__all__ = ["loss_parallel", "parallelize_module"]
 __all__ += style.__all__

@@ -7,12 +7,7 @@ import importlib
 
 from rushlight._dynamo.exc import InvalidBackend
 
-__all__ = [
-    "find_backend",
-    "list_backends",
-    "lookup_backend",
-    "register_backend",
-]
+__all__ = ["find_backend", "list_backends", "lookup_backend", "register_backend"]
 
 # PyTorch's own backends; `debugging` has those that run graphs as they are.
 OURS = ("inductor", "cudagraphs", "onnxrt", "openxla", "tvm")

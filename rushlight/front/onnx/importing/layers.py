@@ -222,8 +222,7 @@ def _register_global(name, function):
 _register_global("GlobalAveragePool", lambda x, dims, p: x.mean(dims, keepdim=True))
 _register_global("GlobalMaxPool", lambda x, dims, p: x.amax(dims, keepdim=True))
 _register_global(
-    "GlobalLpPool",
-    lambda x, dims, p: x.abs().pow(p).sum(dims, keepdim=True).pow(1 / p),
+    "GlobalLpPool", lambda x, dims, p: x.abs().pow(p).sum(dims, keepdim=True).pow(1 / p)
 )
 
 

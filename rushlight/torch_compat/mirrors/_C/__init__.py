@@ -18,9 +18,7 @@ from rushlight.core.layout import Size
 from rushlight.random.generator import Generator
 from rushlight.core.state import function_modes, silenced_overrides
 from rushlight.core.tensor import Tensor as TensorBase
-from rushlight.dispatch.disabled import (
-    DisableTorchFunction as DisableTorchFunction,
-)
+from rushlight.dispatch.disabled import DisableTorchFunction as DisableTorchFunction
 from rushlight.dispatch.disabled import (
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )

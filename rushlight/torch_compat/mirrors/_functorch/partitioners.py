@@ -19,11 +19,7 @@ from rushlight.fx.node import Node
 from rushlight.fx.passes.graph_drawer import FxGraphDrawer
 from rushlight.utils._pytree import tree_leaves
 
-__all__ = [
-    "default_partition",
-    "draw_graph",
-    "min_cut_rematerialization_partition",
-]
+__all__ = ["default_partition", "draw_graph", "min_cut_rematerialization_partition"]
 
 
 def _is_tangent(node):

@@ -2,21 +2,11 @@
 
 import re
 
-from rushlight.utils.data.collate import (
-    _collate_floats as collate_float_fn,
-)
-from rushlight.utils.data.collate import (
-    _collate_numbers as collate_int_fn,
-)
-from rushlight.utils.data.collate import (
-    _collate_numpy as collate_numpy_array_fn,
-)
-from rushlight.utils.data.collate import (
-    _collate_tensors as collate_tensor_fn,
-)
-from rushlight.utils.data.collate import (
-    _collate_text as collate_str_fn,
-)
+from rushlight.utils.data.collate import _collate_floats as collate_float_fn
+from rushlight.utils.data.collate import _collate_numbers as collate_int_fn
+from rushlight.utils.data.collate import _collate_numpy as collate_numpy_array_fn
+from rushlight.utils.data.collate import _collate_tensors as collate_tensor_fn
+from rushlight.utils.data.collate import _collate_text as collate_str_fn
 from rushlight.utils.data.collate import (
     collate,
     default_collate,

@@ -11,12 +11,6 @@ from rushlight.ao.nn.quantized.dynamic.conv import (
     ConvTranspose3d,
 )
 from rushlight.ao.nn.quantized.dynamic.linear import Linear
-from rushlight.ao.nn.quantized.dynamic.rnn import (
-    GRU,
-    LSTM,
-    GRUCell,
-    LSTMCell,
-    RNNCell,
-)
+from rushlight.ao.nn.quantized.dynamic.rnn import GRU, LSTM, GRUCell, LSTMCell, RNNCell
 
 modules = import_module(f"{__name__}.modules")  # an alias

@@ -45,11 +45,7 @@ class MapperIterDataPipe(IterDataPipe[T_co]):
     fn: Callable
 
     def __init__(
-        self,
-        datapipe: IterDataPipe,
-        fn: Callable,
-        input_col=None,
-        output_col=None,
+        self, datapipe: IterDataPipe, fn: Callable, input_col=None, output_col=None
     ) -> None:
         super().__init__()
         self.datapipe = datapipe
