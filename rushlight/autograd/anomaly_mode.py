@@ -1,7 +1,5 @@
 """Anomaly detection: the forward call behind a failing backward; NaN as an error."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.core import state

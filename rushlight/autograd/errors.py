@@ -1,7 +1,5 @@
 """What autograd says when a graph is used wrongly, in PyTorch's words."""
 
-from __future__ import annotations
-
 SECOND_BACKWARD = (
     "Trying to backward through the graph a second time (or directly access saved "
     "tensors after they have already been freed). Saved intermediate values of the "

@@ -1,7 +1,5 @@
 """Forward mode: tensors with tangents, and the blocks in which operators see them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from rushlight.autograd.dual import DUAL, Beneath, Level, Tangent, include

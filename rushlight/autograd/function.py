@@ -1,7 +1,5 @@
 """``autograd.Function``: an operator whose gradient the user writes."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 

@@ -1,7 +1,5 @@
 """Tools for the recorded graph: edges, saved-tensor hooks, hooks on groups."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import weakref

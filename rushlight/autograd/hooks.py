@@ -1,7 +1,5 @@
 """Callables that run as gradients pass: on tensors, on nodes, on leaves."""
 
-from __future__ import annotations
-
 import weakref
 from collections import OrderedDict, namedtuple
 

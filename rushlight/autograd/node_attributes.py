@@ -1,7 +1,5 @@
 """What nodes of the graph show: names, and saved values by PyTorch's attributes."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 _SHAPE, _SIZES = "_shape", "_sym_sizes"

@@ -1,7 +1,5 @@
 """What ran, and how long: spans of a program's operators and of blocks with names."""
 
-from __future__ import annotations
-
 import functools
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Recorded spans as events: a tree of them, sums over equal names, and their tables."""
 
-from __future__ import annotations
-
 from collections import defaultdict, namedtuple
 
 from rushlight._profiling.table import build_table

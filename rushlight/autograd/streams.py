@@ -6,8 +6,6 @@ caller wait, in the end, for all that the sweep has used. Nothing of this is loo
 a program has chosen a queue for the first time.
 """
 
-from __future__ import annotations
-
 import threading
 from weakref import WeakKeyDictionary
 

@@ -7,8 +7,6 @@ have stand for the nearest ones, or for nothing. A ``+`` before a name means not
 ``rushlight._logging.set_logs`` says the same from inside a program.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

@@ -7,8 +7,6 @@ one asks for the role: ``host.lapack.qr``. Which packages there are is handed in
 by `rushlight.runtime`.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

@@ -4,8 +4,6 @@ PyTorch's core gives some warnings at each call (``TORCH_WARN``) and others the 
 only (``TORCH_WARN_ONCE``), unless ``set_warn_always`` asks for all.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Python functions as operators, and what can be said of those from outside."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

@@ -5,8 +5,6 @@ them differentiable. Everything it adds goes away again with ``_destroy`` or wit
 end of a ``_scoped_library``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

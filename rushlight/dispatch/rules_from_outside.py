@@ -1,7 +1,5 @@
 """What modes, types, batches and forward mode do with an operator, said from outside."""
 
-from __future__ import annotations
-
 from rushlight.dispatch import python_key
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.dispatch.library import find_operator, qualname_of

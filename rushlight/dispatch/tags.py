@@ -1,7 +1,5 @@
 """What can be said of an operator."""
 
-from __future__ import annotations
-
 import enum
 
 from rushlight.dispatch.declared import FUNCTIONAL, IMPLEMENTATION, INPLACE, KIND, TAGS

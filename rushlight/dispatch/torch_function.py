@@ -1,7 +1,5 @@
 """Function modes and ``__torch_function__``: who takes a call before it is dispatched."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import threading

@@ -1,7 +1,5 @@
 """What tensors of a group go through: the names of backends, and what stands behind them."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 from rushlight.distributed import constants

@@ -1,7 +1,5 @@
 """Several collectives asked for at once."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 from rushlight.distributed.world import world

@@ -11,8 +11,6 @@ schedule wins is not a formula but what the clocks say.
 'hierarchical'
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

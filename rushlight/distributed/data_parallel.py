@@ -1,7 +1,5 @@
 """``DistributedDataParallel``: a module in several processes that share gradients."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 

@@ -1,7 +1,5 @@
 """Processes in rows, columns and more dimensions, with a group along each."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Collectives between devices on their way, and the thread that looks after them."""
 
-from __future__ import annotations
-
 import threading
 import time
 

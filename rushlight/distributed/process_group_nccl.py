@@ -5,8 +5,6 @@ processes stay connected as those of `ProcessGroupGloo`: every rank tells the ot
 begins, so that a rank that is lost, late or differs is named, and ends the group in a second.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """How values of several processes become one, and the options of collectives."""
 
-from __future__ import annotations
-
 import enum
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """How processes find each other: ``env://``, ``tcp://`` and ``file://``."""
 
-from __future__ import annotations
-
 import os
 from datetime import timedelta
 from urllib.parse import parse_qsl, urlencode, urlparse

@@ -1,7 +1,5 @@
 """The groups that this process is in: how it joins, asks and leaves."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

@@ -1,7 +1,5 @@
 """Exported programs without writes, and with their compositions taken apart."""
 
-from __future__ import annotations
-
 import operator
 
 from rushlight._higher_order_ops.auto_functionalize import run_functionalized

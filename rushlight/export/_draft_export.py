@@ -1,7 +1,5 @@
 """Programs recorded all the same, with a report of what stands against it."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from enum import IntEnum

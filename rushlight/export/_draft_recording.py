@@ -1,7 +1,5 @@
 """A recording that has elements, too: what `draft_export` runs."""
 
-from __future__ import annotations
-
 import linecache
 
 from rushlight._subclasses.fake_tensor import (

@@ -1,7 +1,5 @@
 """Steps that ran without gradients, as one step of their own."""
 
-from __future__ import annotations
-
 import operator
 
 from rushlight._higher_order_ops.wrap import wrap_with_set_grad_enabled

@@ -1,7 +1,5 @@
 """Where a recorded function's memory lies, when it is run without Python."""
 
-from __future__ import annotations
-
 from rushlight.export import _steps
 
 _ALIGNED = 64

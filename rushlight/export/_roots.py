@@ -1,7 +1,5 @@
 """Which argument a program's named size is read from, alone or in ``2*n + 1``."""
 
-from __future__ import annotations
-
 from rushlight.core.tensor import Tensor
 from rushlight.ir.formulas import line_of
 from rushlight.ir.symbolic import SymInt

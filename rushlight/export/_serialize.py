@@ -1,7 +1,5 @@
 """Exported programs as PyTorch's files have them: the graph in JSON."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which sizes of a recording are symbols, and what becomes of those that cannot be."""
 
-from __future__ import annotations
-
 import itertools
 
 from rushlight._dynamo.exc import UserError, UserErrorType

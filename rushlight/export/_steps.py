@@ -1,7 +1,5 @@
 """What a function launches, as a list that can be done again without Python."""
 
-from __future__ import annotations
-
 import bisect
 import contextlib
 import ctypes

@@ -1,7 +1,5 @@
 """Recording a module for export: what `export` does."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import warnings

@@ -1,7 +1,5 @@
 """Exported programs as modules that hold their tensors and are called as before."""
 
-from __future__ import annotations
-
 from rushlight.core.tensor import Tensor
 from rushlight.export._constraints import InputConstraints
 from rushlight.export._guards import leaf_paths, shown

@@ -4,8 +4,6 @@
 by a subclass, which names its dialect and allows further operators and attributes.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import operator

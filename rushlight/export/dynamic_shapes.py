@@ -1,7 +1,5 @@
 """Which sizes of an exported program's arguments stay open."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from typing import Any

@@ -1,7 +1,5 @@
 """A program that stands by itself: its graph, its state, and what its arguments are."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What the arguments and results of an exported program are."""
 
-from __future__ import annotations
-
 import dataclasses
 from enum import Enum, auto
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions of the package that are Python rather than operators."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rushlight import _typed_storage

@@ -1,7 +1,5 @@
 """Names that are not there: which one, and which present name stands nearest."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 

@@ -5,8 +5,6 @@ for determinism and for the precision of products have nothing to change: they k
 they are told.
 """
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

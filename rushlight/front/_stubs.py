@@ -1,7 +1,5 @@
 """Functions of what is not there: each is to be found, and raises when it is called."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

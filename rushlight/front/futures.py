@@ -1,7 +1,5 @@
 """Results that come later."""
 
-from __future__ import annotations
-
 import threading
 import types
 

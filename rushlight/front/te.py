@@ -17,8 +17,6 @@ Element functions (``exp``, ``tanh``, ``minimum``, ...) are those of
 ``rushlight.codegen.language``, of which the usual ones are here too.
 """
 
-from __future__ import annotations
-
 import inspect
 
 from rushlight.codegen.language import (

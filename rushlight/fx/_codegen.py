@@ -1,7 +1,5 @@
 """Graphs written as Python: what each step looks like as a line."""
 
-from __future__ import annotations
-
 import enum
 import keyword
 import re

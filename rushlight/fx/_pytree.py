@@ -1,7 +1,5 @@
 """Nests of values taken apart along a description that is known already."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from typing import Any
 

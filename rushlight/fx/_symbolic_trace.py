@@ -1,7 +1,5 @@
 """Records a program by running it with proxies in place of its arguments."""
 
-from __future__ import annotations
-
 import builtins
 import collections
 import contextlib

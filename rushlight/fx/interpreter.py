@@ -1,7 +1,5 @@
 """Runs graphs step by step, and makes graphs of graphs."""
 
-from __future__ import annotations
-
 import inspect
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The signatures of functions and modules, and arguments by their names."""
 
-from __future__ import annotations
-
 import inspect
 import numbers
 import types

@@ -1,7 +1,5 @@
 """What stands for values while a program is recorded, and what records."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import dis

@@ -1,7 +1,5 @@
 """Replaces the places of a graph that look like a pattern."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple

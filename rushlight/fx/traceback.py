@@ -1,7 +1,5 @@
 """Notes that steps recorded from now on get: where they come from, what they are for."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

@@ -11,8 +11,6 @@ by nobody afterwards; nothing that the first product reads is written before the
 Numbers stay parameters. A query that sees nothing gets NaN, as from a softmax.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import prod
 

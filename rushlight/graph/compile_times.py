@@ -1,7 +1,5 @@
 """How long compiling took: `rushlight._dynamo.utils.compile_times` shows it."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections import defaultdict

@@ -6,8 +6,6 @@ is a new number of the recording; where an argument is such a number, the result
 it would be if the number were among those that fit.
 """
 
-from __future__ import annotations
-
 from rushlight.core.dtypes import bool_, float32, float64, int64, uint8
 from rushlight.core.layout import Size
 from rushlight.graph.fake_conversion import Geometry, dense_strides

@@ -11,8 +11,6 @@ a folder:
         arguments.bin             what it was given, if ``trace.save_real_tensors``
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from datetime import datetime

@@ -7,8 +7,6 @@ only one that fits: the operator is asked at as many further points as that take
 some more. A size of no such form has no formula, and is a name of its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Whether a thread's program is being exported: what `compiler.is_exporting` answers."""
 
-from __future__ import annotations
-
 import threading
 
 from rushlight.core.state import AttributeScope

@@ -1,7 +1,5 @@
 """Fake tensors' other half: ``meta`` tensors that operators compute shapes with."""
 
-from __future__ import annotations
-
 import itertools
 import weakref
 

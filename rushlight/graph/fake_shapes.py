@@ -1,7 +1,5 @@
 """Sizes of fake results: what an operator gives at sample points, as expressions."""
 
-from __future__ import annotations
-
 from rushlight.graph.derived_sizes import derived_size
 from rushlight.graph.fake_conversion import Geometry, dense_strides, geometry_of
 from rushlight.ir.sizes import EXPRESSIONS

@@ -1,7 +1,5 @@
 """One step of a group: its expression, its operands, and where they lie."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import inf
 

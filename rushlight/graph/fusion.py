@@ -6,8 +6,6 @@ group reads, closes it first. What no one else reads stays in registers and neve
 memory. A value is rounded to the type that it would be stored in before it is used again.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import prod

@@ -4,8 +4,6 @@ A head knows which calls it stands for, over which sizes a group of steps may go
 its sums, which operands these may have besides, and the call of the operator that is both.
 """
 
-from __future__ import annotations
-
 import sys
 from math import prod
 

@@ -5,8 +5,6 @@ installed. Its kernels are functions of symbolic values, which call the expressi
 operators; they become the machine code that the program itself launches.
 """
 
-from __future__ import annotations
-
 import ctypes
 from time import perf_counter
 

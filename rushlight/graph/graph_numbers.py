@@ -6,8 +6,6 @@ arguments of one graph. A path knows its own numbers, so that nothing is derived
 another: where two are equal in all calls that were met, they are one argument.
 """
 
-from __future__ import annotations
-
 from rushlight.dispatch.schema import STATIC_INTEGERS
 from rushlight.ir.symbolic import ShapeEnv
 

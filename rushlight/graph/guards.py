@@ -1,7 +1,5 @@
 """Which code runs while a module is called, and what that code finds by name."""
 
-from __future__ import annotations
-
 import builtins
 import sys
 from types import FunctionType, ModuleType

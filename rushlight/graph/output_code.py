@@ -15,8 +15,6 @@ from: operators stand as calls, though the program launches their kernels once i
 which these are.
 """
 
-from __future__ import annotations
-
 import linecache
 import math
 import re

@@ -6,8 +6,6 @@ to an operator, a constant or to other plain code, and each attribute has to be 
 tensors always have, or one of a module, all of which are compared before a call is left out.
 """
 
-from __future__ import annotations
-
 import dis
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType

@@ -7,8 +7,6 @@ for the record to hold. So it says what Python does for each size that the guard
 pass; `rushlight.graph.dynamic_replay` does it again without Python.
 """
 
-from __future__ import annotations
-
 import operator
 import sys
 

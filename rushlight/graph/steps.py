@@ -1,7 +1,5 @@
 """A path of calls as a list that can be read and changed, with what each reads and writes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 

@@ -1,7 +1,5 @@
 """A path as an ``fx`` graph: for backends that are functions, and for reading."""
 
-from __future__ import annotations
-
 import operator
 from math import prod
 

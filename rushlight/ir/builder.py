@@ -6,8 +6,6 @@
 ...     b.store(out, i, b.let("x", expr.load(source, i)) * 2.0)
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 from rushlight.ir import expr

@@ -1,7 +1,5 @@
 """Linear index expressions: forms over loop variables, and over parts of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from rushlight.ir import expr as ir

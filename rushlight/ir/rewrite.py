@@ -5,8 +5,6 @@ any expression; ones named ``a`` to ``d`` stand for integer literals only. ``fol
 in the right side is computed at once.
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 from dataclasses import fields, replace

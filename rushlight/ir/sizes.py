@@ -11,8 +11,6 @@ kernels. They print as PyTorch's do.
 (2*s0 + 1, s0, 0)
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

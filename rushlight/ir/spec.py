@@ -4,8 +4,6 @@ Every value has the type that its operation gives it, every name is defined befo
 is used and not used beyond its block, and stores match what they write to.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir import threads
 

@@ -7,8 +7,6 @@ several points, values of all symbols, and the formula is derived from that
 (`rushlight.graph.derived_sizes`).
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import math

@@ -1,7 +1,5 @@
 """What threads of a grid do: run the host's kernels, join values, tell lanes theirs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rushlight.ir.expr import Expr, Statement, i32, u32

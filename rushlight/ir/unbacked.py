@@ -7,8 +7,6 @@ else the answer is a `SymBool`, which Python cannot branch on. What has to hold 
 and becomes steps of the program that check it when it runs.
 """
 
-from __future__ import annotations
-
 import operator
 
 from rushlight.core.state import AttributeScope

@@ -1,7 +1,5 @@
 """Which operator a function of Python is: ``torch.relu``, ``math.sqrt``, ``F.conv2d``."""
 
-from __future__ import annotations
-
 import functools
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Conditions: what is known when a program is translated, and what they tell of types."""
 
-from __future__ import annotations
-
 import ast
 from typing import NamedTuple
 

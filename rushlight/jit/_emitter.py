@@ -1,7 +1,5 @@
 """Puts nodes into a graph: constants, operators by their schemas, conversions."""
 
-from __future__ import annotations
-
 import enum
 
 import rushlight as torch

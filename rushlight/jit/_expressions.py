@@ -1,7 +1,5 @@
 """Expressions of programs: literals, operators, comparisons, attributes, indices."""
 
-from __future__ import annotations
-
 import ast
 
 import rushlight as torch

@@ -1,7 +1,5 @@
 """Graphs with what they call put in its place, and the operators that programs use."""
 
-from __future__ import annotations
-
 from rushlight.jit import _types
 from rushlight.jit._passes import replace, tidy
 from rushlight.jit.ir import copy_nodes

@@ -1,7 +1,5 @@
 """Loops: repeated where the items are known, else ``prim::Loop``."""
 
-from __future__ import annotations
-
 import ast
 from enum import EnumType
 

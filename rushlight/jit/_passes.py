@@ -1,7 +1,5 @@
 """What is done to every graph once it is made: nothing unused, constants once, in front."""
 
-from __future__ import annotations
-
 import rushlight as torch
 
 _PURE = frozenset(

@@ -3,8 +3,6 @@
 A value that is read once, by what comes next, stands in its place; others have a name.
 """
 
-from __future__ import annotations
-
 import keyword
 import math
 import re

@@ -4,8 +4,6 @@ The code is translated again, under the archive's own names; the values are read
 reader that checkpoints are read by, which makes data and calls nothing of the file's.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import os

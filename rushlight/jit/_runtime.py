@@ -1,7 +1,5 @@
 """What programs that were translated call while they run."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """Statements of programs, and whole functions."""
 
-from __future__ import annotations
-
 import ast
 
 from rushlight.jit import _exits, _types

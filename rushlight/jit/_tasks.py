@@ -1,7 +1,5 @@
 """Tasks that run beside the program: what ``fork`` starts and ``wait`` waits for."""
 
-from __future__ import annotations
-
 import threading
 
 from rushlight.futures import Future

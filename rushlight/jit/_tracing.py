@@ -4,8 +4,6 @@ The recorder is :mod:`rushlight.export`'s: a graph of operators, with the sizes 
 vary as values. Its steps become nodes of a :class:`~rushlight.jit.ir.Graph`.
 """
 
-from __future__ import annotations
-
 import inspect
 import operator
 import warnings

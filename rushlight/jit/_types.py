@@ -1,7 +1,5 @@
 """Types of values in translated programs: what annotations and schemas are told by."""
 
-from __future__ import annotations
-
 
 class Type:
     """A type of values; equal to another of the same kind and parts."""

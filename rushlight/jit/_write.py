@@ -1,7 +1,5 @@
 """Archives of translated programs: code as text, values as a pickle, tensors as records."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import io

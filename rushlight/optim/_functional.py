@@ -5,8 +5,6 @@ all but the gradients, and returns nothing. ``foreach``, ``fused`` and ``has_com
 accepted: they choose among ways to compute the same.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 # Of each function: what a state has under which name of a list, in the order of

@@ -1,7 +1,5 @@
 """Muon: momentum made orthogonal."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """What the optimizers share: checks of options, and the walk over the parameters."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """The base class of all optimizers: parameter groups, state, hooks."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections import OrderedDict, defaultdict

@@ -1,7 +1,5 @@
 """Averages of a model's parameters over its training."""
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 from itertools import chain

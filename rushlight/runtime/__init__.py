@@ -3,8 +3,6 @@
 Each kind of device has a package here; what they fill is named in `rushlight.core.roles`.
 """
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 

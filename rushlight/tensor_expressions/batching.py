@@ -3,8 +3,6 @@
 y[i] = x[i] * w[i]   ->   y[b, i] = x[b, i] * w[i]     where only x has examples
 """
 
-from __future__ import annotations
-
 from rushlight.tensor_expressions.expressions import (
     Axis,
     Tensor,

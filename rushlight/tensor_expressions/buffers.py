@@ -1,7 +1,5 @@
 """The buffers that index expressions lead into."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from rushlight.ir import expr as ir

@@ -7,8 +7,6 @@
 y[i] = sum(x[i, k], k)
 """
 
-from __future__ import annotations
-
 import inspect
 
 from rushlight.codegen.emit import python

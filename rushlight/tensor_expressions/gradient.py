@@ -5,8 +5,6 @@ read it. Where an index is linear, one of its axes is solved for: a gradient gat
 scheduled like any other computation. What is left of the axes is summed over.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen import language as L
 from rushlight.ir import expr as ir
 from rushlight.ir.linear import linear

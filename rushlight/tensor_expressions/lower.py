@@ -5,8 +5,6 @@ that loop needs there, found from the index expressions: they are linear in the 
 else the whole tensor is computed. Readers are measured before what they read.
 """
 
-from __future__ import annotations
-
 import keyword
 from math import prod
 

@@ -5,8 +5,6 @@ What it adds to lies in ``"fragment"`` memory: each lane of the warp has four su
 further on, in columns ``2 * (lane % 4)`` and the next one.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from rushlight.codegen import language as L

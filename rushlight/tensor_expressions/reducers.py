@@ -16,8 +16,6 @@
 best[i] = largest(x[i, k], k, axis=k)[0], largest(x[i, k], k, axis=k)[1]
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.emit import python
 from rushlight.ir import expr as ir
 from rushlight.tensor_expressions.expressions import Reduce

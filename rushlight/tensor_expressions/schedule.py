@@ -1,7 +1,5 @@
 """Schedules: how the loops of tensor expressions are split, ordered and placed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rushlight.ir import expr as ir

@@ -1,7 +1,5 @@
 """Values pickled in PyTorch's terms, so that they mean the same there."""
 
-from __future__ import annotations
-
 import collections
 import copyreg
 import io

@@ -1,7 +1,5 @@
 """Groups of tensors for updates of many at once, and which devices have those."""
 
-from __future__ import annotations
-
 from rushlight.core.tensor import Tensor
 
 _foreach_supported_types = [Tensor]

@@ -1,7 +1,5 @@
 """Modes and wrapper types that take operators: ``__torch_dispatch__``."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass
 from typing import Any, Protocol

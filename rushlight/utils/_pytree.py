@@ -4,8 +4,6 @@ Tuples, lists, dicts, named tuples, ordered dicts, default dicts and deques are 
 ``register_pytree_node`` adds others. A dict keeps the order of its keys.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import threading

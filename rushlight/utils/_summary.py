@@ -1,7 +1,5 @@
 """What a model is made of: shapes, parameters and memory, layer by layer."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import rushlight as rl

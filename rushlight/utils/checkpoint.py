@@ -5,8 +5,6 @@ part once more when the first of them is asked for. ``use_reentrant=True`` makes
 one function whose backward runs it again with gradients.
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 import weakref

@@ -1,7 +1,5 @@
 """How many multiplications and additions a program's products and convolutions take."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 

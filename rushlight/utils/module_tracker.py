@@ -1,7 +1,5 @@
 """Which modules a program is in, forwards and backwards."""
 
-from __future__ import annotations
-
 import weakref
 
 from rushlight.autograd.engine import current_graph_task_id

@@ -4,8 +4,6 @@
 of a tensor goes through. Both return the page's text, and write it to a file if asked.
 """
 
-from __future__ import annotations
-
 from html import escape
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Training where ranks have different numbers of inputs."""
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
 from typing import NamedTuple

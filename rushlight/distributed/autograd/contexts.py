@@ -4,8 +4,6 @@ A tensor that needs a gradient and goes to another process is noted here under a
 it is a leaf. When that leaf gets a gradient, it is sent back under the same number.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """Nested states as one level of names, and back."""
 
-from __future__ import annotations
-
 from rushlight.distributed.checkpoint._traverse import set_element, traverse_state_dict
 
 __all__ = ["flatten_state_dict", "unflatten_state_dict"]

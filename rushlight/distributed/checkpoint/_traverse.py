@@ -1,7 +1,5 @@
 """Values in nested dicts and lists, by their paths."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import rushlight as rl

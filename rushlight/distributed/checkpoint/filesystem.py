@@ -4,8 +4,6 @@ A checkpoint that is written where one stands already takes other file names; th
 goes from one to the other in one step, and the files of the old are removed then.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import os

@@ -1,7 +1,5 @@
 """Where a value is in the files of a checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

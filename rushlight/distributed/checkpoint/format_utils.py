@@ -1,7 +1,5 @@
 """Checkpoints of folders as one file of ``save``, and back."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
 from rushlight.distributed.checkpoint.filesystem import (

@@ -1,7 +1,5 @@
 """What a checkpoint says of itself: its tensors, their chunks, where each is."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,7 +1,5 @@
 """Plans of what is written and read, and who makes them."""
 
-from __future__ import annotations
-
 import abc
 import io
 import math

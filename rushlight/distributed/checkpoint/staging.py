@@ -1,7 +1,5 @@
 """Copies of states, which are written while the program goes on."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

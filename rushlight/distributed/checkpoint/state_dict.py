@@ -1,7 +1,5 @@
 """States of models and optimizers by the parameters' own names, however they are spread."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Load a state into the tensors of all ranks, whoever has written it."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.distributed.checkpoint.default_planner import (

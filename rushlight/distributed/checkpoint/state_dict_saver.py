@@ -1,7 +1,5 @@
 """Save a state from all ranks: each writes its part, and all fail or none."""
 
-from __future__ import annotations
-
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass

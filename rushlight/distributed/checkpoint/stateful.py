@@ -1,7 +1,5 @@
 """Objects that give their state and take it back."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 __all__ = ["Stateful", "StatefulT"]

@@ -1,7 +1,5 @@
 """Where checkpoints are kept: what a writer and a reader must do."""
 
-from __future__ import annotations
-
 import abc
 from dataclasses import dataclass
 from typing import Any

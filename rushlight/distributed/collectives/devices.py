@@ -1,7 +1,5 @@
 """Tensors of devices as libnccl takes them, and the communicators that connect devices."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from contextlib import ExitStack, contextmanager

@@ -5,8 +5,6 @@ pieces that stay in the cache, each in the next slot of the slab: a rank may wri
 again once every other has come to a later piece than the one that used it.
 """
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributed.collectives.direct import part
 from rushlight.distributed.collectives.operands import reduce_into

@@ -1,7 +1,5 @@
 """The launcher of one machine, in step with those of the others."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Names inside of states of spread modules, and the stages of a pass through them."""
 
-from __future__ import annotations
-
 from enum import Enum, auto
 
 from rushlight.distributed.fsdp._fully_shard._fsdp_state import FSDPState

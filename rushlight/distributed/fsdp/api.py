@@ -1,7 +1,5 @@
 """Choices of programs that spread parameters over processes: plain values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum, auto
 

@@ -1,7 +1,5 @@
 """Policies: which modules of a tree are wrapped, and a block that wraps as it is made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Starts a function or a program in several processes, and gives what the function returns."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

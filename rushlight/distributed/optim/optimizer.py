@@ -1,7 +1,5 @@
 """An optimizer of parameters that several processes own."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """``ZeroRedundancyOptimizer``: each rank keeps the state of its share of parameters."""
 
-from __future__ import annotations
-
 import copy
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """A model cut into stages where it says so: exported, and divided between its steps."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import operator

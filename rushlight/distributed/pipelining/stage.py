@@ -1,7 +1,5 @@
 """A part of a model that runs in one process of a pipeline."""
 
-from __future__ import annotations
-
 import json
 import operator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Who carries calls: a connection to each other process, a thread for each request."""
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import itertools

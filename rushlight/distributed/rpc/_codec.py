@@ -4,8 +4,6 @@ Functions and classes go by name. Whoever is called looks them up in what its ow
 has loaded: in the main program, in this package, in modules that are not Python's own.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """Calls from process to process, and references to values that others own."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """A store over sockets: one process serves, all are clients."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

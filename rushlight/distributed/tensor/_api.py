@@ -1,7 +1,5 @@
 """``DTensor``: a tensor of which every process of a mesh holds a part."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 

@@ -1,7 +1,5 @@
 """Calls of operators on spread tensors: choose a strategy, move parts, compute."""
 
-from __future__ import annotations
-
 import functools
 import threading
 

@@ -1,7 +1,5 @@
 """What a spread tensor is: its mesh, its placements, its sizes as a whole."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """One call of an operator on spread tensors, as rules of propagation see it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """How one dimension of a mesh holds a tensor: cut, whole, or in shares of a reduction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 __all__ = ["NormPartial", "Partial", "Placement", "Replicate", "Shard"]

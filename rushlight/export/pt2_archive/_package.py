@@ -1,7 +1,5 @@
 """Files with several exported programs, each under its name."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

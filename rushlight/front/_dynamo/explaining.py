@@ -1,7 +1,5 @@
 """``explain``: how many graphs a function becomes, and where it needs values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from rushlight.core.logs import shown_line

@@ -1,7 +1,5 @@
 """Counters of compiled functions, and small helpers, by PyTorch's names."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Operators whose arguments are functions: how they run, and how they are recorded."""
 
-from __future__ import annotations
-
 import contextlib
 
 from rushlight.core.state import excluded_keys

@@ -1,7 +1,5 @@
 """``cond``: one of two functions, by the value of a tensor."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight._higher_order_ops.base import (

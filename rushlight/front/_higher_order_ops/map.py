@@ -1,7 +1,5 @@
 """``map``: a function of each row of tensors."""
 
-from __future__ import annotations
-
 from rushlight._higher_order_ops.base import (
     Body,
     HigherOrderOperator,

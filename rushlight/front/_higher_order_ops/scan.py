@@ -1,7 +1,5 @@
 """``scan``: a function of each slice of tensors, and of what the one before has left."""
 
-from __future__ import annotations
-
 from rushlight._higher_order_ops.base import (
     Body,
     HigherOrderOperator,

@@ -5,8 +5,6 @@ is called and have patterns for arguments; `KeywordArg` and `Arg` give a handler
 their places.
 """
 
-from __future__ import annotations
-
 from rushlight._inductor._replacement import fwd_only, replace_with_graph, values_of
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.fx.node import Node

@@ -1,7 +1,5 @@
 """Graphs of functions, put in the place of steps of another graph."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode

@@ -1,7 +1,5 @@
 """How programs write operators in Inductor's language; kernels here are not written in it."""
 
-from __future__ import annotations
-
 __all__ = ["lowerings", "register_lowering", "to_dtype"]
 
 lowerings: dict = {}

@@ -4,8 +4,6 @@ Programs pass them to ``torch.compile``; few have a meaning here. Names without 
 their own take anything.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 __all__ = ["MODES", "OPTIONS", "checked", "settings"]

@@ -6,8 +6,6 @@ gives it a pattern and a function that changes the graph; `register_replacement`
 what one does is looked for, and what the other does put in its place.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import operator

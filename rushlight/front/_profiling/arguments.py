@@ -1,7 +1,5 @@
 """Recorded arguments of calls: bytes, until somebody looks at them."""
 
-from __future__ import annotations
-
 import struct
 from typing import NamedTuple
 

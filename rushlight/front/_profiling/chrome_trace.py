@@ -8,8 +8,6 @@ of the pool their own (``pool_work``), with an arrow from the launch.
 Source: "Trace Event Format", Google, 2016.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

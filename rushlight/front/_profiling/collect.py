@@ -1,7 +1,5 @@
 """From the rows that a recording leaves to events: names, shapes, memory, operations."""
 
-from __future__ import annotations
-
 import gc
 import math
 

@@ -1,7 +1,5 @@
 """Recorded launches of kernels: what ran inside of an operator, and on which threads."""
 
-from __future__ import annotations
-
 import bisect
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ with a policy have a kernel there that converts their arguments and calls on wit
 key; all others are passed by.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """``GradScaler``: losses multiplied, so that small gradients do not vanish in float16."""
 
-from __future__ import annotations
-
 import enum
 import inspect
 import warnings

@@ -1,7 +1,5 @@
 """What the modules of switches share: truth values, words of precision, blocks."""
 
-from __future__ import annotations
-
 import types
 
 from rushlight.core.state import AttributeScope

@@ -1,7 +1,5 @@
 """Switches of PyTorch's CUDA backend; those without a word of their own change nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import enum
 

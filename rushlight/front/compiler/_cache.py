@@ -1,7 +1,5 @@
 """What compiling has left on the disk, as bytes for another process or machine."""
 
-from __future__ import annotations
-
 from rushlight.runtime.cpu.cache_artifacts import packed_kernels, take_kernels
 
 __all__ = ["CacheInfo", "load_cache_artifacts", "save_cache_artifacts"]

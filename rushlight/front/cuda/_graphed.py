@@ -1,7 +1,5 @@
 """Functions that run as recorded work: what `make_graphed_callables` makes."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.autograd import Function
 from rushlight.cuda._graphs import CUDAGraph, graph, graph_pool_handle

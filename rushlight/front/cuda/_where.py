@@ -1,7 +1,5 @@
 """Which device a call means."""
 
-from __future__ import annotations
-
 from rushlight.core.device import Device
 from rushlight.runtime.cuda import backend, contexts, driver
 

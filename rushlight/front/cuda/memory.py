@@ -1,7 +1,5 @@
 """The memory of GPUs: what is taken, kept, and given back."""
 
-from __future__ import annotations
-
 import contextlib
 import pickle
 

@@ -4,8 +4,6 @@ Work that is put into one queue is done in order; queues wait for one another on
 they are told to. Each thread sends its work to one queue of a device, its *current* one.
 """
 
-from __future__ import annotations
-
 import ctypes
 
 from rushlight.autograd import streams

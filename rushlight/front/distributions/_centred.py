@@ -1,7 +1,5 @@
 """Laws with a location and a scale, and those that are symmetric around the location."""
 
-from __future__ import annotations
-
 from rushlight.distributions import constraints
 from rushlight.distributions.utils import broadcast_all
 

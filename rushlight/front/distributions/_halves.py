@@ -1,7 +1,5 @@
 """Laws of the absolute value of a number whose law is centred at zero."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

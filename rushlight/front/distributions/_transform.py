@@ -1,7 +1,5 @@
 """The base of all transforms, and their inverses."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions import constraints
 

@@ -1,7 +1,5 @@
 """What all distributions share: shapes, checks of arguments and samples, expansion."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

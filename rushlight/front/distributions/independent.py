@@ -1,7 +1,5 @@
 """Batches of laws as one law of several variables."""
 
-from __future__ import annotations
-
 from types import GenericAlias
 
 from rushlight.distributions import constraints

@@ -5,8 +5,6 @@ entropy of ``p``, minus the expected log-density of ``q``: one function for each
 with the moments of ``p``.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 

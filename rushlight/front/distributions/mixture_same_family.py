@@ -1,7 +1,5 @@
 """Mixtures of laws of one family."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.categorical import Categorical

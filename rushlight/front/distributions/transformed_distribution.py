@@ -1,7 +1,5 @@
 """Laws of transformed variables."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution

@@ -1,7 +1,5 @@
 """Dimensions by name: ``rearrange``."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

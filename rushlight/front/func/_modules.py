@@ -1,7 +1,5 @@
 """Modules as functions of their parameters."""
 
-from __future__ import annotations
-
 import rushlight
 from rushlight.nn.utils.stateless import _functional_call
 

@@ -1,7 +1,5 @@
 """The same program on two libraries, and the first operator at which they part."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import math

@@ -1,7 +1,5 @@
 """Operators at which a model's images stop having their channels last."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from dataclasses import dataclass

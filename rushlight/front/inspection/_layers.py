@@ -1,7 +1,5 @@
 """Layers watched step by step: how large their activations and gradients are."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Where memory goes: blocks with the line, the module and the operator that took them."""
 
-from __future__ import annotations
-
 import json
 import linecache
 import os

@@ -4,8 +4,6 @@ What HolisticTraceAnalysis computes of GPUs, of the host: it reads traces that p
 Rushlight or PyTorch wrote.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The viewer: one page that needs nothing else, with a panel for each thing it shows."""
 
-from __future__ import annotations
-
 import json
 from html import escape
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Events that a program tells of, and numbers gathered over windows of time."""
 
-from __future__ import annotations
-
 import enum
 import threading
 import time

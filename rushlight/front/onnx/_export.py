@@ -1,7 +1,5 @@
 """Models written as ONNX: what `rushlight.onnx.export` does."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

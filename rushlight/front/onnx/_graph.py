@@ -1,7 +1,5 @@
 """ONNX graphs as they are built: values, nodes, constants, names."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Passes over a finished graph: what nothing needs, what is there twice, what is known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Which function writes which operator in ONNX."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 

@@ -1,7 +1,5 @@
 """Whether a model is being exported in this thread, and what users have registered."""
 
-from __future__ import annotations
-
 import threading
 
 from rushlight.core.state import AttributeScope

@@ -1,7 +1,5 @@
 """Programs as ONNX graphs: steps without writes, each written by its function."""
 
-from __future__ import annotations
-
 import math
 import operator
 

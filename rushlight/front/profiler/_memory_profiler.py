@@ -1,7 +1,5 @@
 """How much memory was taken over time, and by what."""
 
-from __future__ import annotations
-
 import enum
 import json
 from html import escape

@@ -1,7 +1,5 @@
 """Calls of modules as spans: ``nn.Module: Linear_0``."""
 
-from __future__ import annotations
-
 from rushlight.core import spans
 from rushlight.nn.modules.module import (
     register_module_forward_hook,

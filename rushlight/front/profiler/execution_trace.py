@@ -7,8 +7,6 @@ Source: Sridharan et al., "Chakra: Advancing Performance Benchmarking and Co-des
 Standardized Execution Traces", 2023.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Recording a program step by step, on a schedule, and what becomes of each recording."""
 
-from __future__ import annotations
-
 import enum
 import json
 import os

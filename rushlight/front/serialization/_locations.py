@@ -1,7 +1,5 @@
 """Which device a storage in a file belongs to, and how it gets there."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight._typed_storage import TypedStorage
 from rushlight.core import naming

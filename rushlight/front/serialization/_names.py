@@ -1,7 +1,5 @@
 """What a checkpoint may name and call, and what its calls rebuild."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import pickle

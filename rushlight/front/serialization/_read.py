@@ -1,7 +1,5 @@
 """``load``: checkpoints of every format, read without running a program."""
 
-from __future__ import annotations
-
 import io
 import mmap as maps
 import os

@@ -1,7 +1,5 @@
 """The records of checkpoint archives, one by one."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import os

@@ -1,7 +1,5 @@
 """What a program chooses once for all saving and loading that follows."""
 
-from __future__ import annotations
-
 import enum
 import mmap
 import threading

@@ -1,7 +1,5 @@
 """``save``: a value in PyTorch's terms, in an archive or in the format before it."""
 
-from __future__ import annotations
-
 import collections
 import io
 import os

@@ -4,8 +4,6 @@ Eight bytes say how long the header is, which is JSON: a dtype, sizes and two en
 the bytes that follow for every tensor, and text under ``__metadata__``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import mmap

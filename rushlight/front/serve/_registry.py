@@ -1,7 +1,5 @@
 """The models that are served: names, versions, and which version a name alone means."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, fields, replace
 from pathlib import Path

@@ -5,8 +5,6 @@ result. A wrong request does not fail those that came with it: where a batch fai
 of its requests runs alone.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

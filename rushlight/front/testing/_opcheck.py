@@ -1,7 +1,5 @@
 """Checks of an operator from outside: that what was registered for it agrees."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator

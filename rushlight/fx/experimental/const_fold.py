@@ -1,7 +1,5 @@
 """What does not depend on arguments, computed once."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Looking into generated code while it runs."""
 
-from __future__ import annotations
-
 from rushlight.fx.graph_module import GraphModule
 
 __all__ = ["set_trace"]

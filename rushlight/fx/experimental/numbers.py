@@ -5,8 +5,6 @@ then; what was promised of it, or found, is checked behind the last of the numbe
 is about.
 """
 
-from __future__ import annotations
-
 import operator
 
 from rushlight.core.tensor import Tensor

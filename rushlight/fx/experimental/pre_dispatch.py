@@ -4,8 +4,6 @@ A tracer is asked before autograd, and before a composition is taken apart, so t
 record has the operators that the program has called; it can be differentiated.
 """
 
-from __future__ import annotations
-
 import contextlib
 import linecache
 import os

@@ -4,8 +4,6 @@ A program runs on real or fake tensors under a mode that writes each operator do
 was differentiated on the way is part of the record; control flow is not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import operator

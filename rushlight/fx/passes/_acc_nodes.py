@@ -1,7 +1,5 @@
 """The steps of a module that a backend gets, and why each of them."""
 
-from __future__ import annotations
-
 import os
 
 from rushlight.fx.passes.tools_common import (

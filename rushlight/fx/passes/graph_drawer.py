@@ -1,7 +1,5 @@
 """Graphs drawn: as text for Graphviz, and as SVG without it."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 from xml.sax.saxutils import escape

@@ -1,7 +1,5 @@
 """Changes of a graph's targets, and what its steps weigh."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from rushlight.fx.graph import Graph

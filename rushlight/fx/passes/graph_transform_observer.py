@@ -1,7 +1,5 @@
 """Watches what a pass does to a graph, and notes in steps where they come from."""
 
-from __future__ import annotations
-
 import os
 
 from rushlight.fx.graph_module import GraphModule

@@ -1,7 +1,5 @@
 """Finds the steps of a module that two ways of running it do not agree about."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 from typing import Any

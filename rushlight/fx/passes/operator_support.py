@@ -1,7 +1,5 @@
 """What a backend can run: yes or no for each step."""
 
-from __future__ import annotations
-
 import abc
 
 from rushlight.fx.passes.shape_prop import TensorMetadata

@@ -5,8 +5,6 @@ is memory of the program's own that nothing reads later, by whatever view, a ste
 there; a step that puts a changed view back into what it is a view of has nothing left to do.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from rushlight._subclasses.fake_tensor import FakeTensorMode

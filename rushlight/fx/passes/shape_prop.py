@@ -1,7 +1,5 @@
 """Runs a graph and notes what each step gives: sizes, types and layout."""
 
-from __future__ import annotations
-
 import traceback
 from typing import Any, NamedTuple
 

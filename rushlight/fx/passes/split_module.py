@@ -1,7 +1,5 @@
 """A graph cut into modules, by a number for each step."""
 
-from __future__ import annotations
-
 import inspect
 import operator
 from typing import Any

@@ -1,7 +1,5 @@
 """A graph cut into modules, by a tag on each step."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, field
 from typing import Any

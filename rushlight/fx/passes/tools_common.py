@@ -1,7 +1,5 @@
 """What passes that split graphs share."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Activations: operators with PyTorch's ``inplace`` and ``dim`` conventions."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

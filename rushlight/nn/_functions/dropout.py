@@ -1,7 +1,5 @@
 """Dropout of elements and of whole channels."""
 
-from __future__ import annotations
-
 import warnings
 
 from rushlight.core.docstrings import describe_arguments

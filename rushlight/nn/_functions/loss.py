@@ -1,7 +1,5 @@
 """Losses: how far a prediction is from its target."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Losses with a margin: how much farther apart things should be; distances of vectors."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.core.docstrings import describe_arguments
 from rushlight.nn._functions.reduction import (

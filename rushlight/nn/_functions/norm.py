@@ -1,7 +1,5 @@
 """Normalisations: checks, and those that are made of others."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.operators import call
 

@@ -1,7 +1,5 @@
 """How a loss is reduced to one number, and the older ways of saying so."""
 
-from __future__ import annotations
-
 import warnings
 
 

@@ -1,7 +1,5 @@
 """Looking up rows of a table."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """Other implementations of flash attention: they may be named, and are then called."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -4,8 +4,6 @@ A score or mask function is called once, with tensors of all positions that broa
 against each other, and so is written for one position and computed for all.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict

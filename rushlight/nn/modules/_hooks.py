@@ -1,7 +1,5 @@
 """Running a module whose call is watched: forward hooks and backward hooks."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 import weakref

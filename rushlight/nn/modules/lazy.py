@@ -1,7 +1,5 @@
 """Modules that learn their sizes from the first input."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import rushlight as rl

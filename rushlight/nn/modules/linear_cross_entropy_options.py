@@ -1,7 +1,5 @@
 """How ``linear_cross_entropy`` splits its batch."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

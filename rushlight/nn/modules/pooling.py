@@ -1,7 +1,5 @@
 """Pooling as modules; what they compute is described in ``nn.functional``."""
 
-from __future__ import annotations
-
 from rushlight.core.docstrings import describe_arguments
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module

@@ -1,7 +1,5 @@
 """Tables of vectors."""
 
-from __future__ import annotations
-
 import numbers
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """``DataParallel``: a batch spread over GPUs; without any, the module itself."""
 
-from __future__ import annotations
-
 from rushlight import cuda
 from rushlight.nn.modules.module import Module
 

@@ -1,7 +1,5 @@
 """Modules called at once, each in a thread of its own."""
 
-from __future__ import annotations
-
 import threading
 
 import rushlight as rl

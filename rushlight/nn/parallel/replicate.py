@@ -1,7 +1,5 @@
 """A module once for each device."""
 
-from __future__ import annotations
-
 __all__ = ["replicate"]
 
 

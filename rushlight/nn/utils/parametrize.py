@@ -1,7 +1,5 @@
 """Parameters that are computed from others whenever they are looked at."""
 
-from __future__ import annotations
-
 import contextlib
 import copyreg
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Weights some of which are kept at zero."""
 
-from __future__ import annotations
-
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable

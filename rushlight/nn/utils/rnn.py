@@ -1,7 +1,5 @@
 """Batches of sequences of different lengths."""
 
-from __future__ import annotations
-
 import math
 from collections import namedtuple
 from collections.abc import Iterable

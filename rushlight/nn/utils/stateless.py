@@ -1,7 +1,5 @@
 """Calling a module with other tensors in place of its own."""
 
-from __future__ import annotations
-
 import contextlib
 
 from rushlight.core.warning import warn

@@ -1,7 +1,5 @@
 """The kernels that a process has, as bytes that another one takes into its cache."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 

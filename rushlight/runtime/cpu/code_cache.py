@@ -14,8 +14,6 @@ checksum does not hold is replaced, never run.
 that is mapped once; ``list`` and ``clear`` do what they say.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import struct

@@ -7,8 +7,6 @@ function. Calls out of the image go through a stub that jumps through such a slo
 Only constants may be shared between calls: an object with writable data is refused.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
 

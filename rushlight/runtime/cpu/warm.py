@@ -7,8 +7,6 @@ With ``ship FOLDER`` the same kernels are compiled for levels of processors, int
 that go with the package: who installs it waits for no compiler. Builds of wheels do so.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

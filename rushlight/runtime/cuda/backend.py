@@ -1,7 +1,5 @@
 """What tensors on NVIDIA's GPUs ask for: memory, bytes that move, queues, kernels."""
 
-from __future__ import annotations
-
 from rushlight.core import device_roles
 from rushlight.core.device import Device, register_backend
 from rushlight.core.roles import Roles

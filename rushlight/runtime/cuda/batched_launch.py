@@ -10,8 +10,6 @@ else asks for the queue. Memory that is let go meanwhile is given back once noth
 nothing that waits reads what is another tensor's by then.
 """
 
-from __future__ import annotations
-
 import bisect
 import threading
 

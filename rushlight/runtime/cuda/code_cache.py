@@ -11,8 +11,6 @@ a *bundle*, and loads that the next time. Machine code cannot be linked again, s
 the text is kept beside it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

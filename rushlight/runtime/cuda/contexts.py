@@ -4,8 +4,6 @@ A `CudaContext` holds a device's primary context, the one that all CUDA librarie
 share, and what belongs to it: its memory, its queues, its kernels.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

@@ -6,8 +6,6 @@ epilogue; any other operand that is added is its third matrix. What is asked of 
 described once for each layout, with the algorithm that its heuristics choose, and kept.
 """
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ its engines can run it, the switches of `rushlight.backends.cudnn` say which of 
 and the first of them, or the fastest where `benchmark` is on, is kept with the device.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from typing import NamedTuple

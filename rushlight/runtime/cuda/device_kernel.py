@@ -6,8 +6,6 @@ which operands are numbers, whether indices fit 32 bits) there is an entry of it
 made when it is first needed and kept on disk as machine code.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import threading

@@ -4,8 +4,6 @@
 the tests put a driver there that checks what it is asked.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 

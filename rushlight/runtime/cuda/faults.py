@@ -5,8 +5,6 @@ with a place that is one. The words lie in locked memory of the host's, which de
 to look at them costs no copy, and nobody waits for an operator.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 

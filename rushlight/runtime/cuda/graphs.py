@@ -1,7 +1,5 @@
 """Work that is written down once and launched as a whole."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 

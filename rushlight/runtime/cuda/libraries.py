@@ -5,8 +5,6 @@ can stand in for them: the tests put libraries there that check what they are as
 do the work late.
 """
 
-from __future__ import annotations
-
 import threading
 from importlib import import_module
 

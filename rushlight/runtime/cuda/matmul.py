@@ -7,8 +7,6 @@ where copies can be, by those of a warpgroup (`rushlight.kernels.matmul.wgmma`) 
 that have them.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 from dataclasses import dataclass

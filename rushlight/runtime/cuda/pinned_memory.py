@@ -4,8 +4,6 @@ The driver takes long to lock memory, so blocks are kept, in sizes of powers of 
 that a queue still copies from or to, when it is given back, waits for an event there.
 """
 
-from __future__ import annotations
-
 import bisect
 import threading
 

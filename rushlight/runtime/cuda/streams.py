@@ -1,7 +1,5 @@
 """Queues of work on a device, and moments in them."""
 
-from __future__ import annotations
-
 import itertools
 
 from rushlight.runtime.cuda import driver

@@ -7,8 +7,6 @@ for no compiler, and has one module for what a step of most networks needs in pl
 each kernel. Products and convolutions are NVIDIA's libraries', and not among them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import itertools

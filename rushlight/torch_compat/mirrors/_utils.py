@@ -1,7 +1,5 @@
 """Small things that PyTorch keeps here and programs reach for."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 

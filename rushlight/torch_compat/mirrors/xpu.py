@@ -1,7 +1,5 @@
 """Intel's GPUs: there is no backend for them."""
 
-from __future__ import annotations
-
 import collections
 
 from rushlight._stubs import no_devices, refusing

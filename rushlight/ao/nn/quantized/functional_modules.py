@@ -1,7 +1,5 @@
 """Sums, products and joins as modules, so that they can be observed and quantized."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao.nn.quantized.common import load_parameters, save_parameters

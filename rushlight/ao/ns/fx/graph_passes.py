@@ -1,7 +1,5 @@
 """Graphs with recorders in them, and with parts of another graph beside their own."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """What parts of compared graphs and results are."""
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 

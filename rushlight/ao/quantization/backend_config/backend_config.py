@@ -1,7 +1,5 @@
 """Patterns of operators that a backend computes with integers, each with its types."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """What is known of a graph that has observers between its nodes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 OBSERVED = "_observed_graph_module_attrs"

@@ -6,8 +6,6 @@ NotImplemented where the arguments are of a form that it does not take. A declar
 names the rule in any of the files here.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """PowerSGD: gradients reduced as products of two thin matrices."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as rl

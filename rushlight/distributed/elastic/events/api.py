@@ -1,7 +1,5 @@
 """What a launcher and its processes tell of themselves: events, as JSON, for a log."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

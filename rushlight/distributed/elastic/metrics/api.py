@@ -1,7 +1,5 @@
 """Numbers that programs publish of themselves: how long, how often, how often in vain."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import time

@@ -1,7 +1,5 @@
 """How machines come together: handlers of a store's rounds, by the name of a backend."""
 
-from __future__ import annotations
-
 import socket
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ is the one that decides. A machine that lives adds to a number of its own; the o
 whether it grows, by their own clocks.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -4,8 +4,6 @@ The process says when a block is over at the latest; a thread of the launcher re
 a queue, and ends processes whose time is up.
 """
 
-from __future__ import annotations
-
 import abc
 import logging
 import os

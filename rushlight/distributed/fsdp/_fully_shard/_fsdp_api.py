@@ -1,7 +1,5 @@
 """Choices of programs that spread modules in place: plain values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import rushlight as rl

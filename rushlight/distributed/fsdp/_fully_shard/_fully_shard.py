@@ -1,7 +1,5 @@
 """``fully_shard``: parameters, gradients and states of optimizers cut over processes."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight import nn

@@ -1,7 +1,5 @@
 """Styles: how a module's parameters are spread, and what comes in and goes out."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import rushlight as rl

@@ -1,7 +1,5 @@
 """What makes programs of graphs: our own compiler, nothing at all, or a function."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 

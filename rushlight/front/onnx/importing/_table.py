@@ -1,7 +1,5 @@
 """Which function computes which of ONNX's operators."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Callable

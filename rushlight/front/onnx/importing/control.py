@@ -1,7 +1,5 @@
 """Graphs inside of nodes, sequences, and values that may be missing."""
 
-from __future__ import annotations
-
 import rushlight as rl
 from rushlight.onnx.errors import OnnxLoadError
 from rushlight.onnx.importing._table import implements, integers

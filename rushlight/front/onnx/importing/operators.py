@@ -1,7 +1,5 @@
 """ONNX's operators by their names, as functions: ``operators.Conv``."""
 
-from __future__ import annotations
-
 from rushlight.onnx.importing._table import IMPLEMENTED
 
 __all__: list = []

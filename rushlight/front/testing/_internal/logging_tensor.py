@@ -7,8 +7,6 @@
 $1: f32[2] = rushlight._ops.aten.mul.Tensor($0, 3)
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 

@@ -1,7 +1,5 @@
 """Finds the steps that a backend can run together."""
 
-from __future__ import annotations
-
 import logging
 
 from rushlight.fx import _names

@@ -1,7 +1,5 @@
 """Lists of passes: in the right order, and again until nothing changes."""
 
-from __future__ import annotations
-
 import inspect
 from functools import wraps
 from queue import Queue

@@ -1,7 +1,5 @@
 """Parts of graphs as modules, and graphs compared."""
 
-from __future__ import annotations
-
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.passes.utils.matcher_utils import SubgraphMatcher
 from rushlight.nn.modules.module import Module

@@ -1,7 +1,5 @@
 """Steps of a graph put into a module of their own."""
 
-from __future__ import annotations
-
 import copy
 from queue import SimpleQueue
 

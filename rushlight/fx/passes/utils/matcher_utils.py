@@ -1,7 +1,5 @@
 """Finds the places of a graph that look like another graph."""
 
-from __future__ import annotations
-
 import copy
 from collections import defaultdict
 from dataclasses import dataclass, field

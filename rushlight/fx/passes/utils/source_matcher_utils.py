@@ -1,7 +1,5 @@
 """The steps of a graph by the module or function of the program that they come from."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, field
 from typing import Any

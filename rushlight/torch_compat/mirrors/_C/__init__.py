@@ -1,7 +1,5 @@
 """Names that PyTorch's compiled core has and that programs reach for by it."""
 
-from __future__ import annotations
-
 import importlib
 import types
 

@@ -1,7 +1,5 @@
 """What was measured, how often, and how sure it is."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

@@ -1,7 +1,5 @@
 """Measurements beside each other, in a table of text."""
 
-from __future__ import annotations
-
 import enum
 import math
 

@@ -1,7 +1,5 @@
 """Random arguments for what is measured: sizes, layouts and tensors from a few rules."""
 
-from __future__ import annotations
-
 import math
 
 import numpy

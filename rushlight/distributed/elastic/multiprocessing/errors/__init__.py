@@ -1,7 +1,5 @@
 """How a failed process tells its launcher why."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

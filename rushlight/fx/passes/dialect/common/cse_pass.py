@@ -1,7 +1,5 @@
 """Computes once what a graph computes several times."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from rushlight import nn

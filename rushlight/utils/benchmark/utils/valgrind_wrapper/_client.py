@@ -4,8 +4,6 @@ nothing on a processor, and that Valgrind takes for a question.
 Source: ``valgrind.h`` and ``callgrind.h``, the client requests of x86-64.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import platform

@@ -3,8 +3,6 @@
 Source: "Callgrind Format Specification", Valgrind's manual.
 """
 
-from __future__ import annotations
-
 import bisect
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Counts of instructions, and the process under Valgrind that takes them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

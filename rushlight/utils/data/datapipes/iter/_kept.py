@@ -1,7 +1,5 @@
 """Pipes that keep some attributes when they are pickled, and begin again."""
 
-from __future__ import annotations
-
 
 class KeptByName:
     """What a pipe's class adds: ``_state`` names what is kept, beside how far it was read."""
