@@ -5,6 +5,7 @@
 and ``nn.parallel.DistributedDataParallel`` trains a module in all of them.
 """
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 import os as _os
 
 from rushlight.distributed.distributed_c10d import (
@@ -64,9 +65,4 @@ def get_debug_level():
     return _os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF")
 
 
-def __getattr__(name):
-    if name in _LATER.split():
-        from importlib import import_module
-
-        return import_module(f"rushlight.distributed.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, _LATER.split())

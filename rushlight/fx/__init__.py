@@ -4,6 +4,7 @@
 ``Graph``; a ``GraphModule`` writes the graph as Python, which runs.
 """
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 from rushlight.fx import _symbolic_trace as _tracing
 from rushlight.fx import graph, immutable_collections, traceback
 from rushlight.fx._symbolic_trace import Tracer, symbolic_trace, wrap
@@ -34,13 +35,4 @@ PH = _tracing.PH
 ProxyableClassMeta = _tracing.ProxyableClassMeta
 
 
-def __getattr__(name):
-    if name in (
-        "config",
-        "operator_schemas",
-        "tensor_type",
-    ):  # no import of every program's
-        from importlib import import_module
-
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("config", "operator_schemas", "tensor_type"))

@@ -1,6 +1,6 @@
 """What models are made of: modules, parameters, functions and initialisation."""
 
-import importlib
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 from rushlight.nn import functional, grad, init, modules, parallel, parameter, utils
 from rushlight.nn.modules.activation import *
@@ -52,11 +52,8 @@ __all__ += modules.__all__
 _LATER = ("attention", "common_types", "intrinsic", "qat", "quantizable", "quantized")
 
 
-def __getattr__(name):
-    if name == "LinearCrossEntropyOptions":  # dataclasses are much to import
-        from rushlight.nn.modules import linear_cross_entropy_options
-
-        return linear_cross_entropy_options.LinearCrossEntropyOptions
-    if name in _LATER:  # no import of every program's
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(
+    __name__,
+    _LATER,
+    {"LinearCrossEntropyOptions": "modules.linear_cross_entropy_options"},
+)

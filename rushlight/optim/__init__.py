@@ -1,5 +1,6 @@
 """Optimizers, and schedules of their learning rates."""
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 from rushlight.optim import lr_scheduler
 from rushlight.optim._adafactor import Adafactor
 from rushlight.optim._muon import Muon
@@ -42,9 +43,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    if name == "swa_utils":  # imported when a program first asks for it
-        from importlib import import_module
-
-        return import_module("rushlight.optim.swa_utils")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("swa_utils",))

@@ -1,16 +1,13 @@
 """Modules of quantized models, in PyTorch's places."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 from rushlight.ao.nn import _aliases
 
 __all__ = ["intrinsic", "qat", "quantizable", "quantized"]
 
 
-def __getattr__(name):
-    if name in __all__:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, __all__)
 
 
 _aliases.register(__name__)

@@ -1,11 +1,5 @@
 """Numeric suite: a model of numbers and one of integers compared layer by layer."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
-_LATER = ("_numeric_suite", "_numeric_suite_fx", "fx")
-
-
-def __getattr__(name):
-    if name in _LATER:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("_numeric_suite", "_numeric_suite_fx", "fx"))

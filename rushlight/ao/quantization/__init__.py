@@ -1,6 +1,6 @@
 """Quantization: observers, configurations, and workflows that use them."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 from rushlight.ao.quantization.fake_quantize import *
 from rushlight.ao.quantization.fuse_modules import fuse_modules, fuse_modules_qat
@@ -46,14 +46,10 @@ from rushlight.ao.quantization.stubs import *
 from rushlight.ao.quantization.utils import MatchAllNode, get_combined_dict
 from rushlight.ops import define_later
 
-_LATER = ("fx", "quantize_fx")
 define_later("quantized_decomposed", "rushlight.ao.quantization.fx._decomposed")
 
 
-def __getattr__(name):
-    if name in _LATER:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("fx", "quantize_fx"))
 
 
 def default_eval_fn(model, calib_data):

@@ -4,6 +4,7 @@ Functions run as they are, and the operators that they call become programs
 (`rushlight.graph`).
 """
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 from rushlight._dynamo import config, utils
 from rushlight._dynamo.backends import list_backends, lookup_backend, register_backend
 from rushlight._dynamo.eval_frame import (
@@ -64,9 +65,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    if name != "testing":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return import_module("rushlight._dynamo.testing")  # it takes graphs with it
+__getattr__ = _lazy_getattr(__name__, ("testing",))

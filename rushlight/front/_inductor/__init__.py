@@ -1,6 +1,6 @@
 """PyTorch's names for the compiler of captured programs: here `rushlight.graph`."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 from rushlight._inductor import config, options
 
@@ -19,16 +19,13 @@ __all__ = [
 
 _COMPILING = frozenset((
     "CompiledArtifact", "aoti_compile_and_package", "aoti_load_package", "compile",
-    "compile_fx", "standalone_compile",
+    "standalone_compile",
 ))  # fmt: skip
 
 
-def __getattr__(name):
-    """What compiles graphs is imported when it is asked for: it needs what needs this."""
-    if name in _COMPILING:
-        module = import_module("rushlight._inductor.compile_fx")
-        return module if name == "compile_fx" else getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(
+    __name__, ("compile_fx",), dict.fromkeys(_COMPILING, "compile_fx")
+)
 
 
 def cudagraph_mark_step_begin():

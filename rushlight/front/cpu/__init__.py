@@ -1,5 +1,6 @@
 """The host: its memory pool, and the little there is to say of the device."""
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 from rushlight.core import storage
 from rushlight.cpu._capabilities import get_capabilities
 from rushlight.cpu._capabilities import has as _has
@@ -216,12 +217,7 @@ def stream(stream):
     return StreamContext(stream)
 
 
-def __getattr__(name):
-    if name == "amp":  # no import of every program's
-        from importlib import import_module
-
-        return import_module(f"{__name__}.amp")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("amp",))
 
 
 def _is_avx2_supported():

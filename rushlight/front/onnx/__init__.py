@@ -8,6 +8,7 @@
 rushlight.Size([1, 3])
 """
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 import enum
 import os
 import warnings
@@ -264,9 +265,4 @@ def load(path, *, strict=True):
     return load_model(path, strict)
 
 
-def __getattr__(name):
-    if name == "symbolic_helper":
-        from importlib import import_module
-
-        return import_module(f"{__name__}.symbolic_helper")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("symbolic_helper",))

@@ -7,7 +7,7 @@ tensor([[2.],
         [3.]])
 """
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 import rushlight as rl
 from rushlight.core import layout as layouts
@@ -47,13 +47,9 @@ _COMPRESSED = (
 globals().update(_types.sparse_types())
 
 
-def __getattr__(name):
-    if name in _LATER:
-        return import_module(f"rushlight.sparse.{name}")
-    if name in _OF_SEMI_STRUCTURED:
-        # a class of tensors, which needs all of the package
-        return getattr(import_module("rushlight.sparse.semi_structured"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(
+    __name__, _LATER, dict.fromkeys(_OF_SEMI_STRUCTURED, "semi_structured")
+)
 
 
 def mm(mat1, mat2, reduce=None):

@@ -1,9 +1,6 @@
 """Passes and tracers that may change."""
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
-def __getattr__(name):
-    if name in ("const_fold",):  # no import of every program's
-        from importlib import import_module
 
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("const_fold",))

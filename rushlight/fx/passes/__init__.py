@@ -1,5 +1,6 @@
 """Passes over graphs."""
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 from rushlight.fx.passes import (
     graph_drawer,
     graph_manipulation,
@@ -14,9 +15,4 @@ from rushlight.fx.passes import (
 )
 
 
-def __getattr__(name):
-    if name in ("net_min_base", "reinplace", "splitter_base"):  # which few programs use
-        from importlib import import_module
-
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("net_min_base", "reinplace", "splitter_base"))

@@ -1,5 +1,6 @@
 """The layers, by topic."""
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 from rushlight.nn.modules import (
     activation,
     adaptive,
@@ -74,11 +75,8 @@ __all__ += transformer.__all__
 __all__ += upsampling.__all__
 
 
-def __getattr__(name):
-    if name in ("LinearCrossEntropyOptions", "linear_cross_entropy_options"):
-        # dataclasses are much to import
-        from importlib import import_module
-
-        module = import_module(f"{__name__}.linear_cross_entropy_options")
-        return getattr(module, name, module)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(
+    __name__,
+    ("linear_cross_entropy_options",),
+    {"LinearCrossEntropyOptions": "linear_cross_entropy_options"},
+)

@@ -1,5 +1,6 @@
 """Modules over several devices and processes."""
 
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 from rushlight.nn.parallel.data_parallel import DataParallel, data_parallel
 from rushlight.nn.parallel.parallel_apply import parallel_apply
 from rushlight.nn.parallel.replicate import replicate
@@ -16,11 +17,6 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    if name in ("DistributedDataParallel", "distributed"):
-        # with it come stores, groups, collectives
-        from importlib import import_module
-
-        found = import_module("rushlight.nn.parallel.distributed")
-        return found if name == "distributed" else found.DistributedDataParallel
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(
+    __name__, ("distributed",), {"DistributedDataParallel": "distributed"}
+)

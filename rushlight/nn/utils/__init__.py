@@ -1,6 +1,6 @@
 """Helpers around modules: clipping, flattening and packing."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 from rushlight.nn.utils import rnn, stateless
 from rushlight.nn.utils import clip_grad, convert_parameters, fusion, memory_format
@@ -32,7 +32,4 @@ __all__ += memory_format.__all__
 _MODULES = ("parametrizations", "parametrize", "prune")
 
 
-def __getattr__(name):
-    if name in _MODULES:
-        return import_module(f"rushlight.nn.utils.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, _MODULES)

@@ -1,6 +1,6 @@
 """Modules that belong together as one: what `fuse_modules` makes."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 from rushlight.ao.nn.intrinsic.fused import (
     BNReLU2d,
@@ -24,7 +24,4 @@ from rushlight.ao.nn.intrinsic.fused import (
 )
 
 
-def __getattr__(name):
-    if name in ("modules", "qat", "quantized"):
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("modules", "qat", "quantized"))

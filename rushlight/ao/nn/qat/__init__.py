@@ -1,6 +1,6 @@
 """Modules whose weights are rounded as they train."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 from rushlight.ao.nn.qat.modules import (
     Conv1d,
@@ -12,7 +12,4 @@ from rushlight.ao.nn.qat.modules import (
 )
 
 
-def __getattr__(name):
-    if name == "dynamic":
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("dynamic",))

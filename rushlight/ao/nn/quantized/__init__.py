@@ -1,6 +1,6 @@
 """Layers of integers."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 import rushlight as rl
 from rushlight import nn
@@ -40,12 +40,11 @@ from rushlight.ao.nn.quantized.linear import Linear
 MaxPool2d = nn.MaxPool2d
 
 
-def __getattr__(name):
-    if name in ("dynamic", "functional", "modules", "reference"):
-        return import_module(f"{__name__}.{name}")
-    if name in ("LSTM", "MultiheadAttention"):  # which look at this module's parts
-        return getattr(import_module(f"{__name__}.rnn"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(
+    __name__,
+    ("dynamic", "functional", "modules", "reference"),
+    {"LSTM": "rnn", "MultiheadAttention": "rnn"},
+)
 
 
 class Quantize(nn.Module):

@@ -1,6 +1,6 @@
 """What comparisons of graphs are made of."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 
 _LATER = (
@@ -13,7 +13,4 @@ _LATER = (
 )
 
 
-def __getattr__(name):
-    if name in _LATER:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, _LATER)

@@ -1,6 +1,6 @@
 """Layers of numbers whose weights are rounded as layers of integers hold them."""
 
-from importlib import import_module
+from rushlight.core.lazy_imports import lazy_getattr as _lazy_getattr
 
 from rushlight.ao.nn.quantized.reference.layers import (
     Conv1d,
@@ -16,7 +16,4 @@ from rushlight.ao.nn.quantized.reference.layers import (
 )
 
 
-def __getattr__(name):
-    if name == "modules":
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _lazy_getattr(__name__, ("modules",))
