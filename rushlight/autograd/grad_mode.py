@@ -110,7 +110,17 @@ class ModeDecorator:
         return wrapped
 
 
-class no_grad(ModeDecorator, state.GradModeScope):
+class _FixedGradMode(ModeDecorator, state.GradModeScope):
+    """A context of one mode, which a function given to it decorates at once."""
+
+    __slots__ = ()
+
+    def __new__(cls, orig_func=None):
+        context = object.__new__(cls)
+        return context if orig_func is None else context(orig_func)
+
+
+class no_grad(_FixedGradMode):
     """Context, or decorator, in which operators record nothing for ``backward``.
 
     >>> import rushlight as rl
@@ -124,12 +134,8 @@ class no_grad(ModeDecorator, state.GradModeScope):
     __slots__ = ()
     mode = False
 
-    def __new__(cls, orig_func=None):
-        context = object.__new__(cls)
-        return context if orig_func is None else context(orig_func)
 
-
-class enable_grad(ModeDecorator, state.GradModeScope):
+class enable_grad(_FixedGradMode):
     """Context, or decorator, in which operators record again, inside ``no_grad``.
 
     >>> import rushlight as rl
@@ -142,10 +148,6 @@ class enable_grad(ModeDecorator, state.GradModeScope):
 
     __slots__ = ()
     mode = True
-
-    def __new__(cls, orig_func=None):
-        context = object.__new__(cls)
-        return context if orig_func is None else context(orig_func)
 
 
 class set_grad_enabled(ModeDecorator, state.GradModeScope):

@@ -62,13 +62,44 @@ class _Layer(Module):
     """What the layers of encoder and decoder share: the feed-forward part."""
 
     __constants__ = ["norm_first"]
+    _attentions = ()
 
-    def _make_feed_forward(self, d_model, dim_feedforward, dropout, bias, options):
+    def __init__(
+        self,
+        d_model,
+        nhead,
+        dim_feedforward=2048,
+        dropout=0.1,
+        activation=F.relu,
+        layer_norm_eps=1e-5,
+        batch_first=False,
+        norm_first=False,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        for name in self._attentions:
+            attention = MultiheadAttention(
+                d_model,
+                nhead,
+                dropout=dropout,
+                bias=bias,
+                batch_first=batch_first,
+                **options,
+            )
+            setattr(self, name, attention)
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **options)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **options)
-
-    def _keep_activation(self, activation):
+        self.norm_first = norm_first
+        parts = range(1, len(self._attentions) + 2)
+        for part in parts:
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+            setattr(self, f"norm{part}", norm)
+        for part in parts:
+            setattr(self, f"dropout{part}", Dropout(dropout))
         self.activation = (
             _get_activation_fn(activation)
             if isinstance(activation, str)
@@ -105,31 +136,7 @@ class TransformerEncoderLayer(_Layer):
         bias: whether linear maps and normalisations have biases.
     """
 
-    def __init__(
-        self,
-        d_model,
-        nhead,
-        dim_feedforward=2048,
-        dropout=0.1,
-        activation=F.relu,
-        layer_norm_eps=1e-5,
-        batch_first=False,
-        norm_first=False,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__()
-        options = {"device": device, "dtype": dtype}
-        head_options = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
-        self.self_attn = MultiheadAttention(d_model, nhead, **head_options, **options)
-        self._make_feed_forward(d_model, dim_feedforward, dropout, bias, options)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self._keep_activation(activation)
+    _attentions = ("self_attn",)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         src_key_padding_mask = F._canonical_mask(
@@ -175,36 +182,7 @@ class TransformerDecoderLayer(_Layer):
     rushlight.Size([1, 3, 4])
     """
 
-    def __init__(
-        self,
-        d_model,
-        nhead,
-        dim_feedforward=2048,
-        dropout=0.1,
-        activation=F.relu,
-        layer_norm_eps=1e-5,
-        batch_first=False,
-        norm_first=False,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__()
-        options = {"device": device, "dtype": dtype}
-        head_options = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
-        self.self_attn = MultiheadAttention(d_model, nhead, **head_options, **options)
-        self.multihead_attn = MultiheadAttention(
-            d_model, nhead, **head_options, **options
-        )
-        self._make_feed_forward(d_model, dim_feedforward, dropout, bias, options)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self._keep_activation(activation)
+    _attentions = "self_attn", "multihead_attn"
 
     def forward(
         self,
