@@ -242,13 +242,6 @@ for _name in _NAMES:
     _word = _word.capitalize().replace("Uint", "UInt")
     TYPE_NAMES.setdefault(_name, f"Q{_word}" if _name[0] == "q" else _word)
 
-# Order of widening inside a category, by code.
-_INTEGER_ORDER = cython.declare(
-    dict, {CODE_UINT8: 0, CODE_INT8: 0, CODE_INT16: 1, CODE_INT32: 2, CODE_INT64: 3}
-)
-_FLOAT_WIDTH = cython.declare(
-    dict, {CODE_FLOAT16: 1, CODE_BFLOAT16: 1, CODE_FLOAT32: 2, CODE_FLOAT64: 3}
-)
 _PROMOTED = cython.declare(cython.int[4096])
 _WIDE_UNSIGNED = cython.declare(frozenset, frozenset(("uint16", "uint32", "uint64")))
 

@@ -108,7 +108,6 @@ from rushlight.dispatch.outputs import refuse_mask
 
 # Operators of a thread with this key may wait; see `graph.capture`.
 WAITING = cython.declare(uint64_t, RECORDING)
-UNLOCKED = cython.declare(int64_t, 65536)  # from here the interpreter lock is released
 
 # Result rules of the tables, by number.
 RULES = {rule.name.lower(): int(rule) for rule in PromotionRule}

@@ -29,8 +29,6 @@ __all__ = [
     "supports_complex",
 ]
 
-WAITED = "Gathers and reductions of several tensors go one after another."
-
 
 def supports_complex(reduceOp):
     """Whether a reduction takes complex tensors.

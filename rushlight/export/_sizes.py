@@ -345,7 +345,7 @@ class OpenSizes:
         while last + 1 in kept:
             last += 1
         if len(kept) != last - first + 1:  # multiples, or several runs
-            return self._in_steps(key, symbol, formula, outcome, good)
+            return self._in_steps(key, formula, outcome, good)
         above = last if last < top or top == high else _UNBOUNDED
         if isinstance(self.kinds[key], Dim) and (first > max(low, 2) or above < high):
             name = self.names[key]
@@ -380,7 +380,7 @@ class OpenSizes:
             self.ranges[key] = [low if first == bottom else first, above]
         return True
 
-    def _in_steps(self, key, symbol, formula, outcome, good):
+    def _in_steps(self, key, formula, outcome, good):
         gaps = {b - a for a, b in itertools.pairwise(good)}
         name = self.names[key]
         if isinstance(self.kinds[key], Dim):

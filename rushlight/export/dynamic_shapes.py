@@ -28,8 +28,9 @@ _ALONE = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYW
 _SEVERAL = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
-def _invalid(text, kind=UserErrorType.INVALID_INPUT):
-    return UserError(kind, text, case_name="dynamic_shapes_validation")
+def _invalid(text):
+    invalid = UserErrorType.INVALID_INPUT
+    return UserError(invalid, text, case_name="dynamic_shapes_validation")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -282,20 +282,6 @@ class Unary(_Operation):
         self.op, self.type, self.args = op, value.type, (value,)
 
 
-ARITHMETIC = (
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "floordiv",
-    "mod",
-    "tdiv",
-    "rem",
-    "min",
-    "max",
-    "fmin",
-    "fmax",
-)
 BITWISE = ("and", "or", "xor", "shl", "shr")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 

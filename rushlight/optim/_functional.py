@@ -11,7 +11,6 @@ from typing import Any
 # the arguments, then the options, as PyTorch's function takes them, with their defaults.
 _MAY = {"foreach": None, "differentiable": False, "has_complex": False}
 _CAN = _MAY | {"capturable": False}
-_UP = _CAN | {"maximize": False}
 _SCALED = {"fused": None, "grad_scale": None, "found_inf": None}
 _ADAM = {
     "exp_avgs": "exp_avg",

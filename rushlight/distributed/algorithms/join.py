@@ -91,7 +91,7 @@ class Join:
                 is_last = False
             for hook in self._hooks:
                 hook.main_hook()
-            self._warn_if_long(count)
+            self._warn_if_long()
         for hook in self._hooks:
             hook.post_hook(is_last)
         for each in self._joinables:
@@ -107,7 +107,7 @@ class Join:
             raise RuntimeError(f"Rank {self._group.rank()} exhausted all inputs.")
         return int(count)
 
-    def _warn_if_long(self, count):
+    def _warn_if_long(self):
         self._iterations = getattr(self, "_iterations", 0) + 1
         if self._iterations == 1000:
             warnings.warn(

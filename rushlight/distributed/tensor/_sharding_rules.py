@@ -163,8 +163,8 @@ def stack(call):
 # -- reductions ----------------------------------------------------------------------
 
 
-def _reduced_dims(call, name="dim"):
-    ndim, dims = len(call.shape()), call.get(name)
+def _reduced_dims(call):
+    ndim, dims = len(call.shape()), call.get("dim")
     if dims is None or (isinstance(dims, (list, tuple)) and not dims):
         return set(range(ndim))
     dims = dims if isinstance(dims, (list, tuple)) else [dims]

@@ -4,7 +4,6 @@ import json
 import struct
 
 _LENGTH = struct.Struct(">I")
-LARGEST_HEADER = 1 << 24
 
 
 def message(header, blocks=()):

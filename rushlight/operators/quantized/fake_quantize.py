@@ -13,7 +13,6 @@ from rushlight.operators.type_groups import FLOATS
 
 _TENSOR = "fake_quantize_tensor_cachemask_kernel_type_handling"
 _CHANNEL = "fake_quantize_channel_cachemask_cpu_type_handling"
-_EPSILON = 1.1920928955078125e-07  # of float32
 
 
 def _check_range(quant_min, quant_max, zero_point=None):

@@ -176,7 +176,7 @@ def _taps(points, size, mode, padding, align_corners, flat):
     return [(low, (low + 1) - points), (low + 1, above)]
 
 
-def _corners(input, grid, taps):
+def _corners(input, taps):
     """For each combination of taps: which points have it, its places, its weights."""
     batch, channels, *sizes = input.shape
     flat = input.dim() == 4
@@ -229,7 +229,7 @@ def sample_nearest(input, grid, padding, align_corners):
     if _plain(input, grid):
         return grid_kernels.sample(input, grid, NEAREST, padding, align_corners)
     taps = _all_taps(input, grid, NEAREST, padding, align_corners)
-    ((inside, index, _),) = _corners(input, grid, taps)
+    ((inside, index, _),) = _corners(input, taps)
     return _found(input, grid, inside, index).contiguous()
 
 
@@ -245,7 +245,7 @@ def _weighted(mode, input, grid, padding, align_corners):
         return grid_kernels.sample(input, grid, mode, padding, align_corners)
     total = None
     taps = _all_taps(input, grid, mode, padding, align_corners)
-    for inside, index, weights in _corners(input, grid, taps):
+    for inside, index, weights in _corners(input, taps):
         part = _found(input, grid, inside, index) * _product(weights)
         total = part if total is None else total + part
     return total.contiguous()
@@ -279,7 +279,7 @@ def _image_gradient_by_taps(grad, input, grid, mode, padding, align_corners):
     flat = grad.reshape(*grad.shape[:2], points)
     total = grad.new_zeros([*input.shape[:2], math.prod(input.shape[2:])])
     taps = _all_taps(input, grid, mode, padding, align_corners)
-    for inside, index, weights in _corners(input, grid, taps):
+    for inside, index, weights in _corners(input, taps):
         shares = flat
         if weights:
             weight = _product(weights).to(grad.dtype)
@@ -307,7 +307,7 @@ def linear_grid_gradient(grad, input, grid, padding, align_corners):
             parts = zip(found.unbind(-1), scales, strict=True)
             return call.stack([slope * scale for slope, scale in parts], -1)
     taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
-    corners = list(_corners(input, grid, taps))
+    corners = list(_corners(input, taps))
     values = [_found(input, grid, inside, index) for inside, index, _ in corners]
     slopes, axes = [], len(taps)
     for axis in range(axes):
@@ -334,7 +334,7 @@ def cubic_grid_gradient(grad, input, grid, padding, align_corners):
         slopes.append(_cubic_slopes(place - place.detach().floor()))
     totals = [None] * len(sizes)
     numbers = product(range(4), repeat=len(sizes))
-    for number, (inside, index, weights) in zip(numbers, _corners(input, grid, taps)):
+    for number, (inside, index, weights) in zip(numbers, _corners(input, taps)):
         found = _found(input, grid, inside, index)
         for axis in range(len(sizes)):
             part = found * slopes[axis][number[axis]].unsqueeze(1)

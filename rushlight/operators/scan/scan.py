@@ -188,7 +188,6 @@ class MetaScans(Scans):
 _SCANS = cython.declare(
     KernelTable, KernelTable(cpu=HostScans(), cuda=Scans(), meta=MetaScans())
 )
-scan_forms: object = _SCANS  # the same for modules that are not compiled
 
 
 @cython.cfunc

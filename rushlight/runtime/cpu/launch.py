@@ -16,7 +16,6 @@ from cython.cimports.rushlight.runtime.cpu.grain import GRAIN
 from cython.cimports.rushlight.runtime.cpu.pool import run_chunks
 
 # What a kernel returns besides 0; the compiler's numbers are the same.
-ZERO_DIVISION = cython.declare(cython.int, 1)
 OUT_OF_MEMORY = cython.declare(cython.int, 2)
 INDEX = cython.declare(cython.int, 8)
 watched = cython.declare(cython.int, 0)

@@ -23,8 +23,7 @@ MAGIC = b"RLCUBIN2"
 SUFFIX, BUNDLE_SUFFIX = code_cache.DEVICE_SUFFIX, code_cache.BUNDLE_SUFFIX
 SEPARATE = 4  # modules that a program may load before it leaves a bundle
 MOST_BUNDLES = 16  # that are kept: the newest
-TARGET_FROM_CONTEXT = 8  # numbers of the driver's options and kinds of input
-PTX = 1
+PTX = 1  # a kind of input, by the driver's number
 PACKS = os.path.join(os.path.dirname(__file__), "packs")  # what came with the package
 COMMON = bytes(16)  # under which a pack has the keys of what is linked into one module
 # A function's attributes: threads of a block, and shared memory that a launch may ask for

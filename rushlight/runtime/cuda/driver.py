@@ -11,12 +11,8 @@ from rushlight.core.errors import AcceleratorError, OutOfMemoryError
 from rushlight.runtime.cuda.launch import set_entry
 
 OUT_OF_MEMORY = 2
-NOT_INITIALIZED = 3
-NO_DEVICE = 100
 NOT_READY = 600
 PEER_ACCESS_ALREADY_ENABLED = 704
-# What a caller of `call` may want to see as an answer, not as an error.
-ANSWERS = (NOT_READY, PEER_ACCESS_ALREADY_ENABLED)
 
 _lock = threading.Lock()
 _found: list = []

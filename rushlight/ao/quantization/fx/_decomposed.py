@@ -357,7 +357,7 @@ def choose_qparams_per_token(input, dtype):
     return scales.clamp(min=1e-5).div(127), rl.zeros_like(scales)
 
 
-def _asymmetric(input, dtype):
+def _asymmetric(input):
     least, largest = -128, 127
     low = rl.amin(input, dim=-1, keepdim=True).clamp(max=0)
     high = rl.amax(input, dim=-1, keepdim=True).clamp(min=0)
@@ -374,7 +374,7 @@ def _asymmetric(input, dtype):
     "(Tensor, Tensor)"
 )
 def _choose_qparams_per_token_asymmetric_impl(input, dtype):
-    return _asymmetric(input, dtype)
+    return _asymmetric(input)
 
 
 @_operator(
@@ -383,7 +383,7 @@ def _choose_qparams_per_token_asymmetric_impl(input, dtype):
 )
 def choose_qparams_per_token_asymmetric(input, dtype):
     """Scales and zero points that take each token's least and largest to int8's."""
-    return _asymmetric(input, dtype)
+    return _asymmetric(input)
 
 
 @_operator(

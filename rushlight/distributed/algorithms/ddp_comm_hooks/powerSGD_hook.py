@@ -99,7 +99,7 @@ def _thin(state, key, shapes, dtype):
     return found
 
 
-def _approximate(state, group, matrix, q, epsilon=0):
+def _approximate(group, matrix, q, epsilon=0):
     """Replace a matrix by the average of all ranks', a product with ``q``, in place."""
     _orthogonalize(q, epsilon)
     p = matrix @ q
@@ -136,7 +136,7 @@ def _compress(state, group, bucket):
     dtype, shapes = bucket.buffer().dtype, [shape for _, shape in matrices]
     factors = _thin(state, bucket.index(), shapes, dtype)
     for (matrix, _), q in zip(matrices, factors):
-        _approximate(state, group, matrix, q, state.orthogonalization_epsilon)
+        _approximate(group, matrix, q, state.orthogonalization_epsilon)
 
 
 def _compress_whole(state, group, bucket):
@@ -147,7 +147,7 @@ def _compress_whole(state, group, bucket):
     square[: buffer.numel()] = buffer
     shapes = [(side, state.matrix_approximation_rank)]
     (q,) = _thin(state, bucket.index(), shapes, buffer.dtype)
-    _approximate(state, group, square.view(side, side), q)
+    _approximate(group, square.view(side, side), q)
     buffer.copy_(square[: buffer.numel()])
 
 

@@ -9,7 +9,7 @@ from rushlight.onnx.importing._table import implements, integers
 from rushlight.operators import call
 
 
-def _pads(auto_pad, pads, sizes, kernel, strides, dilations, ceil=False):
+def _pads(auto_pad, pads, sizes, kernel, strides, dilations):
     """Borders before and after each dimension."""
     count = len(kernel)
     if auto_pad in ("NOTSET", b"NOTSET") or pads:

@@ -339,7 +339,7 @@ def masked_scatter(g, self, mask, source):
 # -- diagonals and windows ---------------------------------------------------------------
 
 
-def _static(g, value):
+def _static(value):
     if not value.is_static():
         raise Unsupported("its places in memory follow from sizes that are open")
     return tuple(value.shape)
@@ -361,7 +361,7 @@ def _numbered(shape):
 @lowers(call.diagonal, call.diagonal_copy)
 def diagonal(g, self, offset=0, dim1=0, dim2=1):
     """The diagonals of matrices."""
-    indices = _numbered(_static(g, self)).diagonal(offset, dim1, dim2)
+    indices = _numbered(_static(self)).diagonal(offset, dim1, dim2)
     return _by_indices(g, self, indices)
 
 
@@ -370,7 +370,7 @@ def as_strided(g, self, size, stride, storage_offset=None):
     """Elements by strides in memory."""
     if any(isinstance(one, Value) for one in (*size, *stride)):
         raise Unsupported("its places in memory follow from sizes that are open")
-    numbers = _numbered(_static(g, self))
+    numbers = _numbered(_static(self))
     return _by_indices(g, self, numbers.as_strided(size, stride, storage_offset or 0))
 
 
@@ -406,14 +406,14 @@ def _put_by_indices(g, self, src, indices):
 @lowers(call.diagonal_scatter)
 def diagonal_scatter(g, self, src, offset=0, dim1=0, dim2=1):
     """A value with another in the place of its diagonals."""
-    indices = _numbered(_static(g, self)).diagonal(offset, dim1, dim2)
+    indices = _numbered(_static(self)).diagonal(offset, dim1, dim2)
     return _put_by_indices(g, self, src, indices)
 
 
 @lowers(call.as_strided_scatter)
 def as_strided_scatter(g, self, src, size, stride, storage_offset=None):
     """A value with another at places by strides in memory."""
-    numbers = _numbered(_static(g, self))
+    numbers = _numbered(_static(self))
     indices = numbers.as_strided(size, stride, storage_offset or 0)
     return _put_by_indices(g, self, src, indices)
 
@@ -423,7 +423,7 @@ def put(g, self, index, source, accumulate=False):
     """A value with others at places of one row."""
     flat = g.reshape(self, [-1])
     count = 1
-    for size in _static(g, self):
+    for size in _static(self):
         count *= size
     index = g.reshape(index, [-1])
     below = g.op("Less", index, g.const(0, rl.int64), dtype=rl.bool)
@@ -462,7 +462,7 @@ _register_unpool(call.max_unpool3d, 3)
 @lowers(call.diag_embed)
 def diag_embed(g, self, offset=0, dim1=-2, dim2=-1):
     """Matrices with diagonals."""
-    shape = _static(g, self)
+    shape = _static(self)
     count = 1
     for size in shape:
         count *= size
