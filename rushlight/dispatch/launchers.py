@@ -224,7 +224,7 @@ def move_rows(
             ints[2 + k] = inner * item
             ints[2 + count + k] = item
             ints[2 + 2 * count + k] = 0
-        elif kind == "apart":
+        elif kind == "row_major":
             ints[2 + k] = size * inner * item
             ints[2 + count + k] = size * item
             ints[2 + 2 * count + k] = item

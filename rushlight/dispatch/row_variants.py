@@ -1,7 +1,8 @@
 """Kernels that go over rows, one for each way of working on them.
 
-Where a row's elements lie beside each other it is gone along; where those of neighbouring
-rows do, rows are worked on side by side; and short rows are turned first. A launch's sizes
+The variants are named by how a row's elements lie: ``contiguous``; ``strided``, where those
+of neighbouring rows are adjacent and rows fill the lanes of a vector; and ``transposed``,
+for short contiguous rows, which are transposed in registers first. A launch's sizes
 and strides decide, as they do in a kernel that has all ways (see
 `codegen.frontend.nest_loops`), and a way is compiled when a launch first takes it.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import cython
 from cython.cimports.rushlight.runtime.cpu.launch import NativeKernel
 
-NAMES = (None, "along", "turned", "beside")
+NAMES = (None, "contiguous", "transposed", "strided")
 MOST = cython.declare(cython.int, 60)  # operands that there are bits for
 _every = cython.declare(cython.bint, False)
 

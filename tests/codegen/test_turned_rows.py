@@ -162,7 +162,9 @@ def test_short_rows_are_turned_where_a_mask_loads_their_elements(target, turns):
 
     whole = ("float32",), ("float32",), "float32"
     with using(named(f"x86-64-{target}")):
-        along, turned = (softmax_kernel.lowered(*whole, m) for m in ("along", "turned"))
+        along, turned = (
+            softmax_kernel.lowered(*whole, m) for m in ("contiguous", "transposed")
+        )
         assert (str(along.body) != str(turned.body)) == turns
 
 

@@ -207,8 +207,8 @@ def listed(rank, mode, flags):
     Args:
         rank: how many loops run along a row.
         mode: how rows are worked on.
-        flags: for each operand, whether its rows lie side by side (``"strided"``), are
-            one for all (``"shared"``) or lie anyhow (``"separate"``).
+        flags: for each operand, whether its rows lie side by side (``"adjacent"``), are
+            one for all (``"shared"``) or lie anyhow (``"general"``).
     """
     return lambda b, program: Listed(b, program, rank, mode, flags)
 
@@ -246,7 +246,7 @@ class Listed(_Layout):
         self.along = self.strided = Const(ir.boolean, mode != SINGLE)
 
     def is_strided(self, k):
-        return self.flags[k] == "beside"
+        return self.flags[k] == "adjacent"
 
     def is_shared(self, k):
         return self.flags[k] == "shared"

@@ -128,6 +128,7 @@ class Nest(Front):
 
     def kernel_name(self, in_dtypes, out_dtypes, compute, layout, static=()):
         rank, mode, flags = layout
+        # An initial tells a word from the others of its place.
         flags = "".join(kind[0] + flag[0] for kind, flag in flags)
         return symbol(
             "nest", self.name, in_dtypes, out_dtypes, compute, f"{rank}{mode}{flags}",
@@ -240,7 +241,7 @@ def arrange(kept, reduced, strides, itemsizes, outputs, ordered=False):
 
     >>> found = arrange([8], [100], [(400, 4), (400, 4), (0, 4)], [4, 4, 4], 1)
     >>> found.key
-    (1, 'along', (('each', 'apart'), ('each', 'apart'), ('each', 'shared')))
+    (1, 'contiguous', (('each', 'general'), ('each', 'general'), ('each', 'shared')))
     >>> found.integers, found.rows
     ((100, 8, 4, 400, 4, 400, 4, 0, 0), 8)
     """
@@ -289,7 +290,7 @@ def arrange(kept, reduced, strides, itemsizes, outputs, ordered=False):
         kind = "row" if not varies[k] else "each"
         if kind == "each" and not innermost[k]:
             kind = "outer"
-        layout_name = "beside" if near[k] == itemsizes[k] else "apart"
+        layout_name = "adjacent" if near[k] == itemsizes[k] else "general"
         flags.append((kind, "shared" if near[k] == 0 and k >= outputs else layout_name))
     integers = [*(n for n, _ in positions), size]
     for k in wide:

@@ -30,8 +30,13 @@ from rushlight.ir.rewrite import widen
 
 ZERO = Const(i64, 0)
 LENGTH = "row_length"
-CONTIGUOUS, STRIDED, SINGLE, TRANSPOSED = "along", "beside", "single", "turned"
-SHORT = "short"  # along, but for rows that are worth turning
+CONTIGUOUS, STRIDED, SINGLE, TRANSPOSED = (
+    "contiguous",
+    "strided",
+    "single",
+    "transposed",
+)
+SHORT = "short"  # contiguous, but for rows that are worth transposing
 CHEAP_CALLS = ("sqrt", "fma", "floor", "ceil", "trunc", "round", "copysign", "isnan")
 CROWDED = 512  # bytes: places that are a multiple of it apart share few sets of a cache
 ABREAST, SHORT_VECTORS = 4, 32  # of rows, and of a row

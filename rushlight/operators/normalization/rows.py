@@ -15,7 +15,7 @@ from cython.cimports.rushlight.dispatch.launchers import launcher_of
 EACH = "each"  # an element for every element
 ROW = "row"  # an element for every row
 SHARED = "shared"  # one row for all
-PER_ELEMENT = "apart"  # an element for every element, the rows one after the other
+PER_ELEMENT = "row_major"  # an element for every element, the rows one after the other
 OUTER = "outer"  # an element for each place along the outer axis
 MOST_NUMBERS = cython.declare(cython.int, 4)  # that a launch takes
 
