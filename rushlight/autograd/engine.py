@@ -67,7 +67,7 @@ class GraphTask:
 
     number: uint64_t
     thread: cython.long
-    frames: cython.pointer(Frame)
+    frames: cython.pointer(Frame)  # move while nodes are met, never during the sweep
     room: cython.int
     count: cython.int
     heap: cython.pointer(cython.int)
@@ -384,6 +384,7 @@ def add_gradient(
     old: object
     if node.n_outputs <= 1:
         if frame.grads != cython.NULL:
+            # The frame lets go first: `accumulate` counts who else has the sum.
             old = cython.cast(object, frame.grads)
             Py_DECREF(frame.grads)
             frame.grads = cython.NULL
@@ -413,7 +414,7 @@ def accumulate(old: object, grad: object) -> object:
         not state().grad_mode
         and not listened_to(first)
         and first.row_major
-        and Py_REFCNT(old) <= 2
+        and Py_REFCNT(old) <= 2  # the caller's variable and ours
         and (owns_memory(first))
     ):
         return first.add_(grad)

@@ -173,7 +173,7 @@ def type_name(dtype) -> str:
 # --- the saved tensor -----------------------------------------------------------------
 
 # How many live saved tensors hash to each bucket: tells in one load whether anybody
-# cares that a storage was written.
+# cares that a storage was written. A bucket is shared: a hit may be another's.
 MIX = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
 watched = cython.declare(uint32_t[4096])
 

@@ -55,7 +55,9 @@ LARGE = cython.declare(cython.size_t, 2 << 20)  # from here: mmap and huge pages
 SLACK = cython.declare(int64_t, 64 << 20)  # cached beyond the peak, see trim()
 N_CLASSES = cython.declare(cython.int, 168)  # up to 2 ** 48 bytes
 
-waiting = cython.declare(cython.p_char[168])  # heads of the lists of free blocks
+# Free blocks by size; the first word of each is the next one's address. Lists and counters
+# have no lock: blocks are taken and given back by holders of the interpreter's alone.
+waiting = cython.declare(cython.p_char[168])
 counts = cython.declare(Counters)
 any_shrunk = cython.declare(cython.bint, False)
 following = cython.declare(cython.int, 0)
@@ -140,7 +142,7 @@ def give_block(
     data: cython.p_char, capacity: cython.size_t, n_bytes: cython.size_t
 ) -> cython.void:
     """Returns a block to its list; ``n_bytes`` is what had been asked for."""
-    index: cython.int = class_of(capacity)
+    index: cython.int = class_of(capacity)  # a class's whole size: it finds the list
     if watching_memory:
         note_block(data, -cython.cast(int64_t, n_bytes))
     if guarding:

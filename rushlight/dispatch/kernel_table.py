@@ -37,7 +37,9 @@ class KernelTable:
     """
 
     def __init__(self, *, cpu, cuda=None, meta=None):
-        self.forms = [cpu] * N_KINDS
+        self.forms = [
+            cpu
+        ] * N_KINDS  # by `Device.kind`; compiled callers cast unchecked
         if cuda is not None:
             self.forms[KIND_CUDA] = self.forms[KIND_PRIVATEUSE1] = cuda
         if meta is not None:

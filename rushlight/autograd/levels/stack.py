@@ -112,6 +112,7 @@ class Level:
     def __enter__(self):
         _install()
         self.hidden = THREAD.open
+        # A new list: calls under way, and `__exit__`, still hold the one before.
         THREAD.open = [*THREAD.open[: THREAD.at], self]
         self.number = THREAD.at = THREAD.at + 1
         self.alive = True

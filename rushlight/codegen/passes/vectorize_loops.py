@@ -101,7 +101,7 @@ def _vectorized(loop, names):
     ramp = ir.Ramp(lanes, index, Const(i64, 1))
     choices = _Choices(loop, lanes, names)
     rest = (
-        ir.Let(index, whole),
+        ir.Let(index, whole),  # the loop's variable is its last, partial vector's here
         ir.Let(mask, ir.Binary("lt", ramp, ir.Broadcast(lanes, stop))),
         *_Body(index, lanes, mask, choices).statements(loop.body),
     )

@@ -300,7 +300,7 @@ def launch(
         if total <= grain:
             parallel_for(kernel.fn, data, values, total, grain)
         else:
-            with cython.nogil:
+            with cython.nogil:  # `operands` keeps what the pointers lead to
                 parallel_for(kernel.fn, data, values, total, grain)
     finally:
         free(far)

@@ -59,6 +59,8 @@ from cython.cimports.rushlight.runtime.cpu.affinity import (
 # Nanoseconds of looking before blocking, more than one thread's kernels between two shared.
 LOOKING = cython.declare(int64_t, 200_000)
 
+# The list of jobs and the counts of workers, asleep and inside a job, change under `mutex`
+# alone. A job lies on its caller's stack: a worker finds it, and counts itself in, under it.
 mutex = cython.declare(pthread_mutex_t)
 work_came = cython.declare(pthread_cond_t)
 job_done = cython.declare(pthread_cond_t)
@@ -99,6 +101,7 @@ def run_chunks(
     limit: cython.int = n_threads
     if limit > n_chunks:
         limit = cython.cast(cython.int, n_chunks)
+    # A task that shares work would wait, in a chunk, for workers that wait for its job.
     if limit <= 1 or pthread_getspecific(inside) != cython.NULL:
         return run_alone(task, data, ints, total, chunk)
     return run_shared(task, data, ints, total, chunk, n_chunks, limit)
@@ -163,6 +166,7 @@ def run_shared(
     if job.active > 0:
         pthread_mutex_unlock(cython.address(mutex))
         until = now() + LOOKING
+        # It is the lock taken next, not this look, that shows what the workers wrote.
         while (
             __atomic_load_n(cython.address(job.active), __ATOMIC_ACQUIRE) > 0
             and now() < until
