@@ -4,8 +4,6 @@
 runs a program here and on PyTorch, and names the first operator at which they part.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

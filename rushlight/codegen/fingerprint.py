@@ -6,8 +6,6 @@ its code names, and goes on into the functions, kernels, classes and modules amo
 What belongs to the compiler is left out: its sources are part of every kernel's key.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import types

@@ -28,8 +28,6 @@ appears. Functions of `rushlight.codegen.language` may be called.
 The same function runs as plain Python over NumPy arrays: ``kernel.reference``.
 """
 
-from __future__ import annotations
-
 import inspect
 from functools import cached_property
 

@@ -13,8 +13,6 @@ Schedules cut by it, passes and emitters choose by it, and cached code is filed 
 (True, False)
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Turns LLVM IR text into machine code; the only module that imports llvmlite."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from contextlib import contextmanager

@@ -7,8 +7,6 @@ any other; products, convolutions and windows of bytes share it, whatever made t
 Follows CUTLASS's epilogues (NVIDIA, `cutlass/epilogue`) and oneDNN's post-operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Compiled extensions of PyTorch, which cannot be loaded, and classes from them."""
 
-from __future__ import annotations
-
 import os
 
 loaded_libraries: set = set()

@@ -3,8 +3,6 @@
 What the entries are is said in `rushlight.codegen.schedule.gpu_entries`.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.emit import llvm
 from rushlight.codegen.schedule import gpu_entries
 from rushlight.codegen.target import gpu_target

@@ -5,8 +5,6 @@ Only text is made here; `toolchain` turns it into machine code. A call to one of
 carries the maths it uses and LLVM's vectoriser sees through it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import replace

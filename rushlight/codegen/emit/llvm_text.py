@@ -1,7 +1,5 @@
 """How types, literals and conversions are spelled in LLVM IR."""
 
-from __future__ import annotations
-
 import struct
 
 from rushlight.ir import expr as ir

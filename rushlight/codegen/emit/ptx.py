@@ -5,8 +5,6 @@ A kernel of the host becomes one whose parallel axis is divided among all thread
 mathematics is the host's, in plain arithmetic: no device library is linked.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.emit import llvm
 from rushlight.codegen.schedule import gpu_lowering
 from rushlight.codegen.target import NVIDIA, Target

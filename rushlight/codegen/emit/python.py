@@ -4,8 +4,6 @@ The text is both how the intermediate representation prints and, executed by `ru
 over the namespace of `reference`, what tests hold the other emitters to.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir import threads
 

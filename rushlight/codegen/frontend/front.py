@@ -1,7 +1,5 @@
 """What every kernel front object shares: identity, specialisation, inspection."""
 
-from __future__ import annotations
-
 import functools
 from contextlib import contextmanager
 from dataclasses import dataclass

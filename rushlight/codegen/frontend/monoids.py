@@ -7,8 +7,6 @@ squares), an extreme and its position, the logarithm of a sum of exponentials (l
 far, mass relative to it).
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

@@ -15,8 +15,6 @@ a row, any number of loops over rows. `arrange` finds the loops, and the integer
 kernel is given, from sizes and strides.
 """
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass, replace
 from math import prod

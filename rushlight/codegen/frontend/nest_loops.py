@@ -14,8 +14,6 @@ order that depends on the sizes alone, so that sums are the same bits for any nu
 threads.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from dataclasses import replace
 

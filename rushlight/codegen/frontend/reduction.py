@@ -6,8 +6,6 @@ come out for any number of threads. Long runs are cut into chunks whose results 
 combined in turn, which bounds the error of floating-point sums.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.codegen.fingerprint import fingerprint

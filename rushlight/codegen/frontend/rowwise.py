@@ -10,8 +10,6 @@ cost and a later one needs is kept in the output. A result that is the same alon
 row is written once for each row.
 """
 
-from __future__ import annotations
-
 import inspect
 from functools import cached_property, partial
 

@@ -13,8 +13,6 @@ bf16(f32(x))
 (f32(x) - 3.0) * 0.5
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rushlight.codegen.frontend.complexes import PARTS, Complex

@@ -5,8 +5,6 @@ Types that are stored but not computed with are refused unless a kernel's own
 ``@pointwise(error_name="GeluKernelImpl")``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rushlight.ir.expr import FLOAT8

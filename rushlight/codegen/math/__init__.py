@@ -6,8 +6,6 @@ kernel uses it with. Most are accurate to 0.7 units in the last place, the other
 zeros. No library is called.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.ir import expr as ir

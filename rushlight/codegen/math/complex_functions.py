@@ -4,8 +4,6 @@ Parts of single precision are worked on in double, where squares neither overflo
 cancel. What infinities and NaN give is chosen at the end, by `select`.
 """
 
-from __future__ import annotations
-
 import math
 
 from rushlight.codegen.frontend.complexes import (

@@ -1,7 +1,5 @@
 """The floating-point formats, and the bit tricks that the functions are made of."""
 
-from __future__ import annotations
-
 import functools
 import struct
 from dataclasses import dataclass

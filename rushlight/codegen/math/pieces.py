@@ -6,8 +6,6 @@ one instruction, and a polynomial of degree five does what takes one of fifteen 
 piece.
 """
 
-from __future__ import annotations
-
 import functools
 from decimal import Decimal, localcontext
 

@@ -5,8 +5,6 @@ there come the pieces that a kernel looks up (see `pieces`): nothing is copied f
 table that nobody can check.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from decimal import Decimal, localcontext

@@ -7,8 +7,6 @@ once, before its first use.
                                 out[i] = v0 * v0
 """
 
-from __future__ import annotations
-
 from rushlight.ir.expr import Const, Let, Load, Pointer, Var
 
 TRIVIAL = (Const, Var)

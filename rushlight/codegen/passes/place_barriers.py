@@ -14,8 +14,6 @@ read its own thread's elements, and writes of one array not to meet.
 Follows TVM's `ThreadSync`, which looks at each body of a loop twice as well.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.rewrite import bodies_of, expressions_of, map_statement
 

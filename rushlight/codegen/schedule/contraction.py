@@ -4,8 +4,6 @@ Everything here depends on sizes and on the instruction set alone, never on the 
 of threads, so a product has the same bits on any of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SHORT_ROW, SHORT_ROWS = 1024, 2048  # bytes; see `Tile`

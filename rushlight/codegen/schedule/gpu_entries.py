@@ -12,8 +12,6 @@ is to divide, and where faults are noted. The compiler sees which of them are re
 device loads no others.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from rushlight.codegen.passes.narrow_divisions import narrow_divisions

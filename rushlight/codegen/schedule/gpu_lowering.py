@@ -8,8 +8,6 @@ side, each thread has a row instead. A long row is many blocks', where it become
 one function finds the states of its parts, another joins those.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rushlight.codegen.frontend.nest_loops import CONTIGUOUS, SINGLE, ZERO

@@ -4,8 +4,6 @@ A thread asks for several values before it uses the first. Where a row fits the 
 block's threads, they keep what they load, and all passes take it from there.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What translated programs run for attention and transformers; read as text, never imported."""
 
-from __future__ import annotations
-
 import math
 
 import rushlight as torch

@@ -3,8 +3,6 @@
 Read as text, never imported.
 """
 
-from __future__ import annotations
-
 from rushlight import Tensor
 from rushlight.nn import functional as F
 

@@ -1,7 +1,5 @@
 """What translated programs run for bags of rows; read as text."""
 
-from __future__ import annotations
-
 import warnings
 
 import rushlight as torch

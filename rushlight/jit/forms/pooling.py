@@ -1,7 +1,5 @@
 """What translated programs run for unusual pooling; read as text, never imported."""
 
-from __future__ import annotations
-
 import rushlight as torch
 from rushlight import Tensor
 from rushlight.jit import annotate

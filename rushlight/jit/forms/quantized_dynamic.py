@@ -3,8 +3,6 @@
 Read as text, never imported.
 """
 
-from __future__ import annotations
-
 import rushlight as torch
 from rushlight import Tensor
 

@@ -1,7 +1,5 @@
 """What translated programs run for recurrent networks; read as text, never imported."""
 
-from __future__ import annotations
-
 import rushlight as torch
 from rushlight import Tensor
 from rushlight.nn.utils.rnn import PackedSequence

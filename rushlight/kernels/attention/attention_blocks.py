@@ -16,8 +16,6 @@ Follows Dao et al., "FlashAttention" (2022), and "FlashAttention-2" (2023); prod
 those of `kernels.matmul.contraction`, the step of the softmax `online_softmax`.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from contextlib import contextmanager

@@ -9,8 +9,6 @@ Follows Dao et al., "FlashAttention" (2022) and "FlashAttention-2" (2023): queri
 warps, sums are divided by their mass at the end alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 

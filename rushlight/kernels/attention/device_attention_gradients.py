@@ -9,8 +9,6 @@ each: their bits depend on nothing else.
 Follows Dao, "FlashAttention-2" (2023), with a pass for each gradient in place of atomic sums.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass, replace
 

@@ -11,8 +11,6 @@ A product of floats takes a depth of 8, and a lane of sums has columns ``2 p`` a
 in the former order, in both factors.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from dataclasses import dataclass
 

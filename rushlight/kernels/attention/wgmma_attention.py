@@ -9,8 +9,6 @@ them fastest; see `rushlight.kernels.matmul.wgmma`.
 Follows Shah et al., "FlashAttention-3" (2024), without its two groups that take turns.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rushlight.codegen.emit.reference_groups import (

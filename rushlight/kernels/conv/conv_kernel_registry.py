@@ -1,7 +1,5 @@
 """The native kernels of convolutions: those that are built in, found by kind and dtype."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.codegen.target import current

@@ -11,8 +11,6 @@ Follows Zhang, Franchetti and Low, "High Performance Zero-Memory Overhead Direct
 Convolutions" (2018): nothing is copied, sums of several rows stay in registers.
 """
 
-from __future__ import annotations
-
 from copy import copy
 
 from rushlight.codegen.target import current

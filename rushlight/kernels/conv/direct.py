@@ -14,8 +14,6 @@ Follows Georganas et al., "Anatomy of High-Performance Deep Learning Convolution
 Architectures" (2018): register tiles over the images themselves.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

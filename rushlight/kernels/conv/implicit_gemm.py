@@ -14,8 +14,6 @@ Follows the implicit products of Chetlur et al., "cuDNN" (2014), which put a blo
 patch matrix of Chellapilla et al. (2006) where the product reads it, never the whole.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.codegen.schedule.contraction import Tile, matrix_tile

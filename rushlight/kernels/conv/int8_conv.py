@@ -23,8 +23,6 @@ Follows Dukhan, "The Indirect Convolution Algorithm" (2019), and QNNPACK: a tabl
 addresses in place of a patch matrix; panels of weights as FBGEMM packs them.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from rushlight.ir import expr as ir

@@ -3,8 +3,6 @@
 `int8_conv` has the loops.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from rushlight.codegen.target import current

@@ -12,8 +12,6 @@ Follows Zhang et al., "High Performance Zero-Memory Overhead Direct Convolutions
 channels innermost keep vectors and panels whole whatever planes' sizes are.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rushlight.codegen.schedule.contraction import Tile

@@ -22,8 +22,6 @@ overflow on the way: outputs that are not finite are summed again tap by tap whe
 is infinite or huge.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 

@@ -11,8 +11,6 @@ The gradient of a filter is the same product summed over squares (F(3 x 3, 2 x 2
 of squares of 4 x 4 inputs and 2 x 2 of the output's gradient: 16 products instead of 36.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from itertools import product

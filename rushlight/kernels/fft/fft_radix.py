@@ -12,8 +12,6 @@ apart while a line is worked on.
     store       scaled, parts together again
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -9,8 +9,6 @@ lines, a vector for each part of each element.
     turn, store the other way round, scaled
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.codegen.schedule.register_transpose import transpose

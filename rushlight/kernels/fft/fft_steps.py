@@ -19,8 +19,6 @@ columns are transformed first, every lane its own, and turned:
     store       scaled, parts together again
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from contextlib import nullcontext

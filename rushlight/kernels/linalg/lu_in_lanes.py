@@ -9,8 +9,6 @@ The steps are those of `rushlight.runtime.cpu.lapack_small`: LAPACK's unblocked 
 pivots and codes.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.codegen.target import current

@@ -6,8 +6,6 @@ are each a loop over vectors, in the nearest cache. LAPACK would call for two pr
 matrix with a vector at each step, which for so few numbers cost more than the numbers do.
 """
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.codegen import language as L

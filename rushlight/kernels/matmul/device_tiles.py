@@ -9,8 +9,6 @@ Follows Volkov and Demmel (2008) and MAGMA (Nath, Tomov and Dongarra, 2010): til
 memory, and of each thread in registers; the micro-kernel is the host's.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rushlight.ir import expr as ir

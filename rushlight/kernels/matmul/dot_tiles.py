@@ -10,8 +10,6 @@ Follows the small and skinny products of Heinecke et al., "LIBXSMM" (2016), and 
 ``sup`` kernels, which read operands where they lie.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from rushlight.codegen.target import current

@@ -1,7 +1,5 @@
 """Products with a vector, and matrices turned over: loops that only stream memory."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from rushlight.codegen.schedule.contraction import DEPTH

@@ -1,7 +1,5 @@
 """The native kernels of products: those that are built in, found by kind and types."""
 
-from __future__ import annotations
-
 import functools
 
 from rushlight.codegen.fingerprint import fingerprint

@@ -9,8 +9,6 @@ rows to other banks.
 Follows CUTLASS's warp-level products (`cutlass::gemm::warp`, NVIDIA).
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.expr import Barrier
 from rushlight.kernels.matmul import device_tiles

@@ -10,8 +10,6 @@ Follows CUTLASS 3's Hopper collectives (`sm90_mma_multistage`, NVIDIA), and its 
 by bands.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rushlight.codegen.emit.reference_groups import (

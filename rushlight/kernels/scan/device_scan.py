@@ -10,8 +10,6 @@ sizes alone, and so do the bits.
 Elements are read and written by neighbouring threads, and turned in shared memory.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.frontend.complexes import Complex
 from rushlight.codegen.frontend.reduction import monoid_of
 from rushlight.codegen.frontend.storage import Storage

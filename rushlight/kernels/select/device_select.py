@@ -8,8 +8,6 @@ key are found, and as many that equal it as there is room for: in the order of t
 each warp going over a stretch of it. No bit depends on what other threads do first.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.frontend.storage import Storage
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder

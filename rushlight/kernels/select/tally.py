@@ -4,8 +4,6 @@ A block counts those of its part in shared memory, where many additions to one n
 little, and then adds each count to the whole.
 """
 
-from __future__ import annotations
-
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder
 from rushlight.ir.expr import END, INTS, Barrier, Pointer, Var, i64, u32

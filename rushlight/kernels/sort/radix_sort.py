@@ -11,8 +11,6 @@ In a tile, warps have neighbouring stretches, and a lane every 32nd element of i
 The lanes with one digit find each other by ballots; the first of them counts for all.
 """
 
-from __future__ import annotations
-
 from rushlight.codegen.frontend.storage import Storage
 from rushlight.ir import expr as ir
 from rushlight.ir.builder import Builder

@@ -4,8 +4,6 @@
 over its border or have gaps, or divide it as evenly as they can.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from rushlight.codegen.loops import Integers, i64, loops_inline

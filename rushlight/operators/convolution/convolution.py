@@ -1,7 +1,5 @@
 """Convolutions of one to three dimensions, transposed ones, and their gradients."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

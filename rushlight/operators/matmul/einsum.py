@@ -1,7 +1,5 @@
 """Sums of products by Einstein's convention, as products of matrices."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import string

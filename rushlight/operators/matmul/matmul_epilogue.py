@@ -14,8 +14,6 @@ tensor([[0., 0., 0., 1.],
         [0., 0., 0., 1.]])
 """
 
-from __future__ import annotations
-
 import functools
 from math import prod
 

@@ -1,7 +1,5 @@
 """The geometry of pooling calls: windows checked, counted, and kept for the next call."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import NamedTuple
 

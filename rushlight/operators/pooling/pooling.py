@@ -1,7 +1,5 @@
 """Pooling: windows of one, two or three dimensions over the last axes of a tensor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from math import prod
