@@ -33,7 +33,8 @@ def constant_fold(gm, constraint_fn=None):
     ...         return x + (self.weight * 3).exp()
     >>> graph = symbolic_trace(Scaled())
     >>> constant_fold(graph)
-    >>> [(node.op, node.name) for node in graph.graph.nodes]
+    >>> [node.name for node in graph.graph.nodes]
+    ['x', '_frozen_param0', 'add', 'output']
     """
     graph, known = gm.graph, {}
     for node in graph.nodes:
