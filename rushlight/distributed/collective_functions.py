@@ -127,6 +127,13 @@ def group_for(group, operator):
     return world.default if group is None else group
 
 
+def root_in_group(group, global_rank, group_rank, name):
+    """`rank_in_group`, or the group's first where neither number was given."""
+    if global_rank is None and group_rank is None:
+        return 0
+    return rank_in_group(group, global_rank, group_rank, name)
+
+
 def rank_in_group(group, global_rank, group_rank, name):
     """A rank of a group, from whichever of the two numbers was given.
 
@@ -334,9 +341,7 @@ def gather(
     chosen = group_for(group, "gather")
     if chosen is None:
         return None
-    if dst is None and group_dst is None:
-        group_dst = 0
-    root = rank_in_group(chosen, dst, group_dst, "dst")
+    root = root_in_group(chosen, dst, group_dst, "dst")
     is_root = chosen.rank() == root
     if on_root_alone(gather_list, is_root, "gather", "destination"):
         check_list(gather_list, "gather_list")
@@ -360,9 +365,7 @@ def scatter(
     chosen = group_for(group, "scatter")
     if chosen is None:
         return None
-    if src is None and group_src is None:
-        group_src = 0
-    root = rank_in_group(chosen, src, group_src, "src")
+    root = root_in_group(chosen, src, group_src, "src")
     is_root = chosen.rank() == root
     if on_root_alone(scatter_list, is_root, "scatter", "source"):
         check_list(scatter_list, "scatter_list")

@@ -10,7 +10,7 @@ from rushlight.distributed.collective_functions import (
     gather,
     group_for,
     on_root_alone,
-    rank_in_group,
+    root_in_group,
     scatter,
 )
 from rushlight.distributed.point_to_point import recv, send
@@ -105,9 +105,7 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
     chosen = group_for(group, "gather_object")
     if chosen is None:
         return
-    if dst is None and group_dst is None:
-        group_dst = 0
-    root = rank_in_group(chosen, dst, group_dst, "dst")
+    root = root_in_group(chosen, dst, group_dst, "dst")
     is_root = chosen.rank() == root
     on_root_alone(object_gather_list, is_root, "gather", "destination")
     data, size = to_tensor(obj, chosen)
@@ -147,9 +145,7 @@ def broadcast_object_list(
     chosen = group_for(group, "broadcast_object_list")
     if chosen is None:
         return
-    if src is None and group_src is None:
-        group_src = 0
-    root = rank_in_group(chosen, src, group_src, "src")
+    root = root_in_group(chosen, src, group_src, "src")
     is_root = chosen.rank() == root
     place = device or _place(chosen)
     if is_root:
@@ -237,9 +233,7 @@ def scatter_object_list(
             "Expected argument scatter_object_output_list to be a list of size at "
             "least 1."
         )
-    if src is None and group_src is None:
-        group_src = 0
-    root = rank_in_group(chosen, src, group_src, "src")
+    root = root_in_group(chosen, src, group_src, "src")
     is_root = chosen.rank() == root
     sizes = rl.zeros(chosen.size(), dtype=rl.int64, device=_place(chosen))
     pairs = []

@@ -8,7 +8,7 @@ from rushlight.distributed.checkpoint.default_planner import (
 )
 from rushlight.distributed.checkpoint.filesystem import FileSystemReader
 from rushlight.distributed.checkpoint.stateful import Stateful
-from rushlight.distributed.checkpoint.utils import Together
+from rushlight.distributed.checkpoint.utils import Together, open_storage
 from rushlight.distributed.world import is_initialized
 
 __all__ = ["load", "load_state_dict"]
@@ -41,18 +41,6 @@ def load_state_dict(
     storage_reader.reset()
     together = Together(process_group, not no_dist, coordinator_rank)
     _load(state_dict, storage_reader, together, planner)
-
-
-def _reader(storage_reader, checkpoint_id):
-    if storage_reader is None:
-        if checkpoint_id is None:
-            raise RuntimeError(
-                "`checkpoint_id` must be specified if storage_reader/storage_writer is "
-                "None."
-            )
-        storage_reader = FileSystemReader(checkpoint_id)
-    storage_reader.reset(checkpoint_id)
-    return storage_reader
 
 
 def load(
@@ -88,7 +76,7 @@ def load(
             "intent is to load in a single process.",
             stacklevel=2,
         )
-    reader = _reader(storage_reader, checkpoint_id)
+    reader = open_storage(storage_reader, FileSystemReader, checkpoint_id)
     keys = sorted(state_dict)
     states = {
         key: value.state_dict() if isinstance(value, Stateful) else value
@@ -154,6 +142,6 @@ def _load_state_dict_from_keys(
     alone = not is_initialized()
     found: dict = {}
     planner = _EmptyStateDictLoadPlanner({keys} if isinstance(keys, str) else keys)
-    reader = _reader(storage_reader, checkpoint_id)
+    reader = open_storage(storage_reader, FileSystemReader, checkpoint_id)
     _load(found, reader, Together(process_group, not alone), planner)
     return found

@@ -13,7 +13,7 @@ from rushlight.distributed.checkpoint.staging import (
     StagingOptions,
 )
 from rushlight.distributed.checkpoint.stateful import Stateful
-from rushlight.distributed.checkpoint.utils import Together
+from rushlight.distributed.checkpoint.utils import Together, open_storage
 from rushlight.distributed.subgroups import new_group
 from rushlight.distributed.world import get_process_group_ranks, is_initialized
 
@@ -110,20 +110,8 @@ def save(
         CheckpointException: it failed on some rank; nothing has changed on the disk.
     """
     together = Together(process_group, not _is_alone(no_dist))
-    writer = _writer(storage_writer, checkpoint_id)
+    writer = open_storage(storage_writer, FileSystemWriter, checkpoint_id)
     return _save(_states(state_dict), writer, together, planner, use_collectives)
-
-
-def _writer(storage_writer, checkpoint_id):
-    if storage_writer is None:
-        if checkpoint_id is None:
-            raise RuntimeError(
-                "`checkpoint_id` must be specified if storage_reader/storage_writer is "
-                "None."
-            )
-        storage_writer = FileSystemWriter(checkpoint_id)
-    storage_writer.reset(checkpoint_id)
-    return storage_writer
 
 
 def _states(state_dict):
@@ -227,7 +215,7 @@ def async_save(
 
     def write():
         state = staged.result() if isinstance(staged, Future) else staged
-        writer = _writer(storage_writer, checkpoint_id)
+        writer = open_storage(storage_writer, FileSystemWriter, checkpoint_id)
         together = Together(group, not alone)
         return _save(state, writer, together, planner, use_collectives)
 

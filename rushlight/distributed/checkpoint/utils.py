@@ -40,6 +40,19 @@ def _has_failed(value):
     return isinstance(value, dict) and set(value) == {"failure"}
 
 
+def open_storage(given, kind, checkpoint_id):
+    """A reader or writer for a checkpoint: the given one, or one of a kind for its folder."""
+    if given is None:
+        if checkpoint_id is None:
+            raise RuntimeError(
+                "`checkpoint_id` must be specified if storage_reader/storage_writer is "
+                "None."
+            )
+        given = kind(checkpoint_id)
+    given.reset(checkpoint_id)
+    return given
+
+
 class Together:
     """Steps that all ranks take: what fails on one is raised on each.
 

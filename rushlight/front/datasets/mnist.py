@@ -12,6 +12,15 @@ from rushlight.transforms import ToPILImage, Transform
 from rushlight.utils.data.dataset import rows_of
 
 
+def _packed(*sums):
+    """The four files of a data set, by the MD5 sums of what is downloaded."""
+    names = [f"{part}-{kind}" for part in ("train", "t10k") for kind in _KINDS]
+    return [Resource(name, packed_md5=md5) for name, md5 in zip(names, sums)]
+
+
+_KINDS = "images-idx3-ubyte", "labels-idx1-ubyte"
+
+
 class MNIST(Pictures):
     """60,000 handwritten digits to train on and 10,000 to test, 28 by 28 grey pixels.
 
@@ -153,20 +162,12 @@ class FashionMNIST(MNIST):
 
     mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
     package = None
-    resources = [
-        Resource(
-            "train-images-idx3-ubyte", packed_md5="8d4fb7e6c68d591d4c3dfef9ec88bf0d"
-        ),
-        Resource(
-            "train-labels-idx1-ubyte", packed_md5="25c81989df183df01b3e8a0aad5dffbe"
-        ),
-        Resource(
-            "t10k-images-idx3-ubyte", packed_md5="bef4ecab320f06d8554ea6380940ec79"
-        ),
-        Resource(
-            "t10k-labels-idx1-ubyte", packed_md5="bb300cfdad3c16e7a12a480ee83cd310"
-        ),
-    ]
+    resources = _packed(
+        "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "25c81989df183df01b3e8a0aad5dffbe",
+        "bef4ecab320f06d8554ea6380940ec79",
+        "bb300cfdad3c16e7a12a480ee83cd310",
+    )
     classes = [
         "T-shirt/top",
         "Trouser",
@@ -186,18 +187,10 @@ class KMNIST(MNIST):
 
     mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
     package = None
-    resources = [
-        Resource(
-            "train-images-idx3-ubyte", packed_md5="bdb82020997e1d708af4cf47b453dcf7"
-        ),
-        Resource(
-            "train-labels-idx1-ubyte", packed_md5="e144d726b3acfaa3e44228e80efcd344"
-        ),
-        Resource(
-            "t10k-images-idx3-ubyte", packed_md5="5c965bf0a639b31b8f53240b1b52f4d7"
-        ),
-        Resource(
-            "t10k-labels-idx1-ubyte", packed_md5="7320c461ea6c1c855c0b718fb2a4b134"
-        ),
-    ]
+    resources = _packed(
+        "bdb82020997e1d708af4cf47b453dcf7",
+        "e144d726b3acfaa3e44228e80efcd344",
+        "5c965bf0a639b31b8f53240b1b52f4d7",
+        "7320c461ea6c1c855c0b718fb2a4b134",
+    )
     classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]

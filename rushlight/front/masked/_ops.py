@@ -199,18 +199,22 @@ def cumprod(input, dim, *, dtype=None, mask=None):
     return result.to(dtype=dtype)
 
 
+def _extreme(name, input, dim, keepdim, dtype, mask):
+    dtype = input.dtype if dtype is None else dtype
+    result = _reduced(name, input, dim, keepdim, dtype, mask)
+    if result is not None:
+        return result
+    whole = _filled(name, input, mask)
+    return getattr(_call, name)(whole, _dims(whole, dim), bool(keepdim)).to(dtype=dtype)
+
+
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Largest of what counts; the lowest value of the type where nothing does.
 
     >>> amax(rl.tensor([1, 5, 3]), mask=rl.tensor([True, False, True]))
     tensor(3)
     """
-    dtype = input.dtype if dtype is None else dtype
-    result = _reduced("amax", input, dim, keepdim, dtype, mask)
-    if result is not None:
-        return result
-    whole = _filled("amax", input, mask)
-    return _call.amax(whole, _dims(whole, dim), bool(keepdim)).to(dtype=dtype)
+    return _extreme("amax", input, dim, keepdim, dtype, mask)
 
 
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -219,12 +223,7 @@ def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> amin(rl.tensor([1, 5, 3]), mask=rl.tensor([False, True, True]))
     tensor(3)
     """
-    dtype = input.dtype if dtype is None else dtype
-    result = _reduced("amin", input, dim, keepdim, dtype, mask)
-    if result is not None:
-        return result
-    whole = _filled("amin", input, mask)
-    return _call.amin(whole, _dims(whole, dim), bool(keepdim)).to(dtype=dtype)
+    return _extreme("amin", input, dim, keepdim, dtype, mask)
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):

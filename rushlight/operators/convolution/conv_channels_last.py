@@ -4,7 +4,6 @@ Every function gives None where no kernel takes the operands as they lie. Gradie
 are summed so from operands of any layout, where transformed squares save more than copies cost.
 """
 
-import functools
 import math
 
 from rushlight.core.layout import channels_last
@@ -19,7 +18,7 @@ from rushlight.operators.convolution.conv_weight_layouts import (
     transpose_blocks,
     transpose_weight,
 )
-from rushlight.operators.convolution.conv_winograd import is_finite
+from rushlight.operators.convolution.conv_winograd import host_kernel, is_finite
 from rushlight.operators.shared import recorded_ahead
 
 launch, fresh = host.launch.launch, host.matmul.fresh
@@ -49,7 +48,7 @@ def _forward_on_host(input, weight, bias, plan):
     if transform is not None:
         transform.run(out, x, filters, bias)
     else:
-        launch(_kernel("pixels", plan.dtype), (out, filters, x, bias), *found)
+        launch(host_kernel("pixels", plan.dtype), (out, filters, x, bias), *found)
     return out.to(input.dtype)
 
 
@@ -97,7 +96,7 @@ def _run_phases(out, grad, weight, groups, gaps, phases):
         if seen.shape[1:3] != (1, 1):
             seen = seen.flip(1, 2)
         operands = out, seen.contiguous(), grad, None
-        launch(_kernel("pixels", grad.dtype), operands, *plan)
+        launch(host_kernel("pixels", grad.dtype), operands, *plan)
 
 
 def weight_gradient(grad, input, weight, transposed, layout, geometry):
@@ -135,7 +134,9 @@ def _weight_sums(grad, input, shape, *geometry):
     groups, depth = geometry[-1], math.prod(shape[1:])
     rows = shape[0] // groups
     sums = fresh(grad, (parts, groups, depth, rows))
-    launch(_kernel("pixel_weights", grad.dtype), (sums, grad, input), ints, chunks, 1)
+    launch(
+        host_kernel("pixel_weights", grad.dtype), (sums, grad, input), ints, chunks, 1
+    )
     out = fresh(grad, shape) if shape[2:] == (1, 1) else empty(grad, shape)
     size = depth * rows
     transpose_blocks(
@@ -155,13 +156,6 @@ def empty(like, shape):
     """An uninitialised tensor of a shape, channels last."""
     images, channels, *sizes = shape
     return fresh(like, (images, *sizes, channels)).permute(0, 3, 1, 2)
-
-
-@functools.cache
-def _kernel(kind, dtype):
-    from rushlight.kernels.conv.conv_kernel_registry import convolution_kernel
-
-    return convolution_kernel(kind, dtype.name)
 
 
 def _nowhere(*_):

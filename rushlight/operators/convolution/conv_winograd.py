@@ -45,12 +45,12 @@ class Minimal:
         filters = fresh(weight, self.filters)
         transform, multiply = self.kinds
         launch(
-            _kernel(transform, self.dtype),
+            host_kernel(transform, self.dtype),
             (filters, weight),
             *(self.filter_ints, self.filters[1], self.filter_grain),
         )
         launch(
-            kernel or _kernel(multiply, self.dtype),
+            kernel or host_kernel(multiply, self.dtype),
             (out, filters, input, bias, weight, *others),
             *(self.ints, self.chunks, self.grain),
         )
@@ -108,7 +108,7 @@ def weight_gradient(grad, input, shape, last, dense, *settings):
     depth = 9 * channels
     steps = (channels, 1) if last else (1, 9)
     sums = fresh(grad, (parts, depth, rows))
-    kernel = _kernel("winograd_weights", grad.dtype)
+    kernel = host_kernel("winograd_weights", grad.dtype)
     launch(kernel, (sums, dense(grad), dense(input)), (*ints, *steps), chunks, 1)
     out = fresh(grad, (rows, 3, 3, channels) if last else shape)
     transpose_blocks(
@@ -127,7 +127,8 @@ def _lanes(dtype):
 
 
 @functools.cache
-def _kernel(kind, dtype):
+def host_kernel(kind, dtype):
+    """A convolution's kernel, whose compiler is imported with the first."""
     from rushlight.kernels.conv.conv_kernel_registry import convolution_kernel
 
     return convolution_kernel(kind, dtype.name)

@@ -32,7 +32,7 @@ from rushlight.operators.convolution.conv_weight_layouts import (
     transpose_blocks,
     transpose_weight,
 )
-from rushlight.operators.convolution.conv_winograd import is_finite
+from rushlight.operators.convolution.conv_winograd import host_kernel, is_finite
 from rushlight.operators.functions import result_type
 from rushlight.operators.loop_calls import brief, host_address, scalar_name
 from rushlight.operators.matmul import embedding_of_complex
@@ -61,7 +61,7 @@ class Padding:
         if self.shape is None:
             return input
         out = fresh(input, self.shape)
-        kernel = _kernel("padded", input.dtype)
+        kernel = host_kernel("padded", input.dtype)
         launch(kernel, (out, input), self.ints, self.planes, self.grain)
         return out
 
@@ -129,7 +129,7 @@ class Forward:
             return self.transform.run(out, input, weight, bias)
         source = self.padding.run(input)
         operands = out, weight, source, bias
-        kernel = _kernel(self.kind, self.dtype)
+        kernel = host_kernel(self.kind, self.dtype)
         launch(kernel, operands, self.ints, self.chunks, self.grain)
         return out
 
@@ -240,7 +240,7 @@ def _run_phases(phases, result, source, weight, groups):
             matrix = transposed_weight[(slice(None), *taps)].contiguous()
         start = ops.as_strided(result, (1,), (1,), offset) if offset else result
         launch(
-            _kernel(kind, source.dtype),
+            host_kernel(kind, source.dtype),
             (start, matrix, source, None),
             ints,
             chunks,
@@ -280,7 +280,7 @@ def _weight_gradient_on_host(grad, input, shape, stride, padding, dilation, grou
         fresh(grad, parts),
         Padding(*input.shape[:2], sizes, margins).run(input),
     )
-    launch(_kernel(kind, grad.dtype), (sums, grad, source), ints, chunks, 1)
+    launch(host_kernel(kind, grad.dtype), (sums, grad, source), ints, chunks, 1)
     count, _, rows, columns = parts
     depth, block = rows - 1, rows * columns
     transpose_blocks(
@@ -312,13 +312,6 @@ def _weight_block(dtype):
     from rushlight.kernels.conv.implicit_gemm import convolution_tile, weight_block
 
     return weight_block(convolution_tile(dtype.name, current()))
-
-
-@functools.cache
-def _kernel(kind, dtype):
-    from rushlight.kernels.conv.conv_kernel_registry import convolution_kernel
-
-    return convolution_kernel(kind, dtype.name)
 
 
 # Operators
