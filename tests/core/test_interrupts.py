@@ -231,11 +231,17 @@ def holes(path):
                 yield from {node.name}.difference(PAIRED)
 
 
-# What the end undoes must have been done: counters, stacks, a library's pairs of calls.
-PAIRED = (
-    "cached", "expires", "grouped", "module_call", "premultiplied", "range", "running",
-    "summon_full_params", "_set_replace_hook",
-)  # fmt: skip
+# Blocks whose end must not run where their beginning did not, and why.
+PAIRED = {
+    "cached": "threads count their blocks together",
+    "expires": "a timer is cleared by whoever has set it",
+    "grouped": "NCCL counts a group's beginnings and ends",
+    "premultiplied": "NCCL gives the number of what is destroyed",
+    "range": "the range that was pushed last is popped",
+    "running": "the tracer that was pushed last is popped",
+    "summon_full_params": "parameters are cut again where they were gathered",
+    "_set_replace_hook": "a hook that is not there cannot be taken off",
+}
 
 
 def test_blocks_change_nothing_before_the_try_that_puts_it_back():

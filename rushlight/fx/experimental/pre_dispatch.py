@@ -300,8 +300,9 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
         whole = f"{kind.__module__}.{kind.__qualname__}"
         count = self.module_calls[path] = self.module_calls.get(path, -1) + 1
         key = f"L__self__{path}" + (f"@{count}" if count else "")
-        self.stack.append((key, (path, whole)))
+        depth = len(self.stack)
         try:
+            self.stack.append((key, (path, whole)))
             yield
         finally:
-            self.stack.pop()
+            del self.stack[depth:]
