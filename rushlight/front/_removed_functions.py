@@ -9,16 +9,7 @@ _GONE = "This function was deprecated since version 1.9 and is now removed."
 
 
 def solve(input, A, *, out=None):
-    """Gone: ``linalg.solve(A, input)``.
-
-    Raises:
-        RuntimeError: always.
-
-    >>> torch.solve(torch.ones(2, 1), torch.eye(2))
-    Traceback (most recent call last):
-        ...
-    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
-    """
+    """Gone: ``linalg.solve(A, input)``."""
     raise RuntimeError(
         f"{_GONE} `torch.solve` is deprecated in favor of `torch.linalg.solve`, whose "
         "arguments are the other way round and which returns no LU factors.\n"
@@ -28,16 +19,7 @@ def solve(input, A, *, out=None):
 
 
 def lstsq(input, A, *, out=None):
-    """Gone: ``linalg.lstsq(A, input)``.
-
-    Raises:
-        RuntimeError: always.
-
-    >>> torch.lstsq(torch.ones(2, 1), torch.eye(2))
-    Traceback (most recent call last):
-        ...
-    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
-    """
+    """Gone: ``linalg.lstsq(A, input)``."""
     raise RuntimeError(
         f"{_GONE} `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`, whose "
         "arguments are the other way round and which returns no QR factors.\n"
@@ -52,14 +34,6 @@ def matrix_rank(input, tol=None, symmetric=False, *, out=None):
     Args:
         tol: what counts as zero.
         symmetric: whether the matrix is.
-
-    Raises:
-        RuntimeError: always.
-
-    >>> torch.matrix_rank(torch.eye(2))
-    Traceback (most recent call last):
-        ...
-    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
     """
     raise RuntimeError(
         f"{_GONE}\nPlease use the `torch.linalg.matrix_rank` function instead. The "
@@ -73,14 +47,6 @@ def eig(self, eigenvectors=False, *, e=None, v=None):
 
     Args:
         e, v: where to write.
-
-    Raises:
-        RuntimeError: always.
-
-    >>> torch.eig(torch.eye(2))
-    Traceback (most recent call last):
-        ...
-    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
     """
     raise RuntimeError(
         f"{_GONE} `torch.linalg.eig` returns complex tensors of dtype `cfloat` or "
@@ -95,14 +61,6 @@ def symeig(input, eigenvectors=False, upper=True, *, out=None):
 
     Args:
         upper: whether its upper triangle counts.
-
-    Raises:
-        RuntimeError: always.
-
-    >>> torch.symeig(torch.eye(2))
-    Traceback (most recent call last):
-        ...
-    RuntimeError: This function was deprecated since version 1.9 and is now removed. ...
     """
     raise RuntimeError(
         f"{_GONE} The default behavior has changed from using the upper triangular "
@@ -112,6 +70,26 @@ def symeig(input, eigenvectors=False, upper=True, *, out=None):
     )
 
 
+for _function, _example in (
+    (solve, "solve(torch.ones(2, 1), torch.eye(2))"),
+    (lstsq, "lstsq(torch.ones(2, 1), torch.eye(2))"),
+    (matrix_rank, "matrix_rank(torch.eye(2))"),
+    (eig, "eig(torch.eye(2))"),
+    (symeig, "symeig(torch.eye(2))"),
+):
+    _function.__doc__ = (
+        (_function.__doc__ or "").rstrip()
+        + f"""
+
+    Raises:
+        RuntimeError: always.
+
+    >>> torch.{_example}
+    Traceback (most recent call last):
+        ...
+    RuntimeError: {_GONE} ...
+    """
+    )
 describe_arguments(
     globals(),
     input="the matrix, or the right sides.",

@@ -11,40 +11,31 @@ from rushlight.amp.autocast_mode import (
 )
 
 
-def _older(name, text, value):
+def _former(name, now, device, *values, argument=""):
+    """Says what a name is now, and calls that."""
+    more = f", {argument}" if argument else ""
     warnings.warn(
-        f"torch.{name} is deprecated. Please use torch.{text} instead.",
+        f"torch.{name}({argument}) is deprecated. Please use "
+        f"torch.{now.__name__}('{device}'{more}) instead.",
         DeprecationWarning,
         stacklevel=3,
     )
-    return value
+    return now(device, *values)
 
 
 def is_autocast_cpu_enabled():
     """The former name of ``is_autocast_enabled("cpu")``."""
-    return _older(
-        "is_autocast_cpu_enabled()",
-        "is_autocast_enabled('cpu')",
-        is_autocast_enabled("cpu"),
-    )
+    return _former("is_autocast_cpu_enabled", is_autocast_enabled, "cpu")
 
 
 def get_autocast_cpu_dtype():
     """The former name of ``get_autocast_dtype("cpu")``."""
-    return _older(
-        "get_autocast_cpu_dtype()",
-        "get_autocast_dtype('cpu')",
-        get_autocast_dtype("cpu"),
-    )
+    return _former("get_autocast_cpu_dtype", get_autocast_dtype, "cpu")
 
 
 def get_autocast_gpu_dtype():
     """The former name of ``get_autocast_dtype("cuda")``."""
-    return _older(
-        "get_autocast_gpu_dtype()",
-        "get_autocast_dtype('cuda')",
-        get_autocast_dtype("cuda"),
-    )
+    return _former("get_autocast_gpu_dtype", get_autocast_dtype, "cuda")
 
 
 def set_autocast_cpu_enabled(enabled):
@@ -57,10 +48,13 @@ def set_autocast_cpu_enabled(enabled):
     >>> with pytest.warns(DeprecationWarning):
     ...     torch.set_autocast_cpu_enabled(False)
     """
-    _older(
-        "set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)", 0
+    _former(
+        "set_autocast_cpu_enabled",
+        set_autocast_enabled,
+        "cpu",
+        enabled,
+        argument="enabled",
     )
-    set_autocast_enabled("cpu", enabled)
 
 
 def set_autocast_cpu_dtype(dtype):
@@ -73,8 +67,9 @@ def set_autocast_cpu_dtype(dtype):
     >>> with pytest.warns(DeprecationWarning):
     ...     torch.set_autocast_cpu_dtype(torch.bfloat16)
     """
-    _older("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)", 0)
-    set_autocast_dtype("cpu", dtype)
+    _former(
+        "set_autocast_cpu_dtype", set_autocast_dtype, "cpu", dtype, argument="dtype"
+    )
 
 
 def set_autocast_gpu_dtype(dtype):
@@ -87,8 +82,9 @@ def set_autocast_gpu_dtype(dtype):
     >>> with pytest.warns(DeprecationWarning):
     ...     torch.set_autocast_gpu_dtype(torch.float16)
     """
-    _older("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)", 0)
-    set_autocast_dtype("cuda", dtype)
+    _former(
+        "set_autocast_gpu_dtype", set_autocast_dtype, "cuda", dtype, argument="dtype"
+    )
 
 
 class FormerGradScaler(grad_scaler.GradScaler):
