@@ -1,7 +1,5 @@
 """Examples of each size that a program's open dimension may have, for its library."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from rushlight.core.tensor import Tensor

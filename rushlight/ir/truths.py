@@ -1,7 +1,5 @@
 """Truths about sizes that stand for any: what Python asks of one is noted when it asks."""
 
-from __future__ import annotations
-
 from rushlight.ir import sizes
 from rushlight.ir.formulas import COMPARISONS, Formula, number_in, opposite
 

@@ -6,8 +6,6 @@ those of ``ops.quantized``. A weight is packed when it is first used, and stays 
 long as it is there. The operators are defined when the namespace is first asked for.
 """
 
-from __future__ import annotations
-
 from rushlight.ao._operators import conv, linear
 from rushlight.ao._operators.packed import LinearPackedParams
 from rushlight.ao._operators.products import number, whole_number

@@ -1,7 +1,5 @@
 """Steps of a graph whose operands are all attributes: computed once."""
 
-from __future__ import annotations
-
 from rushlight.autograd.grad_mode import no_grad
 from rushlight.fx.graph_module import _get_attr
 from rushlight.fx.node import map_arg

@@ -1,7 +1,5 @@
 """What is done to a graph whose weights stay what they are, by PyTorch's names."""
 
-from __future__ import annotations
-
 from rushlight._inductor.constant_folding import constant_fold
 from rushlight._inductor.fx_passes.quantization import lower_quantized
 from rushlight._inductor.pattern_matcher import (

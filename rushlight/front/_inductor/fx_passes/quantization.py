@@ -6,8 +6,6 @@ its input and its weight together with what the layer ends in: a residual, an ac
 the scale of the result. Between layers integers are moved as they are.
 """
 
-from __future__ import annotations
-
 import copy
 
 import rushlight as rl
