@@ -382,8 +382,8 @@ class Runner(Owner):
         """Counts a graph of some calls; what is compiled of a function is a frame."""
         counters["frames"]["total"] += 1
         counters["frames"]["ok"] += 1
-        counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += calls
+        counters["stats"]["unique_graphs"] += 1
 
     def with_backend(self, backend):
         """The runner of the same function with another backend."""

@@ -16,7 +16,7 @@ import random
 from rushlight.ir import formulas, sizes
 from rushlight.ir.formulas import Formula, at_point, computed, integer_in, number_in
 from rushlight.ir.sizes import COMPUTED, RESTS, Size, Symbol, Unbacked
-from rushlight.ir.truths import SymBool
+from rushlight.ir.truths import JOINED, SymBool
 
 __all__ = ["GuardError", "ShapeEnv", "SymInt"]
 
@@ -471,6 +471,10 @@ class ShapeEnv:
 
     def answered(self, formula):
         """The answer of a comparison in the recording; noted, if it may be another."""
+        if formula.name in JOINED:
+            first = self.answered(formula.left)
+            ends = first is (formula.name == "or_")
+            return first if ends else self.answered(formula.right)
         known = sizes.compared(formula.name, formula.left, formula.right, self.facts)
         if known is not None:
             return known

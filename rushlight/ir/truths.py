@@ -1,9 +1,19 @@
 """Truths about sizes that stand for any: what Python asks of one is noted when it asks."""
 
 from rushlight.ir import sizes
-from rushlight.ir.formulas import COMPARISONS, Formula, number_in, opposite
+from rushlight.ir.formulas import Formula, number_in, opposite
 
-__all__ = ["SymBool"]
+__all__ = ["JOINED", "SymBool"]
+
+JOINED = ("and_", "or_")
+
+
+def _follows(formula):
+    """Whether what a truth says of one number at least follows from elements, or is a float."""
+    sides = formula.left, formula.right
+    if formula.name in JOINED:
+        return any(map(_follows, sides))
+    return number_in(formula) or any(isinstance(one, (float, Formula)) for one in sides)
 
 
 class SymBool:
@@ -30,15 +40,15 @@ class SymBool:
     @property
     def follows(self):
         """Whether it follows from elements, or is about floats: none is noted as a guard."""
-        of_floats = (float, Formula)
-        sides = self.expr.left, self.expr.right
-        return number_in(self.expr) or any(isinstance(one, of_floats) for one in sides)
+        return _follows(self.expr)
 
     @property
     def known(self):
         """Whether it holds, whatever the sizes are; None where that hangs on them."""
         if self.follows:
             return self.env.elements.known(self.expr)
+        if self.expr.name in JOINED:
+            return None
         sides = self.expr.left, self.expr.right
         return sizes.compared(self.expr.name, *sides, self.env.facts)
 
@@ -63,11 +73,11 @@ class SymBool:
     def _with(self, name, other):
         if not isinstance(other, (bool, SymBool)):
             return NotImplemented
-        if isinstance(other, SymBool) and self.follows and other.follows:
-            return SymBool(self.env, Formula(name, self.expr, other.expr))
-        if not self.follows:
-            self, other = other, bool(self)
-        return (self and other) if name == "and_" else (other or self)
+        if isinstance(other, SymBool):
+            if self.follows == other.follows:
+                return SymBool(self.env, Formula(name, self.expr, other.expr))
+            self, other = (self, bool(other)) if self.follows else (other, bool(self))
+        return (self if other else False) if name == "and_" else (other or self)
 
     def __and__(self, other):
         return self._with("and_", other)
@@ -78,8 +88,6 @@ class SymBool:
     __rand__, __ror__ = __and__, __or__
 
     def __invert__(self):
-        if self.expr.name not in COMPARISONS:
-            return NotImplemented
         return SymBool(self.env, opposite(self.expr))
 
     def __repr__(self):

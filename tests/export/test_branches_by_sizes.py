@@ -59,13 +59,19 @@ def within(lib, self, x, y):
     return lib.cond(x.shape[0] > 4, inner, lambda x: x * 1, (x,))
 
 
-GRAPHS = [
-    larger,
-    computed,
-    two_sizes,
-    within,
-]  # the others are proved, or turned around
-CASES = [*GRAPHS, negated, after_a_check]
+def between(lib, self, x, y):
+    inside = (x.shape[0] > 4) & (x.shape[0] < 8)
+    return lib.cond(inside, lambda x: x + 1, lambda x: x - 1, (x,))
+
+
+def joined(lib, self, x, y):
+    """A size, and how many elements there are that are not zero."""
+    wanted = ((x.nonzero().shape[0] > 10) & (y.shape[0] > 4)) | False
+    return lib.cond(wanted & True, lambda x: x + 1, lambda x: x - 1, (x,))
+
+
+GRAPHS = [larger, computed, two_sizes, within, between]
+CASES = [*GRAPHS, negated, after_a_check]  # proved, or turned around: other graphs
 SIZES = [(3, 5), (6, 6), (9, 2), (2, 2), (5, 64)]
 
 
@@ -135,11 +141,29 @@ def test_what_is_asked_statically_fixes_no_size():
         assert made.module()(*given(rushlight, n, 2))[1] is (n > 4)
 
 
+def test_a_truth_of_elements_is_kept_beside_one_that_is_known():
+    """What hangs on elements is not asked for by `&` with a truth or with a size's."""
+    shapes = ({0: rushlight.export.Dim("n", min=2)}, None)
+
+    class Program(rushlight.nn.Module):
+        def forward(self, x, y):
+            return joined(rushlight, self, x, y)
+
+    args = given(rushlight, 4, 5)
+    made = rushlight.export.export(Program(), args, dynamic_shapes=shapes).module()
+    for n in (2, 9):
+        x, y = given(rushlight, n, 5)
+        assert rushlight.equal(made(x, y), joined(rushlight, None, x, y))
+
+
 def test_truths_of_sizes_are_truths_to_python():
     n = rushlight.fx.experimental.symbolic_shapes.ShapeEnv().symbol(5)
     larger, smaller = n > 3, n < 3
     assert bool(larger) and not smaller and larger == True and smaller != True  # noqa: E712
     assert (larger & True, larger | False, larger & smaller) == (True, True, False)
+    inside = (n > 4) & (n < 9)
+    assert inside and not ~inside and (smaller | inside)
+    assert str(inside) == "(s0 > 4) & (s0 < 9)"
     assert int(larger) + 1 == 2 and rushlight.full((), larger).item() is True
     assert [1, 2][smaller] == 1 and larger in (False, True)
 
