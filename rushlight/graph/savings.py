@@ -76,7 +76,7 @@ class Trial:
         runner, function, args, kwargs, _ = how
         if most != self.most:
             return capture.follow(*how)
-        if self.count == BLOCK * BLOCKS:
+        if self.count >= BLOCK * BLOCKS:  # threads may count beyond
             runner.trial = None
             capture.settle(runner, self.leaf, self.pays(), most)
             return capture.follow(*how)

@@ -276,6 +276,15 @@ def test_hooks_of_a_compiled_module_are_called_where_calls_pass():
         rl.testing.assert_close(compiled(input=x), layer(x))
 
 
+def test_threads_that_count_beyond_the_last_call_end_timing(monkeypatch):
+    monkeypatch.setattr(savings.Trial, "pays", lambda trial: False)
+    compiled, x = rl.compile(chain), rl.randn(16, 16)
+    called(compiled, x, 70)
+    compiled._runner.trial.count = savings.BLOCK * savings.BLOCKS + 1
+    compiled(x)
+    assert compiled._runner.trial is None and compiled._runner.passing
+
+
 def test_a_reset_ends_timing():
     compiled = rl.compile(chain)
     called(compiled, rl.randn(16, 16), 70)

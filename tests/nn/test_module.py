@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 
 import pytest
@@ -482,3 +483,17 @@ def test_functional_call_leaves_the_module_as_it_was():
         found = functional_call(module, values, rl.ones(1, 2))
     assert found.tolist() == [[3.0]]
     assert module.weight is before
+
+
+def test_a_call_is_a_method_that_hands_arguments_on():
+    module, x, called = Block(), rl.randn(3, 2), nn.Module.__call__
+    assert called.__name__ == "_wrapped_call_impl"
+    assert str(inspect.signature(called)) == "(self, *args, **kwargs)"
+    for found in (called(module, x, shift=1.0), module.__call__(x, shift=1.0)):
+        rl.testing.assert_close(found, module.forward(x, shift=1.0))
+    with pytest.raises(TypeError, match="needs the module"):
+        called()
+    with pytest.raises(
+        TypeError, match="takes 2 positional arguments but 3 were given"
+    ):
+        module(x, x)

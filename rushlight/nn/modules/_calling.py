@@ -146,12 +146,14 @@ def call_forward(
     return PyObject_Vectorcall(cython.cast(p_object, forward), args + 1, n - 1, kwnames)
 
 
-def _call(self, *args, **kwargs):
+def _wrapped_call_impl(self, *args, **kwargs):
     """What ``forward`` gives, with the hooks around it if there are any."""
 
 
 def _install_vectorcall():
-    made: ModuleCall = module_call(cython.cast(cython.p_void, call_module), _call)
+    made: ModuleCall = module_call(
+        cython.cast(cython.p_void, call_module), _wrapped_call_impl
+    )
     enable_vectorcall(
         ModuleCall, made, cython.address(made.vectorcall), (1 << 11) | (1 << 17)
     )
