@@ -24,6 +24,8 @@ from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
 from cython.cimports.rushlight.graph.tape import Owner
 from cython.cimports.rushlight.nn.modules._calling import (
     call_forward,
+    class_attribute,
+    has_own,
     is_watched,
     module_call,
     packed,
@@ -154,16 +156,17 @@ def call_module(
         kwnames == cython.NULL
         and runner is not None
         and fields["_integers"] is None
-        and not is_watched(outer, fields)
+        and not has_own(outer, fields)
         and takes_pass(runner, args + 1, count - 1)
     ):
         module = fields["_modules"]["_orig_mod"]
-        if type(module).__call__ is call:
+        if class_attribute(module, "__call__") == cython.cast(p_object, call):
             fields = PyObject_GenericGetDict(module, cython.NULL)
             if not is_watched(module, fields):
                 return call_forward(module, args, count, cython.NULL)
-        called = cython.cast(p_object, module)
-        return PyObject_Vectorcall(called, args + 1, count - 1, cython.NULL)
+        if not is_watched(outer, PyObject_GenericGetDict(outer, cython.NULL)):
+            called = cython.cast(p_object, module)
+            return PyObject_Vectorcall(called, args + 1, count - 1, cython.NULL)
     return PyObject_Vectorcall(cython.cast(p_object, call), args, nargsf, kwnames)
 
 

@@ -171,3 +171,17 @@ def test_threads_and_recursion_share_a_compiled_function():
     for one in threads:
         one.join()
     assert found == [[50, 50]] * 4
+
+
+def test_global_hooks_see_both_modules_though_calls_pass():
+    seen = []
+    compiled = rl.compile(nn.ReLU())
+    compiled._runner.passing, compiled._runner.most = 100, 100
+    remove = nn.modules.module.register_module_forward_hook(
+        lambda module, *_: seen.append(type(module).__name__)
+    )
+    try:
+        assert compiled(rl.tensor([-1.0, 1.0])).tolist() == [0, 1]
+    finally:
+        remove.remove()
+    assert seen == ["ReLU", "OptimizedModule"]

@@ -8,6 +8,10 @@ cdef set_follower(Follower follower)
 
 # Whether anything is called beside a module's ``forward``, or instead of it.
 cdef bint is_watched(object module, dict fields) except? -1
+# The same, of what this module has alone.
+cdef bint has_own(object module, dict fields) except? -1
+# What the class of an object has by a name, as it lies there; or NULL.
+cdef PyObject* class_attribute(object item, str name) noexcept
 
 # A `__call__` of modules: a method by vectorcall.
 cdef class ModuleCall:

@@ -17,10 +17,12 @@ from cython.cimports.cpython.object import (
 )
 from cython.cimports.rushlight.core._python import (
     PyObject_Vectorcall,
+    PyTypeObject,
     PyVectorcall_NARGS,
     p_object,
     pp_object,
 )
+from cython.cimports.rushlight.core.descriptors import Py_TYPE, _PyType_Lookup
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
@@ -72,19 +74,40 @@ def is_watched(module: object, fields: dict) -> cython.bint:
     table: p_object
     i: cython.int
     for i in range(4):
+        table = PyDict_GetItemWithError(_home, _global[i])
+        if table == cython.NULL or PyObject_IsTrue(cython.cast(object, table)):
+            return True
+    return has_own(module, fields)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def has_own(module: object, fields: dict) -> cython.bint:
+    """The same, of what this module has alone."""
+    table: p_object
+    i: cython.int
+    for i in range(4):
         table = PyDict_GetItemWithError(fields, _own[i])
         if table == cython.NULL:
             if getattr(module, _own[i]):  # which says that __init__ has not run
                 return True
         elif PyObject_IsTrue(cython.cast(object, table)):
             return True
-        table = PyDict_GetItemWithError(_home, _global[i])
-        if table == cython.NULL or PyObject_IsTrue(cython.cast(object, table)):
-            return True
     table = PyDict_GetItemWithError(fields, _IMPL)
-    if table != cython.NULL:
-        return cython.cast(object, table) is not None
-    return type(module)._compiled_call_impl is not None
+    if table == cython.NULL:
+        table = class_attribute(module, _IMPL)
+    return table != cython.NULL and cython.cast(object, table) is not None
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def class_attribute(item: object, name: str) -> p_object:
+    """What the class of an object has by a name, as it lies there."""
+    kind: p_object = Py_TYPE(cython.cast(p_object, item))
+    return _PyType_Lookup(
+        cython.cast(cython.pointer(PyTypeObject), kind), cython.cast(p_object, name)
+    )
 
 
 @cython.final
