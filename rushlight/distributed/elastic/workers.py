@@ -132,14 +132,18 @@ class Workers:
             path = logs.place(attempt, local_rank)
             error_file = os.path.join(path, "error.json")
             (out, err), copied = logs.open(path, local_rank)
-            process = subprocess.Popen(
-                command,
-                env={**os.environ, **environment, ERROR_FILE: error_file},
-                stdout=out,
-                stderr=err,
-            )
-            for file in (out, err):
-                if file is not None:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    env={**os.environ, **environment, ERROR_FILE: error_file},
+                    stdout=out,
+                    stderr=err,
+                )
+            except OSError:
+                self.end()
+                raise
+            finally:
+                for file in filter(None, (out, err)):
                     file.close()
             logs.copy(process, copied, local_rank)
             self.processes.append(process)

@@ -129,9 +129,10 @@ class _Line:
 
     def _lose(self, error):
         self.lost = error
-        while self.waiting:
-            _, future = self.waiting.popitem()
-            future.set_exception(RuntimeError(f"rpc: {error}"))
+        for number in list(self.waiting):  # of which another thread may take some
+            future = self.waiting.pop(number, None)
+            if future is not None:
+                future.set_exception(RuntimeError(f"rpc: {error}"))
 
     def _take(self, header, payload):
         future = self.waiting.pop(header["answers"], None)
@@ -197,14 +198,17 @@ class Agent:
         self.token, self.closing = secrets.token_bytes(TOKEN), False
         address = address_for(host)
         self.listener = socket.create_server((address, 0))
-        page = [name, *self.listener.getsockname()[:2], self.token.hex()]
-        store.set(f"rpc/{rank}", json.dumps(page))
         self.accepted = []
-        threading.Thread(target=self._accept, daemon=True).start()
-        self.pages = [json.loads(store.get(f"rpc/{i}")) for i in range(size)]
-        names = [page[0] for page in self.pages]
-        if len(set(names)) < size:
-            raise RuntimeError(f"RPC worker names must be unique, and are {names}")
+        with contextlib.ExitStack() as opened:
+            opened.callback(self.close)  # where the others do not come
+            page = [name, *self.listener.getsockname()[:2], self.token.hex()]
+            store.set(f"rpc/{rank}", json.dumps(page))
+            threading.Thread(target=self._accept, daemon=True).start()
+            self.pages = [json.loads(store.get(f"rpc/{i}")) for i in range(size)]
+            names = [page[0] for page in self.pages]
+            if len(set(names)) < size:
+                raise RuntimeError(f"RPC worker names must be unique, and are {names}")
+            opened.pop_all()
         self.ids = {each: number for number, each in enumerate(names)}
 
     def workers(self):
@@ -260,10 +264,13 @@ class Agent:
                 raise RuntimeError("rpc: this process has ended its connections")
             if found is None:
                 _, host, port, token = self.pages[number]
-                connection = socket.create_connection((host, port), 30)
-                connection.settimeout(None)
-                connection.sendall(bytes.fromhex(token))
-                found = self.lines[number] = _Line(self, connection)
+                with contextlib.ExitStack() as opened:
+                    connection = socket.create_connection((host, port), 30)
+                    opened.enter_context(connection)
+                    connection.settimeout(None)
+                    connection.sendall(bytes.fromhex(token))
+                    found = self.lines[number] = _Line(self, connection)
+                    opened.pop_all()
             return found
 
     def ask(self, to, header, payload=b"", timeout=None):

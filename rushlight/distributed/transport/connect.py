@@ -1,5 +1,7 @@
 """How the processes of a group come to be connected, each with each."""
 
+import contextlib
+import itertools
 import json
 import mmap
 import os
@@ -38,13 +40,15 @@ class Connections:
 
 def _listeners(host):
     """Listening sockets: of this machine alone, and on an address."""
-    local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    local.bind("\0rushlight-" + secrets.token_hex(12))
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    remote = socket.socket(family, socket.SOCK_STREAM)
-    remote.bind((host, 0))
-    for each in (local, remote):
-        each.listen(4096)
+    with contextlib.ExitStack() as opened:
+        local = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        local.bind("\0rushlight-" + secrets.token_hex(12))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        remote = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        remote.bind((host, 0))
+        for each in (local, remote):
+            each.listen(4096)
+        opened.pop_all()
     return local, remote
 
 
@@ -77,14 +81,19 @@ def _tune(connection):
 
 def _dial(own, page, lane, patience):
     """A connection to a process of a lower number."""
-    if own["machine"] == page["machine"]:
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.settimeout(patience)
-        made.connect("\0" + page["local"])
-    else:
-        made = socket.create_connection((page["host"], page["port"]), patience)
-    _tune(made)
-    made.sendall(HELLO.pack(bytes.fromhex(page["token"]), own["rank"], lane))
+    with contextlib.ExitStack() as opened:
+        if own["machine"] == page["machine"]:
+            made = opened.enter_context(
+                socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            )
+            made.settimeout(patience)
+            made.connect("\0" + page["local"])
+        else:
+            address = page["host"], page["port"]
+            made = opened.enter_context(socket.create_connection(address, patience))
+        _tune(made)
+        made.sendall(HELLO.pack(bytes.fromhex(page["token"]), own["rank"], lane))
+        opened.pop_all()
     return made
 
 
@@ -101,30 +110,30 @@ def _read_exactly(connection, size):
 def _answer(listeners, token, count, deadline):
     """Connections from processes of higher numbers: (rank, lane) -> socket."""
     found = {}
-    while len(found) < count:
-        left = deadline - time.monotonic()
-        ready, _, _ = select.select(listeners, [], [], max(left, 0))
-        if not ready:
-            missing = count - len(found)
-            for each in found.values():
-                each.close()
-            raise DistBackendError(
-                f"Connect timeout: {missing} of {count} connections of a process group "
-                "have not come"
-            )
-        connection, _ = ready[0].accept()
-        connection.settimeout(min(max(left, 0.001), HELLO_SECONDS))
-        try:
-            hello = _read_exactly(connection, HELLO.size)
-        except OSError:
-            hello = None  # a silent stranger keeps nobody out for longer
-        said, rank, lane = HELLO.unpack(hello) if hello else (b"", 0, 0)
-        if not secrets.compare_digest(said, token):
-            connection.close()  # no process of this group
-            continue
-        connection.settimeout(max(left, 0.001))
-        _tune(connection)
-        found[rank, lane] = connection
+    with contextlib.ExitStack() as opened:
+        while len(found) < count:
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select(listeners, [], [], max(left, 0))
+            if not ready:
+                missing = count - len(found)
+                raise DistBackendError(
+                    f"Connect timeout: {missing} of {count} connections of a process group "
+                    "have not come"
+                )
+            connection = opened.enter_context(ready[0].accept()[0])
+            connection.settimeout(min(max(left, 0.001), HELLO_SECONDS))
+            try:
+                hello = _read_exactly(connection, HELLO.size)
+            except OSError:
+                hello = None  # a silent stranger keeps nobody out for longer
+            said, rank, lane = HELLO.unpack(hello) if hello else (b"", 0, 0)
+            if not secrets.compare_digest(said, token):
+                connection.close()  # no process of this group
+                continue
+            connection.settimeout(max(left, 0.001))
+            _tune(connection)
+            found[rank, lane] = connection
+        opened.pop_all()
     return found
 
 
@@ -200,30 +209,30 @@ def connect_all(store, rank, size, timeout, meeting_host=None):
     """
     deadline = time.monotonic() + timeout
     host, token = address_for(meeting_host), secrets.token_bytes(TOKEN)
-    local, remote = _listeners(host)
-    own = _own_page(rank, host, local, remote, token)
-    store.set(f"rank_{rank}", json.dumps(own))
-    pages = {
-        each: json.loads(store.get(f"rank_{each}"))
-        for each in range(size)
-        if each != rank
-    }
-    try:
-        sockets = {
-            (each, lane): _dial(own, pages[each], lane, timeout)
-            for each in range(rank)
-            for lane in range(LANES)
+    with contextlib.ExitStack() as opened:  # closed where a step fails
+        local, remote = map(opened.enter_context, _listeners(host))
+        own = _own_page(rank, host, local, remote, token)
+        store.set(f"rank_{rank}", json.dumps(own))
+        pages = {
+            each: json.loads(store.get(f"rank_{each}"))
+            for each in range(size)
+            if each != rank
         }
+        sockets = {}
+        for each, lane in itertools.product(range(rank), range(LANES)):
+            made = _dial(own, pages[each], lane, timeout)
+            sockets[each, lane] = opened.enter_context(made)
         count = (size - 1 - rank) * LANES
-        sockets.update(_answer([local, remote], token, count, deadline))
-    finally:
-        local.close()
-        remote.close()
-    near = {k for k, page in pages.items() if page["machine"] == own["machine"]}
-    slabs = {}
-    if len(near) == size - 1 and near:
-        aside = {k: sockets[k, ASIDE] for k in near}
-        slabs = exchange_memory(rank, aside, SLAB_BYTES, timeout) or {}
+        answered = _answer([local, remote], token, count, deadline)
+        sockets.update((k, opened.enter_context(v)) for k, v in answered.items())
+        near = {k for k, page in pages.items() if page["machine"] == own["machine"]}
+        slabs = {}
+        if len(near) == size - 1 and near:
+            aside = {k: sockets[k, ASIDE] for k in near}
+            slabs = exchange_memory(rank, aside, SLAB_BYTES, timeout) or {}
+        opened.pop_all()
+    local.close()
+    remote.close()
     peers = {
         each: Peer(
             each,

@@ -65,12 +65,15 @@ class Worker:
     async def start(self):
         """Starts the process; returns when its model is loaded."""
         ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = processes().Process(
-                target=_worker.main, args=(theirs,), daemon=True
-            )
-            await asyncio.to_thread(self.process.start)
-        self.reader, self.writer = await asyncio.open_connection(sock=ours)
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(ours)  # closed where the process does not start
+            with theirs:
+                self.process = processes().Process(
+                    target=_worker.main, args=(theirs,), daemon=True
+                )
+                await asyncio.to_thread(self.process.start)
+            self.reader, self.writer = await asyncio.open_connection(sock=ours)
+            opened.pop_all()
         self.answered = asyncio.create_task(_wire.read_message(self.reader))
         settings = self.model.settings
         await self.send(
