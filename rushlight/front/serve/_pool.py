@@ -68,10 +68,11 @@ class Worker:
         with contextlib.ExitStack() as opened:
             opened.enter_context(ours)  # closed where the process does not start
             with theirs:
-                self.process = processes().Process(
-                    target=_worker.main, args=(theirs,), daemon=True
+                await self.start_process(
+                    processes().Process(
+                        target=_worker.main, args=(theirs,), daemon=True
+                    )
                 )
-                await asyncio.to_thread(self.process.start)
             self.reader, self.writer = await asyncio.open_connection(sock=ours)
             opened.pop_all()
         self.answered = asyncio.create_task(_wire.read_message(self.reader))
@@ -93,6 +94,18 @@ class Worker:
             raise WorkerFailed(header["error"])
         self.state, self.error = "ready", ""
         self.model.changed.set()
+
+    async def start_process(self, process):
+        """Starts it in a thread, which goes on where this is cancelled: `end` is told."""
+        starting = asyncio.create_task(asyncio.to_thread(process.start))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await starting
+            raise
+        finally:
+            if process.pid is not None:
+                self.process = process
 
     async def send(self, header, blocks=()):
         self.writer.write(_wire.message(header, blocks))
