@@ -138,6 +138,9 @@ m.kron(m.ones(5, 4).t(), m.ones(3, 2).t())
 m.kron(m.ones(4, 5).t(), m.ones(1, 200).t())
 m.kron(m.ones(4, 5), m.ones(3, 2))
 m.unsafe_split(m.ones(5, 5, 5, dtype=m.complex64).permute(1, 2, 0).conj(), 2)[0]
+m.nn.functional.rms_norm(m.ones(()), (2,), m.ones(()))
+m.nn.functional.rms_norm(m.ones(3), (2, 3), m.ones(2))
+m.nn.functional.rms_norm(m.ones(3), (2, 3), m.ones(2, 3))
 m.unsafe_chunk(m.ones(5, 5, 5).permute(1, 2, 0)._neg_view(), 2)[0]
 """
 

@@ -63,13 +63,14 @@ def rms_norm(input, normalized_shape, weight, eps):
     Raises:
         RuntimeError: the shapes don't fit.
     """
+    if normalized_shape:
+        check_parameter("weight", weight, normalized_shape)
     if input.ndim < len(normalized_shape):
         raise ValueError(
             f"Input tensor must have at least {len(normalized_shape)} dimensions, but got "
             f"{input.ndim}"
         )
     _, size = rows_of(input, normalized_shape)
-    check_parameter("weight", weight, normalized_shape)
     if input.dtype.category < FLOATING:
         raise NotImplementedError(
             f"\"rms_norm\" not implemented for '{scalar_name(input.dtype)}'"
