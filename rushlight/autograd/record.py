@@ -115,7 +115,7 @@ def mark_views(
     number: cython.int = 0
     if isinstance(result, Tensor):
         mark_view(op, result, source, slots, 0, st)
-    else:
+    elif result is not None:  # which a handler may give
         for one in result:
             mark_view(op, one, source, slots, number, st)
             number += 1
@@ -466,7 +466,7 @@ class GraphRecorder(Recorder):
             d.load()
         result = run_below(op, slots, keys, st)
         subject = cython.cast(object, slots[op.tensor_args[0]])
-        if result is subject:
+        if result is subject or result is None:
             return result
         if op.is_view or op.view_or_copy:
             mark_views(op, result, slots, st)

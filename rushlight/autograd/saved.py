@@ -318,9 +318,12 @@ def detached(tensor: Tensor) -> Tensor:
     before: uint64_t = st.excluded
     st.excluded = before | BELOW_AUTOGRAD
     try:
-        made: Tensor = call.detach(tensor)
+        found = call.detach(tensor)
     finally:
         st.excluded = before
+    if found is None:
+        raise RuntimeError("detach returned invalid type NoneType, expected Tensor")
+    made: Tensor = found
     if made is tensor:
         return same_window(tensor)
     if made.storage is not tensor.storage:

@@ -257,12 +257,15 @@ def add_asker(found: list, value: object):
 
 @cython.cfunc
 def checked(op: Operator, answer: object) -> object:
-    """A handler's result, which has to be what the operator's callers expect."""
+    """A handler's result, which has to be what the operator's callers expect.
+
+    None for one tensor is no fault: the program that asked gets it.
+    """
     if len(op.returns) == 1:
         kind = op.returns[0][0]
         if answer is None and kind == ArgumentKind.BOOL:
             return False
-        if kind == ArgumentKind.TENSOR and not isinstance(answer, Tensor):
+        if kind == ArgumentKind.TENSOR and not isinstance(answer, Tensor | None):
             raise RuntimeError(f"Unable to cast {answer!r} to Tensor")
         if kind == ArgumentKind.TENSORS and not isinstance(answer, (list, tuple)):
             raise RuntimeError(

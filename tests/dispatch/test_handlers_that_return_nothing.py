@@ -1,5 +1,6 @@
 """Handlers that return None: what a program gets is what it gets from PyTorch."""
 
+import contextlib
 import copy
 from importlib import import_module
 
@@ -91,3 +92,74 @@ def test_nothing_said_of_a_question_is_no(name):
         x = t.ones(2)
         with Silent():
             assert getattr(t, name)(x, x) is False
+
+
+CALLS = """
+x + x
+x.sin()
+2**x
+x.view(2, 1)
+x[0]
+x[x > 0]
+x.t()
+x.sum()
+m.ones(2)
+m.zeros_like(x)
+x.clone()
+x.detach()
+x.double()
+m.cat([x, x])
+m.stack([x])
+bool(x[0])
+m.add(x, x, out=y)
+x.add_(1)
+x.max(0)
+g * 2
+g.sum()
+g.view(2, 1)
+g[0]
+g.relu()
+x.data
+x.split(1)
+float(x[0])
+"""
+
+
+def silent(t):
+    """A mode and a wrapper's type whose handlers say nothing."""
+    dispatch = import_module(f"{t.__name__}.utils._python_dispatch")
+
+    class Silent(dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return None
+
+    class Wrapper(t.Tensor):
+        @staticmethod
+        def __new__(cls, like, wanted=False):
+            return t.Tensor._make_wrapper_subclass(
+                cls, like.shape, dtype=like.dtype, requires_grad=wanted
+            )
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return None
+
+    return Silent(), Wrapper
+
+
+@pytest.mark.parametrize("call", CALLS.strip().splitlines())
+@pytest.mark.parametrize("of_type", [False, True])
+def test_nothing_said_of_an_operator_is_what_the_program_gets(call, of_type):
+    seen = []
+    for t in (rl, torch):
+        mode, wrapper = silent(t)
+        x, y, g = t.ones(2), t.ones(2), t.ones(2, requires_grad=True)
+        if of_type:
+            x, y, g = wrapper(x), wrapper(y), wrapper(g, True)
+        with contextlib.nullcontext() if of_type else mode:
+            try:
+                result = eval(call, {"m": t, "x": x, "y": y, "g": g})
+            except Exception as error:
+                result = type(error).__name__
+        seen.append("tensor" if isinstance(result, t.Tensor) else result)
+    assert seen[0] == seen[1]
