@@ -243,7 +243,7 @@ def for_tiles(fn: kernel_t) -> kernel_t:
 
 
 TILE_INNER = cython.declare(int64_t, 16)
-TILE_OUTER = cython.declare(int64_t, 64)
+TILE_OUTER = cython.declare(int64_t, 32)
 TRANSPOSED = cython.declare(
     int64_t, 16384
 )  # bytes of a tile's operands that lie across
