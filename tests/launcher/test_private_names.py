@@ -295,7 +295,8 @@ def test_parts_of_translated_programs_can_be_imported_and_not_made():
     assert isinstance(program, _C.Graph) and isinstance(next(program.nodes()), _C.Node)
     assert isinstance(next(program.inputs()), _C.Value)
     assert _C.ScriptModule is _script.ScriptModule is jit.ScriptModule
-    assert _trace.TopLevelTracedModule is jit.TracedModule
+    assert jit.TracedModule is _trace.TopLevelTracedModule.__base__
+    assert jit.TracedModule is not _trace.TopLevelTracedModule
 
 
 def _doubled(x):
@@ -397,17 +398,16 @@ def test_names_that_are_only_imported_refuse_when_they_are_called(printed):
         "    register_freezing_graph_pattern as register)\n"
         "from torch.sparse._triton_ops_meta import get_meta, minimize, update\n"
         "print(TensorBox.__module__, TensorBox.__name__)\n"
-        "for name in get_meta, register:\n"
-        "    try: name()\n"
-        "    except NotImplementedError as e: print(e)\n"
+        "try: get_meta()\n"
+        "except NotImplementedError as e: print(e)\n"
+        "print(register.__name__)\n"
         "try: from torch._inductor.ir import Nothing\n"
         "except ImportError as e: print(type(e).__name__)\n"
     )
     assert lines == [
         "torch._inductor.ir TensorBox",
         "torch.sparse._triton_ops_meta.get_meta: Rushlight has no kernels in Triton",
-        "torch._inductor.fx_passes.freezing_patterns.register_freezing_graph_pattern: "
-        "Rushlight has no patterns of frozen programs",
+        "register_freezing_graph_pattern",
         "ImportError",
     ]
 
