@@ -3,8 +3,6 @@
 import sys
 import time
 
-__all__ = ["Progress", "progress"]
-
 PAUSE = 0.1  # seconds between two looks of the line
 
 

@@ -303,6 +303,3 @@ def custom_op(
     return CustomOpDef(
         name, schema or infer_schema(fn, mutates_args=mutates_args), fn, device_types
     )
-
-
-__all__ = ["CustomOpDef", "custom_op", "register_autocast"]

@@ -7,8 +7,6 @@ from collections import deque
 
 from rushlight.distributed.transport.frames import call_facts
 
-__all__ = ["FlightRecorder"]
-
 VERSION = "2.10"  # of the files that PyTorch's `fr_trace` reads
 READ_BY_PYTORCH = """
     all_gather all_reduce all_to_all barrier broadcast gather reduce reduce_scatter scatter

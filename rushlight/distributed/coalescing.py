@@ -4,8 +4,6 @@ from contextlib import contextmanager
 
 from rushlight.distributed.world import world
 
-__all__ = ["CoalescedWork", "add", "coalescing_manager", "is_open"]
-
 _open: dict = {}
 
 

@@ -17,21 +17,6 @@ from typing import Any, NamedTuple
 import rushlight as rl
 from rushlight.core.docstrings import describe_arguments
 
-__all__ = [
-    "SCHEDULES",
-    "Cluster",
-    "Link",
-    "Phase",
-    "compare",
-    "direct",
-    "halving_doubling",
-    "hierarchical",
-    "ring",
-    "run",
-    "simulate",
-    "tree",
-]
-
 
 @dataclass(frozen=True)
 class Link:

@@ -12,8 +12,6 @@ from rushlight.distributed.reducer import FIRST_BUCKET_BYTES, Reducer
 from rushlight.nn.modules.module import Module
 from rushlight.utils._pytree import tree_map_only
 
-__all__ = ["DistributedDataParallel"]
-
 BUCKET_MB = 25
 
 

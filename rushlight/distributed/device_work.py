@@ -12,8 +12,6 @@ from rushlight.runtime.cuda import contexts
 from rushlight.runtime.cuda.streams import Event
 from rushlight.utils._pytree import tree_leaves
 
-__all__ = ["DeviceWork", "Watchdog"]
-
 INTERVAL = 0.1  # seconds between two looks
 GRACE = 0.3  # how long after a rank has gone a collective that it began may end
 

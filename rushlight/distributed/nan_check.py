@@ -10,8 +10,6 @@ import os
 from rushlight.distributed.errors import DistBackendError
 from rushlight.distributed.transport.frames import describe
 
-__all__ = ["is_wanted", "refuse_gradients", "refuse_inputs"]
-
 
 def is_wanted():
     """Whether the environment asks for it."""

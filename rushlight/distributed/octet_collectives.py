@@ -9,8 +9,6 @@ from rushlight.distributed.collective_functions import (
 )
 from rushlight.distributed.world import get_rank, get_world_size, world
 
-__all__ = ["broadcast_octets", "gather_octets", "scatter_octets"]
-
 
 def _place(group):
     return (world.default if group is None else group)._coordination_device()

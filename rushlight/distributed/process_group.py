@@ -18,8 +18,6 @@ from rushlight.distributed.transport.frames import Collective
 from rushlight.distributed.transport.mailbox import Mailbox, Message
 from rushlight.distributed.work import Executor, Work
 
-__all__ = ["ProcessGroup", "ProcessGroupGloo"]
-
 
 class ProcessGroup:
     """Processes that exchange tensors.

@@ -10,8 +10,6 @@ from rushlight.distributed.stores import HashStore
 from rushlight.distributed.stores.base import seconds
 from rushlight.distributed.work import Executor, Work
 
-__all__ = ["ProcessGroupMPI", "find_processes"]
-
 ABSENT = (
     "Distributed package doesn't have MPI built in\n  remedy: pip install "
     "rushlight[mpi], which brings mpi4py and an MPI, and mpiexec to start the program"

@@ -32,8 +32,6 @@ from rushlight.distributed.transport.frames import Collective
 from rushlight.runtime.cuda import batched_launch, contexts
 from rushlight.runtime.cuda.nccl import NCCL
 
-__all__ = ["ProcessGroupByDevice", "ProcessGroupNCCL"]
-
 HIGH_PRIORITY = -1
 
 

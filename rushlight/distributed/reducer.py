@@ -9,8 +9,6 @@ from rushlight.distributed.process_group import ProcessGroup
 from rushlight.distributed.reductions import ReduceOp
 from rushlight.futures import Future
 
-__all__ = ["FIRST_BUCKET_BYTES", "GradBucket", "Reducer", "assign_buckets"]
-
 FIRST_BUCKET_BYTES = 1 << 20
 
 

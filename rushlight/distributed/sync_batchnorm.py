@@ -4,8 +4,6 @@ import rushlight as rl
 from rushlight.autograd.function import Function
 from rushlight.distributed.world import world
 
-__all__ = ["apply", "group_of"]
-
 
 def group_of(group):
     """The group whose processes share statistics; None where this one is alone.

@@ -9,8 +9,6 @@ from rushlight.distributed.errors import DistBackendError
 from rushlight.distributed.stores.base import seconds
 from rushlight.futures import Future
 
-__all__ = ["Executor", "Work"]
-
 NO_TIMEOUT = None
 
 

@@ -11,8 +11,6 @@ from rushlight._higher_order_ops.while_loop import while_loop_op
 from rushlight.core.tensor import Tensor
 from rushlight.export.launch_recorder import place_of
 
-__all__ = ["recorders"]
-
 
 def _tensors(run, values):
     """What a branch or a turn gives: tensors alone."""

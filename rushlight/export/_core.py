@@ -3,8 +3,6 @@
 from rushlight.core.dtypes import complex64, complex128, float32, float64
 from rushlight.operators import call
 
-__all__ = ["core"]
-
 _WIDE = (float32, float64, complex64, complex128)
 NONE, MEAN, SUM = range(3)  # how a loss is reduced
 

@@ -208,6 +208,3 @@ class _Parsed:
         values = [self.function(one) for one in tree.values]
         every = all if isinstance(tree.op, ast.And) else any
         return lambda args: every(value(args) for value in values)
-
-
-__all__ = ["guard_from", "guard_of", "leaf_paths", "shown"]

@@ -7,8 +7,6 @@ from rushlight.core.tensor import Tensor
 from rushlight.nn.parameter import Parameter
 from rushlight.utils._pytree import tree_map
 
-__all__ = ["move_to_device_pass"]
-
 
 def move_to_device_pass(ep, location):
     """A program for another device: its tensors lie there, and its steps make others there.

@@ -82,6 +82,3 @@ def write_library_for(target, program, given, directory, name):
             f"aot_compile: a process for {target} cannot write the library here: {last}"
         )
     return name
-
-
-__all__ = ["write_library_for"]

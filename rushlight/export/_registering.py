@@ -5,8 +5,6 @@ import dataclasses
 from rushlight.fx._pytree import register_pytree_flatten_spec
 from rushlight.utils import _pytree
 
-__all__ = ["register_dataclass"]
-
 
 def register_dataclass(cls, *, serialized_type_name=None):
     """Has a dataclass be an argument, or a result, of programs that are exported.

@@ -12,8 +12,6 @@ from rushlight.ir.symbolic import SymInt
 from rushlight.ir.truths import SymBool
 from rushlight.ir.unbacked import SymFloat
 
-__all__ = ["argument_of"]
-
 _KINDS = (
     (SymFloat, SymFloatArgument),
     ((SymBool, bool), SymBoolArgument),

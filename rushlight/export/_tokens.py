@@ -5,8 +5,6 @@ pass exchanges two of them: ``token, *results = with_effects(token, operator, *a
 the order of steps is that order, and the operator is the step.
 """
 
-__all__ = ["without_tokens"]
-
 _WITH_EFFECTS = "torch.ops.higher_order.with_effects"
 
 

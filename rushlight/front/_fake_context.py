@@ -10,8 +10,6 @@ import threading
 from rushlight.core.state import AttributeScope
 from rushlight.ir.sizes import UNBOUNDED
 
-__all__ = ["FakeImplCtx", "WantsContext", "calling", "get_ctx"]
-
 
 class WantsContext(Exception):
     """A function for shapes has asked for its context, and is to be called again."""

@@ -3,8 +3,6 @@
 from rushlight.core.docstrings import describe_arguments
 from rushlight.core.tensor import install
 
-__all__ = ["eig", "lstsq", "matrix_rank", "solve", "symeig"]
-
 _GONE = "This function was deprecated since version 1.9 and is now removed."
 
 

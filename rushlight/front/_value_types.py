@@ -13,19 +13,6 @@ from rushlight.dispatch.declared import BATCHING, IMPLEMENTATION, KIND, says
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
 
-__all__ = [
-    "KEY",
-    "Written",
-    "among",
-    "dropped",
-    "is_elementwise",
-    "is_reduction",
-    "keep_whole",
-    "neutral_of",
-    "one_element",
-    "writes",
-]
-
 KEY = 1 << DispatchKey.ValueType
 
 

@@ -14,8 +14,6 @@ from rushlight.ir.symbolic import SymInt, expr_of
 from rushlight.operators import call
 from rushlight.operators.functions import broadcast_shapes
 
-__all__ = ["new_fake"]
-
 
 def new_fake(mode, like, sizes, dtype=None, last_first=False):
     """A fake tensor of sizes that are numbers of the recording.

@@ -90,6 +90,3 @@ def shown(item):
         return f"call: {item.instr.details}"
     steps = "".join(f"\n    {member.step}" for member in item.group.members)
     return f"kernel over {list(item.group.sizes)}:{steps}"
-
-
-__all__ = ["write_trace"]

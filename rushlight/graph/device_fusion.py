@@ -164,6 +164,3 @@ def rows_of(source, types, device, operands, group, strides, items):
         raise TooMany
     kernel = backend_for(device).launch.specialize(source, *types, types[0], found)
     return Rows(kernel, device, operands, found, prod(along))
-
-
-__all__ = ["Launch", "TooMany", "elements_of", "rows_of"]

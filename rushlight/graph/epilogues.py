@@ -165,6 +165,3 @@ def is_free(parts, number, at):
             return False
     writes = set(parts[at].writes) - set(step.makes)
     return not reads & writes
-
-
-__all__ = ["joined"]

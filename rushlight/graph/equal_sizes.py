@@ -9,8 +9,6 @@ from itertools import chain, combinations, islice
 
 from rushlight.ir.formulas import symbols_of
 
-__all__ = ["equal_pairs"]
-
 _MOST = 300  # choices that are tried
 
 

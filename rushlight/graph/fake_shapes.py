@@ -5,8 +5,6 @@ from rushlight.graph.fake_conversion import Geometry, dense_strides, geometry_of
 from rushlight.ir.sizes import EXPRESSIONS
 from rushlight.ir.symbolic import LASTING, NATIVE, SMALL
 
-__all__ = ["DerivedShapes"]
-
 
 class DerivedShapes:
     """The geometries of what one call of an operator gives, or writes to.

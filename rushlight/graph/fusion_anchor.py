@@ -304,6 +304,3 @@ def is_dense(value):
             return False
         step *= size
     return not value.offset
-
-
-__all__ = ["head_of", "is_dense", "key_of"]

@@ -448,6 +448,3 @@ def literal(value):
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
     return f"torch.{str(value).rpartition('.')[2]}"
-
-
-__all__ = ["code_of"]

@@ -247,6 +247,3 @@ def softmax(name):
         return Along(name, source.digest, source.function, options)
 
     return Rule(softmax_member, expression)
-
-
-__all__ = ["ROW", "Along", "along", "row_member_of"]

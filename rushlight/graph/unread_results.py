@@ -43,6 +43,3 @@ def is_unread(graph, step, touched):
     return not any(
         slot == first or graph.lives(slot) or touched.count(slot) > 1 for slot in others
     )
-
-
-__all__ = ["drop"]

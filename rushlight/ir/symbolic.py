@@ -18,8 +18,6 @@ from rushlight.ir.formulas import Formula, at_point, computed, integer_in, numbe
 from rushlight.ir.sizes import COMPUTED, RESTS, Size, Symbol, Unbacked
 from rushlight.ir.truths import JOINED, SymBool
 
-__all__ = ["GuardError", "ShapeEnv", "SymInt"]
-
 _MOST = 64  # symbols of one recording
 
 

@@ -25,13 +25,6 @@ from rushlight.ir.sizes import UNBOUNDED, Size, Symbol, Unbacked, terms_of
 from rushlight.ir.symbolic import GuardError, SymInt, expr_of
 from rushlight.ir.truths import SymBool
 
-__all__ = [
-    "Elements",
-    "GuardOnDataDependentSymNode",
-    "MustBeEqual",
-    "SymFloat",
-]
-
 # In which order numbers are read that no program writes down.
 _ODD = 0.7182340587215431
 

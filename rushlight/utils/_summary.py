@@ -6,8 +6,6 @@ import rushlight as rl
 from rushlight.core.tensor import Tensor
 from rushlight.nn.parameter import is_lazy
 
-__all__ = ["LayerRow", "Summary", "summary"]
-
 
 class LayerRow(NamedTuple):
     """One module of a model.

@@ -9,8 +9,6 @@ from html import escape
 import rushlight as rl
 from rushlight.utils._summary import readable_bytes, summary
 
-__all__ = ["graph_page", "graph_svg", "module_page"]
-
 STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 2em; color: #1d2330;
        background: #fff; }

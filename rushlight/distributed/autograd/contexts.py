@@ -12,16 +12,6 @@ import rushlight as rl
 from rushlight.core.state import AttributeScope
 from rushlight.utils import _pytree as pytree
 
-__all__ = [
-    "backward",
-    "clear",
-    "context",
-    "entered",
-    "get_gradients",
-    "note_received",
-    "note_sent",
-]
-
 BITS = 48
 _state: dict = {"worker": 0, "ask": None, "decode": None}
 _contexts: dict = {}

@@ -16,8 +16,6 @@ from rushlight.io.unpickler import Reader
 from rushlight.serialization._names import Globals
 from rushlight.serialization._write import _Foreign, _Pickler
 
-__all__ = ["dumps", "loads"]
-
 PREFIX = "torch.distributed.checkpoint."
 # The module that PyTorch has a class in -> ours.
 MODULES = {

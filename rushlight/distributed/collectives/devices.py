@@ -10,8 +10,6 @@ from rushlight.distributed.reductions import PremultipliedSum, ReduceOp
 from rushlight.runtime.cuda import batched_launch, contexts
 from rushlight.runtime.cuda.nccl import NCCL, REDUCTIONS, TYPES, Communicator
 
-__all__ = ["DeviceOperand", "Communicators", "on_queue", "one_run"]
-
 JOIN_SECONDS = 0.05  # how often a rank that joins looks whether others are lost
 AS_OCTETS = "bool float8_e4m3fnuz float8_e5m2fnuz".split()
 FACTORS = {"float32": ctypes.c_float, "float64": ctypes.c_double}

@@ -9,19 +9,6 @@ import rushlight as rl
 from rushlight.core.docstrings import describe_arguments
 from rushlight.distributed.collectives.operands import octets, reduce_into
 
-__all__ = [
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "barrier",
-    "broadcast",
-    "gather",
-    "part",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-]
-
 SPLIT_BYTES = 1 << 16  # from here on an all-reduce goes in two halves
 
 

@@ -5,8 +5,6 @@ from rushlight.distributed.collectives.remote import RemoteReads
 from rushlight.distributed.collectives.shared import Slabs
 from rushlight.distributed.transport.connect import SLAB_BYTES
 
-__all__ = ["Alone", "Connected"]
-
 SMALL_BYTES = 1 << 13  # up to here octets go with the frame
 
 

@@ -4,8 +4,6 @@ import rushlight as rl
 from rushlight.distributed.collectives.operands import KERNELS, octets, type_name
 from rushlight.distributed.errors import DistBackendError
 
-__all__ = ["MpiChannel", "OverMpi", "load_mpi"]
-
 PLAIN = {
     "uint8": "UINT8_T",
     "int8": "INT8_T",

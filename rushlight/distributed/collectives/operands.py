@@ -4,8 +4,6 @@ import ctypes
 
 import rushlight as rl
 
-__all__ = ["Operand", "octets", "reduce_into", "type_name"]
-
 KERNELS = {
     "sum": rl.add,
     "product": rl.mul,

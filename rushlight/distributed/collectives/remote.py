@@ -11,8 +11,6 @@ import rushlight as rl
 from rushlight.distributed.collectives.direct import collect, part
 from rushlight.distributed.collectives.operands import reduce_into
 
-__all__ = ["LEAST_BYTES", "RemoteReads"]
-
 LEAST_BYTES = 16 << 20  # below, pieces in slabs stay in the cache
 CHUNK_BYTES = 1 << 18  # what is read to be reduced does, too
 _PROBE = ctypes.create_string_buffer(os.urandom(16), 16)

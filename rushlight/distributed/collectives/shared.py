@@ -11,8 +11,6 @@ from rushlight.distributed.collectives.operands import reduce_into
 from rushlight.distributed.transport.channel import STEP
 from rushlight.distributed.transport.connect import SLAB_BYTES
 
-__all__ = ["Slabs"]
-
 SLOTS = 4
 SLOT_BYTES = SLAB_BYTES // SLOTS
 

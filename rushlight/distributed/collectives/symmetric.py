@@ -8,8 +8,6 @@ import rushlight as rl
 from rushlight.distributed.collectives.direct import part
 from rushlight.distributed.collectives.operands import reduce_into
 
-__all__ = ["SymmetricArray"]
-
 BLOCK_BYTES = 1 << 18  # partial sums of several ranks stay in the cache
 
 

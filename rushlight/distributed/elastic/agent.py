@@ -15,8 +15,6 @@ from rushlight.distributed.elastic.workers import Workers
 from rushlight.distributed.errors import DistError, DistNetworkError
 from rushlight.distributed.stores import PrefixStore, TCPStore
 
-__all__ = ["Agent", "Job", "meet"]
-
 DONE = "it has ended"  # what machines that come later are told
 SIBLING_PATIENCE = 5.0  # seconds that ranks have to fail by themselves after the first
 

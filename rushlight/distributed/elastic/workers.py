@@ -13,8 +13,6 @@ from rushlight.distributed.elastic.multiprocessing.errors import (
     ProcessFailure,
 )
 
-__all__ = ["Logs", "Workers", "streams_of"]
-
 OUT, ERR = 1, 2
 
 

@@ -9,12 +9,6 @@ from rushlight.distributed.pipelining._schedule import (
     PipelineScheduleMulti,
 )
 
-__all__ = [
-    "ScheduleInterleaved1F1B",
-    "ScheduleInterleavedZeroBubble",
-    "ScheduleLoopedBFS",
-]
-
 
 class ScheduleLoopedBFS(PipelineScheduleMulti):
     """All microbatches through one stage after another, and back."""

@@ -12,17 +12,6 @@ from rushlight.distributed.pipelining.microbatch import (
 )
 from rushlight.distributed.pipelining.stage import _Flight
 
-__all__ = [
-    "BACKWARD",
-    "FORWARD",
-    "INPUT",
-    "WEIGHT",
-    "Action",
-    "Overlap",
-    "PipelineScheduleMulti",
-    "PipelineScheduleSingle",
-]
-
 FORWARD, BACKWARD = "F", "B"
 INPUT, WEIGHT = "I", "W"  # the halves of a backward
 

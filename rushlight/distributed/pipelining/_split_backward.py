@@ -8,8 +8,6 @@ these nodes, whenever there is time for it.
 import rushlight as rl
 from rushlight.autograd.graph import GradientEdge, get_gradient_edge
 
-__all__ = ["SplitBackward"]
-
 
 def _reverse_edges(roots):
     """Node -> the nodes whose gradients come to it, of all that roots reach."""

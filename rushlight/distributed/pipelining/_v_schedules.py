@@ -19,8 +19,6 @@ from rushlight.distributed.pipelining._schedule import (
 )
 from rushlight.distributed.pipelining.stage import stage_to_rank
 
-__all__ = ["ScheduleDualPipeV", "ScheduleZBVZeroBubble"]
-
 
 class _Order:
     """The actions of a process with two stages, whose microbatches count themselves.

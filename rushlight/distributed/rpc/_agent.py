@@ -17,8 +17,6 @@ from rushlight.distributed.rpc import _codec
 from rushlight.distributed.transport.host import address_for
 from rushlight.futures import Future
 
-__all__ = ["Agent", "RpcFuture", "WorkerInfo", "current"]
-
 FRAME = struct.Struct("<IQ")
 TOKEN = 16
 HELLO_SECONDS = 2  # a process of the group says at once who it is

@@ -13,8 +13,6 @@ import rushlight as rl
 from rushlight.core.state import AttributeScope
 from rushlight.utils import _pytree as pytree
 
-__all__ = ["allow_pickle", "decode", "encode", "resolve"]
-
 FUNCTION, REFERENCE, WORKER, TENSOR = "\0function", "\0rref", "\0worker", "\0tensor"
 settings = SimpleNamespace(pickle=False)
 _kinds: dict = {}  # type -> its tag, and what it is sent as

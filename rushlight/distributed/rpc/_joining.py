@@ -10,8 +10,6 @@ from rushlight.distributed.rpc.options import TensorPipeRpcBackendOptions
 from rushlight.distributed.stores import PrefixStore
 from rushlight.distributed.world import _meeting_host
 
-__all__ = ["BackendType", "init_rpc"]
-
 _rounds = {"count": 0}
 
 

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-__all__ = ["DEFAULT_TIMEOUT", "PrefixStore", "Store", "as_bytes", "as_key", "seconds"]
-
 DEFAULT_TIMEOUT = timedelta(seconds=300)
 
 

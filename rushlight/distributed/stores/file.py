@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from rushlight.distributed.stores.base import Store, as_bytes, as_count, as_key
 from rushlight.distributed.stores.memory import Table
 
-__all__ = ["FileStore"]
-
 SET, DELETE = 0, 1
 RECORD = struct.Struct("<BII")
 POLL_SECONDS = 0.01

@@ -6,8 +6,6 @@ from collections import deque
 from rushlight.distributed.errors import DistStoreError, QueueEmptyError
 from rushlight.distributed.stores.base import Store, as_bytes, as_count, as_key
 
-__all__ = ["HashStore", "Table"]
-
 
 class Table:
     """Keys, values and queues; who calls it keeps others out meanwhile."""

@@ -8,16 +8,6 @@ import enum
 import math
 import struct
 
-__all__ = [
-    "Method",
-    "Status",
-    "pack",
-    "patience_of",
-    "read_message",
-    "request_of",
-    "unpack",
-]
-
 LENGTH = struct.Struct("<I")
 LARGEST = 1 << 28
 

@@ -16,8 +16,6 @@ from rushlight.distributed.stores.protocol import (
     request_of,
 )
 
-__all__ = ["Server"]
-
 
 def bind(host, port):
     """A listening socket on the address of a host, loopback unless it names another.

@@ -21,8 +21,6 @@ from rushlight.distributed.stores.base import (
 from rushlight.distributed.stores.protocol import Method, Status, pack, read_message
 from rushlight.distributed.stores.server import Server, bind
 
-__all__ = ["TCPStore"]
-
 GRACE_SECONDS = 5.0  # how long after a request's own timeout the server may answer
 JOIN_KEY = "init/"
 _servers: dict = {}

@@ -9,8 +9,6 @@ from rushlight.distributed.tensor._op_call import Strategy
 from rushlight.distributed.tensor._utils import compute_local_shape_and_global_offset
 from rushlight.distributed.tensor.placement_types import Partial, Replicate, Shard
 
-__all__ = ["PARALLEL", "RULES"]
-
 WHOLE = Replicate()
 NONE, MEAN, SUM = range(3)
 

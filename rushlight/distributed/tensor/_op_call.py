@@ -6,8 +6,6 @@ import rushlight as rl
 from rushlight.distributed.tensor._dtensor_spec import DTensorSpec
 from rushlight.distributed.tensor.placement_types import Partial, Replicate, Shard
 
-__all__ = ["OperatorCall", "Strategy", "TensorArgument"]
-
 
 @dataclass(frozen=True)
 class Strategy:

@@ -16,25 +16,6 @@ from rushlight.distributed.tensor.placement_types import (
     Shard,
 )
 
-__all__ = [
-    "along",
-    "attention",
-    "concatenation",
-    "contraction",
-    "elementwise",
-    "embedding",
-    "embedding_backward",
-    "follow",
-    "layer_norm",
-    "layer_norm_backward",
-    "mapped",
-    "pointwise",
-    "reduction",
-    "replicated",
-    "stack",
-    "uncombined",
-]
-
 WHOLE = Replicate()
 
 

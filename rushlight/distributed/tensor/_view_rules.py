@@ -2,19 +2,6 @@
 
 import math
 
-__all__ = [
-    "expanded",
-    "flipped",
-    "permuted",
-    "selected",
-    "sliced",
-    "split",
-    "squeezed",
-    "transposed",
-    "unsqueezed",
-    "viewed",
-]
-
 
 def _same(call):
     return list(range(len(call.shape())))

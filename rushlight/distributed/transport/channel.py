@@ -19,8 +19,6 @@ from rushlight.distributed.transport.heartbeat import (
 from rushlight.distributed.transport.host import is_stopped
 from rushlight.distributed.transport.peer import PeerClosed
 
-__all__ = ["Channel"]
-
 TICK_MS = 200  # how often a waiting rank looks whether others are stopped
 STEP = 4  # positions of one piece of a collective: all ranks count alike
 REMEMBERED = 64  # collectives that a late frame is compared with

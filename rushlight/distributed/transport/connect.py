@@ -15,8 +15,6 @@ from rushlight.distributed.errors import DistBackendError
 from rushlight.distributed.transport.host import address_for, machine
 from rushlight.distributed.transport.peer import Peer
 
-__all__ = ["Connections", "connect_all", "exchange_memory"]
-
 LANES = 4  # collectives, messages, control, and one aside
 ASIDE = 3  # on one machine for descriptors of memory, between machines for beats
 TOKEN = 16

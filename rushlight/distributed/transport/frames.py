@@ -2,16 +2,6 @@
 
 import struct
 
-__all__ = [
-    "HEADER_SIZE",
-    "OPERATORS",
-    "Collective",
-    "call_facts",
-    "describe",
-    "header",
-    "parse",
-]
-
 PREFIX = struct.Struct("<QQI")  # position, sequence number, octets that follow
 SIGNATURE = struct.Struct("<QiBBBB6I")
 HEADER_SIZE = 64

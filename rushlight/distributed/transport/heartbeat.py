@@ -4,8 +4,6 @@ import os
 import threading
 import time
 
-__all__ = ["Heartbeats", "patience_from_environment"]
-
 INTERVAL = 0.25
 DEFAULT_PATIENCE = 30.0
 

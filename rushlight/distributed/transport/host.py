@@ -3,8 +3,6 @@
 import os
 import socket
 
-__all__ = ["address_for", "is_stopped", "machine"]
-
 
 def _read(path):
     try:

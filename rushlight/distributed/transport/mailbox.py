@@ -10,8 +10,6 @@ from collections import deque
 from rushlight.distributed.errors import DistBackendError
 from rushlight.distributed.transport.host import is_stopped
 
-__all__ = ["Mailbox", "Message"]
-
 HEAD = struct.Struct("<IQ")  # tag, octets
 TICK_MS = 200
 IN, OUT = select.POLLIN, select.POLLOUT

@@ -5,8 +5,6 @@ from collections import deque
 
 from rushlight.distributed.transport.frames import HEADER_SIZE, parse
 
-__all__ = ["Peer", "PeerClosed"]
-
 BUFFER = 1 << 16
 NOTHING = memoryview(b"")
 

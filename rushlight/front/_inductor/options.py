@@ -6,8 +6,6 @@ their own take anything.
 
 from typing import Any
 
-__all__ = ["MODES", "OPTIONS", "checked", "settings"]
-
 _NAMES = {
     "bool": """
         TYPE_CHECKING _collective.auto_select _fuse_ddp_communication

@@ -5,8 +5,6 @@ from typing import Any
 
 import rushlight
 
-__all__ = ["rearrange"]
-
 _ELLIPSIS = "…"
 
 

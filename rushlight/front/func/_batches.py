@@ -9,8 +9,6 @@ from rushlight.operators import call
 from rushlight.random import get_rng_state, set_rng_state
 from rushlight.utils import _pytree as pytree
 
-__all__ = ["steps", "vmap"]
-
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """A function that applies ``func`` to every example of its arguments at once.

@@ -7,8 +7,6 @@ from rushlight.autograd.levels.stack import Outside
 from rushlight.core.tensor import Tensor
 from rushlight.utils import _pytree as pytree
 
-__all__ = ["functionalize"]
-
 
 def functionalize(func, *, remove="mutations"):
     """A function that computes what ``func`` does without writing in place inside.

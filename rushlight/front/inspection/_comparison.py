@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from rushlight.inspection._recording import OperatorRecord
 from rushlight.inspection._traps import UNINITIALIZED
 
-__all__ = ["Comparison", "compare_runs"]
-
 # How far results of one operator may lie apart, by type: relative to their largest.
 TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 TOLERANCES |= {"complex64": 1e-4, "complex128": 1e-9, "complex32": 1e-2}

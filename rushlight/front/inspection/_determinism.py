@@ -5,8 +5,6 @@ from rushlight.inspection._comparison import Comparison
 from rushlight.inspection._recording import digest_of, tensors_in
 from rushlight.inspection._traps import RunRecorder
 
-__all__ = ["find_nondeterminism"]
-
 
 class _ExactRecorder(RunRecorder):
     """Keeps a digest of all elements, too."""

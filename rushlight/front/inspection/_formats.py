@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import rushlight
 from rushlight.inspection._recording import ModuleNames, tensors_in, users_line
 
-__all__ = ["FormatLoss", "FormatWatch", "find_format_losses", "format_watch_class"]
-
 
 @dataclass(frozen=True)
 class FormatLoss:

@@ -8,8 +8,6 @@ import rushlight
 from rushlight.inspection._viewer import Panel
 from rushlight.utils.pictures import STYLE, Box, graph_svg, layered_svg, module_tree
 
-__all__ = ["fx_panel", "graph_panel", "module_panel"]
-
 
 def graph_panel(tensor, names=None, limit=2000):
     """The graph that ``backward`` of a tensor goes through, for `inspection_page`.

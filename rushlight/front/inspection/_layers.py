@@ -7,8 +7,6 @@ from typing import NamedTuple
 import rushlight
 from rushlight.inspection._viewer import Panel, document
 
-__all__ = ["LayerFigures", "LayerWatch", "layer_page"]
-
 # A gradient is told to vanish below this part of the step's largest, and to explode above
 # this many times what it was before.
 VANISHING, EXPLODING = 1e-6, 100.0

@@ -2,8 +2,6 @@
 
 from rushlight.inspection._viewer import Panel
 
-__all__ = ["memory_panel"]
-
 _STYLE = """
 .memory svg { border: 1px solid #d5dae3; display: block; cursor: crosshair; }
 .memory .key { display: inline-block; margin-right: 1em; white-space: nowrap; }

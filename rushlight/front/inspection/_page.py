@@ -4,8 +4,6 @@ import math
 
 from rushlight.inspection._viewer import Panel, document
 
-__all__ = ["run_page", "run_panel"]
-
 _STYLE = """
 .run input[type=range] { width: 100%; }
 .run main { display: flex; height: calc(100vh - 11em); }

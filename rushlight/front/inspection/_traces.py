@@ -13,8 +13,6 @@ from typing import NamedTuple
 from rushlight._profiling.chrome_trace import KERNEL_ROWS
 from rushlight.inspection._viewer import Panel
 
-__all__ = ["OperatorChange", "ThreadTime", "TraceAnalysis"]
-
 _WORK = ("cpu_kernel", "pool_work")
 _SPANS = ("cpu_op", "user_annotation", "cpu_kernel", "pool_work")
 

@@ -4,8 +4,6 @@ import rushlight
 from rushlight.inspection._page import run_panel
 from rushlight.inspection._recording import recorder_class
 
-__all__ = ["NonFiniteError", "NonFiniteTrap", "RunRecorder"]
-
 RunRecorder = recorder_class(rushlight)
 RunRecorder.panel = run_panel
 

@@ -4,8 +4,6 @@ import json
 from html import escape
 from typing import NamedTuple
 
-__all__ = ["Panel", "document", "inspection_page"]
-
 _STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 0; color: #1d2330; }
 h1 { font-size: 1.2em; margin: .5em .8em; display: inline-block; }

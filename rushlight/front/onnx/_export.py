@@ -30,8 +30,6 @@ from rushlight.onnx._translate import Translator, without_writes
 from rushlight.onnx.errors import OnnxExporterError, OnnxExporterWarning
 from rushlight.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
 
-__all__ = ["LEAST_OPSET", "MOST_OPSET", "Options", "to_program"]
-
 DEFAULT_OPSET = 20
 LEAST_OPSET, MOST_OPSET = 18, 25
 

@@ -5,8 +5,6 @@ import numpy as np
 import rushlight as rl
 from rushlight.onnx._types import array_of, number_of, raw_bytes
 
-__all__ = ["GraphBuilder", "Value"]
-
 
 class Value:
     """What a node of an ONNX graph gives, an input, or a constant.

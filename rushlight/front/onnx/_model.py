@@ -7,16 +7,6 @@ from rushlight.io.serialization import replacing
 from rushlight.ir.symbolic import SymInt
 from rushlight.onnx._types import number_of, raw_bytes
 
-__all__ = [
-    "constant_node",
-    "graph_proto",
-    "looks_trained",
-    "model_proto",
-    "save_model",
-    "tensor_proto",
-    "value_info",
-]
-
 # A message of protobuf holds no more; ONNX keeps larger weights in a file beside it.
 LARGEST = 2**31 - 2**20
 _INLINE = 1024  # bytes of a tensor that are never worth a place in another file

@@ -1,7 +1,5 @@
 """What nodes of a graph need from around them."""
 
-__all__ = ["names_in", "renamed"]
-
 
 def names_in(node):
     """The names that a node needs, those that its graphs take from around, too."""

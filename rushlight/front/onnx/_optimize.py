@@ -7,8 +7,6 @@ from rushlight.onnx._operands import names_in, renamed
 from rushlight.onnx.errors import OnnxLoadError
 from rushlight.onnx.importing import run_node
 
-__all__ = ["without_dead_nodes", "optimized"]
-
 _MOST = 4096  # elements of a result that is worth being written down
 _RANDOM = frozenset(
     ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike",

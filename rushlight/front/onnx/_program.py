@@ -9,8 +9,6 @@ from rushlight.onnx._model import LARGEST, save_model, tensor_proto
 from rushlight.onnx.errors import OnnxExporterError
 from rushlight.utils._pytree import tree_leaves
 
-__all__ = ["ONNXProgram"]
-
 
 class ONNXProgram:
     """What `rushlight.onnx.export` gives: the model, and what it was made from.

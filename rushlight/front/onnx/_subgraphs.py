@@ -4,8 +4,6 @@ import rushlight as rl
 from rushlight.onnx._graph import GraphBuilder, Value
 from rushlight.onnx._model import graph_proto, value_info
 
-__all__ = ["LOWERS", "lower_subgraphs"]
-
 
 def _body(translator, graph, module, values):
     """A function's steps on some values; its results."""

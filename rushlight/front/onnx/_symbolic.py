@@ -8,8 +8,6 @@ from rushlight.onnx._types import number_of
 from rushlight.onnx.errors import OnnxExporterError
 from rushlight.utils._pytree import tree_leaves
 
-__all__ = ["SymbolicContext", "call_symbolic"]
-
 _ATTRIBUTE = re.compile(r"^(.+)_(([ifstgz])|(ty))$")
 
 

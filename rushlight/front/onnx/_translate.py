@@ -21,8 +21,6 @@ from rushlight.onnx.lowering import lowering_of
 from rushlight.operators import call
 from rushlight.utils._pytree import tree_leaves
 
-__all__ = ["Translator", "without_writes"]
-
 _SHOWN = 20  # steps that a message names
 _CHECKS = frozenset((call._assert_scalar.overloads[0],))
 _SIZE = call.sym_size.overloads[0]

@@ -5,8 +5,6 @@ import numpy as np
 import rushlight as rl
 from rushlight.onnx.errors import OnnxExporterError
 
-__all__ = ["DTYPES", "NUMBERS", "array_of", "dtype_of", "number_of", "raw_bytes"]
-
 # By ONNX's number; what is missing has no type of elements here.
 DTYPES = {
     1: rl.float32, 2: rl.uint8, 3: rl.int8, 4: rl.uint16, 5: rl.int16, 6: rl.int32,

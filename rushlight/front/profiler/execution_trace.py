@@ -19,7 +19,6 @@ from rushlight._profiling.collect import MEMORY, Collector
 from rushlight.core import spans
 from rushlight.dispatch import profiling
 
-__all__ = ["ExecutionTraceObserver"]
 SCHEMA = "1.1.1-chakra.0.0.4"
 _ROOT = 1
 

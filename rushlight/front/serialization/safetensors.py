@@ -16,8 +16,6 @@ from rushlight.core.window import make_tensor
 from rushlight.io import interop
 from rushlight.io.serialization import replacing
 
-__all__ = ["load", "load_file", "read_metadata", "save", "save_file"]
-
 LONGEST_HEADER = 100_000_000
 ALIGNMENT = 8
 METADATA = "__metadata__"

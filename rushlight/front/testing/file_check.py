@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["FileCheck"]
-
 _COMMENT = re.compile(r"#\s*(?:CHECK)([A-Z\-]*?)(?:-(\d+))?:\s?(.*)")
 _KINDS = (
     *("", "-NOT", "-SAME", "-NEXT", "-COUNT", "-COUNT-EXACTLY", "-DAG"),

@@ -17,8 +17,6 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import DECOMPOSITION, rule_of, says
 from rushlight.operators import call
 
-__all__ = ["decomposition_of", "without_elements"]
-
 _HERE = sys.modules[__name__]
 
 

@@ -16,8 +16,6 @@ from rushlight.ir.truths import SymBool
 from rushlight.ir.unbacked import SymFloat
 from rushlight.operators import call
 
-__all__ = ["NumberSteps"]
-
 _FUNCTIONS = {"min": sym_min, "max": sym_max}
 
 

@@ -21,8 +21,6 @@ from rushlight.nn.modules.module import Module
 from rushlight.operators import call
 from rushlight.utils._pytree import tree_leaves
 
-__all__ = ["PreDispatchTracer", "placeholder", "user_frames", "user_stack"]
-
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _MODULES = os.path.join(_PACKAGE, "nn", "modules")
 _FOREVER = 9223372036854775807

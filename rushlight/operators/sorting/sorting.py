@@ -5,8 +5,6 @@ from rushlight.operators.functions import tensor
 from rushlight.operators.reduction.reduction import scatter_back, spread_evenly
 from rushlight.operators.sorting import sorting_kernels
 
-__all__ = ["scatter_back", "spread_evenly"]
-
 
 def sort_stable(self, stable, dim, descending):
     """Every sort is stable."""

@@ -6,9 +6,6 @@ from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vecto
 from rushlight.operators.indexing.indexing_kernels import checked
 from rushlight.operators.loop_calls import fault_flag, fresh, name_of, refuse_fault, run
 
-__all__ = ["serves", "weigh_rows"]
-
-
 # Widths that have a kernel of their own, whose sums stay in registers.
 FROZEN = (1, 2, 4, 8, 16, 32, 64)
 

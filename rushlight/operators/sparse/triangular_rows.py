@@ -18,8 +18,6 @@ from rushlight.operators.sparse.row_products import no_column
 from rushlight.operators.sparse.sparse_compressed import parts
 from rushlight.operators.type_groups import PRECISE
 
-__all__ = ["triangular_solve"]
-
 
 @loops_inline
 def subtract(x, target, source, weight, width, begin, end):

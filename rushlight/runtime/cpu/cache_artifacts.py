@@ -5,8 +5,6 @@ import tempfile
 
 from rushlight.runtime.cpu import code_cache
 
-__all__ = ["packed_kernels", "take_kernels"]
-
 
 def packed_kernels() -> bytes | None:
     """The machine code of the kernels that this process has used, as one file.

@@ -7,8 +7,6 @@ from multiprocessing import spawn
 
 from rushlight.distributed.elastic.multiprocessing.errors import record
 
-__all__ = ["main"]
-
 
 def main(folder):
     """Run the function, and leave what it returns for the launcher.

@@ -1,14 +1,5 @@
 """How machines fail to come together."""
 
-__all__ = [
-    "RendezvousClosedError",
-    "RendezvousConnectionError",
-    "RendezvousError",
-    "RendezvousGracefulExitError",
-    "RendezvousStateError",
-    "RendezvousTimeoutError",
-]
-
 
 class RendezvousError(Exception):
     """Machines have not come together."""

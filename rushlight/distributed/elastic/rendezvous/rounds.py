@@ -17,8 +17,6 @@ from rushlight.distributed.elastic.rendezvous.errors import (
 )
 from rushlight.distributed.errors import DistError
 
-__all__ = ["Limits", "Round", "Rounds"]
-
 POLL = 0.05
 NEW = {
     "round": 0, "open": True, "members": {}, "order": [], "waiting": [], "restarts": 0,

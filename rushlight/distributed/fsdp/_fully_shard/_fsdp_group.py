@@ -3,8 +3,6 @@
 import rushlight as rl
 from rushlight.distributed import collective_functions as collectives
 
-__all__ = ["ParameterGroup"]
-
 LARGE_BYTES = 1 << 16  # from here on elements go to their place without a copy
 
 

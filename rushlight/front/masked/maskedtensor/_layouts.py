@@ -3,8 +3,6 @@
 import rushlight as rl
 from rushlight.masked import _sparse
 
-__all__ = []
-
 
 def values_of(x):
     """The elements that a tensor has: all of a dense one."""

@@ -11,8 +11,6 @@ from rushlight.nested._internal.nested_tensor import (
 from rushlight.nested._internal.rules import Rules
 from rushlight.nested._internal.views import inner_dim, parts, wrap_dim
 
-__all__ = ["RULES"]
-
 RULES = Rules()
 
 

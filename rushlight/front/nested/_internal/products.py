@@ -5,8 +5,6 @@ from rushlight.nested._internal.nested_tensor import NestedTensor, values_of, wr
 from rushlight.nested._internal.rules import Rules
 from rushlight.nested._internal.views import parts
 
-__all__ = ["RULES"]
-
 RULES = Rules()
 
 

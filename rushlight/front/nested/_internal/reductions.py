@@ -13,8 +13,6 @@ from rushlight.nested._internal.padding import (
 )
 from rushlight.nested._internal.rules import Rules
 
-__all__ = ["RULES"]
-
 RULES = Rules()
 
 

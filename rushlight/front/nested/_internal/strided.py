@@ -21,8 +21,6 @@ from rushlight.nested._internal.nested_int import NestedInt
 from rushlight.nested._internal.padding import pad_to
 from rushlight.nested._internal.rules import Rules
 
-__all__ = ["StridedNestedTensor", "run", "strided_from_list"]
-
 RULES = Rules()
 
 # What stands for an irregular size where sizes are compared; rules look at the parts'.

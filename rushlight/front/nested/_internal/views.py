@@ -6,8 +6,6 @@ from rushlight.nested._internal.nested_tensor import NestedTensor, values_of, wr
 from rushlight.nested._internal.padding import rows_of
 from rushlight.nested._internal.rules import Rules
 
-__all__ = ["RULES", "inner_dim"]
-
 RULES = Rules()
 
 

@@ -17,8 +17,6 @@ from rushlight.onnx.errors import OnnxLoadError
 from rushlight.onnx.importing._reader import attribute_of, tensor_of
 from rushlight.onnx.importing._table import IMPLEMENTED
 
-__all__ = ["OnnxModule", "build", "run_node"]
-
 _PART = re.compile(r"([A-Za-z_]\w*|\d+)$", re.ASCII)
 _SMALL = 64  # integers of a constant that are written into the program
 _DEEPEST = 32  # graphs inside of graphs

@@ -10,8 +10,6 @@ import rushlight as rl
 from rushlight.onnx._types import dtype_of
 from rushlight.onnx.errors import OnnxLoadError
 
-__all__ = ["Source", "attribute_of", "read", "tensor_of"]
-
 OLDEST = 7
 _MOST_ELEMENTS = 2**40
 # Where numbers are that are not raw bytes, by the type of elements.

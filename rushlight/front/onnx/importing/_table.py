@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import rushlight as rl
 
-__all__ = ["IMPLEMENTED", "Implementation", "implements", "integers"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Implementation:
