@@ -1,6 +1,7 @@
 """Sums, products and joins of quantized tensors, in scales that are given or follow."""
 
 from rushlight.ao._operators.linear import check_bytes
+from rushlight.core import sparse
 from rushlight.core.dtypes import int64
 from rushlight.core.tensor import Tensor
 from rushlight.operators import call as ops
@@ -77,10 +78,13 @@ def into(function):
 
 
 def into_scalar(function):
-    """The same where the scale follows from a number."""
+    """A form whose output takes the scale that follows from a number."""
 
     def apply(x, value, out):
-        ops.copy_(out, function(x, value))
+        result = function(x, value)
+        found, held = sparse.parts_of(result), sparse.parts_of(out)
+        held.integers.copy_(found.integers)
+        held.scale, held.zero_point = found.scale, found.zero_point
         return out
 
     return apply

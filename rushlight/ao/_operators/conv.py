@@ -228,7 +228,8 @@ def _levels(x, packed, scale, point, relu):
     return ops.permute(out.view(shape), packed.channels_second)
 
 
-def _check(x, packed, name):
+def check(x, packed, name):
+    """Refuses an image that is none of bytes, or does not go with a weight."""
     count = len(packed.kernel)
     if x.ndim != count + 2:
         raise RuntimeError(
@@ -248,7 +249,7 @@ def convolution(name, relu=False):
     """The convolution of quantized images, in a scale that is given."""
 
     def apply(x, packed, scale, point):
-        _check(x, packed, name)
+        check(x, packed, name)
         return made(_levels(x, packed, scale, point, relu), float(scale), int(point))
 
     return apply
@@ -339,6 +340,22 @@ def unpack(packed):
 def unpack_line(packed):
     """The same of a convolution over one dimension."""
     return _flat(packed.weight), packed.bias
+
+
+def with_settings(function):
+    """A form that is given settings, which the packed weight has already."""
+
+    def apply(x, packed, stride, padding, dilation, groups, scale, point):
+        return function(x, packed, scale, point)
+
+    return apply
+
+
+def sizes(packed):
+    """The sizes of a weight and of its bias, and the settings."""
+    bias = None if packed.bias is None else list(packed.bias.shape)
+    lists = packed.stride, packed.padding, packed.dilation
+    return (list(packed.weight.shape), bias, *map(list, lists), packed.groups)
 
 
 def setting(name):

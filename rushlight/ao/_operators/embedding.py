@@ -126,12 +126,28 @@ def _summed(rows, indices, offsets, factors, include_last_offset):
     return ops.index_add(out, 0, index.long(), found)
 
 
-def prepack_rows(weight):
+def _ends_of(rows, given):
+    """The least and the greatest of each row, or what is given for them.
+
+    Raises:
+        RuntimeError: what is given has another shape.
+    """
+    if given is None:
+        return ops.amin(rows, [-1], True), ops.amax(rows, [-1], True)
+    if list(given.shape) != [rows.shape[0], 2]:
+        raise RuntimeError(
+            "'rowwise_min_max' must be a 2D tensor with shape [num_rows(weight), 2].\n"
+            f"  rowwise_min_max: {list(given.shape)}\n  weight: {list(rows.shape)}"
+        )
+    return given[:, :1], given[:, 1:]
+
+
+def prepack_rows(weight, rowwise_min_max=None):
     """Rows of numbers as bytes, each with its scale and least number behind them."""
     shape = weight.shape
     rows = weight.detach().float().reshape([-1, shape[-1]])
-    least = ops.amin(rows, [1], True)
-    reach = ops.amax(rows, [1], True) - least
+    least, most = _ends_of(rows, rowwise_min_max)
+    reach = most - least
     inverse = 255.0 / (reach + 1e-8)
     levels = ops.round((rows - least) * inverse).to(uint8)
     ends = ops.cat([reach / 255.0, least], 1).contiguous().view(uint8)
@@ -145,17 +161,24 @@ def unpack_rows(weight):
     return levels * ends[..., :1] + ends[..., 1:]
 
 
-def prepack_few(bits):
-    """What packs rows of numbers as integers of some bits."""
+def prepack_few(bits, bounded=False):
+    """What packs rows of numbers as integers of some bits.
 
-    def prepack(weight, optimized_qparams=False, nbins=200, ratio=0.16):
+    Args:
+        bits: of an integer.
+        bounded: whether the least and the greatest of each row are given.
+    """
+
+    def prepack(weight, *given):
+        bounds = given[0] if bounded else None
+        optimized_qparams, nbins, ratio = given[bounded:]
         if weight.shape[-1] % (8 // bits):
             raise RuntimeError(
                 f"qembeddingbag_{bits}bit_prepack only works for the number of columns a "
                 f"multiple of {8 // bits}\n  weight: {list(weight.shape)}"
             )
         rows = weight.detach().float()
-        least, most = ops.amin(rows, [-1], True), ops.amax(rows, [-1], True)
+        least, most = _ends_of(rows, bounds)
         if optimized_qparams:
             flat = rows.reshape([-1, rows.shape[-1]])
             ends = [
@@ -239,8 +262,15 @@ def operators(bag):
         ("2bit", few, prepack_few(2), unpack_few(2)),
     ):
         name = f"embedding_bag_{word}"
+        bounded = given.replace("weight", "weight, Tensor rowwise_min_max", 1)
+        packs = pack, pack if word == "byte" else prepack_few(int(word[0]), True)
         found += [
-            (f"{name}_prepack({given}) -> Tensor", numbers, pack),
+            (f"{name}_prepack({given}) -> Tensor", numbers, packs[0]),
+            (
+                f"{name}_prepack_with_rowwise_min_max({bounded}) -> Tensor",
+                numbers,
+                packs[1],
+            ),
             (f"{name}_unpack(Tensor weight) -> Tensor", numbers, unpacked),
             (
                 f"{name}_rowwise_offsets(Tensor weight, {_BAGS}",

@@ -3,11 +3,14 @@
 They are defined when the namespace is first asked for.
 """
 
+from functools import partial
+
 from rushlight.ao._operators import (
     arithmetic,
     conv,
     embedding,
     functions,
+    layer,
     linear,
     recurrent,
 )
@@ -83,6 +86,30 @@ def linear_operators():
         ),
         (f"linear_unpack({packed}) -> {both}", ANY, linear.unpack),
         (f"linear_unpack_fp16({packed}) -> {both}", ANY, linear.unpack),
+        *_rarer_linear_operators(scaled),
+        *linear.outdated(both),
+    ]
+
+
+def _rarer_linear_operators(scaled):
+    """Those with other activations, and products with half bytes."""
+    return [
+        (
+            f"linear_tanh({scaled}) -> Tensor Y",
+            QUANTIZED,
+            layer.ending("tanh", linear.check),
+        ),
+        (
+            f"linear_leaky_relu({scaled}, float negative_slope) -> Tensor Y",
+            QUANTIZED,
+            layer.ending("leaky_relu", linear.check),
+        ),
+        (
+            "int4mm_packed_weight_cpu(Tensor self, Tensor mat2, Tensor qGroupSize, Tensor "
+            "qScaleAndZeros) -> Tensor",
+            NUMBERS,
+            linear.int4_product,
+        ),
     ]
 
 
@@ -127,7 +154,27 @@ def conv_operators():
             )
             if count > 1:
                 found += _settings(word, kind)
-    return found
+    return [*found, *_older_convolutions()]
+
+
+def _older_convolutions():
+    """Forms with a residual, and those whose settings the packed weight has, too."""
+    given = f"Tensor qx, Tensor qaccum, {CONV2} packed_weight"
+    windows = "int[] stride, int[] padding, int[] dilation, int groups"
+    for name, activation in ("conv2d_add", "none"), ("conv2d_add_relu", "relu"):
+        check = partial(conv.check, name=name)
+        made = layer.ending(activation, check, joins=True)
+        yield f"{name}({given}, {_Q}", QUANTIZED, made
+    for count, kind in (2, CONV2), (3, CONV3):
+        for relu in ("", "_relu"):
+            name = f"conv{count}d{relu}"
+            made = conv.with_settings(conv.convolution(name, bool(relu)))
+            yield f"{name}(Tensor qx, {kind} weight, {windows}, {_Q}", QUANTIZED, made
+    weight = "Tensor weight, Tensor? bias"
+    yield f"conv_prepack({weight}, {windows}) -> {CONV2}", QUANTIZED, conv.packer(2)
+    unpacked = "(Tensor unpacked_weights, Tensor? B_origin)"
+    yield f"conv_unpack({CONV2} packed_weights) -> {unpacked}", ANY, conv.unpack
+    yield "conv2d_unpack_sizes(Any packed_weights) -> Any", ANY, conv.sizes
 
 
 def _settings(word, kind):
@@ -161,6 +208,14 @@ def _sums(word, relu):
             arithmetic.into_scalar(number),
         ),
         (f"{word}_scalar{relu}(Tensor qa, Scalar b) -> Tensor qc", number),
+        (
+            f"{word}_scalar{relu}_out(Tensor qa, Scalar b, {_OUT} out",
+            arithmetic.into_scalar(number),
+        ),
+        (
+            f"{word}_scalar{relu}_out.Tensor(Tensor qa, Tensor b, {_OUT} out",
+            arithmetic.into_scalar(number),
+        ),
         (f"{word}_scalar{relu}.Tensor(Tensor qa, Tensor b) -> Tensor qc", number),
     ]
 
@@ -266,6 +321,12 @@ def recurrent_operators():
             recurrent.make_dynamic,
         ),
         (
+            "make_quantized_cell_params(Tensor w_ih, Tensor w_hh, Tensor b_ih, Tensor "
+            f"b_hh) -> {CELL}",
+            NUMBERS,
+            recurrent.make_of_numbers,
+        ),
+        (
             f"make_quantized_cell_params_fp16({weights}) -> {CELL}",
             ANY,
             recurrent.make_half,
@@ -293,12 +354,14 @@ def layer_operators():
         rest = f"{hx} hx, {given}, bool bidirectional"
         ends = f"-> (Tensor, {ends})"
         name = f"quantized_{kind}"
-        yield (
-            f"{name}.input(Tensor input, {rest}, bool batch_first{more}) {ends}",
-            padded,
-        )
-        data = "Tensor data, Tensor batch_sizes"
-        yield f"{name}.data({data}, {rest}{more}) {ends}", packed
+        legacy, old = recurrent.outdated(name), rest.replace(f"{CELL}[]", "Tensor[]")
+        for end, params, whole, parts in (
+            ("", rest, padded, packed), ("_legacy", old, legacy, legacy)
+        ):  # fmt: skip
+            first = f"Tensor input, {params}, bool batch_first{more}"
+            yield f"{name}.input{end}({first}) {ends}", whole
+            first = f"Tensor data, Tensor batch_sizes, {params}{more}"
+            yield f"{name}.data{end}({first}) {ends}", parts
 
 
 def define():

@@ -60,6 +60,12 @@ def check_bytes(x):
         )
 
 
+def check(x, packed):
+    """Refuses an input that is none of bytes, or does not go with a weight."""
+    check_bytes(x)
+    check_input(x, packed)
+
+
 def linear(x, packed, scale, point):
     """The product, in a scale and a zero point that are given."""
     return _linear(x, packed, scale, point, False)
@@ -71,8 +77,7 @@ def linear_relu(x, packed, scale, point):
 
 
 def _linear(x, packed, scale, point, relu):
-    check_bytes(x)
-    check_input(x, packed)
+    check(x, packed)
     levels, x_scale, x_point, _ = parts(x)
     rows = rows_of(levels, packed)
     out = packed.scaled.requantized(*rows, x_scale, x_point, scale, point, relu)
@@ -122,6 +127,36 @@ def _dynamic(x, packed, reduce_range, relu):
     rows = rows_of(levels, packed, bool(reduce_range))
     out = packed.scaled.numbers(*rows, scale, point, relu)
     return out if x.ndim == 2 else out.view([*x.shape[:-1], out.shape[-1]])
+
+
+def int4_product(x, weight, group_size, scales):
+    """The product with half bytes, whose group's size is a tensor."""
+    return ops._weight_int4pack_mm_for_cpu(x, weight, int(group_size.item()), scales)
+
+
+def outdated(unpacked):
+    """Schemas of forms that PyTorch has for programs of old archives alone: they refuse."""
+    for half in "", "_fp16":
+
+        def prepack(weight, bias=None, half=half):
+            raise RuntimeError(
+                f"This model uses an outdated version of quantized.linear_prepack{half}. "
+                "Please re-export your model using the newer definitions in "
+                "torch.jit.quantized"
+            )
+
+        def unpack(weight):
+            raise RuntimeError(
+                "quantized.linear_unpack(Tensor) is unsupported! Please upgrade your model "
+                "to use the newer quantized.linear_unpack(LinearPackedParamsBase) overload"
+            )
+
+        schema = (
+            f"linear_prepack{half}_legacy(Tensor W, Tensor? B=None) -> Tensor W_prepack"
+        )
+        yield schema, "CPU" if half else "QuantizedCPU", prepack
+        schema = f"linear_unpack{half}.legacy(Tensor W_prepack) -> {unpacked}"
+        yield schema, "CPU", unpack
 
 
 def from_numbers(x, x_scale, x_point, packed):

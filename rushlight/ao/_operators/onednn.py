@@ -6,27 +6,15 @@ those of ``ops.quantized``. A weight is packed when it is first used, and stays 
 long as it is there. The operators are defined when the namespace is first asked for.
 """
 
-from rushlight.ao._operators import conv, linear
+from rushlight.ao._operators.conv import ConvPackedParams
+from rushlight.ao._operators.layer import Layer, finished, joined
 from rushlight.ao._operators.packed import LinearPackedParams
-from rushlight.ao._operators.products import number, whole_number
-from rushlight.core.dtypes import float32, int8, int32, uint8
-from rushlight.core.tensor import Tensor
+from rushlight.core.dtypes import float32, uint8
 from rushlight.dispatch.library import Library
 from rushlight.operators import call as ops
-from rushlight.operators.quantized import affine_kernels
-from rushlight.operators.quantized.quantized import inverse_of, made, single
+from rushlight.operators.quantized.quantized import made
 from rushlight.utils.weak import WeakIdKeyDictionary
 
-ACTIVATIONS = {
-    "none": lambda x: x,
-    "relu": ops.relu,
-    "leaky_relu": ops.leaky_relu,
-    "tanh": ops.tanh,
-    "gelu": ops.gelu,
-    "hardtanh": ops.hardtanh,
-    "hardswish": ops.hardswish,
-    "swish": ops.silu,
-}
 _packed = WeakIdKeyDictionary()
 
 
@@ -46,106 +34,10 @@ def packed(weight, scale, point, bias, settings=()):
         axis = 0 if scale.numel() > 1 else None
         if axis is None:
             scale, point = scale.item(), int(point.item())
-        make = conv.ConvPackedParams if settings else LinearPackedParams
+        make = ConvPackedParams if settings else LinearPackedParams
         params = make(made(weight, scale, point, axis), bias, *settings)
         known = _packed[weight] = key, params, of[1:]  # which keep their `id`
     return known[1]
-
-
-class Layer:
-    """A product or convolution of integers, before it is known what it ends in.
-
-    Args:
-        x, x_scale, x_point: the integers, and what they stand for: numbers, or tensors.
-        weight: the arguments of `packed`.
-    """
-
-    def __init__(self, x, x_scale, x_point, *weight):
-        params = packed(*weight)
-        if x.dtype is int8:  # products take unsigned bytes
-            x, x_point = ops.bitwise_xor(x.view(uint8), 128), x_point + 128
-        self.scaled, self.order = params.scaled, None
-        self.x_scale, self.x_point = x_scale, x_point
-        if isinstance(params, LinearPackedParams):
-            self.rows = linear.rows_of(x, params)
-            self.shape = [*x.shape[:-1], params.weight.shape[0]]
-        else:
-            if isinstance(x_point, Tensor):  # what lies around an image
-                self.x_point = int(x_point.item())
-            *self.rows, self.shape = conv.rows_of(x, params, self.x_point)
-            self.order = params.channels_second
-
-    def _shaped(self, rows):
-        out = rows.view(self.shape)
-        return out if self.order is None else ops.permute(out, self.order)
-
-    def integers(self, scale, point, relu):
-        """The results as unsigned bytes of a scale and a zero point."""
-        own = self.x_scale, self.x_point
-        return self._shaped(
-            self.scaled.requantized(*self.rows, *own, scale, point, relu)
-        )
-
-    def numbers(self, relu):
-        """The results as numbers."""
-        scale, point = self.x_scale, self.x_point
-        if isinstance(scale, Tensor):
-            scale = scale.to(float32).view([])
-        else:
-            scale = number(single(scale))
-        if isinstance(point, Tensor):
-            point = point.to(int32).view([])
-        else:
-            point = whole_number(point)
-        return self._shaped(self.scaled.numbers(*self.rows, scale, point, relu))
-
-
-def _activated(value, name, args, algorithm):
-    found = ACTIVATIONS.get(name)
-    if found is None:
-        raise RuntimeError(f"onednn: unsupported unary post op {name}")
-    if name == "gelu":
-        return found(value, approximate=algorithm or "none")
-    return found(value, *args)
-
-
-def _stored(value, scale, point, dtype):
-    """Numbers as what a call gives: integers of a scale and a zero point, or numbers."""
-    if dtype in (uint8, int8):
-        return affine_kernels.quantize(value, dtype, inverse_of(scale), point, True)
-    return value if dtype is float32 else value.to(dtype)
-
-
-def _finished(layer, scale, point, dtype, name, args, algorithm, join=None):
-    """What a layer ends in.
-
-    Args:
-        scale, point, dtype: of what the call gives.
-        name, args, algorithm: the activation.
-        join: from numbers to numbers, before the activation.
-    """
-    relu, direct = name == "relu", join is None and name in ("none", "relu")
-    if direct and dtype is uint8 and not isinstance(layer.x_scale, Tensor):
-        return layer.integers(scale, point, relu)
-    value = layer.numbers(relu and direct)
-    if not direct:
-        value = value if join is None else join(value)
-        value = _activated(value, name or "none", args, algorithm)
-    return _stored(value, scale, point, dtype)
-
-
-def _joined(other, scale, point, name, alpha):
-    """What adds another value, integers or numbers, to a layer's numbers.
-
-    As in PyTorch, "add" takes integers for numbers, "sum" for what they stand for;
-    "dequantized_add" of lowered graphs does so, too, but writes nothing.
-    """
-    if name not in ("sum", "add", "dequantized_add"):
-        raise RuntimeError(f"onednn: unsupported binary post op {name}")
-    if name != "add" and other.dtype in (uint8, int8):
-        other = affine_kernels.dequantize(other, scale, point)
-    other = other if other.dtype is float32 else other.to(float32)
-    return lambda value: ops.add(value, other, alpha=1 if alpha is None else alpha)
 
 
 def pointwise(binary, windows):
@@ -161,14 +53,15 @@ def pointwise(binary, windows):
 
     def layer(*given):
         scale, point, dtype, *how, name, args, algorithm = given[first:]
-        made = Layer(*given[:6], given[bias], given[bias + 1 : first])
+        weight = packed(*given[3:6], given[bias], given[bias + 1 : first])
+        found = Layer(*given[:3], weight)
         if not how or how[2] == "none":
-            return _finished(made, scale, point, dtype or uint8, name, args, algorithm)
-        other, join = given[6], _joined(given[6], *how)
+            return finished(found, scale, point, dtype or uint8, name, args, algorithm)
+        other, join = given[6], joined(given[6], *how)
         dtype = dtype or uint8
         if how[2] == "sum":
             dtype = other.dtype
-        out = _finished(made, scale, point, dtype, name, args, algorithm, join)
+        out = finished(found, scale, point, dtype, name, args, algorithm, join)
         return other.copy_(out) if how[2] == "sum" else out
 
     def of_sizes(*given):

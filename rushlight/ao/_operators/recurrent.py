@@ -2,6 +2,7 @@
 
 from rushlight.ao._operators import linear
 from rushlight.ao._operators.packed import PackedParams
+from rushlight.core.dtypes import qint8
 from rushlight.operators import call as ops
 from rushlight.operators.extensions import CUSTOM, MAKERS
 from rushlight.operators.loop_calls import fresh
@@ -101,9 +102,31 @@ def make_dynamic(w_ih, w_hh, b_ih, b_hh, reduce_range=False):
     return CellParams(w_ih, w_hh, reduce_range)
 
 
+def make_of_numbers(w_ih, w_hh, b_ih, b_hh):
+    """The weights of a layer, which are quantized with one scale for each."""
+    packed = []
+    for weight, bias in (w_ih, b_ih), (w_hh, b_hh):
+        scale, point = ops._choose_qparams_per_tensor(weight, False)
+        levels = ops.quantize_per_tensor(weight, scale, point - 128, qint8)
+        packed.append(linear.prepack(levels, bias))
+    return CellParams(*packed)
+
+
 def make_half(w_ih, w_hh):
     """The weights of a layer in half precision."""
     return CellParams(w_ih, w_hh)
+
+
+def outdated(name):
+    """What refuses weights in a list, as programs of old archives give them."""
+
+    def apply(*given, **more):
+        raise RuntimeError(
+            f"torch.{name} with List[Tensor] for parameters is no longer supported. Please "
+            "re-export your model using the newer definitions in torch.jit.quantized"
+        )
+
+    return apply
 
 
 GATED = "lstm", "gru"

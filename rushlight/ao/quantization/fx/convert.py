@@ -4,15 +4,18 @@ import copy
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.ao._operators.packed import PackedParams
 from rushlight.ao.nn import intrinsic as nni
 from rushlight.ao.nn.quantized import reference
+from rushlight.ao.nn.quantized.common import quantize_weight
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.ao.quantization.fx import _decomposed  # noqa: F401 — its operators
 from rushlight.ao.quantization.fx.fuse import set_module
-from rushlight.ao.quantization.fx.patterns import LAYERS
+from rushlight.ao.quantization.fx.patterns import LAYERS, weight_of
 from rushlight.ao.quantization.fx.prepare import OBSERVER
 from rushlight.ao.quantization.utils import get_qparam_dict
 from rushlight.fx import Graph, GraphModule
+from rushlight.fx.graph_module import _get_attr
 
 
 class Converting:
@@ -48,8 +51,12 @@ class Converting:
                 self.values[node] = self.graph.node_copy(node, self.numbers)
                 if node.name in self.facts["inputs"]:
                     self.integers.add(self.values[node])
+        for node in [n for n in self.graph.nodes if n.op == "get_attr" and not n.users]:
+            self.graph.erase_node(node)
         self.graph.lint()
         found = GraphModule(self.model, self.graph)
+        found._register_state_dict_hook(_save_packed)
+        found._register_load_state_dict_pre_hook(_load_packed, with_module=True)
         return found
 
     def results(self, outputs):
@@ -79,13 +86,16 @@ class Converting:
         """A node of a new attribute, the first free number behind its name."""
         number = self.counts[name] = self.counts.get(name, -1) + 1
         name = f"{name}{number}"
-        self.model.register_buffer(name, value)
+        if isinstance(value, rl.Tensor):
+            self.model.register_buffer(name, value)
+        else:  # a packed weight
+            setattr(self.model, name, value)
         return self.graph.get_attr(name)
 
-    def pass_over(self, node):
-        """Counts attributes that PyTorch makes for a node, though nothing reads them."""
+    def pass_over(self, prefix):
+        """Counts attributes that PyTorch makes, though nothing reads them."""
         for word in ("scale", "zero_point"):
-            name = f"{self.scope(node)}_{word}_"
+            name = f"{prefix}_{word}_"
             self.counts[name] = self.counts.get(name, -1) + 1
 
     def observed(self, node):
@@ -95,12 +105,15 @@ class Converting:
         self.values[node] = value
         if value in self.integers:
             return
-        seen = self.modules[node.target]
         user = next(iter(node.users), None)
         configured = self.facts["qconfigs"].get(source.name)
         own = source.op != "placeholder" and configured is not None
         scope = self.scope(source if own or user is None else user)
         prefix = scope + ("" if own else "_input")
+        if self.is_weight(node):
+            self.weight(node, prefix)
+            return
+        seen = self.modules[node.target]
         scale, point = seen.calculate_qparams()
         given = self.attribute(f"{prefix}_scale_", scale.reshape([]).float())
         moved = self.attribute(f"{prefix}_zero_point_", point.reshape([]).long())
@@ -110,6 +123,16 @@ class Converting:
         self.integers.add(made)
         self.values[node] = made
 
+    def is_weight(self, node):
+        """Whether an observer looks at the weight of a function."""
+        user = next(iter(node.users), None)
+        kind = self.facts["rules"].get(user and user.name, (None,))[0]
+        return kind == "weighted" and weight_of(user) is node
+
+    def weight(self, node, prefix):
+        """A weight that an observer looked at: it is packed where it is used."""
+        self.pass_over(prefix)
+
     def scope(self, node):
         """The path of a node's module, as names of attributes have it."""
         path = self.facts["scopes"].get(node.name, "")
@@ -117,10 +140,13 @@ class Converting:
             path = node.target
         return path.replace(".", "_")
 
-    def output_parameters(self, node, last):
-        """The scale and the zero point of a node's result."""
-        last_node = next(each for each in self.model.graph.nodes if each.name == last)
-        for user in last_node.users:
+    def named(self, name):
+        """The node of a name."""
+        return next(node for node in self.model.graph.nodes if node.name == name)
+
+    def output_parameters(self, last):
+        """The scale and the zero point of a result, by the name of its node."""
+        for user in self.named(last).users:
             if user.op == "call_module" and user.target.startswith(OBSERVER):
                 return self.modules[user.target].calculate_qparams()
         return rl.tensor([1.0]), rl.tensor([0])
@@ -129,12 +155,14 @@ class Converting:
         """A node computed with integers."""
         if kind in ("module", "table"):
             made = self.module(node, kind, last)
+        elif kind == "weighted":
+            made = self.weighted(node, name, last)
         elif kind == "rounded":
             made = self.graph.node_copy(node, self.numbers)
         elif kind in ("shared", "fixed", "join"):
             made = self.graph.node_copy(node, lambda arg: self.values[arg])
             self.integers.add(made)
-            self.pass_over(node)
+            self.pass_over(self.scope(node))
         else:
             made = self.function(node, name, last)
         self.values[node] = made
@@ -153,7 +181,7 @@ class Converting:
             known = mappings.get_default_dynamic_quant_module_mappings()
             made = known[type(module)].from_float(module)
         else:
-            module.activation_post_process = _Known(self.output_parameters(node, last))
+            module.activation_post_process = _Known(self.output_parameters(last))
             made = LAYERS[type(module)].from_float(module)
         set_module(self.model, node.target, made)
         self.modules[node.target] = made
@@ -163,6 +191,53 @@ class Converting:
         found = self.graph.node_copy(node, lambda arg: self.values[arg])
         self.integers.add(found)
         return found
+
+    def weighted(self, node, name, last):
+        """A function of a constant weight as the operator of a packed one."""
+        seen, weight, bias, settings = self.constants(node)
+        half = "_fp16" if seen.dtype is rl.float16 else ""
+        if not half:
+            weight = quantize_weight(weight, seen)
+        ops, scope = rl.ops.quantized, self.scope(node)
+        packed = getattr(ops, f"{name}_prepack{half}")(weight, bias, *settings)
+        packed = self.attribute(f"{scope}_packed_weight_", packed)
+        integers = self.has_integers(node)
+        name += "_relu" if last != node.name else ""
+        if integers:
+            x, rest = self.values[node.args[0]], self.parameters(last)
+        else:
+            x, name = self.numbers(node.args[0]), f"{name}_dynamic{half}"
+            rest = () if half else (rl.backends.quantized.engine in ("fbgemm", "x86"),)
+        made = self.graph.create_node(
+            "call_function", getattr(ops, name), (x, packed, *rest), {}, node.name
+        )
+        if integers:
+            self.integers.add(made)
+        return made
+
+    def constants(self, node):
+        """The observer of a function's weight, the weight, its bias and a window's settings."""
+        names = "input", "weight", "bias", "stride", "padding", "dilation", "groups"
+        given = {"bias": None, "stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+        given |= dict(zip(names, node.args)) | node.kwargs
+        seen, weight = self.modules[given["weight"].target], given["weight"].args[0]
+        weight, bias = (
+            one and _get_attr(self.model, one.target) for one in (weight, given["bias"])
+        )
+        seen(weight)
+        *windows, groups = [given[name] for name in names[3:]]
+        count = weight.ndim - 2
+        windows = [[one] * count if isinstance(one, int) else one for one in windows]
+        return seen, weight, bias, (*windows, groups) if count else ()
+
+    def parameters(self, last):
+        """Attributes of the scale and the zero point of a result."""
+        scale, point = self.output_parameters(last)
+        scope = self.scope(self.named(last))
+        return (
+            self.attribute(f"{scope}_scale_", scale.reshape([]).float()),
+            self.attribute(f"{scope}_zero_point_", point.reshape([]).long()),
+        )
 
     def has_integers(self, node):
         """Whether what comes in is integers."""
@@ -178,12 +253,9 @@ class Converting:
             tensor = next(arg for arg in args if not isinstance(arg, (int, float)))
             made = self.graph.call_function(operator, (tensor, scalar[0]))
         else:
-            scale, point = self.output_parameters(node, last)
-            scope = self.scope(node)
-            given = self.attribute(f"{scope}_scale_", scale.reshape([]).float())
-            moved = self.attribute(f"{scope}_zero_point_", point.reshape([]).long())
+            given = self.parameters(last)
             made = self.graph.call_function(
-                operator, self.ordered(node, name, args, given, moved)
+                operator, self.ordered(node, name, args, *given)
             )
         self.integers.add(made)
         return made
@@ -235,6 +307,25 @@ class Referencing(Converting):
         self.graph.lint()
         return GraphModule(self.model, self.graph)
 
+    def weight(self, node, prefix):
+        """A weight that an observer looked at, as integers and as numbers again."""
+        seen = self.modules[node.target]
+        seen(_get_attr(self.model, node.args[0].target))
+        axis = getattr(seen, "ch_axis", -1)
+        scale, point = seen.calculate_qparams()
+        function, rest = rl.quantize_per_channel, (axis, seen.dtype)
+        if seen.qscheme in (rl.per_tensor_affine, rl.per_tensor_symmetric):
+            function, rest = rl.quantize_per_tensor, (seen.dtype,)
+            scale, point = scale.reshape([]), point.reshape([])
+        given = (
+            self.attribute(f"{prefix}_scale_", scale.float()),
+            self.attribute(f"{prefix}_zero_point_", point.long()),
+        )
+        value = self.values[node]
+        made = self.graph.call_function(function, (value, *given, *rest))
+        self.integers.add(made)
+        self.values[node] = made
+
     def refer(self, node):
         """Puts the reference form of a layer, or of one that is part of it, in its place."""
         module, path = self.modules[node.target], node.target
@@ -252,6 +343,20 @@ class Referencing(Converting):
             seen(module.weight)
         made = REFERENCES[kind].from_float(module, get_qparam_dict(seen))
         set_module(self.model, path, made)
+
+
+def _save_packed(module, state, prefix, local_metadata):
+    """Adds packed weights of functions to a module's state."""
+    for name, value in vars(module).items():
+        if isinstance(value, PackedParams):
+            state[prefix + name] = value
+
+
+def _load_packed(module, state, prefix, *unused):
+    """Takes packed weights of functions out of a state."""
+    for name, value in vars(module).items():
+        if isinstance(value, PackedParams) and prefix + name in state:
+            setattr(module, name, state.pop(prefix + name))
 
 
 REFERENCES = {

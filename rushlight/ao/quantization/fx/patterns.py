@@ -13,6 +13,13 @@ PRODUCTS = {rl.mul: "mul", operator.mul: "mul", operator.imul: "mul"}
 BINARY = SUMS | PRODUCTS
 JOINS = {rl.cat, rl.stack}
 MATMUL = {rl.matmul: "matmul"}
+# Functions of layers whose weight is an attribute.
+WEIGHTED = {
+    F.linear: "linear",
+    F.conv1d: "conv1d",
+    F.conv2d: "conv2d",
+    F.conv3d: "conv3d",
+}
 RELU = {F.relu, nn.ReLU}  # one with the layer before it; methods and `relu` stay apart
 RELU_AFTER_SUMS = RELU | {rl.relu}
 # function -> the operator on integers, and how many positions its arguments have
@@ -66,8 +73,8 @@ class Rule:
     """How a node is quantized.
 
     Attributes:
-        kind: ``module``, ``binary``, ``join``, ``function``, ``shared``, ``fixed``,
-            ``rounded`` or ``table``.
+        kind: ``module``, ``binary``, ``join``, ``function``, ``weighted``, ``shared``,
+            ``fixed``, ``rounded`` or ``table``.
         inputs: the nodes that come in as integers.
         last: the node whose result is observed: the one behind, where two are one.
         operator: the operator on integers.
@@ -97,6 +104,12 @@ def rule_of(node, modules):
         return Rule("binary", node, inputs, relu_after(node, modules), BINARY[kind])
     if kind in MATMUL:
         return Rule("binary", node, node.args, None, "matmul")
+    if kind in WEIGHTED:
+        own = weight_of(node)
+        if own is None or own.op != "get_attr":
+            return None
+        last = relu_after(node, modules, RELU)
+        return Rule("weighted", node, first, last, WEIGHTED[kind])
     if kind in JOINS:
         return Rule("join", node, node.args[0])
     if kind in FIXED:
@@ -112,9 +125,20 @@ def rule_of(node, modules):
     return None
 
 
-def relu_after(node, modules):
-    """The node that is the only one behind a node and cuts off what is below zero."""
+def weight_of(node):
+    """The node of a layer's weight."""
+    return node.args[1] if len(node.args) > 1 else node.kwargs.get("weight")
+
+
+def relu_after(node, modules, known=RELU_AFTER_SUMS):
+    """The node that is the only one behind a node and cuts off what is below zero.
+
+    Args:
+        node: the node.
+        modules: of the model, by name.
+        known: what does so.
+    """
     if len(node.users) != 1:
         return None
     user = next(iter(node.users))
-    return user if kind_of(user, modules) in RELU_AFTER_SUMS else None
+    return user if kind_of(user, modules) in known else None

@@ -8,7 +8,7 @@ from rushlight.ao.quantization import qconfig as configs
 from rushlight.ao.quantization import quantization_mappings as mappings
 from rushlight.ao.quantization.fx.fuse import set_module
 from rushlight.ao.quantization.fx.graph_module import OBSERVED, ObservedGraphModuleAttrs
-from rushlight.ao.quantization.fx.patterns import LAYERS, kind_of, rule_of
+from rushlight.ao.quantization.fx.patterns import LAYERS, kind_of, rule_of, weight_of
 from rushlight.ao.quantization.utils import (
     activation_is_statically_quantized,
     weight_dtype,
@@ -125,6 +125,9 @@ class Observing:
         if rule.kind == "module":
             kind = type(self.model.get_submodule(rule.node.target))
             return kind in LAYERS
+        if rule.kind == "weighted":
+            same = configs.qconfig_equals(self.configured.get(rule.last), qconfig)
+            return same and (static or rule.operator == "linear")
         if rule.kind == "shared":
             known = self.shared.keys() | self.given
             seen = rule.inputs and rule.inputs[0] in known
@@ -138,6 +141,14 @@ class Observing:
         return node
 
     def inputs(self, rule, qconfig):
+        """Observes what comes in and was not observed, and a weight of a function."""
+        self.activations(rule, qconfig)
+        if rule.kind == "weighted":
+            weight = weight_of(rule.node)
+            seen = self.made(qconfig.weight(), weight)
+            rule.node.replace_input_with(weight, seen)
+
+    def activations(self, rule, qconfig):
         """Observes what comes in and was not observed."""
         if not activation_is_statically_quantized(qconfig):
             return
