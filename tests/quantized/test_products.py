@@ -241,7 +241,7 @@ def test_scales_that_stay_in_memory_are_those_that_are_read():
             levels, scale, point = dynamic.quantize(x, less)
             wanted, where = quantized.dynamic_parameters(x, 0, top)
             inverse = quantized.inverse_of(wanted)
-            steps = affine_kernels.quantize(x, rl.uint8, inverse, where, True)
+            steps = affine_kernels.quantize(x, rl.uint8, inverse, where)
             assert scale.item() == quantized.single(wanted), x
             assert point.item() == where and levels.equal(steps), x
 

@@ -33,6 +33,44 @@ def test_ties_of_channels_go_the_way_that_they_go_in_pytorch(dtype, axis):
     assert difference(one.int_repr(), two.int_repr()) == 0
 
 
+def test_ranges_ask_for_pytorch_s_scales_and_zero_points():
+    for step in (0.05, 0.25, 0.3, 0.31):
+        for low in range(0, 64, 3):
+            for high in range(0, 64, 3):
+                ends = [-low * step, high * step]
+                for reduced in (False, True):
+                    one = rl._choose_qparams_per_tensor(rl.tensor(ends), reduced)
+                    two = torch._choose_qparams_per_tensor(torch.tensor(ends), reduced)
+                    assert one == two, ends
+    for ends in (
+        [-1e-39, 2e-39],
+        [0.0, 1e-39],
+        [-3e-37, 1e-37],
+        [-1e-36, 2e-36],
+        [-1e-6, 2e-6],
+    ):
+        one = rl._choose_qparams_per_tensor(rl.tensor(ends), False)
+        assert one == torch._choose_qparams_per_tensor(torch.tensor(ends), False)
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_ties_of_numbers_that_are_quantized_on_the_way(reduced):
+    eye, torch_eye = both(torch, torch.eye(64), 1.0, 0, "qint8")
+    ours = rl.ops.quantized.linear_prepack(eye, None)
+    theirs = torch.ops.quantized.linear_prepack(torch_eye, None)
+    for step in (0.05, 0.25, 0.31):
+        for rows in (3, 50, 3000):  # the last by several threads
+            x = (torch.arange(rows * 64).reshape(rows, 64) % 121 - 60) * step
+            mine = rl.tensor(x.numpy())
+            one = rl.ops.quantized.linear_dynamic(mine, ours, reduced)
+            two = torch.ops.quantized.linear_dynamic(x, theirs, reduced)
+            assert difference(one, two) == 0
+            name = "linear_with_input_q_dq_qweight_dq_output_fp32"
+            one = getattr(rl.ops.quantized, name)(mine, 0.8 * step, 100, ours)
+            two = getattr(torch.ops.quantized, name)(x, 0.8 * step, 100, theirs)
+            assert difference(one, two) == 0
+
+
 CHANGES = [
     ("squeeze_", ()), ("squeeze_", (0,)), ("squeeze_", ((0, 1),)), ("unsqueeze_", (1,)),
     ("transpose_", (1, 2)), ("swapaxes_", (0, 1)), ("swapdims_", (0, 2)),

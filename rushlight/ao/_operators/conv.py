@@ -292,7 +292,7 @@ def dynamic(name, lines=False):
             )
         scale, point = dynamic_parameters(x, 0, 127 if reduce_range else 255)
         x = x.detach().contiguous()
-        levels = affine_kernels.quantize(x, uint8, inverse_of(scale), point, True)
+        levels = affine_kernels.quantize(x, uint8, inverse_of(scale), point)
         return ops.dequantize(inner(made(levels, scale, point), packed, scale, point))
 
     return apply

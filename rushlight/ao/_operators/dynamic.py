@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+from rushlight.codegen.language import fma, isinf, select
 from rushlight.codegen.language import round as nearest
-from rushlight.codegen.language import select
 from rushlight.codegen.loops import f32, f64, i32, local, loops, u8, vectorized
 from rushlight.core.dtypes import float32, int32, uint8
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import fresh, run_whole
 from rushlight.operators.quantized import affine_kernels
+from rushlight.operators.quantized.fake_quantize import SMALL_SCALE
 from rushlight.operators.quantized.quantized import (
     NO_RANGE,
     dynamic_parameters,
@@ -53,11 +54,10 @@ def dynamic_kernel(
         most = select(highs[c] > most, highs[c], most)
     low, high, steps = f64(least), f64(most), f64(top)
     raw = (high - low) / steps
-    asked = f64(f32(raw))
-    asked = select(asked == f64(0), f64(0.1), asked)
-    if asked < f64(6.1e-5):
+    asked = select(isinf(f32(1) / f32(raw)), f64(0.1), raw)
+    if asked < f64(SMALL_SCALE):
         before = asked
-        asked = f64(6.1e-5)
+        asked = f64(SMALL_SCALE)
         if low == f64(0):
             high = asked * steps
         elif high == f64(0):
@@ -70,12 +70,11 @@ def dynamic_kernel(
     middle = nearest(select(near_low, from_low, from_high))
     middle = select(middle < steps, middle, steps)
     middle = select(middle > f64(0), middle, f64(0))
-    used = select(raw < f64(6.1e-5), select(raw == f64(0), f64(0.1), f64(6.1e-5)), raw)
-    scale[0] = f32(used)
+    scale[0] = f32(asked)
     point[0] = i32(middle)
-    inverse, moved = f32(f64(1) / f64(f32(used))), f32(middle)
+    inverse, moved = f32(f64(1) / f64(f32(asked))), f32(middle)
     for k in vectorized(count):
-        step = nearest(x[k] * inverse) + moved
+        step = nearest(fma(x[k], inverse, moved))
         held = select(step < f32(255), step, f32(255))
         out[k] = u8(select(held > f32(0), held, f32(0)))
 
@@ -102,7 +101,7 @@ def quantize(x, reduce_range=False):
             if math.isnan(x.view(-1)[0].item()):
                 raise
             scale, point = dynamic_parameters(ops.where(x == x, x, 0.0), 0, top)
-        levels = affine_kernels.quantize(x, uint8, inverse_of(scale), point, True)
+        levels = affine_kernels.quantize(x, uint8, inverse_of(scale), point)
         scale = ops.full([], single(scale), dtype=float32)
         return levels, scale, ops.full([], point, dtype=int32)
     levels = fresh(x, x.shape, uint8)

@@ -1,7 +1,5 @@
 """What layers of integers end in: a residual, an activation, integers or numbers."""
 
-from __future__ import annotations
-
 from rushlight.ao._operators import conv, linear
 from rushlight.ao._operators.packed import LinearPackedParams
 from rushlight.ao._operators.products import number, whole_number

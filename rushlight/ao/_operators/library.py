@@ -49,22 +49,6 @@ def linear_operators():
             linear.linear_relu_dynamic,
         ),
         (
-            f"linear_dynamic_fp16(Tensor X, {packed}) -> Tensor Y",
-            NUMBERS,
-            linear.linear_dynamic_half,
-        ),
-        (
-            f"linear_relu_dynamic_fp16(Tensor X, {packed}) -> Tensor Y",
-            NUMBERS,
-            linear.linear_relu_dynamic_half,
-        ),
-        (
-            "linear_dynamic_fp16_unpacked_weight(Tensor X, Tensor weight, Tensor? bias) "
-            "-> Tensor Y",
-            NUMBERS,
-            linear.linear_dynamic_half_unpacked,
-        ),
-        (
             f"{dequantized}_output_fp32({moved}) -> Tensor Y",
             NUMBERS,
             linear.from_numbers,
@@ -86,14 +70,30 @@ def linear_operators():
         ),
         (f"linear_unpack({packed}) -> {both}", ANY, linear.unpack),
         (f"linear_unpack_fp16({packed}) -> {both}", ANY, linear.unpack),
-        *_rarer_linear_operators(scaled),
+        *_rarer_linear_operators(scaled, packed),
         *linear.outdated(both),
     ]
 
 
-def _rarer_linear_operators(scaled):
-    """Those with other activations, and products with half bytes."""
+def _rarer_linear_operators(scaled, packed):
+    """Those of half precision, of half bytes, and with other activations."""
     return [
+        (
+            f"linear_dynamic_fp16(Tensor X, {packed}) -> Tensor Y",
+            NUMBERS,
+            linear.linear_dynamic_half,
+        ),
+        (
+            f"linear_relu_dynamic_fp16(Tensor X, {packed}) -> Tensor Y",
+            NUMBERS,
+            linear.linear_relu_dynamic_half,
+        ),
+        (
+            "linear_dynamic_fp16_unpacked_weight(Tensor X, Tensor weight, Tensor? bias) "
+            "-> Tensor Y",
+            NUMBERS,
+            linear.linear_dynamic_half_unpacked,
+        ),
         (
             f"linear_tanh({scaled}) -> Tensor Y",
             QUANTIZED,

@@ -172,7 +172,7 @@ def from_numbers_relu(x, x_scale, x_point, packed):
 def _between(x, x_scale, x_point, packed, relu):
     check_input(x, packed)
     x = x.detach()
-    levels = affine_kernels.quantize(x, uint8, inverse_of(x_scale), x_point, True)
+    levels = affine_kernels.quantize(x, uint8, inverse_of(x_scale), x_point)
     scale, point = number(single(x_scale)), whole_number(x_point)
     out = packed.scaled.numbers(*rows_of(levels, packed), scale, point, relu)
     return out.view([*x.shape[:-1], out.shape[-1]])

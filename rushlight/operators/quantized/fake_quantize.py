@@ -1,6 +1,7 @@
 """Rounding to what quantized numbers can express, in floating-point numbers."""
 
 import math
+from ctypes import c_float
 
 from rushlight.core.dtype import INTEGER
 from rushlight.core.dtypes import bool_, float32, int32, int64
@@ -234,6 +235,9 @@ def learnable_per_channel_gradients(
 # ---- what a range asks for
 
 
+SMALL_SCALE = c_float(6.1e-5).value  # smaller ones have no inverse in some hardware
+
+
 def choose_parameters(low, high, quant_min, quant_max, symmetric=False):
     """The scale and the zero point for numbers from ``low`` to ``high``.
 
@@ -246,11 +250,12 @@ def choose_parameters(low, high, quant_min, quant_max, symmetric=False):
         most = (quant_max - quant_min) // 2
         scale = max(abs(low) / (most + 1), abs(high) / most)
         low, high = -scale * (most + 1), scale * most
-    scale = float(_single((high - low) / (quant_max - quant_min)).item())
-    if scale == 0 or math.isinf(1 / scale):
+    scale = (high - low) / (quant_max - quant_min)
+    held = c_float(scale).value
+    if held == 0 or math.isinf(c_float(1 / held).value):
         scale = 0.1
-    if scale < 6.1e-5:  # smaller ones have no inverse in some hardware
-        scale, before = 6.1e-5, scale
+    if scale < SMALL_SCALE:
+        scale, before = SMALL_SCALE, scale
         if low == 0:
             high = scale * (quant_max - quant_min)
         elif high == 0:

@@ -269,9 +269,7 @@ def dynamic_parameters(x, low, high):
         return math.inf, -(
             1 << 31
         )  # what processors make of a quotient without a value
-    scale = (most - least) / (high - low)
-    _, point = choose_parameters(least, most, low, high)
-    return (scale if scale >= 6.1e-5 else 6.1e-5 if scale else 0.1), point
+    return choose_parameters(least, most, low, high)
 
 
 def quantized_name(dtype):
