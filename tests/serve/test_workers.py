@@ -46,3 +46,12 @@ def test_a_worker_that_is_stopped_while_its_process_starts_ends_it(monkeypatch):
 
     asyncio.run(stop_early())
     assert process.killed
+
+
+def test_settings_keep_fractions_of_seconds_and_whole_counts():
+    from rushlight.serve._registry import Settings, settings_from
+
+    given = {"response_timeout": "2.5", "batch_size": "4", "max_batch_delay": 10}
+    found = settings_from(Settings(), given)
+    assert (found.response_timeout, found.max_batch_delay) == (2.5, 0.01)
+    assert (found.batch_size, type(found.batch_size)) == (4, int)

@@ -49,7 +49,7 @@ def settings_from(base, given):
         if value is None:
             continue
         try:
-            number = float(value) if field.type == "float" else int(value)
+            number = type(field.default)(value)
         except (TypeError, ValueError):
             raise bad(f"{field.name}: {value!r} is no number") from None
         least = (
