@@ -211,9 +211,11 @@ def apart(function):
         lines = told.read().splitlines()
     _, status = os.waitpid(child, 0)
     ended = None
-    if os.WIFSIGNALED(status):
+    if status:  # by a signal; a sanitizer whose own handler fails exits instead
         last = os.pread(notes, 1 << 20, 0).decode(errors="replace").splitlines()
-        ended = f"{signal.Signals(os.WTERMSIG(status)).name} at {last[-1:]}"
+        how = os.waitstatus_to_exitcode(status)
+        how = signal.Signals(-how).name if how < 0 else f"exit status {how}"
+        ended = f"{how} at {last[-1:]}"
     os.close(notes)
     return lines, ended
 
