@@ -36,13 +36,10 @@ def _together(a, b):
     """Integers in one shape and order of memory."""
     if a.shape != b.shape:
         a, b = ops.broadcast_tensors([a, b])
-    if a.stride() == b.stride() and affine_kernels.is_dense(a):
+    a = affine_kernels.in_format(a)
+    if a.stride() == b.stride():
         return a, b
-    fresh = ops.empty_like(a)
-    return tuple(
-        x if x.stride() == fresh.stride() else ops.copy_(ops.empty_like(fresh), x)
-        for x in (a, b)
-    )
+    return a, ops.copy_(ops.empty_like(a), b)
 
 
 def combined(word, times, relu=False):

@@ -9,8 +9,10 @@ from rushlight.codegen.language import bits_of, float_of, fma, select
 from rushlight.codegen.language import round as nearest
 from rushlight.codegen.loops import A, T, f32, i32, i64, loops, u8, vectorized
 from rushlight.core.dtypes import float32, int32, uint8
+from rushlight.core.layout import contiguous_format
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import fresh, run
+from rushlight.operators.shape.formats import format_of
 
 # Added to a number of less than 2^22: the sum's last bits are the nearest integer, ties to even.
 ROUNDING, ROUNDING_BITS = 1.5 * 2**23, 0x4B400000
@@ -118,7 +120,7 @@ def quantize(x, integers, inverse, point, later=False, bounds=None):
         later: whether the zero point is added to what is rounded.
         bounds: the least and the greatest integer, by default of the dtype.
     """
-    x = x if is_dense(x) else ops.clone(x, memory_format=None)
+    x = in_format(x)
     out = _laid(x, integers)
     low, high = bounds or LIMITS[integers.name]
     wide = int(integers is int32)
@@ -131,7 +133,7 @@ def quantize(x, integers, inverse, point, later=False, bounds=None):
 
 def dequantize(x, scale, point):
     """Integers as the numbers that they stand for."""
-    x = x if is_dense(x) else ops.clone(x, memory_format=None)
+    x = in_format(x)
     out = _laid(x, float32)
     ints = [bits(scale), point]
     run(dequantize_kernel, [out, x], ints, x.numel(), 1, T=x.dtype.name)
@@ -164,17 +166,14 @@ def look_up(x, table):
     return out
 
 
-def is_dense(x):
-    """Whether the elements lie without gaps, in whatever order."""
-    if x.is_contiguous():
-        return True
-    expected = 1
-    for step, size in sorted(zip(x.stride(), x.shape)):
-        if size != 1:
-            if step != expected:
-                return False
-            expected *= size
-    return True
+def kept_format(x):
+    """The order that results have: rows, or channels last where they lie so; no other."""
+    return format_of(x) or contiguous_format
+
+
+def in_format(x):
+    """The elements in that order: the tensor itself if they are."""
+    return x.contiguous(memory_format=kept_format(x))
 
 
 def _laid(x, dtype):

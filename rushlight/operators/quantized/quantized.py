@@ -223,7 +223,7 @@ def quantize_per_channel(self, scales, zero_points, axis, dtype):
         scales, zero_points = scales.double(), zero_points.to(int64)
     inverse = (1.0 / scales.float()).reshape(across)
     points = zero_points.reshape(across)
-    steps = ops.round(self * inverse + points)
+    steps = ops.round(affine_kernels.in_format(self) * inverse + points)
     wide = ops.clamp(steps.double(), low, high)
     steps = wide.to(integers)
     return made(steps, scales.clone(), zero_points.clone(), axis, dtype)
@@ -325,8 +325,10 @@ def empty_quantized(size, qtensor, dtype, layout, device, pin_memory, memory_for
 
 def empty_like(self, dtype, layout, device, pin_memory, memory_format):
     """Integers of undefined contents."""
-    integers = ops.empty_like(parts(self)[0], memory_format=memory_format)
-    return like(self, integers)
+    integers = parts(self)[0]
+    kept = memory_format in (None, layouts.preserve_format)
+    order = affine_kernels.kept_format(integers) if kept else memory_format
+    return like(self, ops.empty_like(integers, memory_format=order))
 
 
 # ---- reading
@@ -359,7 +361,7 @@ def int_repr(self):
     """A copy of the integers; of those of four bits, two in each byte, the first lowest."""
     integers = parts(self)[0]
     if self.dtype.name != "quint4x2":
-        return integers.clone()
+        return integers.clone(memory_format=affine_kernels.kept_format(integers))
     flat = ops.constant_pad_nd(integers.reshape([-1]), [0, integers.numel() % 2])
     return together(flat, 4)
 

@@ -3,6 +3,7 @@
 from rushlight.core import sparse
 from rushlight.core.dtypes import uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.tensor import Tensor
 from rushlight.core.views import set_source
 from rushlight.operators import call as ops
@@ -132,12 +133,17 @@ def contiguous(self, memory_format):
 
 def clone(self, memory_format):
     """The integers are copied."""
-    return like(self, ops.clone(parts(self)[0], memory_format=memory_format))
+    integers = parts(self)[0]
+    order = memory_format or contiguous_format
+    if order is preserve_format:
+        order = affine_kernels.kept_format(integers)
+    return like(self, ops.clone(integers, memory_format=order))
 
 
 def relu(self):
     """Integers below the zero point become it."""
     integers, scale, zero_point = per_tensor(self)
+    integers = affine_kernels.in_format(integers)
     return made(ops.clamp(integers, min=zero_point), scale, zero_point)
 
 
@@ -151,6 +157,7 @@ def clamp(self, min, max):
             return None
         return builtin_min(builtin_max(round(bound / scale) + zero_point, low), high)
 
+    integers = affine_kernels.in_format(integers)
     return made(ops.clamp(integers, step(min), step(max)), scale, zero_point)
 
 
@@ -384,13 +391,14 @@ def tabled(self, function, scale, zero_point):
     """A function of each number, quantized; of bytes by a table of all 256."""
     integers, own_scale, own_point = per_tensor(self)
     kind = integers.dtype
-    if kind.itemsize > 1 or not affine_kernels.is_dense(integers):
+    if kind.itemsize > 1:
         steps = steps_of(function(dequantize(self)), kind, scale, zero_point, True)
         return made(steps, scale, zero_point)
     each = ops.arange(256).to(uint8).view(kind)
     start = -single(single(own_scale) * own_point)  # as vectors have it: one rounding
     numbers = (each.double() * single(own_scale) + start).float()
     table = steps_of(function(numbers), kind, scale, zero_point, True)
+    integers = affine_kernels.in_format(integers)
     return made(affine_kernels.look_up(integers, table), scale, zero_point)
 
 
