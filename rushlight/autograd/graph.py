@@ -10,6 +10,7 @@ from rushlight.autograd.engine import count_expected, current_graph_task_id
 from rushlight.autograd.hooks import RemovableHandle
 from rushlight.autograd.node import Node
 from rushlight.autograd.saved import SavedHooksScope, stack
+from rushlight.core.facts import storage_of
 from rushlight.core.state import AttributeScope
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
@@ -163,7 +164,7 @@ class _MutationBook:
 
     def pack(self, tensor):
         """What the graph keeps for a tensor: the same for one that it has already."""
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         version = tensor._version
         mark = id(storage), version, id(tensor)
         kept = self._saved.get(mark)
@@ -192,7 +193,7 @@ class _MutationBook:
 
     def before_change(self, tensor):
         """Takes copies of what was saved of a tensor's memory as it is."""
-        key = id(tensor.untyped_storage()), tensor._version
+        key = id(storage_of(tensor)), tensor._version
         for mark in self._by_memory.pop(key, ()):
             kept = self._saved.get(mark)
             if kept is not None and kept in self.original:

@@ -3,6 +3,7 @@
 import threading
 import time
 
+from rushlight.core.facts import storage_of
 from rushlight.distributed.collectives.devices import on_queue
 from rushlight.distributed.errors import DistBackendError
 from rushlight.distributed.stores.base import seconds
@@ -89,7 +90,7 @@ def follow(work, values):
     queue.wait_event(work.event)
     for each in tree_leaves(values):
         if getattr(each, "is_cuda", False):
-            context.allocator.used_by(each.untyped_storage().data_ptr(), queue)
+            context.allocator.used_by(storage_of(each).data_ptr(), queue)
 
 
 class DeviceWork(Work):

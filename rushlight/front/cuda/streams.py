@@ -8,6 +8,7 @@ import ctypes
 
 from rushlight.autograd import streams
 from rushlight.core.device import Device
+from rushlight.core.facts import storage_of
 from rushlight.core.state import notify_read
 from rushlight.cuda import _where
 from rushlight.runtime.cuda import contexts
@@ -249,7 +250,7 @@ def first_queue(device):
 
 def use_in(tensor, queue):
     """Keeps a tensor's memory from being used again before a queue is done with it."""
-    storage = tensor.untyped_storage()
+    storage = storage_of(tensor)
     queue.ctx.allocator.used_by(storage.data_ptr(), queue)
 
 

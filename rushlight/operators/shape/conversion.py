@@ -4,6 +4,7 @@ from rushlight.codegen.frontend.type_support import ALL_FLOAT8
 from rushlight.codegen.language import pointwise
 from rushlight.core import dtypes
 from rushlight.core.device import Device, backend_for
+from rushlight.core.facts import storage_of
 from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.storage import wrap_address
 from rushlight.core.tensor import Tensor
@@ -180,7 +181,7 @@ def pin_memory(self, device=None):
         raise RuntimeError("Cannot access accelerator device when none is available.")
     if is_pinned(self):
         return self
-    room = self.untyped_storage().nbytes()
+    room = storage_of(self).nbytes()
     if not room:
         return self
     held = Locked(backend_for("cuda"), room)
@@ -197,7 +198,7 @@ def is_pinned(self, device=None):
 
 
 def _host_lies_in_locked(_, self):
-    return backend_for("cuda").memory.is_pinned(self.untyped_storage().data_ptr())
+    return backend_for("cuda").memory.is_pinned(storage_of(self).data_ptr())
 
 
 _lies_in_locked = KernelTable(

@@ -5,6 +5,7 @@ import math
 
 from rushlight.core.dtype import FLOATING, promote_types
 from rushlight.core.dtypes import int64
+from rushlight.core.facts import storage_of
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import channels_last_3d, contiguous_format
 from rushlight.core.views import unsafe_view
@@ -518,7 +519,7 @@ def as_strided_scatter(self, src, size, stride, storage_offset):
     result = ops.clone(self)
     if not any(n > 1 and not step for n, step in zip(self.shape, self.stride())):
         # the window may reach what the tensor itself leaves out of its memory
-        count = self.untyped_storage().nbytes() // self.element_size()
+        count = storage_of(self).nbytes() // self.element_size()
         whole = ops.clone(ops.as_strided(self, (count,), (1,), 0))
         place = self.storage_offset()
         result = ops.as_strided(whole, self.shape, self.stride(), place)
