@@ -104,8 +104,9 @@ class CustomOpDef:
         self._gives_nothing = schema.rstrip().endswith("-> ()") and "!" in schema
         self.register_kernel(device_types or "default", function)
         self._lib.impl(self._name, self._without_fake, "Meta")
-        make_general(self._lib._operator(self._name), keys_named("Meta"))
         self.register_autograd(None)
+        replaceable = keys_named("Meta") + keys_named("Autograd")
+        make_general(self._lib._operator(self._name), replaceable)
         functools.update_wrapper(self, function)
 
     def register_kernel(self, device_types, fn=None):

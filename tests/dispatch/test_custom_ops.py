@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -272,3 +273,19 @@ def test_an_operator_without_a_function_for_shapes_is_neither_exported_nor_meta(
     twice.register_fake(lambda x: rl.empty_like(x))
     program = rl.export.export(Model(), (rl.ones(2),))
     assert program.module()(rl.ones(2)).tolist() == [3, 3]
+
+
+def test_formulas_of_an_operator_replace_the_refusal_there_without_a_word(
+    nothing_said_yet,
+):
+    @rl.library.custom_op("silent::twice", mutates_args=())
+    def twice(x: rl.Tensor) -> rl.Tensor:
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        twice.register_autograd(lambda ctx, grad: grad * 2)
+        twice.register_fake(lambda x: rl.empty_like(x))
+    x = rl.ones(3, requires_grad=True)
+    twice(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
