@@ -18,7 +18,7 @@ from rushlight.codegen.target import named, using
 # Kernels some of whose loops choose inside, or have a known count: LLVM's.
 LEFT = set(
     """
-    avg_pool_tiles combine_kernel join_slices
+    avg_pool_tiles combine_kernel join_slices pull_rows
     quantize_kernel rnn_kernel row_distances sum_bags sum_bags_by_blocks
     """.split()
 )

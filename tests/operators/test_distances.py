@@ -91,3 +91,18 @@ def test_only_integers_have_divisors(name, kind):
             getattr(library, name)(x, x)
         told.append(str(caught.value).splitlines()[0])
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+@pytest.mark.parametrize("odd", [0.0, float("inf"), float("nan")])
+def test_gradients_of_pairs_are_the_oracles_where_rows_meet_or_are_odd(p, odd):
+    values = np.random.default_rng(3).standard_normal((150, 5))
+    values[1], values[3, 0], values[140, 2] = values[0], values[2, 0], odd
+    made = []
+    for framework in (torch, rl):
+        x = framework.tensor(values, requires_grad=True)
+        distances = framework.nn.functional.pdist(x, p)
+        weights = framework.arange(distances.numel(), dtype=framework.float64)
+        (distances * weights).sum().backward()
+        made.append(x.grad.tolist())
+    np.testing.assert_allclose(made[1], made[0], rtol=1e-9, atol=1e-9)

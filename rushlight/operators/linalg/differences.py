@@ -176,18 +176,6 @@ def pdist(self, p):
     return ops._pdist_forward(self.contiguous(), order_in(self.dtype, p))
 
 
-def _pairs(self):
-    rows = self.shape[0]
-    pairs = ops.triu_indices(rows, rows, 1, device=self.device)
-    return pairs[0], pairs[1]
-
-
-def _gaps(self):
-    """The first row of each pair less the second."""
-    one, other = _pairs(self)
-    return ops.index_select(self, 0, one) - ops.index_select(self, 0, other)
-
-
 def pdist_forward(self, p):
     """A norm of the difference for each pair."""
     if self.ndim != 2 or self.shape[0] > 1:
@@ -204,21 +192,4 @@ def pdist_backward(grad, self, p, pdist):
     """Each pair pulls its two rows apart; pairs that meet have no direction."""
     if p == 0 or self.numel() == 0 or pdist.numel() == 0:
         return ops.zeros_like(self)
-    gaps = _gaps(self)
-    length, grad = pdist.unsqueeze(1), grad.unsqueeze(1)
-    size = gaps.abs()
-    if p == 1:
-        pull = grad * gaps.sign()
-    elif math.isinf(p):
-        pull = ops.where(size == length, grad * gaps.sign(), 0.0)
-    else:
-        share = gaps.sign() * (size / length) ** (p - 1)
-        is_zero = length == 0 if p >= 1 else (length == 0) | (size == 0)
-        pull = ops.where(is_zero, 0.0, grad * share)
-        if not readable(length) or ops.isinf(length).any().item():
-            # infinity over infinity, where powers overflow
-            lost = ops.isinf(length) & ops.isinf(size ** (p - 2))
-            pull = ops.where(lost, math.nan, pull)
-    one, other = _pairs(self)
-    result = ops.zeros_like(self).index_add(0, one, pull)
-    return result.index_add(0, other, pull, alpha=-1)
+    return distances.distances_gradient(grad, self, p, pdist)

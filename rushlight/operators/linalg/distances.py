@@ -70,7 +70,22 @@ def row_distances(
             for block in range(0, width, 16):
                 for j in vectorized(count):
                     part[j] = A(0)
-                for k in range(block, min(block + 16, width)):
+                last = min(block + 16, width)
+                fours = last - (last - block) % 4
+                for k in range(block, fours, 4):  # in registers between
+                    at = lane * width + k
+                    line = (batch * width + k) * others + start
+                    for j in vectorized(count):
+                        here = line + j
+                        gap = abs(A(x[at]) - A(columns[here]))
+                        so_far = added(part[j], gap, kind, p)
+                        gap = abs(A(x[at + 1]) - A(columns[here + others]))
+                        so_far = added(so_far, gap, kind, p)
+                        gap = abs(A(x[at + 2]) - A(columns[here + 2 * others]))
+                        so_far = added(so_far, gap, kind, p)
+                        gap = abs(A(x[at + 3]) - A(columns[here + 3 * others]))
+                        part[j] = added(so_far, gap, kind, p)
+                for k in range(fours, last):
                     value = A(x[lane * width + k])
                     line = (batch * width + k) * others + start
                     for j in vectorized(count):
@@ -88,6 +103,88 @@ def row_distances(
                     out[base + start + j] = T(pow(f64(mass[j]), 1 / float_of(order)))
                 else:
                     out[base + start + j] = T(mass[j])
+
+
+@loops_inline
+def slope_of_pair(gap, weight, distance, kind, order):
+    """The slope of a pair's distance along one difference, times ``weight``.
+
+    The weight is the gradient over the power of the distance that divides it.
+    """
+    sign = select(gap > A(0), A(1), select(gap < A(0), A(-1), gap))
+    slope = weight * gap
+    if kind == 1:
+        slope = weight * sign
+    elif kind == 3:
+        left = abs(abs(gap) - distance)
+        slope = weight * sign * select(left > A(0), A(0), A(1) - left)
+    elif kind == 4:
+        near = order < A(2)  # a gap of nothing has an infinite power of less than one
+        power = pow(abs(gap), order - (A(1) if near else A(2)))
+        slope = (sign if near else gap) * power * weight
+        slope = select((gap == A(0)) & (order < A(1)), A(0), slope)
+    return slope
+
+
+@loops_inline
+def other_row(row, index):
+    """The row at ``index`` among all but ``row``."""
+    return index + 1 if index >= row else index
+
+
+@loops
+def pull_rows(
+    out: "T*",
+    grad: "T*",
+    distances: "T*",
+    x: "T*",
+    rows: int,
+    width: int,
+    kind: int,
+    order: int,
+    begin: int,
+    end: int,
+):
+    """``out[i]``: how the distances of row ``i`` from all others pull it."""
+    weight = local("A", 131)
+    length = local("A", 131)
+    p = A(float_of(order))
+    for i in range(begin, end):
+        for k in vectorized(width):
+            out[i * width + k] = T(0)
+        for block in range(0, rows - 1, 128):
+            count = min(rows - 1 - block, 128)
+            for j in range(count):
+                other = other_row(i, block + j)
+                first = min(i, other)
+                pair = first * rows - first * (first + 1) // 2 - first - 1
+                length[j] = A(distances[pair + max(i, other)])
+                weight[j] = A(grad[pair + max(i, other)])
+            for j in vectorized(count):
+                if kind == 2:
+                    weight[j] = select(length[j] == A(0), A(0), weight[j] / length[j])
+                elif kind == 4:
+                    power = pow(length[j], p - A(1))
+                    weight[j] = select(length[j] == A(0), A(0), weight[j] / power)
+            for j in range(count, count + 3):
+                weight[j] = A(0)
+                length[j] = length[count - 1]
+            for j in range(0, count, 4):  # the last row again, without a weight
+                a = other_row(i, block + j)
+                b = other_row(i, block + min(j + 1, count - 1))
+                c = other_row(i, block + min(j + 2, count - 1))
+                d = other_row(i, block + min(j + 3, count - 1))
+                for k in vectorized(width):
+                    y = A(x[i * width + k])
+                    gap = y - A(x[a * width + k])
+                    slope = slope_of_pair(gap, weight[j], length[j], kind, p)
+                    gap = y - A(x[b * width + k])
+                    slope += slope_of_pair(gap, weight[j + 1], length[j + 1], kind, p)
+                    gap = y - A(x[c * width + k])
+                    more = slope_of_pair(gap, weight[j + 2], length[j + 2], kind, p)
+                    gap = y - A(x[d * width + k])
+                    more += slope_of_pair(gap, weight[j + 3], length[j + 3], kind, p)
+                    out[i * width + k] = T(A(out[i * width + k]) + (slope + more))
 
 
 def bits_of_float(number):
@@ -133,6 +230,20 @@ def distances_with_epilogue(self, p):
     rows = self.shape[0]
     out = fresh(self, [rows * (rows - 1) // 2])
     return measure(out, self, self, p, True)
+
+
+def distances_gradient(grad, self, p, distances):
+    """Each pair pulls its two rows apart; pairs that meet have no direction."""
+    rows, width = self.shape
+    kind = KINDS.get(float(p), POWER)
+    operands = [t.contiguous() for t in (grad, distances, self)]
+    work = rows * width * (16 if kind == POWER else 1)
+    run(
+        pull_rows, [out := fresh(self, self.shape), *operands],
+        [rows, width, kind, bits_of_float(p)], rows, work,
+        T=name_of(self.dtype), kind=kind,
+    )  # fmt: skip
+    return out
 
 
 def euclidean_dist(x1, x2):
