@@ -111,6 +111,9 @@ def equal(self, other):
     return bool(ops.all(ops.eq(self, other)).item())
 
 
+FEW_PAIRS = 4096  # up to so many comparisons cost less than a sort's launch
+
+
 def isin(elements, test_elements, assume_unique, invert):
     """Compares every element with every test element, or searches among many.
 
@@ -134,9 +137,9 @@ def isin(elements, test_elements, assume_unique, invert):
     if not hasattr(test_elements, "dtype"):
         found = elements.reshape(-1) == test_elements
         found = ops._unsafe_view(found, elements.shape)
-    elif test_elements.numel() <= 10 * elements.numel() ** 0.145:
+    elif test_elements.numel() * elements.numel() <= FEW_PAIRS:
         found = ops.any(elements.unsqueeze(-1) == test_elements.reshape(-1), -1)
-    else:  # so many that it pays to sort them, as in PyTorch
+    else:
         found = ops._isin_sorted(elements, ops.sort(test_elements.reshape(-1))[0])
     return ops.logical_not(found) if invert else found
 
