@@ -14,7 +14,14 @@ from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import changed_in_place
-from rushlight.operators.shared import conjugated, count, restore, unreduce, wrap_dims
+from rushlight.operators.shared import (
+    conjugated,
+    count,
+    readable,
+    restore,
+    unreduce,
+    wrap_dims,
+)
 
 ROW = 4096  # elements of a row of a sum over all elements
 NOWHERE = 1 << 62  # the position of no element: any other comes before it
@@ -78,13 +85,34 @@ def amin(left, right):
     return left & right if left.type.is_bool else L.minimum(left, right)
 
 
-@reduction(identity=False, prepare=L.truth, float8=ALL_FLOAT8, complex_half=True)
+def _truth_byte(x):
+    """A truth value as a byte: vectors of bits that a loop carries are slow in AVX2."""
+    return L.cast(L.truth(x), "uint8")
+
+
+def _byte_truth(state, scalar):
+    return state != 0
+
+
+@reduction(
+    identity=0,
+    prepare=_truth_byte,
+    finish=_byte_truth,
+    float8=ALL_FLOAT8,
+    complex_half=True,
+)
 def any(left, right):
     """Whether one is true."""
     return left | right
 
 
-@reduction(identity=True, prepare=L.truth, float8=ALL_FLOAT8, complex_half=True)
+@reduction(
+    identity=1,
+    prepare=_truth_byte,
+    finish=_byte_truth,
+    float8=ALL_FLOAT8,
+    complex_half=True,
+)
 def all(left, right):
     """Whether both are true."""
     return left & right
@@ -211,16 +239,18 @@ def prod_gradient(grad, self, result, dim=None, keepdim=False):
     """The product of all the other elements, exact where some are zero."""
     if self.ndim == 0:
         return grad
-    if dim is None:
-        flat = self.reshape(-1)
-        others = conjugated(_products_of_others(flat, 0))
-        # beside two zeros no product is left, of infinite or unknown elements either
-        none = (flat == 0).sum() > 1
-        others = ops.masked_fill(others, none & (others != others), 0)
-        return (grad * others).reshape(self.shape)
-    if not keepdim:
-        grad = grad.unsqueeze(dim)
-    return grad * conjugated(_products_of_others(self, dim))
+    if dim is not None and not keepdim:
+        grad, result = grad.unsqueeze(dim), result.unsqueeze(dim)
+    if readable(self) and not (self == 0).any().item():
+        return grad * conjugated(result / self)
+    if dim is not None:
+        return grad * conjugated(_products_of_others(self, dim))
+    flat = self.reshape(-1)
+    others = conjugated(_products_of_others(flat, 0))
+    # beside two zeros no product is left, of infinite or unknown elements either
+    none = (flat == 0).sum() > 1
+    others = ops.masked_fill(others, none & (others != others), 0)
+    return (grad * others).reshape(self.shape)
 
 
 def _products_of_others(x, dim):
