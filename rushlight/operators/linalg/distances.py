@@ -35,6 +35,19 @@ def added(mass, gap, kind, order):
     return more
 
 
+@loops_inline
+def added_four(mass, x, at, columns, here, others, kind, order):
+    """A sum with the differences of four neighbours, in registers between."""
+    gap = abs(A(x[at]) - A(columns[here]))
+    so_far = added(mass, gap, kind, order)
+    gap = abs(A(x[at + 1]) - A(columns[here + others]))
+    so_far = added(so_far, gap, kind, order)
+    gap = abs(A(x[at + 2]) - A(columns[here + 2 * others]))
+    so_far = added(so_far, gap, kind, order)
+    gap = abs(A(x[at + 3]) - A(columns[here + 3 * others]))
+    return added(so_far, gap, kind, order)
+
+
 @loops
 def row_distances(
     out: "T*",
@@ -72,24 +85,17 @@ def row_distances(
                     part[j] = A(0)
                 last = min(block + 16, width)
                 fours = last - (last - block) % 4
-                for k in range(block, fours, 4):  # in registers between
+                for k in range(block, fours, 4):
                     at = lane * width + k
                     line = (batch * width + k) * others + start
                     for j in vectorized(count):
-                        here = line + j
-                        gap = abs(A(x[at]) - A(columns[here]))
-                        so_far = added(part[j], gap, kind, p)
-                        gap = abs(A(x[at + 1]) - A(columns[here + others]))
-                        so_far = added(so_far, gap, kind, p)
-                        gap = abs(A(x[at + 2]) - A(columns[here + 2 * others]))
-                        so_far = added(so_far, gap, kind, p)
-                        gap = abs(A(x[at + 3]) - A(columns[here + 3 * others]))
-                        part[j] = added(so_far, gap, kind, p)
+                        part[j] = added_four(
+                            part[j], x, at, columns, line + j, others, kind, p
+                        )
                 for k in range(fours, last):
-                    value = A(x[lane * width + k])
                     line = (batch * width + k) * others + start
                     for j in vectorized(count):
-                        gap = abs(value - A(columns[line + j]))
+                        gap = abs(A(x[lane * width + k]) - A(columns[line + j]))
                         part[j] = added(part[j], gap, kind, p)
                 for j in vectorized(count):
                     if kind == 3:
@@ -132,6 +138,27 @@ def other_row(row, index):
     return index + 1 if index >= row else index
 
 
+@loops_inline
+def weigh_pairs(weight, length, grad, distances, rows, i, block, count, kind, order):
+    """The distances of row ``i`` from ``count`` others, and the weights of their slopes."""
+    for j in range(count):
+        other = other_row(i, block + j)
+        first = min(i, other)
+        pair = first * rows - first * (first + 1) // 2 - first - 1
+        length[j] = A(distances[pair + max(i, other)])
+        weight[j] = A(grad[pair + max(i, other)])
+    for j in vectorized(count):
+        if kind == 2:
+            weight[j] = select(length[j] == A(0), A(0), weight[j] / length[j])
+        elif kind == 4:
+            power = pow(length[j], order - A(1))
+            weight[j] = select(length[j] == A(0), A(0), weight[j] / power)
+    for j in range(count, count + 3):
+        weight[j] = A(0)
+        length[j] = length[count - 1]
+    return count
+
+
 @loops
 def pull_rows(
     out: "T*",
@@ -154,21 +181,7 @@ def pull_rows(
             out[i * width + k] = T(0)
         for block in range(0, rows - 1, 128):
             count = min(rows - 1 - block, 128)
-            for j in range(count):
-                other = other_row(i, block + j)
-                first = min(i, other)
-                pair = first * rows - first * (first + 1) // 2 - first - 1
-                length[j] = A(distances[pair + max(i, other)])
-                weight[j] = A(grad[pair + max(i, other)])
-            for j in vectorized(count):
-                if kind == 2:
-                    weight[j] = select(length[j] == A(0), A(0), weight[j] / length[j])
-                elif kind == 4:
-                    power = pow(length[j], p - A(1))
-                    weight[j] = select(length[j] == A(0), A(0), weight[j] / power)
-            for j in range(count, count + 3):
-                weight[j] = A(0)
-                length[j] = length[count - 1]
+            weigh_pairs(weight, length, grad, distances, rows, i, block, count, kind, p)
             for j in range(0, count, 4):  # the last row again, without a weight
                 a = other_row(i, block + j)
                 b = other_row(i, block + min(j + 1, count - 1))

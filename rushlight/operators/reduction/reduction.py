@@ -14,14 +14,8 @@ from rushlight.dispatch.kernel_table import KernelTable
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.operators import call as ops
 from rushlight.operators.loop_calls import changed_in_place
-from rushlight.operators.shared import (
-    conjugated,
-    count,
-    readable,
-    restore,
-    unreduce,
-    wrap_dims,
-)
+from rushlight.operators.scan.cumulative import products_of_others
+from rushlight.operators.shared import conjugated, count, restore, unreduce, wrap_dims
 
 ROW = 4096  # elements of a row of a sum over all elements
 NOWHERE = 1 << 62  # the position of no element: any other comes before it
@@ -90,29 +84,18 @@ def _truth_byte(x):
     return L.cast(L.truth(x), "uint8")
 
 
-def _byte_truth(state, scalar):
-    return state != 0
-
-
-@reduction(
-    identity=0,
-    prepare=_truth_byte,
-    finish=_byte_truth,
-    float8=ALL_FLOAT8,
-    complex_half=True,
+_TRUTHS = dict(
+    finish=lambda state, scalar: state != 0, float8=ALL_FLOAT8, complex_half=True
 )
+
+
+@reduction(0, _truth_byte, **_TRUTHS)
 def any(left, right):
     """Whether one is true."""
     return left | right
 
 
-@reduction(
-    identity=1,
-    prepare=_truth_byte,
-    finish=_byte_truth,
-    float8=ALL_FLOAT8,
-    complex_half=True,
-)
+@reduction(1, _truth_byte, **_TRUTHS)
 def all(left, right):
     """Whether both are true."""
     return left & right
@@ -239,29 +222,16 @@ def prod_gradient(grad, self, result, dim=None, keepdim=False):
     """The product of all the other elements, exact where some are zero."""
     if self.ndim == 0:
         return grad
-    if dim is not None and not keepdim:
+    if dim is None:
+        flat = self.reshape(-1)
+        others = conjugated(products_of_others(flat, result, 0))
+        # beside two zeros no product is left, of infinite or unknown elements either
+        none = (flat == 0).sum() > 1
+        others = ops.masked_fill(others, none & (others != others), 0)
+        return (grad * others).reshape(self.shape)
+    if not keepdim:
         grad, result = grad.unsqueeze(dim), result.unsqueeze(dim)
-    if readable(self) and not (self == 0).any().item():
-        return grad * conjugated(result / self)
-    if dim is not None:
-        return grad * conjugated(_products_of_others(self, dim))
-    flat = self.reshape(-1)
-    others = conjugated(_products_of_others(flat, 0))
-    # beside two zeros no product is left, of infinite or unknown elements either
-    none = (flat == 0).sum() > 1
-    others = ops.masked_fill(others, none & (others != others), 0)
-    return (grad * others).reshape(self.shape)
-
-
-def _products_of_others(x, dim):
-    """Products of all elements before times products of all after."""
-    if x.numel() == 0:
-        return x
-    first = ops.ones_like(x.narrow(dim, 0, 1))
-    length = x.shape[dim] - 1
-    before = ops.cumprod(ops.cat([first, x.narrow(dim, 0, length)], dim), dim)
-    back = ops.cat([first, x.narrow(dim, 1, length).flip([dim])], dim)
-    return before * ops.cumprod(back, dim).flip([dim])
+    return grad * conjugated(products_of_others(self, result, dim))
 
 
 def spread_evenly(grad, self, result, dim=(), keepdim=False):

@@ -173,3 +173,16 @@ def diff(self, n, dim, prepend, append):
         same = result.dtype.category == BOOLEAN
         result = ops.logical_xor(later, earlier) if same else later - earlier
     return result
+
+
+def products_of_others(x, result, dim):
+    """The product of all over each; beside zeros of all before times all after."""
+    if readable(x) and not ops.any(x.detach() == 0).item():
+        return result / x
+    if x.numel() == 0:
+        return x
+    first = ops.ones_like(x.narrow(dim, 0, 1))
+    length = x.shape[dim] - 1
+    before = ops.cumprod(ops.cat([first, x.narrow(dim, 0, length)], dim), dim)
+    back = ops.cat([first, x.narrow(dim, 1, length).flip([dim])], dim)
+    return before * ops.cumprod(back, dim).flip([dim])
