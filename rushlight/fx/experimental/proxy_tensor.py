@@ -9,6 +9,7 @@ import inspect
 import operator
 
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from rushlight.core.facts import storage_of
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch.packet import OperatorPacket
@@ -38,7 +39,9 @@ _MODES = ("real", "fake", "symbolic")
 
 def _window(tensor):
     """What tells a tensor's place in memory from others."""
-    storage = id(tensor.untyped_storage())
+    # a fake tensor answers itself; of what stands for another programs may not ask
+    stands = tensor._stand is not None
+    storage = id(storage_of(tensor) if stands else tensor.untyped_storage())
     sizes, strides = tuple(sizes_of(tensor)), tuple(tensor.stride())
     return storage, tensor.storage_offset(), sizes, strides, tensor.dtype
 

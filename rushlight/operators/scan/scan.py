@@ -188,6 +188,7 @@ class MetaScans(Scans):
 _SCANS = cython.declare(
     KernelTable, KernelTable(cpu=HostScans(), cuda=Scans(), meta=MetaScans())
 )
+scan_forms: object = _SCANS  # `explain` shows them
 
 
 @cython.cfunc
